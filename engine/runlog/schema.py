@@ -1,0 +1,107 @@
+"""The run log's tables, column by column. Seconds are on the run's clock: 0 is the start of the measured part.
+
+A run folder holds `run.json` (written first), one Arrow IPC stream a table, and `result.json` (written last, by atomic
+rename, by the worker alone). Streams are append-only. `requests` and `spans` are logged once at each change; a later
+row's non-null values win, keyed by `request_id` and `span_id`. All other tables are plain rows.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+RUN_FILE = "run.json"
+RESULT_FILE = "result.json"
+LOCK_FILE = "lock"
+WATCHED_FILE = "watched"
+
+
+def _table(*columns: tuple[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns])
+
+
+REQUESTS = _table(
+    ("request_id", pa.int32()),
+    ("state", pa.string()),  # waiting, running, finished, stopped
+    ("label", pa.string()),  # chat, p16, file …
+    ("prompt_tokens", pa.int32()),
+    ("asked_prompt_tokens", pa.int32()),  # null unless an exact length was asked for
+    ("budget_tokens", pa.int32()),
+    ("ignore_eos", pa.bool_()),
+    ("arrival_s", pa.float64()),  # intended
+    ("submitted_s", pa.float64()),  # when the engine saw it
+    ("admitted_s", pa.float64()),
+    ("finished_s", pa.float64()),  # its last token was produced
+    ("returned_s", pa.float64()),  # the whole batch was handed over (return whole); null when streamed
+    ("lane", pa.int32()),
+    ("output_tokens", pa.int32()),
+    ("finish_reason", pa.string()),  # budget, eos
+    ("prompt_text", pa.string()),
+    ("output_text", pa.string()),
+)
+
+PASSES = _table(
+    ("pass_index", pa.int32()),
+    ("step", pa.int32()),
+    ("kind", pa.string()),  # prefill, decode
+    ("start_s", pa.float64()),
+    ("end_s", pa.float64()),
+    ("issue_s", pa.float64()),
+    ("device_s", pa.float64()),
+    ("rows", pa.int32()),
+    ("live_rows", pa.int32()),
+    ("width", pa.int32()),
+    ("masked", pa.bool_()),
+    ("prompt_tokens", pa.int32()),
+    ("queue_depth", pa.int32()),
+    ("computed_positions", pa.int64()),
+    ("padding_positions", pa.int64()),
+    ("dead_positions", pa.int64()),
+    ("kv_reserved_positions", pa.int64()),
+    ("kv_used_positions", pa.int64()),
+)
+
+TOKENS = _table(
+    ("request_id", pa.int32()),
+    ("token_index", pa.int32()),
+    ("token_id", pa.int32()),
+    ("pass_index", pa.int32()),
+    ("produced_s", pa.float64()),
+    ("delivered_s", pa.float64()),  # null while a batch that is returned whole still runs: see requests.returned_s
+)
+
+SPANS = _table(
+    ("span_id", pa.int32()),
+    ("lane", pa.int32()),
+    ("slot", pa.int32()),
+    ("request_id", pa.int32()),  # null for empty
+    ("phase", pa.string()),  # prefill, decode, dead, empty
+    ("start_pass", pa.int32()),
+    ("end_pass", pa.int32()),  # exclusive; null while open
+    ("start_s", pa.float64()),
+    ("end_s", pa.float64()),
+)
+
+MEMORY = _table(
+    ("time_s", pa.float64()),
+    ("pass_index", pa.int32()),
+    ("allocated_bytes", pa.int64()),  # the device's allocator; on a CPU the process's resident set
+    ("peak_bytes", pa.int64()),
+    ("kv_bytes", pa.int64()),
+    ("free_bytes", pa.int64()),
+)
+
+STREAMS: dict[str, pa.Schema] = {
+    "requests": REQUESTS,
+    "passes": PASSES,
+    "tokens": TOKENS,
+    "spans": SPANS,
+    "memory": MEMORY,
+}
+
+KEYED: dict[str, str] = {"requests": "request_id", "spans": "span_id"}
+
+
+def stream_file(name: str) -> str:
+    return f"{name}.arrows"

@@ -1,0 +1,1 @@
+"""All that needs torch: models, KV caches, attention, the engine's loop, the worker process."""
