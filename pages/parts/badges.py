@@ -1,0 +1,92 @@
+"""Small labels that say what a run is before its numbers are read: how it ended, random weights, simulated, watched.
+
+Never colour alone: each badge has words and an icon. `run` is any mapping with the columns of the store's `runs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import streamlit as st
+
+from pages.parts.format import is_missing
+
+Colour = Literal["red", "orange", "blue", "green", "violet", "gray"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Badge:
+    """One label: its words, its icon (a Material symbol), its colour, and what it means."""
+
+    label: str
+    icon: str
+    colour: Colour
+    help: str
+
+
+STATUS = {
+    "running": Badge(label="running", icon=":material/play_circle:", colour="blue", help="The run is still going."),
+    "completed": Badge(
+        label="completed", icon=":material/check_circle:", colour="green", help="Every request was answered in full."
+    ),
+    "stopped": Badge(
+        label="stopped", icon=":material/stop_circle:", colour="orange", help="Cancelled by a person before its end."
+    ),
+    "oom": Badge(
+        label="out of memory", icon=":material/memory:", colour="red", help="An allocation failed and ended the run."
+    ),
+    "failed": Badge(label="failed", icon=":material/error:", colour="red", help="The run ended with an error."),
+    "crashed": Badge(
+        label="crashed",
+        icon=":material/heart_broken:",
+        colour="red",
+        help="The worker died before it could write a result. Everything that it had logged is kept.",
+    ),
+}
+RANDOM_WEIGHTS = Badge(
+    label="random weights",
+    icon=":material/casino:",
+    colour="orange",
+    help="The model has its real shape and random weights: speed and memory mean something, the words do not.",
+)
+SIMULATED = Badge(
+    label="simulated",
+    icon=":material/function:",
+    colour="violet",
+    help="No engine ran: step times come from a model of the hardware, on a virtual clock.",
+)
+WATCHED = Badge(
+    label="watched live",
+    icon=":material/visibility:",
+    colour="gray",
+    help="A live page was open while this ran and shared the machine with it; times may be a few percent longer.",
+)
+
+
+def status_badge(status: str) -> Badge:
+    """The badge of a status; an unknown one is shown by its own name."""
+    return STATUS.get(status, Badge(label=status, icon=":material/help:", colour="gray", help="An unknown status."))
+
+
+def badges_of(run: Mapping[str, Any], *, with_status: bool = True) -> list[Badge]:
+    """Every badge that a run deserves, the most important first."""
+    badges = [status_badge(str(run["status"]))] if with_status and run.get("status") else []
+    for column, badge in (("simulated", SIMULATED), ("random_weights", RANDOM_WEIGHTS), ("watched", WATCHED)):
+        value = run.get(column)
+        if not is_missing(value) and value:
+            badges.append(badge)
+    return badges
+
+
+def show_badges(run: Mapping[str, Any], *, with_status: bool = True) -> None:
+    """Draw a run's badges in one row."""
+    with st.container(horizontal=True, gap="small"):
+        for badge in badges_of(run, with_status=with_status):
+            st.badge(badge.label, icon=badge.icon, color=badge.colour, help=badge.help)
+
+
+def badge_text(run: Mapping[str, Any]) -> str:
+    """The badges as words, for a table's cell."""
+    return ", ".join(badge.label for badge in badges_of(run))
