@@ -1,0 +1,104 @@
+"""What every figure shares: a transparent ground, the page's font, quiet axes, and nothing that jumps on an update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+
+from pages.figures.colours import palette
+
+FONT_FAMILY = '"Source Sans", "Source Sans 3", "Source Sans Pro", system-ui, -apple-system, "Segoe UI", sans-serif'
+TITLE_PX = 30
+AXIS_PX = 46
+
+
+def new_figure(*, height: int, dark: bool, title: str = "", top: int = 8, left: int = 46, right: int = 12) -> go.Figure:
+    """An empty figure in the lab's style. `top`, `left` and `right` are margins in pixels, the title's room excluded."""
+    colours = palette(dark)
+    figure = go.Figure()
+    title_px = TITLE_PX if title else 0
+    figure.update_layout(
+        height=height + title_px,
+        margin={"l": left, "r": right, "t": top + title_px, "b": AXIS_PX, "pad": 0},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT_FAMILY, "size": 13, "color": colours.text},
+        hoverlabel={"align": "left", "font": {"family": FONT_FAMILY, "size": 13}},
+        template="none",
+        uirevision="kept",
+        dragmode=False,
+        showlegend=False,
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": colours.faint_text, "activecolor": colours.text},
+    )
+    if title:
+        figure.update_layout(
+            title={
+                "text": f"<b>{title}</b>",
+                "font": {"size": 15, "color": colours.text},
+                "x": 0,
+                "xref": "paper",
+                "xanchor": "left",
+                "y": 1,
+                "yref": "container",
+                "yanchor": "top",
+                "pad": {"t": 6},
+            }
+        )
+    return figure
+
+
+def axis(dark: bool, **settings: Any) -> dict[str, Any]:
+    """The settings of a quiet axis; `settings` add to them or replace them."""
+    colours = palette(dark)
+    quiet: dict[str, Any] = {
+        "showgrid": True,
+        "gridcolor": colours.grid,
+        "gridwidth": 1,
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+        "tickfont": {"size": 12, "color": colours.faint_text},
+        "automargin": False,
+    }
+    title = settings.pop("title", None)
+    if title is not None:
+        quiet["title"] = {"text": title, "font": {"size": 12, "color": colours.faint_text}, "standoff": 6}
+    return quiet | settings
+
+
+def label(text: str, **place: Any) -> dict[str, Any]:
+    """An annotation without an arrow; `place` says where, in plotly's words."""
+    return {"text": text, "showarrow": False, "xanchor": "left", "yanchor": "middle"} | place
+
+
+def note_figure(note: str, *, dark: bool, title: str = "", height: int = 140) -> go.Figure:
+    """A figure that holds no data and says so in words."""
+    figure = new_figure(height=height, dark=dark, title=title)
+    figure.update_xaxes(visible=False, range=[0, 1])
+    figure.update_yaxes(visible=False, range=[0, 1])
+    faint = palette(dark).faint_text
+    figure.add_annotation(
+        label(note, x=0.5, y=0.5, xref="paper", yref="paper", xanchor="center", font={"size": 14, "color": faint})
+    )
+    return figure
+
+
+def json_bytes(figure: go.Figure) -> int:
+    """How much of the figure travels to the browser."""
+    return len(figure.to_json().encode())
+
+
+def hatch(dark: bool) -> Mapping[str, Any]:
+    """The diagonal lines that mark what is dead, on bars and on filled areas."""
+    colours = palette(dark)
+    return {
+        "shape": "/",
+        "fillmode": "overlay",
+        "bgcolor": colours.dead,
+        "fgcolor": colours.dead_line,
+        "fgopacity": 1,
+        "size": 7,
+        "solidity": 0.22,
+    }
