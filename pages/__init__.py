@@ -1,1 +1,1 @@
-"""The pages of the lab. Each is a script that app.py hands to st.navigation; figures and shared parts live beside them."""
+"""The pages of the lab: each a script that app.py hands to st.navigation, with figures and shared parts beside them."""

@@ -1,0 +1,64 @@
+"""How a run's snapshot changes: at an event of its worker, at the worker's death, or when it is never begun."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+from engine.launcher.job import JobRun
+from engine.launcher.messages import Died, Event, Finished, Loaded, Loading, Progress, Started, Waiting
+
+
+def after_event(run: JobRun, event: Event) -> JobRun:
+    """The run as it is after an event. Events of another run change nothing."""
+    if getattr(event, "run_id", run.run_id) != run.run_id:
+        return run
+    match event:
+        case Loading():
+            return replace(run, state="loading", message=event.message, fraction=event.fraction)
+        case Loaded():
+            return replace(run, message="", fraction=None)
+        case Waiting():
+            return replace(run, state="waiting", message=event.message, fraction=None)
+        case Started():
+            return replace(run, state="running", message="", fraction=None, has_log=True)
+        case Progress():
+            return replace(
+                run,
+                state="running",
+                finished_requests=event.finished_requests,
+                requests=event.requests,
+                output_tokens=event.output_tokens,
+                elapsed_s=event.elapsed_s,
+            )
+        case Finished():
+            return replace(run, state="done", status=event.status, error=event.error, message="", fraction=None)
+        case _:
+            return run
+
+
+def died(run: JobRun, event: Died, *, has_log: bool, cancelled: bool) -> JobRun:
+    """A run whose worker died under it: crashed, with what the worker wrote to stderr."""
+    if run.state == "done":
+        return run
+    error = f"the worker {how_it_ended(event.returncode)}"
+    if cancelled:
+        error = f"cancelled; {error} before it had stopped by itself"
+    ended = replace(run, state="done", status="crashed", error=error, message="", fraction=None)
+    return replace(ended, stderr=event.stderr, has_log=has_log)
+
+
+def ended_unrun(run: JobRun, status: str, reason: str) -> JobRun:
+    """A run that was never begun: `stopped` for a cancelled one, `skipped` or `failed`."""
+    return replace(run, state="done", status=status, error=reason, message="", fraction=None)
+
+
+def how_it_ended(returncode: int) -> str:
+    """`was killed by SIGKILL`, `left with exit status 1`."""
+    if returncode >= 0:
+        return f"left with exit status {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    return f"was killed by {name}"
