@@ -23,3 +23,9 @@ def cache_folder() -> Path:
         return Path(explicit).expanduser().resolve()
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return base / "batching-lab"
+
+
+def device_lock(device: str) -> Path:
+    """The lock of one device of this machine (`cpu`, `cuda`, `cuda:1`): whoever measures holds it."""
+    name = "cuda0" if device == "cuda" else device.replace(":", "")
+    return cache_folder() / "locks" / f"device-{name}.lock"

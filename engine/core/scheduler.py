@@ -123,25 +123,26 @@ class Scheduler(ABC):
 
 
 class ContinuousScheduler(Scheduler):
-    """Admit whenever a slot is free; evict at once; the last live row moves into the freed slot."""
+    """Admit whenever a slot is free; evict at once; the last live rows move into the freed slots, each at most once."""
 
     def num_admissible(self, now_s: float) -> int:
         return min(len(self.waiting), self.slots - len(self.running))
 
     def evict(self) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
-        released, moves = [], []
-        for slot in range(len(self.running) - 1, -1, -1):
-            request = self.running[slot]
-            if request.finish_reason is None:
-                continue
-            last = self.running.pop()
-            if last is not request:
-                self.running[slot] = last
-                moves.append(Move(request=last, source=len(self.running), target=slot))
-                last.slot = slot
+        released = tuple(r for r in self.running if r.finish_reason is not None)
+        num_live = len(self.running) - len(released)
+        holes = [slot for slot in range(num_live) if self.running[slot].finish_reason is not None]
+        movers = [r for r in reversed(self.running[num_live:]) if r.finish_reason is None]
+        moves = []
+        for target, request in zip(holes, movers, strict=True):
+            assert request.slot is not None
+            moves.append(Move(request=request, source=request.slot, target=target))
+            self.running[target] = request
+            request.slot = target
+        del self.running[num_live:]
+        for request in released:
             self._release(request)
-            released.append(request)
-        return tuple(released), tuple(moves)
+        return released, tuple(moves)
 
 
 class StaticScheduler(Scheduler):

@@ -1,0 +1,58 @@
+"""An engine's name as two axes: a policy (which rows run this step) and a KV layout (where their keys and values live)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.config import RunConfig
+from engine.core.kv_layout import PaddedLayout, SlotLayout
+from engine.core.request import Request
+from engine.core.scheduler import ContinuousScheduler, Scheduler, StaticScheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """`policy` and `kv_layout` are what the run log records; `shows` is what a reader learns from it."""
+
+    name: str
+    policy: str
+    kv_layout: str
+    shows: str
+
+
+PRESETS: dict[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            name="serial",
+            policy="one request at a time",
+            kv_layout="slots",
+            shows="the cached one-row baseline: what a request costs when it has the machine to itself",
+        ),
+        Preset(
+            name="static",
+            policy="batch runs to its slowest member",
+            kv_layout="padded",
+            shows="padding, dead slots and waiting for a batch one may not join",
+        ),
+        Preset(
+            name="continuous",
+            policy="admit and evict every step",
+            kv_layout="slots",
+            shows="no dead slots; what is left is the width of the widest row, and the stall of each admission",
+        ),
+    )
+}
+
+
+def make_scheduler(config: RunConfig, requests: Sequence[Request]) -> Scheduler:
+    """The scheduler of `config.engine` over `requests`, its layout sized for them."""
+    if config.engine == "static":
+        return StaticScheduler(requests, config.num_slots, PaddedLayout(), config.form)
+    return ContinuousScheduler(requests, config.num_slots, SlotLayout(config.num_slots, slot_width(requests)))
+
+
+def slot_width(requests: Sequence[Request]) -> int:
+    """Columns that hold any of the requests from its prompt to its last token."""
+    return max((r.num_prompt_tokens + r.spec.budget_tokens for r in requests), default=1)

@@ -1,0 +1,182 @@
+"""Attention over the lab's own KV caches, called by any transformers model through the AttentionInterface.
+
+The model runs with `use_cache=False` and hands its layer's query, key and value to the pass at hand (the `kv_pass`
+keyword of forward), which stores keys and values and attends. One class a shape of pass:
+
+    PackedPrefill   newcomers' real tokens end to end, each causal in itself           slots
+    SlotDecode      one token a row, each row its own length, masked to the widest      slots
+    PaddedPrefill   rows left-padded to the longest prompt                               padded
+    PaddedDecode    one token a row, all rows at one column                              padded
+
+Shapes: B rows, T tokens, H query heads, K KV heads, G = H / K query heads of one KV head, W columns, D head width.
+It does not know sliding windows, soft-capping or latent attention; `check_attention` refuses models that need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedConfig
+
+from engine.runtime.kv_cache import KVCache
+
+ATTENTION_NAME = "batching_lab"
+
+
+class KVPass(Protocol):
+    """What a layer's attention does in one pass. Returns (B, T, H, D)."""
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor: ...
+
+
+def lab_attention(
+    module: torch.nn.Module,
+    query: Tensor,  # (B, H, T, D)
+    key: Tensor,  # (B, K, T, D)
+    value: Tensor,  # (B, K, T, D)
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    *,
+    kv_pass: KVPass,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """The function that transformers calls in every layer. Returns ((B, T, H, D), no weights)."""
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    layer = module.layer_idx
+    assert isinstance(layer, int)
+    return kv_pass.attend(layer, query, key, value, scale), None
+
+
+def install(model: Any) -> None:
+    """Make `model` attend through the lab. ValueError for a model whose attention this is not."""
+    check_attention(model.config)
+    AttentionInterface.register(ATTENTION_NAME, lab_attention)
+    model.set_attn_implementation(ATTENTION_NAME)
+
+
+def check_attention(config: PreTrainedConfig) -> None:
+    """ValueError with one line for attention that the lab's passes do not compute."""
+    text = config.get_text_config()
+    windowed = getattr(text, "use_sliding_window", True) and getattr(text, "sliding_window", None)
+    layer_types = set(getattr(text, "layer_types", None) or ["full_attention"])
+    reasons = {
+        "sliding-window attention": bool(windowed) or bool(layer_types - {"full_attention"}),
+        "soft-capped attention": getattr(text, "attn_logit_softcapping", None) is not None,
+        "latent attention (MLA)": getattr(text, "kv_lora_rank", None) is not None,
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise ValueError(f"model of type {text.model_type!r} uses {reason}, which the lab does not compute")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """One newcomer in a packed prefill: its tokens are [start, end) of the pass, its home is `slot`."""
+
+    start: int
+    end: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedPrefill:
+    """Newcomers end to end in one row, (1, T): no padding is computed, no row sees another."""
+
+    cache: KVCache
+    segments: Sequence[Segment]
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        keys, values = self.cache.keys[layer], self.cache.values[layer]
+        outputs = []
+        for segment in self.segments:
+            here = slice(segment.start, segment.end)
+            length = segment.end - segment.start
+            keys[segment.slot, :, :length] = key[0, :, here]
+            values[segment.slot, :, :length] = value[0, :, here]
+            outputs.append(_causal(query[:, :, here], key[:, :, here], value[:, :, here], None, scale))
+        return torch.cat(outputs, dim=2).transpose(1, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotDecode:
+    """One new token for each of the first B slots, written at the row's own length. `mask` is (B, 1, 1, W) or None."""
+
+    cache: KVCache
+    lengths: Tensor  # (B,) cached tokens before this pass
+    rows: Tensor  # (B,) 0 .. B-1
+    width: int
+    mask: Tensor | None
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        keys, values = self.cache.keys[layer], self.cache.values[layer]
+        keys[self.rows, :, self.lengths] = key[:, :, 0]
+        values[self.rows, :, self.lengths] = value[:, :, 0]
+        num_rows = query.shape[0]
+        return _grouped(query, keys[:num_rows, :, : self.width], values[:num_rows, :, : self.width], self.mask, scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedPrefill:
+    """A whole batch, left-padded: (B, W). `mask` is (B, 1, W, W) or None for equal prompts."""
+
+    cache: KVCache
+    mask: Tensor | None
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        width = key.shape[2]
+        self.cache.keys[layer][:, :, :width] = key
+        self.cache.values[layer][:, :, :width] = value
+        return _causal(query, key, value, self.mask, scale).transpose(1, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedDecode:
+    """One new token for every row of the batch, dead ones too, all written at `column`. `mask` is (B, 1, 1, W) or None."""
+
+    cache: KVCache
+    column: int
+    mask: Tensor | None
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        keys, values = self.cache.keys[layer], self.cache.values[layer]
+        keys[:, :, self.column] = key[:, :, 0]
+        values[:, :, self.column] = value[:, :, 0]
+        width = self.column + 1
+        return _grouped(query, keys[:, :, :width], values[:, :, :width], self.mask, scale)
+
+
+def _causal(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Prefill attention, (B, H, T, D). A mask already holds causality.
+
+    On CUDA, grouped queries with a mask or in fp32 would fall to a kernel that keeps every score in memory; repeating
+    the KV heads keeps the memory-efficient one.
+    """
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1 and query.is_cuda and (mask is not None or query.dtype is torch.float32):
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    return F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        is_causal=mask is None,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+
+
+def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Decode attention, (B, H, 1, D) to (B, 1, H, D).
+
+    The G query heads of a KV head stand where a longer query would have its positions: grouped-query attention
+    without repeating a key.
+    """
+    num_rows, num_heads, _, head_dim = query.shape
+    grouped = query.reshape(num_rows, key.shape[1], num_heads // key.shape[1], head_dim)
+    output = F.scaled_dot_product_attention(grouped, key, value, attn_mask=mask, scale=scale)
+    return output.reshape(num_rows, 1, num_heads, head_dim)

@@ -1,0 +1,85 @@
+"""The device's memory: what is allocated now, the peak, what is left, and the caps that a run sets on it.
+
+On CUDA this is torch's allocator; on a CPU it is the process's resident set, so that weights and libraries count too.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySample:
+    allocated_bytes: int
+    peak_bytes: int
+    free_bytes: int | None
+
+
+class DeviceMemory:
+    """Watches one device over one run. `cap_bytes` is None without a cap (always on a CPU)."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.cap_bytes: int | None = None
+        self._peak_bytes = 0
+
+    def begin_run(self, utilization: float, capacity_gib: float | None) -> None:
+        """Reset the peak; on CUDA really cap what the process may take: the share of the card, or fewer GiB."""
+        self._peak_bytes = 0
+        if self.device.type != "cuda":
+            return
+        total = torch.cuda.get_device_properties(self.device).total_memory
+        cap = total * utilization if capacity_gib is None else min(total * utilization, capacity_gib * GIB)
+        self.cap_bytes = int(cap)
+        torch.cuda.set_per_process_memory_fraction(cap / total)
+        torch.cuda.reset_peak_memory_stats()
+
+    def sample(self) -> MemorySample:
+        if self.device.type == "cuda":
+            return MemorySample(
+                allocated_bytes=torch.cuda.memory_allocated(),
+                peak_bytes=torch.cuda.max_memory_allocated(),
+                free_bytes=self._cuda_free_bytes(),
+            )
+        resident = _resident_bytes()
+        self._peak_bytes = max(self._peak_bytes, resident)
+        return MemorySample(allocated_bytes=resident, peak_bytes=self._peak_bytes, free_bytes=_available_bytes())
+
+    def give_back(self) -> None:
+        """Return what nobody refers to any more to the device."""
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _cuda_free_bytes(self) -> int:
+        """What an allocation could still get: under the cap, and on the card (the allocator's idle blocks count)."""
+        on_card, _ = torch.cuda.mem_get_info()
+        allocated = torch.cuda.memory_allocated()
+        on_card += torch.cuda.memory_reserved() - allocated
+        return on_card if self.cap_bytes is None else min(on_card, self.cap_bytes - allocated)
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # no /proc, as on macOS: the peak is all there is
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return pages * resource.getpagesize()
+
+
+def _available_bytes() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None

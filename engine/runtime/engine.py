@@ -1,0 +1,114 @@
+"""The engine's loop, one for every policy and layout: admit -> run -> sample -> record -> evict, until all is done.
+
+The scheduler decides, the runner computes, the timing tells when, the recorder logs. Nothing here knows which engine
+it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.core.passes import PassKind, PassOutcome, PlannedPass
+from engine.core.recorder import Recorder
+from engine.core.scheduler import Scheduler
+from engine.runtime.clock import RunClock
+from engine.runtime.model_runner import ModelRunner
+from engine.runtime.passes_in_flight import InFlight, Timing
+
+
+class Engine:
+    """Runs a workload to its end, or until `should_stop` says so: within one pass.
+
+    `eos_ids` end a request that does not ignore EOS; such a run waits for each pass's tokens, in async timing too.
+    `check` may refuse a pass before it is issued. `on_pass` is called after every recorded pass with the run's time.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        runner: ModelRunner,
+        recorder: Recorder,
+        clock: RunClock,
+        timing: Timing,
+        *,
+        eos_ids: frozenset[int] = frozenset(),
+        prompt_texts: Mapping[int, str] | None = None,
+        on_pass: Callable[[float], None] = lambda now_s: None,
+        check: Callable[[PlannedPass], None] | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.runner = runner
+        self.recorder = recorder
+        self.clock = clock
+        self.timing = timing
+        self.eos_ids = eos_ids
+        self.prompt_texts = prompt_texts or {}
+        self.on_pass = on_pass
+        self.check = check
+        self.in_hand: PlannedPass | None = None  # the pass being issued, for the words of a failed allocation
+        self._needs_tokens = any(not r.spec.ignore_eos for r in scheduler.pending)
+
+    def run(self, should_stop: Callable[[], bool]) -> bool:
+        """True when every request ended; False when it was stopped. What is in flight is recorded either way."""
+        while not self.scheduler.is_done and not should_stop():
+            self.step(should_stop)
+        self._record(wait=True)
+        return self.scheduler.is_done
+
+    def step(self, should_stop: Callable[[], bool]) -> None:
+        now_s = self.clock.now_s()
+        self.recorder.submitted(self.scheduler.submit_arrived(now_s), self.prompt_texts)
+        self.recorder.admitted(self.scheduler.admit(now_s))
+        if not self.scheduler.running:
+            self._record(wait=True)
+            wake_s = self.scheduler.wake_s(now_s)
+            assert wake_s is not None, "nothing runs, nothing will come, yet the engine is not done"
+            self.clock.wait_until(wake_s, should_stop)
+            return
+        for kind in (PassKind.PREFILL, PassKind.DECODE):
+            planned = self.scheduler.plan(kind)
+            if planned is not None:
+                self._run_pass(planned)
+            if should_stop():
+                return
+
+    def _run_pass(self, planned: PlannedPass) -> None:
+        self.in_hand = planned
+        if self.check is not None:
+            self.check(planned)
+        start_s = self.clock.now_s()
+        self.timing.begin()
+        tokens = self.runner.run(planned)
+        slots = tuple(-1 if r.slot is None else r.slot for r in planned.live_requests)
+        flight = InFlight(
+            planned=planned, slots=slots, start_s=start_s, issued_s=self.clock.now_s(), tokens=tokens
+        )
+        self.timing.launched(flight)
+        if self._needs_tokens:
+            self._finish_knowing_tokens(flight)
+        else:
+            flight.outcome = self._complete(planned, ())
+            self._record(wait=False)
+
+    def _finish_knowing_tokens(self, flight: InFlight) -> None:
+        """The end of a sequence decides who leaves, so the pass must be over before its outcome is known."""
+        for landed in self.timing.landed(wait=True):
+            live = landed.flight.planned.live
+            at_eos = [i for i, token in zip(live, landed.token_ids, strict=True) if token in self.eos_ids]
+            outcome = self._complete(landed.flight.planned, at_eos)
+            self.recorder.passed(landed.flight.planned, outcome, landed.timing, landed.token_ids, landed.flight.slots)
+            self.on_pass(landed.timing.delivered_s)
+
+    def _complete(self, planned: PlannedPass, at_eos: list[int] | tuple[()]) -> PassOutcome:
+        outcome = self.scheduler.complete(planned, at_eos)
+        self.runner.move(outcome.moves)
+        if not self.scheduler.running:
+            self.runner.release_all()
+        return outcome
+
+    def _record(self, *, wait: bool) -> None:
+        for landed in self.timing.landed(wait=wait):
+            flight = landed.flight
+            assert flight.outcome is not None
+            self.recorder.passed(flight.planned, flight.outcome, landed.timing, landed.token_ids, flight.slots)
+            self.on_pass(landed.timing.delivered_s)

@@ -1,0 +1,190 @@
+"""Timing a pass: stop after each one (sync), or let the device's own events tell later (async).
+
+Sync reads the clock after the device has stopped, as the published measurements did. Async issues passes ahead, copies
+tokens without a stop and reads device events when they are due; a GPU is needed for it to differ from sync. On a CPU
+issuing a pass and running it are one thing, so that `issue_s` is unmeasured (None) there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.core.passes import PassOutcome, PassTiming, PlannedPass
+from engine.runtime.clock import RunClock
+
+MAX_IN_FLIGHT = 4  # passes issued ahead of the device; more would only delay what a reader sees
+
+
+@dataclass(slots=True, kw_only=True)
+class InFlight:
+    """A pass that was issued. `slots` are the live rows' physical slots at that time."""
+
+    planned: PlannedPass
+    slots: tuple[int, ...]
+    start_s: float
+    issued_s: float
+    tokens: Tensor  # (B,)
+    outcome: PassOutcome | None = None
+    events: _Events | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Events:
+    start: torch.cuda.Event
+    end: torch.cuda.Event
+    copied: torch.cuda.Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Landed:
+    """A pass that is over: its live rows' tokens and its times."""
+
+    flight: InFlight
+    token_ids: list[int]
+    timing: PassTiming
+
+
+class Timing(Protocol):
+    """How a pass is timed. `begin` before its kernels are issued, `launched` after, `landed` once it is over."""
+
+    def begin(self) -> None: ...
+
+    def launched(self, flight: InFlight) -> None: ...
+
+    def landed(self, *, wait: bool) -> list[Landed]: ...
+
+
+def make_timing(name: str, device: torch.device, clock: RunClock) -> Timing:
+    if device.type != "cuda":
+        return CpuTiming(clock)
+    return CudaSyncTiming(clock) if name == "sync" else CudaAsyncTiming(clock)
+
+
+class CpuTiming:
+    """The pass has run when the call returns; its tokens are in the host's memory already."""
+
+    def __init__(self, clock: RunClock) -> None:
+        self.clock = clock
+        self._flight: InFlight | None = None
+
+    def begin(self) -> None:
+        """Nothing to mark."""
+
+    def launched(self, flight: InFlight) -> None:
+        self._flight = flight
+
+    def landed(self, *, wait: bool) -> list[Landed]:
+        flight, self._flight = self._flight, None
+        if flight is None:
+            return []
+        token_ids = _live_tokens(flight, flight.tokens)
+        timing = PassTiming(
+            start_s=flight.start_s,
+            end_s=flight.issued_s,
+            issue_s=None,
+            device_s=flight.issued_s - flight.start_s,
+            produced_s=flight.issued_s,
+            delivered_s=self.clock.now_s(),
+        )
+        return [Landed(flight, token_ids, timing)]
+
+
+class CudaSyncTiming:
+    """Stop after each pass, read the clock, then fetch the tokens."""
+
+    def __init__(self, clock: RunClock) -> None:
+        self.clock = clock
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+        self._flight: InFlight | None = None
+
+    def begin(self) -> None:
+        self._start.record()
+
+    def launched(self, flight: InFlight) -> None:
+        self._end.record()
+        self._flight = flight
+
+    def landed(self, *, wait: bool) -> list[Landed]:
+        flight, self._flight = self._flight, None
+        if flight is None:
+            return []
+        torch.cuda.synchronize()
+        produced_s = self.clock.now_s()
+        token_ids = _live_tokens(flight, flight.tokens)
+        timing = PassTiming(
+            start_s=flight.start_s,
+            end_s=produced_s,
+            issue_s=flight.issued_s - flight.start_s,
+            device_s=self._start.elapsed_time(self._end) / 1e3,
+            produced_s=produced_s,
+            delivered_s=self.clock.now_s(),
+        )
+        return [Landed(flight, token_ids, timing)]
+
+
+class CudaAsyncTiming:
+    """Issue ahead; events on the device's stream say when a pass began, ended and when its tokens had been copied."""
+
+    def __init__(self, clock: RunClock) -> None:
+        self.clock = clock
+        self._origin = torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        self._origin.record()
+        torch.cuda.synchronize()
+        self._origin_s = clock.now_s()
+        self._start: torch.cuda.Event | None = None
+        self._queue: deque[InFlight] = deque()
+
+    def begin(self) -> None:
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._start.record()
+
+    def launched(self, flight: InFlight) -> None:
+        assert self._start is not None
+        end = torch.cuda.Event(enable_timing=True)
+        end.record()
+        host = torch.empty(flight.tokens.shape, dtype=flight.tokens.dtype, pin_memory=True)
+        host.copy_(flight.tokens, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record()
+        flight.tokens = host
+        flight.events = _Events(self._start, end, copied)
+        self._queue.append(flight)
+
+    def landed(self, *, wait: bool) -> list[Landed]:
+        """Passes whose tokens have reached the host, oldest first; with `wait` all, else those that are due."""
+        landed = []
+        while self._queue:
+            events = self._queue[0].events
+            assert events is not None
+            if wait or len(self._queue) > MAX_IN_FLIGHT:
+                events.copied.synchronize()
+            elif not events.copied.query():
+                break
+            landed.append(self._land(self._queue.popleft(), events))
+        return landed
+
+    def _land(self, flight: InFlight, events: _Events) -> Landed:
+        delivered_s = self.clock.now_s()
+        start_s = self._origin_s + self._origin.elapsed_time(events.start) / 1e3
+        end_s = self._origin_s + self._origin.elapsed_time(events.end) / 1e3
+        timing = PassTiming(
+            start_s=start_s,
+            end_s=end_s,
+            issue_s=flight.issued_s - flight.start_s,
+            device_s=end_s - start_s,
+            produced_s=end_s,
+            delivered_s=max(delivered_s, end_s),
+        )
+        return Landed(flight, _live_tokens(flight, flight.tokens), timing)
+
+
+def _live_tokens(flight: InFlight, tokens: Tensor) -> list[int]:
+    values: list[int] = tokens.tolist()
+    return [values[i] for i in flight.planned.live]

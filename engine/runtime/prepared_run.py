@@ -1,0 +1,112 @@
+"""A run made ready: the model loaded, the workload tokenized, every limit checked before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from engine.core.config import RunConfig
+from engine.core.memory_model import ModelDimensions
+from engine.core.request import Request, RequestSpec, TextPrompt
+from engine.core.workload import Workload, build_workload
+from engine.runtime import attention
+from engine.runtime.kv_cache import KVShape
+from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
+
+ProgressCallback = Callable[[str, float | None], None]
+
+
+@dataclass(slots=True)
+class WarmModel:
+    """The one model that a process keeps loaded between runs, and the prompt lengths it has been warmed up for."""
+
+    loaded: LoadedModel | None = None
+    key: tuple[str, torch.device, torch.dtype] | None = None
+    warmed: set[tuple[str, int]] = field(default_factory=set)
+
+    def get(self, config: RunConfig, on_progress: ProgressCallback) -> tuple[LoadedModel, torch.device, torch.dtype]:
+        """The model of `config`, loaded now if it is not the one at hand. ValueError as `load_model`."""
+        device = resolve_device(config.device)
+        dtype = resolve_dtype(config.dtype, device)
+        key = (config.model, device, dtype)
+        if self.key != key or self.loaded is None:
+            self.drop()
+            loaded = load_model(config.model, device, dtype, on_progress)
+            attention.install(loaded.model)
+            self.loaded, self.key = loaded, key
+        return self.loaded, device, dtype
+
+    def drop(self) -> None:
+        self.loaded, self.key = None, None
+        self.warmed.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """Everything a run needs that is not measured. `prompt_ids` and `prompt_texts` are keyed by request id."""
+
+    config: RunConfig
+    device: torch.device
+    dtype: torch.dtype
+    loaded: LoadedModel
+    workload: Workload
+    prompt_ids: dict[int, list[int]]
+    prompt_texts: dict[int, str]
+
+    def requests(self) -> list[Request]:
+        """Fresh requests, all waiting to arrive."""
+        return [Request(spec=spec, prompt_ids=self.prompt_ids[spec.request_id]) for spec in self.workload.requests]
+
+    def kv_shape(self) -> KVShape:
+        spec = self.loaded.spec
+        return KVShape(
+            layers=spec.layers, kv_heads=spec.kv_heads, head_dim=spec.head_dim, dtype=self.dtype, device=self.device
+        )
+
+    def dimensions(self) -> ModelDimensions:
+        spec = self.loaded.spec
+        return ModelDimensions(
+            parameters=spec.parameters,
+            layers=spec.layers,
+            kv_heads=spec.kv_heads,
+            head_dim=spec.head_dim,
+            intermediate=spec.intermediate,
+            vocab=spec.vocab,
+            value_bytes=self.dtype.itemsize,
+        )
+
+
+def prepare_run(config: RunConfig, warm: WarmModel, on_progress: ProgressCallback) -> PreparedRun:
+    """Build the workload, load the model, tokenize. ValueError with one clear line for what cannot be run."""
+    workload = build_workload(config.workload)
+    loaded, device, dtype = warm.get(config, on_progress)
+    prompt_ids = {spec.request_id: loaded.encoder.encode(spec.prompt) for spec in workload.requests}
+    _check_context(workload.requests, prompt_ids, loaded)
+    return PreparedRun(
+        config=config,
+        device=device,
+        dtype=dtype,
+        loaded=loaded,
+        workload=workload,
+        prompt_ids=prompt_ids,
+        prompt_texts={spec.request_id: _text(spec, prompt_ids[spec.request_id], loaded) for spec in workload.requests},
+    )
+
+
+def _check_context(specs: Sequence[RequestSpec], prompt_ids: dict[int, list[int]], loaded: LoadedModel) -> None:
+    limit = loaded.spec.max_positions
+    for spec in specs:
+        length = len(prompt_ids[spec.request_id])
+        if length == 0:
+            raise ValueError(f"prompt {spec.request_id} holds no token: write at least one word")
+        if length + spec.budget_tokens > limit:
+            raise ValueError(
+                f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} exceed "
+                f"the {limit:,} positions of {loaded.spec.name}; use a shorter prompt or a smaller budget"
+            )
+
+
+def _text(spec: RequestSpec, ids: list[int], loaded: LoadedModel) -> str:
+    return spec.prompt.text if isinstance(spec.prompt, TextPrompt) else loaded.encoder.decode(ids)

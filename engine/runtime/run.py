@@ -1,0 +1,273 @@
+"""One run from a configuration to a finished run log: prepare, open the log, warm up, run, total, close.
+
+`execute_run` is what the worker and the command line share. Everything that can go wrong in the measured part ends as
+a status in result.json: completed, stopped, oom or failed.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.core.config import RunConfig
+from engine.core.metrics import run_metrics
+from engine.core.presets import PRESETS, make_scheduler, slot_width
+from engine.core.recorder import Recorder, Sink
+from engine.core.request import Request
+from engine.runlog.reader import RunLogReader
+from engine.runlog.schema import SCHEMA_VERSION
+from engine.runlog.writer import RunLogWriter
+from engine.runtime.capacity import CapacityCheck
+from engine.runtime.clock import RunClock
+from engine.runtime.device_memory import GIB, DeviceMemory
+from engine.runtime.engine import Engine
+from engine.runtime.environment import describe_device, describe_environment
+from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
+from engine.runtime.out_of_memory import EngineOutOfMemory, as_out_of_memory
+from engine.runtime.passes_in_flight import make_timing
+from engine.runtime.prepared_run import PreparedRun, WarmModel
+from engine.runtime.sampler import Sampler
+from engine.runtime.warm_up import warm_up
+
+MEMORY_SAMPLE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run is."""
+
+    finished_requests: int
+    requests: int
+    output_tokens: int
+    elapsed_s: float
+
+
+def make_runner(prepared: PreparedRun, requests: list[Request]) -> ModelRunner:
+    """The runner of the engine's KV layout, its cache allocated where the layout keeps one for the whole run."""
+    config = prepared.config
+    sampler = Sampler(config.sampling)
+    pool_bytes = None if config.pool_gib is None else int(config.pool_gib * GIB)
+    if PRESETS[config.engine].kv_layout == "padded":
+        return PaddedRunner(prepared.loaded.model, prepared.kv_shape(), sampler, pool_bytes)
+    width = slot_width(requests)
+    return SlotRunner(prepared.loaded.model, prepared.kv_shape(), sampler, config.num_slots, width, pool_bytes)
+
+
+def build_engine(
+    prepared: PreparedRun,
+    requests: list[Request],
+    runner: ModelRunner,
+    sink: Sink,
+    on_pass: Callable[[Engine, float], None] = lambda engine, now_s: None,
+) -> Engine:
+    """The engine of `prepared.config`, its clock at zero now."""
+    config = prepared.config
+    clock = RunClock()
+    recorder = Recorder(
+        sink,
+        config.num_slots,
+        returns_whole=config.returns == "whole",
+        decode=prepared.loaded.encoder.decode,
+    )
+    engine = Engine(
+        make_scheduler(config, requests),
+        runner,
+        recorder,
+        clock,
+        make_timing(config.timing, prepared.device, clock),
+        eos_ids=frozenset(prepared.loaded.spec.eos_token_ids),
+        prompt_texts=prepared.prompt_texts,
+        on_pass=lambda now_s: on_pass(engine, now_s),
+        check=_capacity_check(prepared),
+    )
+    return engine
+
+
+def execute_run(
+    prepared: PreparedRun,
+    run_id: str,
+    folder: Path,
+    warm: WarmModel,
+    *,
+    experiment: dict[str, Any] | None = None,
+    on_started: Callable[[], None] = lambda: None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Run and log. Returns what result.json holds. The caller holds the device's lock."""
+    memory = DeviceMemory(prepared.device)
+    with RunLogWriter(folder, describe_run(prepared, run_id, experiment)) as log:
+        on_started()
+        result = _measured(prepared, log, memory, warm, on_progress, should_stop)
+        memory.give_back()
+        log.flush()
+        reader = RunLogReader(folder)
+        result["totals"] = run_metrics(reader.record(), peak_memory_bytes=result.pop("peak_memory_bytes"))
+        result["ended_at"] = _now()
+        log.finish(result)
+    return result
+
+
+def describe_run(prepared: PreparedRun, run_id: str, experiment: dict[str, Any] | None) -> dict[str, Any]:
+    """run.json: what will run, on what, where."""
+    config, spec = prepared.config, prepared.loaded.spec
+    preset = PRESETS[config.engine]
+    return {
+        "run_id": run_id,
+        "schema_version": SCHEMA_VERSION,
+        "created_at": _now(),
+        "engine": config.engine,
+        "policy": preset.policy,
+        "kv_layout": preset.kv_layout,
+        "execution": config.execution,
+        "timing": config.timing,
+        "config": config.to_dict(),
+        "workload": {
+            "digest": prepared.workload.digest,
+            "requests": len(prepared.workload.requests),
+            "prompts": config.workload.prompts,
+            "budget": config.workload.budget,
+            "arrival": config.workload.arrival,
+            "seed": config.workload.seed,
+        },
+        "model": {
+            "name": spec.name,
+            "source": spec.source,
+            "parameters": spec.parameters,
+            "layers": spec.layers,
+            "hidden": spec.hidden,
+            "heads": spec.heads,
+            "kv_heads": spec.kv_heads,
+            "head_dim": spec.head_dim,
+            "intermediate": spec.intermediate,
+            "vocab": spec.vocab,
+            "max_positions": spec.max_positions,
+            "random_weights": spec.random_weights,
+            "dtype": str(prepared.dtype).removeprefix("torch."),
+            "kv_position_bytes": prepared.kv_shape().position_bytes,
+            "tokenizer_file": spec.tokenizer_file,
+        },
+        "device": describe_device(prepared.device),
+        "environment": describe_environment(prepared.device),
+        "experiment": experiment,
+        "simulated": False,
+    }
+
+
+def _measured(
+    prepared: PreparedRun,
+    log: RunLogWriter,
+    memory: DeviceMemory,
+    warm: WarmModel,
+    on_progress: Callable[[Progress], None],
+    should_stop: Callable[[], bool],
+) -> dict[str, Any]:
+    """The part that may fail, turned into plain facts: no reference to a tensor survives it."""
+    config = prepared.config
+    engine: Engine | None = None
+    try:
+        memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
+        requests = prepared.requests()
+        runner = make_runner(prepared, requests)
+        warm_up(prepared, runner, warm, should_stop)
+        watcher = _Watcher(log, memory, runner, len(requests), on_progress)
+        engine = build_engine(prepared, requests, runner, log, watcher)
+        done = engine.run(should_stop)
+        engine.recorder.close(engine.clock.now_s())
+        return _result("completed" if done else "stopped", memory)
+    except Exception as error:
+        shape, where = _in_hand(engine, prepared)
+        shortage = as_out_of_memory(error, prepared.device, shape, where)
+        if shortage is not None and shortage.free_bytes is None:
+            shortage.free_bytes = memory.sample().free_bytes
+        if engine is not None:
+            engine.recorder.close(engine.clock.now_s())
+        if shortage is not None:
+            return _result("oom", memory, shortage)
+        traceback.print_exc()
+        return _result("failed", memory, error)
+
+
+def _result(status: str, memory: DeviceMemory, error: BaseException | None = None) -> dict[str, Any]:
+    shortage = error if isinstance(error, EngineOutOfMemory) else None
+    return {
+        "status": status,
+        "error": None if error is None else f"{error}".splitlines()[0] if str(error) else type(error).__name__,
+        "oom": None
+        if shortage is None
+        else {
+            "asked_bytes": shortage.asked_bytes,
+            "free_bytes": shortage.free_bytes,
+            "shape": shortage.shape,
+            "where": shortage.where,
+        },
+        "peak_memory_bytes": memory.sample().peak_bytes,
+    }
+
+
+def _in_hand(engine: Engine | None, prepared: PreparedRun) -> tuple[str, str]:
+    """The shape and the place of what was being done, in words."""
+    planned = None if engine is None else engine.in_hand
+    if planned is None:
+        return f"{prepared.config.num_slots} slots", "set-up and warm-up"
+    return f"{len(planned.rows)} rows x {planned.shape.width} columns", f"{planned.kind} pass {planned.index}"
+
+
+def _capacity_check(prepared: PreparedRun) -> CapacityCheck | None:
+    config = prepared.config
+    if config.capacity_gib is None or prepared.device.type == "cuda":
+        return None
+    capacity_bytes = int(config.capacity_gib * GIB)
+    return CapacityCheck(prepared.dimensions(), capacity_bytes, sampled_in_fp32=not config.sampling.is_greedy)
+
+
+class _Watcher:
+    """After each pass: sample the memory now and then, and tell how far the run is."""
+
+    def __init__(
+        self,
+        log: RunLogWriter,
+        memory: DeviceMemory,
+        runner: ModelRunner,
+        num_requests: int,
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self.log = log
+        self.memory = memory
+        self.runner = runner
+        self.num_requests = num_requests
+        self.on_progress = on_progress
+        self._last_s = -MEMORY_SAMPLE_S
+
+    def __call__(self, engine: Engine, now_s: float) -> None:
+        if now_s - self._last_s < MEMORY_SAMPLE_S:
+            return
+        self._last_s = now_s
+        sample = self.memory.sample()
+        self.log.append(
+            "memory",
+            time_s=now_s,
+            pass_index=engine.recorder.last_pass,
+            allocated_bytes=sample.allocated_bytes,
+            peak_bytes=sample.peak_bytes,
+            kv_bytes=self.runner.kv_bytes,
+            free_bytes=sample.free_bytes,
+        )
+        self.on_progress(
+            Progress(
+                finished_requests=engine.recorder.num_finished,
+                requests=self.num_requests,
+                output_tokens=engine.recorder.num_output_tokens,
+                elapsed_s=now_s,
+            )
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,77 @@
+"""Before the clock starts: one prefill of each prompt length and three decode steps, so that no measured pass is a first.
+
+On a GPU the first full batch goes through as well, since its shapes choose other kernels than a single row's. A warm
+process skips the lengths it has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.core.config import FormRule
+from engine.core.presets import make_scheduler, slot_width
+from engine.core.recorder import Recorder
+from engine.core.request import Request
+from engine.runtime.clock import RunClock
+from engine.runtime.engine import Engine
+from engine.runtime.model_runner import ModelRunner
+from engine.runtime.passes_in_flight import make_timing
+from engine.runtime.prepared_run import PreparedRun, WarmModel
+
+DECODE_STEPS = 3
+
+
+class NoSink:
+    """Rows of a warm-up are nobody's."""
+
+    def append(self, stream: str, **row: Any) -> None:
+        """Drop it."""
+
+    def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Drop them."""
+
+
+def warm_up(
+    prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_stop: Callable[[], bool]
+) -> None:
+    """Run the warm-up passes on the run's own cache. Out of memory passes through."""
+    requests = prepared.requests()
+    if not requests or prepared.config.warmups == 0:
+        return
+    by_length = {r.num_prompt_tokens: r for r in sorted(requests, key=lambda r: -r.num_prompt_tokens)}
+    fresh = [r for length, r in by_length.items() if (runner.name, length) not in warm.warmed]
+    width = slot_width(requests)
+    for _ in range(prepared.config.warmups):
+        if fresh:
+            # The shortest comes last and decodes: it has the most room left.
+            budgets = [1] * (len(fresh) - 1) + [_decode_budget(fresh[-1], width)]
+            _drive(prepared, runner, [_short(r, b) for r, b in zip(fresh, budgets, strict=True)], 1, should_stop)
+        if prepared.device.type == "cuda":
+            first = requests[: prepared.config.num_slots]
+            batch = [_short(r, min(1 + DECODE_STEPS, r.spec.budget_tokens)) for r in first]
+            _drive(prepared, runner, batch, prepared.config.num_slots, should_stop)
+    warm.warmed.update((runner.name, r.num_prompt_tokens) for r in fresh)
+
+
+def _decode_budget(request: Request, width: int) -> int:
+    return min(1 + DECODE_STEPS, width - request.num_prompt_tokens)
+
+
+def _short(request: Request, budget_tokens: int) -> Request:
+    """The same prompt with a small budget, there from the start."""
+    spec = replace(request.spec, budget_tokens=budget_tokens, ignore_eos=True, arrival_s=0.0)
+    return Request(spec=spec, prompt_ids=request.prompt_ids)
+
+
+def _drive(
+    prepared: PreparedRun, runner: ModelRunner, requests: list[Request], slots: int, should_stop: Callable[[], bool]
+) -> None:
+    config = replace(prepared.config, slots=slots)
+    if config.engine == "static":
+        config = replace(config, form=FormRule(rule="arrived"))
+    clock = RunClock()
+    scheduler = make_scheduler(config, requests)
+    timing = make_timing("sync", prepared.device, clock)
+    Engine(scheduler, runner, Recorder(NoSink(), slots), clock, timing).run(should_stop)

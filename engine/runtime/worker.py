@@ -1,0 +1,187 @@
+"""The worker process: keeps one model warm and carries out runs, one at a time, as commands come in.
+
+`python -m engine.runtime.worker` speaks JSON, a line a message: commands on stdin (run, cancel, load), events on stdout
+and nothing else there. It leaves when its stdin closes, so that no worker outlives the app, however the app ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from engine.core.config import RunConfig
+from engine.core.home import device_lock
+from engine.runlog.locks import hold
+from engine.runtime.environment import use_available_threads
+from engine.runtime.prepared_run import PreparedRun, ProgressCallback, WarmModel, prepare_run
+from engine.runtime.run import Progress, execute_run
+
+PROGRESS_S = 0.25
+LEAVE_S = 2.0  # how long a run may take to close its log once nobody listens any more
+
+
+class Worker:
+    """Runs commands from `commands` to `events`. One object a process."""
+
+    def __init__(self, commands: TextIO, events: TextIO) -> None:
+        self.commands = commands
+        self.events = events
+        self.warm = WarmModel()
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._cancelled: set[str] = set()
+        self._is_leaving = threading.Event()
+        self._write = threading.Lock()
+
+    def serve(self) -> None:
+        """Until stdin closes."""
+        threading.Thread(target=self._listen, name="commands", daemon=True).start()
+        self.emit("ready", pid=os.getpid())
+        while (command := self._queue.get()) is not None:
+            self._carry_out(command)
+
+    def emit(self, event: str, **facts: Any) -> None:
+        """One event, one line. A reader that has gone is not an error: the worker is about to leave."""
+        with self._write:
+            try:
+                self.events.write(json.dumps({"event": event, **facts}) + "\n")
+                self.events.flush()
+            except (BrokenPipeError, ValueError):
+                self._is_leaving.set()
+
+    def _listen(self) -> None:
+        for line in self.commands:
+            if not line.strip():
+                continue
+            try:
+                command = json.loads(line)
+            except json.JSONDecodeError:
+                print(f"worker: not a command: {line.strip()[:200]}", file=sys.stderr)
+                continue
+            if command.get("command") == "cancel":
+                self._cancelled.add(command["run_id"])
+            else:
+                self._queue.put(command)
+        self._leave()
+
+    def _leave(self) -> None:
+        """stdin is closed: stop what runs, let it close its log, and go, even out of the middle of a long pass."""
+        self._is_leaving.set()
+        self._queue.put(None)
+        time.sleep(LEAVE_S)
+        os._exit(0)
+
+    def _carry_out(self, command: dict[str, Any]) -> None:
+        if command.get("command") == "run":
+            self._run(command)
+        elif command.get("command") == "load":
+            self._load(command)
+        else:
+            print(f"worker: unknown command {command.get('command')!r}", file=sys.stderr)
+
+    def _load(self, command: dict[str, Any]) -> None:
+        names = {key: command[key] for key in ("model", "device", "dtype") if command.get(key)}
+        try:
+            self._warm_model(RunConfig(**names))
+        except (ValueError, RuntimeError) as error:
+            self.emit("loaded", model=names.get("model"), seconds=None, error=_one_line(error))
+
+    def _warm_model(self, config: RunConfig) -> None:
+        started = time.perf_counter()
+        self.warm.get(config, self._loading(config.model))
+        self.emit("loaded", model=config.model, seconds=time.perf_counter() - started)
+
+    def _run(self, command: dict[str, Any]) -> None:
+        run_id = command["run_id"]
+        try:
+            config = RunConfig.from_dict(command["config"])
+            prepared = prepare_run(config, self.warm, self._loading(config.model))
+        except (ValueError, TypeError) as error:
+            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            return
+        except Exception as error:
+            traceback.print_exc()
+            self.warm.drop()
+            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            return
+        self._run_prepared(prepared, command)
+
+    def _run_prepared(self, prepared: PreparedRun, command: dict[str, Any]) -> None:
+        run_id = command["run_id"]
+
+        def should_stop() -> bool:
+            return run_id in self._cancelled or self._is_leaving.is_set()
+
+        lock = hold(
+            device_lock(str(prepared.device)),
+            purpose=f"run {run_id}",
+            on_wait=lambda holder: self.emit("waiting", run_id=run_id, message=f"the device is taken: {holder}"),
+            should_stop=should_stop,
+        )
+        try:
+            with lock:
+                result = execute_run(
+                    prepared,
+                    run_id,
+                    Path(command["folder"]),
+                    self.warm,
+                    experiment=command.get("experiment"),
+                    on_started=lambda: self.emit("started", run_id=run_id),
+                    on_progress=self._progress(run_id),
+                    should_stop=should_stop,
+                )
+        except InterruptedError:
+            self.emit("finished", run_id=run_id, status="stopped", error=None)
+            return
+        except Exception as error:
+            traceback.print_exc()
+            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            return
+        self.emit("finished", run_id=run_id, status=result["status"], error=result["error"])
+
+    def _loading(self, model: str) -> ProgressCallback:
+        return lambda message, fraction: self.emit("loading", model=model, message=message, fraction=fraction)
+
+    def _progress(self, run_id: str) -> Callable[[Progress], None]:
+        last = 0.0
+
+        def tell(progress: Progress) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if now - last < PROGRESS_S:
+                return
+            last = now
+            self.emit(
+                "progress",
+                run_id=run_id,
+                finished_requests=progress.finished_requests,
+                requests=progress.requests,
+                output_tokens=progress.output_tokens,
+                elapsed_s=progress.elapsed_s,
+            )
+
+        return tell
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]
+
+
+def main() -> None:
+    # Whatever a library prints goes to stderr: stdout carries events only.
+    events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    use_available_threads()
+    Worker(sys.stdin, events).serve()
+
+
+if __name__ == "__main__":
+    main()
