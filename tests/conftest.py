@@ -1,0 +1,82 @@
+"""Fixtures that many tests share: a LAB_HOME of a test's own, an app, a browser and its pages.
+
+Converted models stay in the user's cache folder (or LAB_CACHE), so that they are converted once and not once a test.
+No test asks a model hub for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.app_server import AppServer
+
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shielded_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep every test, and every process that it starts, away from the user's runs and from the network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAB_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield
+
+
+@pytest.fixture
+def lab_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty LAB_HOME for this test alone."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("LAB_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def app(lab_home: Path) -> Iterator[AppServer]:
+    """A running app over this test's LAB_HOME."""
+    with AppServer(lab_home) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of Debian's Chromium. Skips where it is missing; with CI set, fails."""
+    path = shutil.which("chromium")
+    if path is None:
+        why = "no chromium on this machine (apt-get install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One headless Chromium for the whole session; every page has a context of its own."""
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh page, 1280 x 900, light."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    yield context.new_page()
+    context.close()
