@@ -1,0 +1,112 @@
+"""When requests intend to arrive: all at once, evenly, or at random with a given rate and burstiness.
+
+`poisson` is the usual model of many independent users (exponential gaps, coefficient of variation 1); `gamma` keeps the
+rate and sets the coefficient of variation of the gaps: above 1 comes in bursts, below 1 is more even. Gaps are drawn
+unclamped and added up as they are: cutting off long gaps would raise the rate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e6
+LOWEST_CV, HIGHEST_CV = 0.01, 100.0
+FORMS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
+
+
+class Arrival(Protocol):
+    """A law of arrivals. `times_s` returns `count` seconds, never falling."""
+
+    def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedArrival:
+    """Everything is there at the start."""
+
+    def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        return np.zeros(count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstantArrival:
+    """One request every 1/rate seconds, the first at 0."""
+
+    rate: float
+
+    def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        return np.arange(count) / self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonArrival:
+    """Exponential gaps with a mean of 1/rate seconds, before the first request too."""
+
+    rate: float
+
+    def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        return np.cumsum(generator.exponential(1 / self.rate, count))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GammaArrival:
+    """Gamma gaps with a mean of 1/rate seconds and a standard deviation of cv/rate, before the first request too."""
+
+    rate: float
+    cv: float
+
+    def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        shape = self.cv**-2
+        return np.cumsum(generator.gamma(shape, 1 / (self.rate * shape), count))
+
+
+def parse_arrival(text: str) -> Arrival:
+    """`closed`, `poisson:R`, `constant:R` or `gamma:R:CV`, R in requests a second. ValueError says what is accepted."""
+    name, *numbers = text.strip().split(":")
+    match name, len(numbers):
+        case "closed", 0:
+            return ClosedArrival()
+        case "poisson", 1:
+            return PoissonArrival(rate=_rate(text, numbers[0]))
+        case "constant", 1:
+            return ConstantArrival(rate=_rate(text, numbers[0]))
+        case "gamma", 2:
+            return GammaArrival(rate=_rate(text, numbers[0]), cv=_cv(text, numbers[1]))
+    raise ValueError(f"arrival {text!r}: use {FORMS}")
+
+
+def offered_rate(arrivals_s: NDArray[np.float64]) -> float | None:
+    """Requests a second as really offered: gaps counted over the time they take. None where all come at once."""
+    if len(arrivals_s) < 2:
+        return None
+    span_s = float(arrivals_s.max() - arrivals_s.min())
+    return (len(arrivals_s) - 1) / span_s if span_s > 0 else None
+
+
+def _rate(text: str, number: str) -> float:
+    rate = _number(number)
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise ValueError(f"arrival {text!r}: use a rate of {LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f} requests a second")
+    return rate
+
+
+def _cv(text: str, number: str) -> float:
+    cv = _number(number)
+    if not LOWEST_CV <= cv <= HIGHEST_CV:
+        raise ValueError(
+            f"arrival {text!r}: use a coefficient of variation of {LOWEST_CV:g} to {HIGHEST_CV:g} "
+            "(1 is poisson, above 1 is bursty); for even gaps use constant:R"
+        )
+    return cv
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,75 @@
+"""What is left of a run once it is over, as columns of numbers: the only thing that metrics are computed from.
+
+Three tables, named and typed as the run log's: `requests` (one row a request), `passes` and `tokens`. Where a value is
+missing, a float column holds NaN, an integer column -1 and a text column None. Rows may come in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+Column = np.ndarray[Any, np.dtype[Any]]
+Table = dict[str, Column]
+
+REQUEST_COLUMNS = {
+    "request_id": np.int32,
+    "state": object,
+    "prompt_tokens": np.int32,
+    "arrival_s": np.float64,
+    "admitted_s": np.float64,
+    "returned_s": np.float64,
+}
+PASS_COLUMNS = {
+    "kind": object,
+    "step": np.int32,
+    "start_s": np.float64,
+    "end_s": np.float64,
+    "issue_s": np.float64,
+    "device_s": np.float64,
+    "rows": np.int32,
+    "live_rows": np.int32,
+    "prompt_tokens": np.int32,
+    "computed_positions": np.int64,
+    "padding_positions": np.int64,
+    "dead_positions": np.int64,
+    "kv_reserved_positions": np.int64,
+    "kv_used_positions": np.int64,
+}
+TOKEN_COLUMNS = {"request_id": np.int32, "token_index": np.int32, "delivered_s": np.float64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunRecord:
+    """One run's columns. A table may hold more columns than the metrics read; all columns of a table are one length."""
+
+    requests: Table
+    passes: Table
+    tokens: Table
+
+    @classmethod
+    def from_rows(
+        cls,
+        *,
+        requests: Sequence[Mapping[str, Any]] = (),
+        passes: Sequence[Mapping[str, Any]] = (),
+        tokens: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """A record of the columns that metrics read, from one mapping a row; what a row leaves out is missing."""
+        return cls(
+            requests=_columns(requests, REQUEST_COLUMNS),
+            passes=_columns(passes, PASS_COLUMNS),
+            tokens=_columns(tokens, TOKEN_COLUMNS),
+        )
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], types: Mapping[str, Any]) -> Table:
+    return {name: _column([row.get(name) for row in rows], dtype) for name, dtype in types.items()}
+
+
+def _column(values: list[Any], dtype: Any) -> Column:
+    missing = {np.float64: np.nan, object: None}.get(dtype, -1)
+    return np.array([missing if value is None else value for value in values], dtype=dtype)
