@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"  # written last into a converted model's folder: name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueEntry:
-    """A model with a short name. `parameters` counts tied weights once. `hub_id` is set where weights come from a hub."""
+    """A model with a short name. `parameters` counts tied weights once; `hub_id` says where its weights can be had."""
 
     name: str
     kind: Literal["real", "random"]

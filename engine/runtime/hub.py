@@ -1,6 +1,6 @@
-"""Fetching a model's files from a hub into its local cache: configuration, tokenizer and safetensors (or one GGUF) only.
+"""Fetching a model from a hub into the hub's local cache: settings, tokenizer and safetensors (or one GGUF) only.
 
-A hub that cannot be reached is asked once, for some seconds, and a model that is already in the cache is used without it.
+A hub that cannot be reached is asked once, for some seconds; a model that is already in the cache is used without it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _weight_files(hub_id: str, names: list[str]) -> list[str]:
     if len(ggufs) == 1:
         return ggufs
     if ggufs:
-        raise ValueError(f"model {hub_id}: it has {len(ggufs)} GGUF files; download one, as {ggufs[0]}, and name its path")
+        raise ValueError(
+            f"model {hub_id}: it has {len(ggufs)} GGUF files; download one, as {ggufs[0]}, and name its path"
+        )
     raise ValueError(f"model {hub_id}: it has neither safetensors nor GGUF files; other forms are not read")
 
 

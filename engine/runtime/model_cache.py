@@ -2,8 +2,8 @@
 
 A converted model is a folder that is built beside its place and renamed into it, so that a reader sees all of it or
 nothing. Its manifest holds each file's size and checksum; a folder that does not match is built again. One process
-converts at a time, the others wait and use its result. The checksum finds truncation, zeroed blocks and flipped bits; it
-is no defence against a forger.
+converts at a time, the others wait and use its result. The checksum finds truncation, zeroed blocks and flipped bits;
+it is no defence against a forger.
 """
 
 from __future__ import annotations

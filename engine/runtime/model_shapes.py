@@ -1,7 +1,8 @@
 """Models made of random weights: a tiny one for tests, and the public shapes of two real ones, for speed and memory.
 
-Shapes follow the configuration files that the models' authors publish. The weights are drawn on the device that will run
-them, in the dtype that it will use, from a fixed seed; the same seed gives other weights on another kind of device, save for the tiny model.
+Shapes follow the configuration files that the models' authors publish. The weights are drawn on the device that will
+run them, in the dtype that it will use, from a fixed seed; on another kind of device the same seed gives other weights,
+save for the tiny model.
 """
 
 from __future__ import annotations

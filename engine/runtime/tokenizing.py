@@ -1,4 +1,4 @@
-"""Text to token ids and back, for a run: chat questions through the model's own chat template, exact lengths from prose.
+"""Text to token ids and back, for a run: chat questions through the model's chat template, exact lengths from prose.
 
 A model with a tokenizer uses it through transformers; one without (random weights) speaks bytes. It does not know which
 prompts a workload holds: it encodes one at a time, and the same prompt always gives the same ids.
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from transformers import AutoTokenizer
 
+from engine.core.prose import passage_text
 from engine.core.request import ExactPrompt, Prompt
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -24,7 +25,7 @@ class PromptEncoder(Protocol):
     """What turns a workload's prompts into ids, and a model's ids into text."""
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt's token ids; for an ExactPrompt exactly as many as it asks for. ValueError if there are none."""
+        """The prompt's token ids; for an ExactPrompt exactly as many as it asks for. No text, no ids."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -39,7 +40,7 @@ class ByteEncoder:
         if isinstance(prompt, ExactPrompt):
             # Prose may hold letters of several bytes, so this many characters are at least this many bytes.
             return list(passage_text(prompt.passage, prompt.tokens).encode()[: prompt.tokens])
-        return _checked(list(prompt.text.encode()), prompt.text)
+        return list(prompt.text.encode())
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return bytes(i for i in token_ids if i < _BYTE_VALUES).decode(errors="replace")
@@ -60,11 +61,11 @@ class TokenizerEncoder:
         if isinstance(prompt, ExactPrompt):
             return self._exact(prompt)
         if not (prompt.chat and self.has_chat_template):
-            return _checked(self._ids(prompt.text), prompt.text)
+            return self._ids(prompt.text)
         message = [{"role": "user", "content": prompt.text}]
         text = self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
         # The template writes the special tokens itself.
-        return _checked(self._ids(text, add_special_tokens=False), prompt.text)
+        return self._ids(text, add_special_tokens=False)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(
@@ -89,7 +90,7 @@ def load_encoder(folder: Path, vocabulary: int) -> tuple[PromptEncoder, str | No
     """The encoder of the model in `folder`, and the path of its tokenizer.json (None if it has none).
 
     A folder without a tokenizer gets the byte encoder. Raises ValueError if its tokenizer cannot be read without code
-    from the folder, or if even bytes do not fit the vocabulary.
+    from the folder, or if its ids do not fit the model's vocabulary.
     """
     if not any((folder / name).is_file() for name in (TOKENIZER_FILE, "tokenizer.model", "vocab.json")):
         return byte_encoder(vocabulary), None
@@ -97,6 +98,8 @@ def load_encoder(folder: Path, vocabulary: int) -> tuple[PromptEncoder, str | No
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError, TypeError) as error:
         raise ValueError(f"the tokenizer in {folder} cannot be read: {' '.join(str(error).split())}") from error
+    if len(tokenizer) > vocabulary:
+        raise ValueError(f"the tokenizer in {folder} has {len(tokenizer)} ids, its model only {vocabulary}")
     file = folder / TOKENIZER_FILE
     return TokenizerEncoder(tokenizer), str(file) if file.is_file() else None
 
@@ -106,15 +109,3 @@ def byte_encoder(vocabulary: int) -> ByteEncoder:
     if vocabulary < _BYTE_VALUES:
         raise ValueError(f"the model has no tokenizer, and its {vocabulary} ids are too few for bytes: it needs 256")
     return ByteEncoder()
-
-
-def passage_text(passage: int, characters: int) -> str:
-    from engine.core.prose import passage_text as cut
-
-    return cut(passage, characters)
-
-
-def _checked(ids: list[int], text: str) -> list[int]:
-    if not ids:
-        raise ValueError(f"prompt {text!r} has no tokens: write at least one character")
-    return ids

@@ -1,0 +1,66 @@
+"""`engine calibrate`: measure this machine's ceilings and keep them under LAB_HOME/calibrations."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from engine.commands import options
+from engine.core.config import RunConfig
+from engine.core.hardware import Calibration
+from engine.core.home import device_lock, lab_home
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_model_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object, as it is stored")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when measured and stored. ValueError for a model, device or dtype that cannot be had."""
+    calibration = measure(RunConfig(model=args.model, device=args.device, dtype=args.dtype))
+    try:
+        path = calibration.save(lab_home() / "calibrations")
+    except OSError as error:
+        raise ValueError(f"cannot keep the calibration ({error}): set LAB_HOME to a folder of yours") from error
+    print(calibration.to_json() if args.json else f"{table(calibration)}\nkept in {path}")
+    return 0
+
+
+def measure(config: RunConfig) -> Calibration:
+    """Load the model, wait for the device, measure."""
+    # Loading torch takes seconds; --help should not have to wait for it.
+    from engine.runlog.locks import hold
+    from engine.runtime.calibration import calibrate
+    from engine.runtime.environment import use_available_threads
+    from engine.runtime.prepared_run import WarmModel
+
+    use_available_threads()
+    loaded, device, dtype = WarmModel().get(config, lambda message, share: _tell(message))
+    lock = hold(
+        device_lock(str(device)),
+        purpose="calibrate",
+        on_wait=lambda holder: _tell(f"waiting: the device is taken: {holder}"),
+    )
+    with lock:
+        return calibrate(loaded, device, dtype, _tell)
+
+
+def table(calibration: Calibration) -> str:
+    """The figures with their units, for a reader."""
+    c = calibration
+    issue = "" if c.pass_issue_s is None else f", {1e3 * c.pass_issue_s:.3g} ms of it the host's to issue it"
+    rows = [
+        ("device", f"{c.device_name} ({c.device}), {c.threads} threads, load {c.load_average_1min:.2f}"),
+        ("read", f"{c.read_bytes_per_s / 1e9:,.4g} GB/s over {c.buffer_bytes / 2**20:,.0f} MiB"),
+        ("copy", f"{c.copy_bytes_per_s / 1e9:,.4g} GB/s, read and write counted"),
+        *((f"matmul {name}", f"{value / 1e12:.3g} TFLOP/s") for name, value in c.matmul_flop_per_s.items()),
+        ("launch", f"{1e6 * c.launch_s:.3g} us an operation"),
+        ("decode pass", f"{1e3 * c.pass_s:.3g} ms for one row of {c.model} in {c.dtype}{issue}"),
+        ("kernels", f"{c.kernels_per_pass:,} a pass"),
+    ]
+    return "\n".join(f"{label:<12} {value}" for label, value in rows)
+
+
+def _tell(message: str) -> None:
+    print(message, file=sys.stderr)

@@ -1,0 +1,37 @@
+"""`engine models`: the models that can be named, and whether each can be had on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.core.model_catalogue import list_models
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="a list of objects")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, always: a model that is not available is an answer, not a failure."""
+    rows = list_models()
+    print(json.dumps(rows) if args.json else _table(rows))
+    return 0
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [f"{'name':<21} {'weights':<8} {'parameters':>10}  available"]
+    for row in rows:
+        available = "yes" if row["available"] else f"no: {row['why']}"
+        lines.append(f"{row['name']:<21} {row['kind']:<8} {_count(row['parameters']):>10}  {available}")
+        lines.append(f"{'':<21} {row['description']} ({row['license']})")
+    lines.append("Any folder or hub id of a causal language model in safetensors or GGUF works too.")
+    return "\n".join(lines)
+
+
+def _count(parameters: int) -> str:
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if parameters >= size:
+            return f"{parameters / size:.3g} {letter}"
+    return str(parameters)
