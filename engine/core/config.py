@@ -124,7 +124,9 @@ class RunConfig:
             0 < self.gpu_memory_utilization <= 1,
             f"gpu-memory-utilization {self.gpu_memory_utilization}: use a share above 0, up to 1",
         )
-        _require(self.engine == "static" or self.returns == "stream", "return whole: only the static engine holds results")
+        _require(
+            self.engine == "static" or self.returns == "stream", "return whole: only the static engine holds results"
+        )
         _require(
             self.engine == "static" or self.form.rule == "arrived",
             f"form {self.form}: only the static engine forms batches",

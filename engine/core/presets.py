@@ -1,4 +1,4 @@
-"""An engine's name as two axes: a policy (which rows run this step) and a KV layout (where their keys and values live)."""
+"""An engine's name as two axes: a policy (which rows run this step) and a KV layout (where keys and values live)."""
 
 from __future__ import annotations
 

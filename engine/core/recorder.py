@@ -36,7 +36,12 @@ class Recorder:
     """Logs one run over `num_lanes` lanes. `returns_whole`: results are handed over at the batch's end only."""
 
     def __init__(
-        self, sink: Sink, num_lanes: int, *, returns_whole: bool = False, decode: Callable[[list[int]], str] | None = None
+        self,
+        sink: Sink,
+        num_lanes: int,
+        *,
+        returns_whole: bool = False,
+        decode: Callable[[list[int]], str] | None = None,
     ) -> None:
         self.sink = sink
         self.returns_whole = returns_whole
@@ -77,7 +82,12 @@ class Recorder:
             )
 
     def passed(
-        self, planned: PlannedPass, outcome: PassOutcome, timing: PassTiming, token_ids: Sequence[int], slots: Sequence[int]
+        self,
+        planned: PlannedPass,
+        outcome: PassOutcome,
+        timing: PassTiming,
+        token_ids: Sequence[int],
+        slots: Sequence[int],
     ) -> None:
         """One pass is over. `token_ids` and `slots` follow `planned.live`: each live row's token and physical slot."""
         self.last_pass = planned.index

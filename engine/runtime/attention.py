@@ -136,7 +136,7 @@ class PaddedPrefill:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaddedDecode:
-    """One new token for every row of the batch, dead ones too, all written at `column`. `mask` is (B, 1, 1, W) or None."""
+    """One new token for every row of the batch, dead ones too, all at `column`. `mask` is (B, 1, 1, W) or None."""
 
     cache: KVCache
     column: int

@@ -80,9 +80,7 @@ class Engine:
         self.timing.begin()
         tokens = self.runner.run(planned)
         slots = tuple(-1 if r.slot is None else r.slot for r in planned.live_requests)
-        flight = InFlight(
-            planned=planned, slots=slots, start_s=start_s, issued_s=self.clock.now_s(), tokens=tokens
-        )
+        flight = InFlight(planned=planned, slots=slots, start_s=start_s, issued_s=self.clock.now_s(), tokens=tokens)
         self.timing.launched(flight)
         if self._needs_tokens:
             self._finish_knowing_tokens(flight)

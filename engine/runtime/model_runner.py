@@ -51,6 +51,7 @@ class ModelRunner(ABC):
         """Let the last rows take the freed slots. Only slots move rows."""
         assert not moves
 
+    @abstractmethod
     def release_all(self) -> None:
         """Every row has left."""
 
@@ -134,6 +135,9 @@ class SlotRunner(ModelRunner):
             self.cache.move(move.source, move.target, request.num_prompt_tokens + request.num_scheduled - 1)
             self.last_ids[move.target] = self.last_ids[move.source]
             self.lengths[move.target] = self.lengths[move.source]
+
+    def release_all(self) -> None:
+        """Slots are kept for the whole run."""
 
 
 class PaddedRunner(ModelRunner):

@@ -36,7 +36,10 @@ def as_out_of_memory(error: BaseException, device: torch.device, shape: str, whe
     message = str(error)
     if isinstance(error, torch.OutOfMemoryError):
         return EngineOutOfMemory(
-            asked_bytes=_size_after("Tried to allocate", message), free_bytes=_free_bytes(message), shape=shape, where=where
+            asked_bytes=_size_after("Tried to allocate", message),
+            free_bytes=_free_bytes(message),
+            shape=shape,
+            where=where,
         )
     if isinstance(error, RuntimeError) and "can't allocate memory" in message and device.type == "cpu":
         return EngineOutOfMemory(

@@ -78,9 +78,14 @@ class PreparedRun:
         )
 
 
-def prepare_run(config: RunConfig, warm: WarmModel, on_progress: ProgressCallback) -> PreparedRun:
-    """Build the workload, load the model, tokenize. ValueError with one clear line for what cannot be run."""
-    workload = build_workload(config.workload)
+def prepare_run(
+    config: RunConfig, warm: WarmModel, on_progress: ProgressCallback, workload: Workload | None = None
+) -> PreparedRun:
+    """Build the workload (unless it is given), load the model, tokenize.
+
+    ValueError with one clear line for what cannot be run.
+    """
+    workload = workload or build_workload(config.workload)
     loaded, device, dtype = warm.get(config, on_progress)
     prompt_ids = {spec.request_id: loaded.encoder.encode(spec.prompt) for spec in workload.requests}
     _check_context(workload.requests, prompt_ids, loaded)
@@ -103,8 +108,8 @@ def _check_context(specs: Sequence[RequestSpec], prompt_ids: dict[int, list[int]
             raise ValueError(f"prompt {spec.request_id} holds no token: write at least one word")
         if length + spec.budget_tokens > limit:
             raise ValueError(
-                f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} exceed "
-                f"the {limit:,} positions of {loaded.spec.name}; use a shorter prompt or a smaller budget"
+                f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "
+                f"exceed the {limit:,} positions of {loaded.spec.name}; use a shorter prompt or a smaller budget"
             )
 
 

@@ -13,9 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from engine.core.config import RunConfig
 from engine.core.metrics import run_metrics
 from engine.core.presets import PRESETS, make_scheduler, slot_width
 from engine.core.recorder import Recorder, Sink

@@ -1,4 +1,4 @@
-"""Before the clock starts: one prefill of each prompt length and three decode steps, so that no measured pass is a first.
+"""Before the clock starts: a prefill of each prompt length and three decode steps, so that no measured pass is a first.
 
 On a GPU the first full batch goes through as well, since its shapes choose other kernels than a single row's. A warm
 process skips the lengths it has seen.
@@ -33,9 +33,7 @@ class NoSink:
         """Drop them."""
 
 
-def warm_up(
-    prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_stop: Callable[[], bool]
-) -> None:
+def warm_up(prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_stop: Callable[[], bool]) -> None:
     """Run the warm-up passes on the run's own cache. Out of memory passes through."""
     requests = prepared.requests()
     if not requests or prepared.config.warmups == 0:

@@ -1,0 +1,86 @@
+"""The texts' mixed workload on a GPU: static and continuous, sync and async, and serial on its first eight requests.
+
+    python benchmarks/cuda_engines.py --out FOLDER [--model qwen2.5-1.5b-random] [--requests 64] [--slots 32]
+
+Writes ordinary run folders, to be copied and ingested elsewhere, and prints one line a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.runlog.locks import hold
+
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.home import device_lock
+from engine.core.run_id import new_run_id
+from engine.core.workload import Workload, build_workload
+from engine.runtime.environment import use_available_threads
+from engine.runtime.prepared_run import WarmModel, prepare_run
+from engine.runtime.run import execute_run
+
+SHOWN = (
+    "status",
+    "output_tokens",
+    "duration_s",
+    "output_tokens_per_s",
+    "passes",
+    "decode_pass_p50_s",
+    "prefill_pass_p50_s",
+    "prefill_share",
+    "issue_s",
+    "device_s",
+    "between_passes_s",
+    "dead_fraction",
+    "padding_fraction",
+    "kv_unused_fraction",
+    "ttft_p50_s",
+    "itl_p50_s",
+    "itl_max_s",
+    "peak_memory_bytes",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", default="qwen2.5-1.5b-random")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--prompts", default="p16,p64,p256,p1024,p4096")
+    parser.add_argument("--budget", default="64-256")
+    parser.add_argument("--requests", type=int, default=64)
+    parser.add_argument("--slots", type=int, default=32)
+    parser.add_argument("--serial-requests", type=int, default=8)
+    args = parser.parse_args()
+    use_available_threads()
+    workload = build_workload(WorkloadConfig(prompts=args.prompts, budget=args.budget, requests=args.requests))
+    few = replace(
+        workload,
+        config=replace(workload.config, requests=args.serial_requests),
+        requests=workload.requests[: args.serial_requests],
+    )
+    base = RunConfig(model=args.model, device=args.device, slots=args.slots, workload=workload.config)
+    warm = WarmModel()
+    with hold(device_lock(args.device), purpose="benchmark cuda_engines"):
+        for timing in ("sync", "async"):
+            for engine in ("static", "continuous"):
+                measure(replace(base, engine=engine, timing=timing), workload, warm, args.out)
+        measure(replace(base, engine="serial", workload=few.config), few, warm, args.out)
+
+
+def measure(config: RunConfig, workload: Workload, warm: WarmModel, out: Path) -> None:
+    prepared = prepare_run(config, warm, lambda message, fraction: print(message), workload)
+    run_id = new_run_id()
+    result = execute_run(prepared, run_id, out / run_id, warm)
+    facts: dict[str, Any] = {"status": result["status"], "error": result["error"], **result["totals"]}
+    print(
+        json.dumps({"run_id": run_id, "engine": config.engine, "timing": config.timing} | {k: facts[k] for k in SHOWN})
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The engine's command line: `python -m engine run | parity | models | calibrate`.
+
+Exit 0 done, 1 the run failed, ran out of memory, was stopped or unequal, 2 bad input with one clear line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from engine.commands import calibrate, models, parity, run
+
+COMMANDS = {
+    "run": (run, "one run of an engine over a workload, logged under LAB_HOME"),
+    "parity": (parity, "compare every engine's tokens with serial's and with transformers' generate"),
+    "models": (models, "the models that can be named"),
+    "calibrate": (calibrate, "measure this machine's ceilings"),
+}
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse, but bad input gets one line and no usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def build_parser() -> OneLineParser:
+    parser = OneLineParser(prog="python -m engine", description="Real runs of real models, logged token by token.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, help_text) in COMMANDS.items():
+        module.add_arguments(commands.add_parser(name, help=help_text, description=help_text.capitalize() + "."))
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = build_parser()
+    args = parser.parse_args(arguments)
+    module, _ = COMMANDS[args.command]
+    try:
+        return module.run(args)
+    except ValueError as error:
+        print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
+        return 2
+    except InterruptedError:
+        print(f"{parser.prog} {args.command}: stopped while waiting for the device", file=sys.stderr)
+        return 1

@@ -1,0 +1,145 @@
+"""The engine's command line as a person meets it: a real process, its exit code, its one clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COUNTED = ["--model", "tiny-random", "--prompts", "p16", "--requests", "16", "--slots", "16", "--budget", "8x32+8x256"]
+
+
+def engine(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "engine", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "LAB_HOME": str(home)},
+    )
+
+
+@pytest.mark.parametrize(("name", "slot_steps", "dead_fraction"), [("static", 4096, 0.4375), ("continuous", 2304, 0.0)])
+def test_the_slowest_holds_the_batch(name: str, slot_steps: int, dead_fraction: float, tmp_path: Path) -> None:
+    """8 x 32 + 8 x 256 = 2,304 useful of 16 x 256 = 4,096 slot-steps: 43.75 % of them dead; none in continuous."""
+    done = engine("run", "--engine", name, *COUNTED, "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["status"] == "completed"
+    assert report["useful_slot_steps"] == report["output_tokens"] == 2304
+    assert report["slot_steps"] == slot_steps
+    assert report["dead_fraction"] == dead_fraction
+    assert (tmp_path / "runs" / report["run_id"] / "result.json").exists()
+
+
+def test_repeats_are_one_experiment_with_medians(tmp_path: Path) -> None:
+    done = engine("run", "--model", "tiny-random", "--budget", "4", "--repeats", "3", "--json", home=tmp_path)
+    report = json.loads(done.stdout)
+    rates = sorted(r["output_tokens_per_s"] for r in report["runs"])
+    assert report["output_tokens_per_s"] == rates[1]
+    infos = [json.loads(p.read_text()) for p in (tmp_path / "runs").glob("*/run.json")]
+    assert len(infos) == 3
+    assert len({i["experiment"]["id"] for i in infos}) == 1
+
+
+def test_a_run_without_memory_exits_with_1(tmp_path: Path) -> None:
+    done = engine("run", "--model", "tiny-random", "--pool-gib", "0.000001", "--json", home=tmp_path)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["status"] == "oom"
+
+
+BAD = [
+    ["--engine", "warp"],
+    ["--model", "no-such-model"],
+    ["--model", ""],
+    ["--device", "tpu"],
+    ["--dtype", "int3"],
+    ["--execution", "fast"],
+    ["--timing", "never"],
+    ["--prompts", "16"],
+    ["--prompts", "p0"],
+    ["--prompts", ""],
+    ["--mix", "p16:-1"],
+    ["--mix", "p16:x"],
+    ["--prompts", "p16", "--mix", "p16:1"],
+    ["--prompt-file", "no/such/file.txt"],
+    ["--prompt-file", "."],
+    ["--requests", "-1"],
+    ["--requests", "many"],
+    ["--requests", "1000000000"],
+    ["--budget", "0"],
+    ["--budget", "9-3"],
+    ["--budget", "3x4"],
+    ["--budget", "eos:0"],
+    ["--budget", "lots"],
+    ["--slots", "0"],
+    ["--max-num-seqs", "1.5"],
+    ["--arrival", "poisson"],
+    ["--arrival", "poisson:0"],
+    ["--arrival", "gamma:1"],
+    ["--arrival", "constant:nan"],
+    ["--seed", "-1"],
+    ["--temperature", "-1"],
+    ["--temperature", "nan"],
+    ["--top-k", "-2"],
+    ["--top-p", "0"],
+    ["--engine", "static", "--form", "timeout"],
+    ["--engine", "static", "--form", "timeout:-1"],
+    ["--form", "full"],
+    ["--return", "whole"],
+    ["--gpu-memory-utilization", "1.5"],
+    ["--pool-gib", "0"],
+    ["--capacity-gib", "nan"],
+    ["--warmups", "-1"],
+    ["--repeats", "0"],
+    ["--out", "/dev/null/runs"],
+    ["--colour", "red"],
+    ["--prompts", "p9000"],
+]
+
+
+@pytest.mark.parametrize("options", BAD, ids=" ".join)
+def test_bad_input_gets_one_clear_line(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_HOME", str(tmp_path))
+    from engine.cli import main
+
+    arguments = ["run", *(["--model", "tiny-random"] if "--model" not in options else []), *options]
+    try:
+        code = main(arguments)
+    except SystemExit as left:
+        code = left.code
+    said = capsys.readouterr()
+    assert code == 2
+    assert len(said.err.strip().splitlines()) == 1, said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_every_command_explains_itself(tmp_path: Path) -> None:
+    for command in ("run", "parity", "models", "calibrate"):
+        done = engine(command, "--help", home=tmp_path)
+        assert done.returncode == 0
+        assert "--json" in done.stdout
+
+
+def test_parity_of_the_tiny_model(tmp_path: Path) -> None:
+    done = engine("parity", "--model", "tiny-random", "--json", home=tmp_path)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, report
+    assert report["all_equal"] is True
+    assert {row["engine"] for row in report["cases"]} == {"serial", "static", "continuous"}
+    assert len({row["name"] for row in report["cases"]}) == 6
+
+
+@pytest.mark.slow
+def test_parity_of_the_default_model_with_serial_and_with_generate(tmp_path: Path) -> None:
+    done = engine("parity", "--engines", "serial,static,continuous", "--dtype", "fp32", "--json", home=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["all_equal"] is True, [row["differences"] for row in report["cases"] if not row["equal"]]
+    assert all(row["equal_to_serial"] and row["equal_to_generate"] for row in report["cases"])

@@ -1,0 +1,63 @@
+"""Pass shapes worked out by hand for both layouts."""
+
+from engine.core.kv_layout import PaddedLayout, SlotLayout
+from engine.core.passes import PassKind
+from engine.core.request import Request, RequestSpec, TextPrompt
+
+
+def request(prompt_tokens: int, scheduled: int = 0, budget: int = 10) -> Request:
+    spec = RequestSpec(
+        request_id=0,
+        prompt=TextPrompt(text="x"),
+        budget_tokens=budget,
+        ignore_eos=True,
+        arrival_s=0.0,
+        sampling_seed=0,
+    )
+    return Request(spec=spec, prompt_ids=[1] * prompt_tokens, num_scheduled=scheduled)
+
+
+def test_a_packed_prefill_computes_real_tokens_only() -> None:
+    shape = SlotLayout(slots=4, width=40).shape(PassKind.PREFILL, [request(3), request(8)], (0, 1))
+    assert (shape.computed_positions, shape.padding_positions, shape.dead_positions) == (11, 0, 0)
+    assert (shape.width, shape.masked) == (8, False)
+
+
+def test_a_slot_decode_spans_the_widest_row() -> None:
+    # Rows of 3+1 and 8+2 columns: width 10, 20 computed, 6 of them past the first row's end.
+    shape = SlotLayout(slots=4, width=40).shape(PassKind.DECODE, [request(3, 1), request(8, 2)], (0, 1))
+    assert (shape.width, shape.masked) == (10, True)
+    assert (shape.computed_positions, shape.padding_positions, shape.dead_positions) == (20, 6, 0)
+
+
+def test_equal_rows_need_no_mask() -> None:
+    shape = SlotLayout(slots=4, width=40).shape(PassKind.DECODE, [request(5, 3), request(6, 2)], (0, 1))
+    assert (shape.width, shape.masked, shape.padding_positions) == (8, False, 0)
+
+
+def test_slots_hold_their_whole_buffer_all_the_time() -> None:
+    assert SlotLayout(slots=4, width=40).reserved == 160
+
+
+def test_a_padded_batch_pads_to_the_longest_prompt_and_counts_dead_rows_apart() -> None:
+    layout = PaddedLayout()
+    rows = [request(3, budget=2), request(8, budget=20), request(5, budget=20)]
+    layout.admit(rows)
+    assert layout.reserved == 3 * (8 + 20)
+    prefill = layout.shape(PassKind.PREFILL, rows, (0, 1, 2))
+    assert (prefill.width, prefill.masked) == (8, True)
+    assert (prefill.computed_positions, prefill.padding_positions, prefill.dead_positions) == (24, 5 + 0 + 3, 0)
+    # Row 0 has ended after two tokens; the others are about to write their fourth token's column.
+    rows[0].num_scheduled, rows[1].num_scheduled, rows[2].num_scheduled = 2, 4, 4
+    decode = layout.shape(PassKind.DECODE, rows, (1, 2))
+    assert decode.width == 12
+    assert (decode.computed_positions, decode.padding_positions, decode.dead_positions) == (36, 3, 12)
+
+
+def test_a_uniform_batch_takes_the_unmasked_path() -> None:
+    layout = PaddedLayout()
+    rows = [request(6), request(6)]
+    layout.admit(rows)
+    assert not layout.shape(PassKind.PREFILL, rows, (0, 1)).masked
+    layout.release_all()
+    assert layout.reserved == 0
