@@ -1,4 +1,4 @@
-"""The documents are true: every option and command is in them, everything they name exists, every metric is explained."""
+"""The documents are true: every option and command is in them, and all that they name exists."""
 
 from __future__ import annotations
 
