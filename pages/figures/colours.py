@@ -18,7 +18,8 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours as #rrggbb. `on_<phase>` is the text colour on that phase; `dead_line` the hatching over dead."""
+    """Colours as #rrggbb. `on_<phase>` is the text colour on that phase; `dead_line` the hatching over dead, `dead_weave`
+    the same where a line is only a cell wide and would outshine the red."""
 
     surface: str
     text: str
@@ -31,6 +32,7 @@ class Palette:
     dead: str
     on_dead: str
     dead_line: str
+    dead_weave: str
     empty: str
     empty_line: str
     waiting: str
@@ -64,6 +66,7 @@ LIGHT = Palette(
     dead="#d6483e",
     on_dead="#ffffff",
     dead_line="#ffd9d5",
+    dead_weave="#e88f87",
     empty="#f3f5f7",
     empty_line="#dfe4e9",
     waiting="#e0982a",
@@ -84,6 +87,7 @@ DARK = Palette(
     dead="#e2574c",
     on_dead="#1c0503",
     dead_line="#5a120c",
+    dead_weave="#9c352c",
     empty="#1b212a",
     empty_line="#2d3540",
     waiting="#f0b04a",
@@ -99,7 +103,8 @@ def palette(dark: bool) -> Palette:
 
 
 def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesStyle]:
-    """A style for each name, in order. A name that begins with an engine's name gets that engine's colour if free."""
+    """A style for each name, in order. A name that begins with an engine's name gets that engine's colour if free;
+    a name alone is drawn solid."""
     colours = palette(dark).series
     taken: dict[str, int] = {}
     for name in dict.fromkeys(names):
@@ -107,5 +112,6 @@ def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesS
         free = [i for i in wanted + list(range(len(colours))) if i not in taken.values()]
         taken[name] = free[0] if free else len(taken)
     return {
-        name: SeriesStyle(colour=colours[i % len(colours)], dash=DASHES[i % len(DASHES)]) for name, i in taken.items()
+        name: SeriesStyle(colour=colours[i % len(colours)], dash=DASHES[i % len(DASHES)] if len(taken) > 1 else "solid")
+        for name, i in taken.items()
     }

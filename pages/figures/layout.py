@@ -14,13 +14,16 @@ TITLE_PX = 30
 AXIS_PX = 46
 
 
-def new_figure(*, height: int, dark: bool, title: str = "", top: int = 8, left: int = 46, right: int = 12) -> go.Figure:
-    """An empty figure in the lab's style. `top`, `left` and `right` are margins in pixels, the title's room excluded."""
+def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 46, right: int = 12) -> go.Figure:
+    """An empty figure in the lab's style around a plot of `plot_px` pixels height.
+
+    `top`, `left` and `right` are margins in pixels; the title and the x axis below have their own room.
+    """
     colours = palette(dark)
     figure = go.Figure()
     title_px = TITLE_PX if title else 0
     figure.update_layout(
-        height=height + title_px,
+        height=plot_px + top + title_px + AXIS_PX,
         margin={"l": left, "r": right, "t": top + title_px, "b": AXIS_PX, "pad": 0},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
@@ -73,9 +76,31 @@ def label(text: str, **place: Any) -> dict[str, Any]:
     return {"text": text, "showarrow": False, "xanchor": "left", "yanchor": "middle"} | place
 
 
+def legend_above(*, gap_px: int, plot_px: int) -> dict[str, Any]:
+    """A legend in one line, `gap_px` above a plot of `plot_px` height; four short names fit a narrow phone."""
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1 + gap_px / plot_px,
+        "yanchor": "bottom",
+        "itemwidth": 30,
+        "indentation": -15,
+        "font": {"size": 12},
+        "bgcolor": "rgba(0,0,0,0)",
+        "itemclick": False,
+        "itemdoubleclick": False,
+    }
+
+
+def legend_name(words: str) -> str:
+    """The words with some air after them, so that a swatch stands nearer to its own words than to those before."""
+    return words + "\u00a0" * 3
+
+
 def note_figure(note: str, *, dark: bool, title: str = "", height: int = 140) -> go.Figure:
     """A figure that holds no data and says so in words."""
-    figure = new_figure(height=height, dark=dark, title=title)
+    figure = new_figure(plot_px=height - AXIS_PX, dark=dark, title=title)
     figure.update_xaxes(visible=False, range=[0, 1])
     figure.update_yaxes(visible=False, range=[0, 1])
     faint = palette(dark).faint_text

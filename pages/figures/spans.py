@@ -1,0 +1,161 @@
+"""Spans made ready for drawing: open ends closed, a slot move healed, gaps filled as empty, hover text written.
+
+A span is what a lane held from one step to another. The frame's columns are lane, slot, request_id, phase, start_step,
+end_step, start_s, end_s, prompt_tokens, tokens_so_far; ends may be null while a run is live, request_id is null for
+empty. Both units stay in the frame, so that a hover can tell both.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from pages.figures.colours import PHASES
+from pages.figures.readable import count_text, seconds_text, three_digits
+
+Unit = Literal["step", "second"]
+
+COLUMNS = (
+    "lane",
+    "slot",
+    "request_id",
+    "phase",
+    "start_step",
+    "end_step",
+    "start_s",
+    "end_s",
+    "prompt_tokens",
+    "tokens_so_far",
+)
+
+
+def unit_columns(unit: Unit) -> tuple[str, str]:
+    """The names of the start and end columns in a unit."""
+    assert unit in ("step", "second")
+    return ("start_step", "end_step") if unit == "step" else ("start_s", "end_s")
+
+
+def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
+    """The spans of requests, sorted by lane and start; open ends closed at the newest moment that is known.
+
+    Empty spans are left out: `fill_empty` finds every gap again, those that the log does not name included.
+    """
+    if spans.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    spans = spans.reindex(columns=list(COLUMNS)).dropna(subset=["lane", "start_s", "start_step"])
+    spans = spans[spans["phase"] != "empty"]
+    if spans.empty:
+        return spans
+    for start, end in (("start_step", "end_step"), ("start_s", "end_s")):
+        begins, ends = spans[start].astype(float), spans[end].astype(float)
+        now = np.nanmax(np.concatenate([begins, ends]))
+        spans = spans.assign(**{start: begins, end: ends.fillna(now)})
+    spans = spans.assign(lane=spans["lane"].astype(int), phase=spans["phase"].astype(str))
+    return spans.sort_values(["lane", "start_s", "start_step"], ignore_index=True)
+
+
+def merge_moves(spans: pd.DataFrame) -> pd.DataFrame:
+    """Join neighbours of one lane, request and phase that touch: a slot move is no change of what the lane holds.
+
+    Takes closed spans. Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".
+    """
+    if spans.empty:
+        return spans.assign(slots=pd.Series(dtype=str))
+    before = spans.shift()
+    same = (spans["lane"] == before["lane"]) & (spans["phase"] == before["phase"])
+    same &= (spans["request_id"] == before["request_id"]) & (spans["start_step"] <= before["end_step"] + 1e-9)
+    group = (~same).cumsum()
+    edges = spans.groupby(group, sort=False)
+    merged = edges.first()
+    for column in ("end_step", "end_s", "tokens_so_far"):
+        merged[column] = edges[column].last()
+    slots = spans["slot"].map(lambda slot: "" if pd.isna(slot) else f"{slot:.0f}")
+    sizes = edges.size()
+    merged["slots"] = slots.groupby(group, sort=False).first()
+    moved = sizes.index[sizes > 1]
+    if len(moved):
+        held = slots[group.isin(moved)]
+        merged.loc[moved, "slots"] = held.groupby(group[held.index], sort=False).agg(", then ".join)
+    return merged.reset_index(drop=True)
+
+
+def fill_empty(spans: pd.DataFrame, num_lanes: int, unit: Unit) -> pd.DataFrame:
+    """Add an empty span wherever a lane held nothing between the run's start and its newest moment.
+
+    Takes merged spans. In seconds, the breath between two passes is too short to count as empty.
+    """
+    if spans.empty:
+        return spans
+    begin, finish = unit_columns(unit)
+    columns = ["start_step", "end_step", "start_s", "end_s"]
+    starts, ends = spans[["start_step", "start_s"]].min().clip(upper=0.0), spans[["end_step", "end_s"]].max()
+    first = pd.DataFrame({"lane": np.arange(num_lanes), "end_step": starts["start_step"], "end_s": starts["start_s"]})
+    last = pd.DataFrame({"lane": np.arange(num_lanes), "start_step": ends["end_step"], "start_s": ends["end_s"]})
+    edges = pd.concat([first, spans[["lane", *columns]], last], ignore_index=True)
+    edges = edges.sort_values(["lane", begin], na_position="first", kind="stable", ignore_index=True)
+    after = edges.shift(-1)
+    least = 1e-9 if unit == "step" else 1e-3 * float(ends[finish] - starts[begin])
+    is_gap = (edges["lane"] == after["lane"]) & (after[begin] - edges[finish] > least)
+    empty = pd.DataFrame(
+        {
+            "lane": edges["lane"],
+            "phase": "empty",
+            "start_step": edges["end_step"],
+            "end_step": after["start_step"],
+            "start_s": edges["end_s"],
+            "end_s": after["start_s"],
+            "slots": "",
+        }
+    )[is_gap]
+    return pd.concat([spans, empty], ignore_index=True) if len(empty) else spans
+
+
+def visible_spans(spans: pd.DataFrame, unit: Unit, x_range: tuple[float, float] | None) -> pd.DataFrame:
+    """The spans that a window shows any part of; all of them where there is no window."""
+    if x_range is None:
+        return spans
+    start, end = unit_columns(unit)
+    return spans[(spans[end] > x_range[0]) & (spans[start] < x_range[1])]
+
+
+def hover_texts(spans: pd.DataFrame) -> list[str]:
+    """For each merged span: request, prompt tokens, tokens so far, steps, seconds, lane and physical slot."""
+    return [_hover_text(row) for row in spans.to_dict("records")]
+
+
+def _hover_text(span: dict[str, object]) -> str:
+    start_step, end_step = float(span["start_step"]), float(span["end_step"])  # type: ignore[arg-type]
+    start_s, end_s = float(span["start_s"]), float(span["end_s"])  # type: ignore[arg-type]
+    first, last = int(np.floor(start_step + 1e-9)), max(int(np.ceil(end_step - 1e-9)) - 1, int(start_step))
+    steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
+    where = f"lane {span['lane']}" + (f", slot {span['slots']}" if span.get("slots") else "")
+    lines = [_what_text(span)]
+    if span["phase"] != "empty":
+        lines.append(_tokens_text(span))
+    lines += [steps, f"{three_digits(start_s)} to {three_digits(end_s)} s ({seconds_text(end_s - start_s)})", where]
+    return "<br>".join(lines)
+
+
+def _what_text(span: dict[str, object]) -> str:
+    what = {"dead": "dead: already finished", "empty": "empty: no request"}.get(str(span["phase"]), str(span["phase"]))
+    request_id = span.get("request_id")
+    if span["phase"] == "empty" or request_id is None or pd.isna(request_id):  # type: ignore[call-overload]
+        return f"<b>{what}</b>"
+    return f"<b>request {request_id:.0f}</b>, {what}"
+
+
+def _tokens_text(span: dict[str, object]) -> str:
+    known = [
+        count_text(float(value), noun)  # type: ignore[arg-type]
+        for value, noun in ((span["prompt_tokens"], "prompt token"), (span["tokens_so_far"], "token so far"))
+        if not pd.isna(value)  # type: ignore[call-overload]
+    ]
+    return ", ".join(known).replace("token so fars", "tokens so far") or "token counts not known yet"
+
+
+def phase_order(phases: pd.Series) -> list[str]:
+    """The phases that occur, in the order of the legend."""
+    present = set(phases)
+    return [phase for phase in PHASES if phase in present]

@@ -1,0 +1,122 @@
+"""Output tokens a second over time: tokens counted in equal bins by the moment they were handed over.
+
+The newest bin of a live run is still filling, so it is left out until the clock has passed it. A rate is a count
+divided by the bin's width; nothing is smoothed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.figures.colours import palette, series_styles
+from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
+from pages.figures.readable import seconds_text
+
+PLOT_PX = 170
+BINS = 60
+ROUND_BINS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+def bin_seconds(duration_s: float) -> float:
+    """A round bin width that cuts the duration into at most about BINS bins; never under 50 ms."""
+    least = max(duration_s / BINS, 0.05)
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in ROUND_BINS if step * power >= least * (1 - 1e-9))
+
+
+def token_rates(delivered_s: np.ndarray, *, bin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """The left edges of the bins up to `end_s` and the tokens a second in each.
+
+    The last bin counts over the part of it that has passed, if that is at least half of it; else it is left out.
+    """
+    whole = math.floor(end_s / bin_s + 1e-9)
+    rest_s = end_s - whole * bin_s
+    bins = max(whole + (rest_s >= bin_s / 2), 1)
+    edges = np.arange(bins) * bin_s
+    counts = np.bincount(np.clip(delivered_s / bin_s, 0, None).astype(int), minlength=bins)[:bins]
+    width_s = np.full(bins, bin_s)
+    if bins > whole:
+        width_s[-1] = max(rest_s, 1e-9)
+        counts[-1] = int(((delivered_s >= edges[-1]) & (delivered_s <= end_s)).sum())
+    return edges, counts / width_s
+
+
+def tokens_over_time(
+    tokens: pd.DataFrame,
+    *,
+    end_s: float | None = None,
+    x_range: tuple[float, float] | None = None,
+    title: str = "",
+    dark: bool = False,
+) -> go.Figure:
+    """Draw tokens (column delivered_s; with a column `series` one line a run, on the same axes and bins).
+
+    `end_s` is the run's newest moment, where it is known to lie beyond the last token. Tokens not handed over yet (null)
+    are left out. No tokens give a figure with a note.
+    """
+    tokens = tokens.dropna(subset=["delivered_s"]) if not tokens.empty else tokens
+    if tokens.empty:
+        return note_figure("No token has been handed over yet.", dark=dark, title=title)
+    last_s = max(float(tokens["delivered_s"].max()), end_s or 0.0, 1e-3)
+    bin_s = bin_seconds(x_range[1] if x_range else last_s)
+    is_overlay = "series" in tokens
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=28 if is_overlay else 10, left=52)
+    if is_overlay:
+        _add_lines(figure, tokens, bin_s, dark)
+        figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX))
+    else:
+        _add_area(figure, tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s, dark)
+    figure.update_xaxes(axis(dark, title=f"seconds, in bins of {seconds_text(bin_s)}", range=list(x_range or (0, last_s))))
+    figure.update_yaxes(axis(dark, title="output tokens/s", rangemode="tozero", nticks=5, tickformat=",~r"))
+    return figure
+
+
+def _points(delivered_s: np.ndarray, bin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """The step line's points: each bin's left edge and rate, and the last rate once more at the end."""
+    edges, rates = token_rates(delivered_s, bin_s=bin_s, end_s=end_s)
+    return np.append(edges, min(edges[-1] + bin_s, max(end_s, edges[-1]))), np.append(rates, rates[-1])
+
+
+def _add_area(figure: go.Figure, delivered_s: np.ndarray, bin_s: float, end_s: float, dark: bool) -> None:
+    x, y = _points(delivered_s, bin_s, end_s)
+    colour = palette(dark).decode
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        line={"shape": "hv", "width": 1.6, "color": colour},
+        fill="tozeroy",
+        fillcolor=f"{colour}40",
+        name="tokens/s",
+        hovertemplate="%{y:,.3~r} tokens/s<extra></extra>",
+    )
+
+
+def _add_lines(figure: go.Figure, tokens: pd.DataFrame, bin_s: float, dark: bool) -> None:
+    names = [str(name) for name in dict.fromkeys(tokens["series"])]
+    styles = series_styles(names, dark)
+    for name, mine in tokens.groupby("series", sort=False):
+        delivered_s = mine["delivered_s"].to_numpy(dtype=float)
+        x, y = _points(delivered_s, bin_s, float(delivered_s.max()))
+        style = styles[str(name)]
+        figure.add_scatter(
+            x=x,
+            y=y,
+            mode="lines",
+            line={"shape": "hv", "width": 2, "color": style.colour, "dash": style.dash},
+            name=legend_name(str(name)),
+            hovertemplate=f"{name}: %{{y:,.3~r}} tokens/s<extra></extra>",
+        )
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+    from pages.figures.sample import sample_run
+
+    runs = {name: sample_run(name).tokens for name in ("static", "continuous")}
+    together = pd.concat([frame.assign(series=name) for name, frame in runs.items()])
+    show([tokens_over_time(runs["static"]), tokens_over_time(together), tokens_over_time(together, dark=True)])
