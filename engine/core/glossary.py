@@ -1,0 +1,106 @@
+"""The lab's words, in plain language: everything that a page, a table or an axis says and that is not a metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """`meaning` is a sentence or two for a reader who meets the word for the first time."""
+
+    word: str
+    meaning: str
+
+
+def _words(*entries: tuple[str, str]) -> tuple[Word, ...]:
+    return tuple(Word(word=word, meaning=meaning) for word, meaning in entries)
+
+
+WORK = _words(
+    ("request", "One prompt and the answer to it. It is waiting, then running, then finished."),
+    ("prompt", "The text that a request brings along. The model reads all of it before it says its first token."),
+    ("token", "A piece of a word, as the model reads and writes text; roughly three quarters of an English word."),
+    (
+        "budget",
+        "The most new tokens that a request may have. A numeric budget is spent to the last token, so that every "
+        "engine does the same work; eos lets the model end by itself.",
+    ),
+    ("EOS", "End of sequence: the token by which a model says that its answer is complete."),
+    (
+        "arrival",
+        "When a request means to come in. Every wait counts from here, not from when the engine got round to it.",
+    ),
+    ("closed", "All requests arrive at once, at the start of the run."),
+    ("poisson", "Requests arrive at random, at a given rate, independently of each other."),
+    (
+        "gamma",
+        "Requests arrive at random, at a given rate, in bursts (coefficient of variation above 1) or more evenly "
+        "(below 1).",
+    ),
+    ("queue", "The requests that have arrived and wait for a slot."),
+    ("workload", "All requests of a run, fixed by its configuration and its seed before any engine sees them."),
+    (
+        "digest",
+        "Sixteen characters that stand for a workload. Two runs with the same digest were asked for the same things.",
+    ),
+    ("seed", "The number that all random choices follow from. The same seed gives the same requests to every engine."),
+)
+
+MACHINE = _words(
+    (
+        "engine",
+        "What turns requests into answers: a policy (which rows run in a step), a KV layout (where their keys and "
+        "values live) and a way to run them.",
+    ),
+    ("serial", "The engine that takes one request at a time: what an answer costs without neighbours."),
+    ("static", "The engine that forms a batch once and runs it until its slowest request has ended."),
+    ("continuous", "The engine that lets requests in and out at every step."),
+    ("batch", "The rows that run together in one pass."),
+    ("slot", "A place for one running request: one row of a pass and its room in the KV cache."),
+    ("lane", "A request's row in the drawing. It is fixed at admission, while the slot may change under it."),
+    ("step", "One round of the engine: admit, prefill the newcomers, decode once, let the ended leave."),
+    ("pass", "One run of the model, over all its rows at once. A step holds one or two."),
+    ("prefill", "The pass that reads prompts. It yields each request's first token."),
+    ("decode", "The pass that yields one more token for every row."),
+    ("span", "What a lane held from one pass to another: prefill, decode, dead or empty."),
+    ("dead", "A row whose request has ended but which is computed all the same, until its batch has ended."),
+    ("empty", "A lane that holds no request."),
+    ("slot-step", "One row in one pass that yields a token, the prefill's included."),
+    ("width", "How many columns a pass attends over: as many as its widest row needs."),
+    ("padding", "Columns of a row that hold none of its tokens; computed because another row is wider."),
+    ("position", "One column of one row: the place of one token."),
+    ("KV cache", "The keys and values of all tokens so far, kept so that a pass need not read the whole text again."),
+    ("form", "How a static batch comes together: from what has arrived, when it is full, or after a timeout."),
+    ("returned whole", "Answers are handed over when their whole batch has ended, instead of token by token."),
+    ("produced", "When the device had a token."),
+    ("delivered", "When a reader could have a token: after its copy to the host, or with its whole batch."),
+    ("greedy", "Always the most likely token: temperature 0. The same prompt then always gives the same answer."),
+    ("temperature", "How freely tokens are drawn: 0 is greedy, 1 follows the model's own probabilities."),
+    ("top-k", "Draw from the k most likely tokens only; 0 for all."),
+    ("top-p", "Draw from the most likely tokens that together have this probability; 1 for all."),
+)
+
+MEASURING = _words(
+    ("run", "One recorded pass over one workload by one engine."),
+    ("experiment", "Several runs that belong together: a pair on the same requests, or repeats."),
+    ("warm-up", "A prefill of each prompt length and three decode passes before the clock starts."),
+    ("sync", "Timing that waits for the device after each pass."),
+    ("eager", "Every operation of the model is issued by itself, as published measurements of these engines did."),
+    ("async", "Timing by the device's own events, with no stop between passes. On a CPU it is the same as sync."),
+    ("share", "A part of a whole as a number from 0 to 1; shown in percent."),
+    (
+        "percentile",
+        "The value that a given share of the samples lies below, linear between samples; n is their number.",
+    ),
+    ("CDF", "For every value, the share of samples that are not above it. The further left a line, the faster."),
+    (
+        "random weights",
+        "A model of real shape whose weights were drawn at random: its speed is real, its text is noise.",
+    ),
+    ("watched", "The run's page was open while it ran, and may have cost it a little time."),
+    ("crashed", "The run has no result and nobody is working on it: its process ended. What it had logged is kept."),
+    ("out of memory", "A pass asked for more memory than was free. The run ends there; the request's size is kept."),
+)
+
+GLOSSARY: tuple[Word, ...] = (*WORK, *MACHINE, *MEASURING)

@@ -1,0 +1,109 @@
+"""What a metric is: a name, a unit, a formula, what it means, and how it is computed. Nothing else says what one is.
+
+Percentiles interpolate linearly between samples. Below 100 samples a 99th percentile would be little else than the
+maximum, so there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.latency import Floats, itl, request_metrics
+from engine.core.record import RunRecord, Table
+
+Value = float | int | None
+Level = Literal["request", "gap", "pass", "run"]
+Better = Literal["higher", "lower"] | None
+
+P99_SAMPLES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One quantity. `level` says what it is a quantity of; `better` which way is good, None where neither is.
+
+    `meaning` is for a reader who does not know the field. `formula` speaks in names of metrics and of the run log.
+    """
+
+    name: str
+    label: str
+    unit: str
+    formula: str
+    meaning: str
+    level: Level
+    better: Better
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMetric(Metric):
+    """A quantity of a whole run, with the function that computes it: None where the run has no such value."""
+
+    level: Level = "run"
+    function: Callable[[RunFacts], Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunFacts:
+    """What the run's metrics share, computed once. `pass_s` runs beside the record's passes."""
+
+    record: RunRecord
+    requests: Table
+    gap_s: Floats
+    pass_s: Floats
+    duration_s: float | None
+    peak_memory_bytes: int | None
+
+    def passes(self, name: str) -> NDArray[Any]:
+        return self.record.passes[name]
+
+    def total(self, name: str) -> int:
+        """The sum of an integer column of the passes."""
+        return int(self.record.passes[name].sum(dtype=np.int64))
+
+    def of_kind(self, kind: str) -> Floats:
+        """The seconds of each prefill or each decode pass."""
+        seconds: Floats = self.pass_s[self.record.passes["kind"] == kind]
+        return seconds
+
+
+def run_facts(record: RunRecord, peak_memory_bytes: int | None) -> RunFacts:
+    requests = request_metrics(record)
+    return RunFacts(
+        record=record,
+        requests=requests,
+        gap_s=itl(record)[1],
+        pass_s=record.passes["end_s"] - record.passes["start_s"],
+        duration_s=_duration_s(record),
+        peak_memory_bytes=peak_memory_bytes,
+    )
+
+
+def percentile(samples: NDArray[Any], percent: float) -> float | None:
+    """Linear between samples; NaN is no sample. None without samples, and for 99 with fewer than 100."""
+    measured = samples[~np.isnan(samples)]
+    if not measured.size or (percent == 99 and measured.size < P99_SAMPLES):
+        return None
+    return float(np.percentile(measured, percent))
+
+
+def share(part: float, whole: float | None) -> float | None:
+    """`part` of `whole`, as a quotient; None where there is nothing to have a part of."""
+    return part / whole if whole else None
+
+
+def measured_sum(seconds: Floats) -> float | None:
+    """The sum of what was measured; None where nothing was."""
+    return None if np.isnan(seconds).all() else float(np.nansum(seconds))
+
+
+def _duration_s(record: RunRecord) -> float | None:
+    """From the first intended arrival to the last delivery; None where nothing was delivered."""
+    handed_over_s = np.concatenate([record.tokens["delivered_s"], record.requests["returned_s"]])
+    if np.isnan(handed_over_s).all() or not record.requests["arrival_s"].size:
+        return None
+    return float(np.nanmax(handed_over_s) - record.requests["arrival_s"].min())

@@ -1,0 +1,229 @@
+"""How much a run did and how fast: counts, throughput, and where the time went, pass by pass.
+
+A pass's seconds are those from its start to the moment when the device had its tokens. Passes never overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.core.arrivals import offered_rate
+from engine.core.metric import RunFacts, RunMetric, measured_sum, percentile, share
+
+
+def prefill_share(facts: RunFacts) -> float | None:
+    return share(float(facts.of_kind("prefill").sum()), float(facts.pass_s.sum()))
+
+
+def between_passes_s(facts: RunFacts) -> float:
+    if not facts.pass_s.size:
+        return 0.0
+    span_s = facts.passes("end_s").max() - facts.passes("start_s").min()
+    return max(0.0, float(span_s - facts.pass_s.sum()))
+
+
+def num_finished(facts: RunFacts) -> int:
+    return int((facts.record.requests["state"] == "finished").sum())
+
+
+def num_output_tokens(facts: RunFacts) -> int:
+    return len(facts.record.tokens["request_id"])
+
+
+COUNT_METRICS = (
+    RunMetric(
+        name="requests",
+        label="Requests",
+        unit="requests",
+        formula="count of requests",
+        meaning="The requests that the engine saw arrive.",
+        better=None,
+        function=lambda facts: len(facts.record.requests["request_id"]),
+    ),
+    RunMetric(
+        name="finished_requests",
+        label="Finished requests",
+        unit="requests",
+        formula="count of requests whose state is finished",
+        meaning="The requests that got to their end. The others were cut off when the run was stopped or failed.",
+        better="higher",
+        function=num_finished,
+    ),
+    RunMetric(
+        name="prompt_tokens",
+        label="Prompt tokens",
+        unit="tokens",
+        formula="sum of prompt_tokens over all requests",
+        meaning="How many tokens the prompts hold, the chat template's own included.",
+        better=None,
+        function=lambda facts: int(facts.record.requests["prompt_tokens"].sum(dtype=np.int64)),
+    ),
+    RunMetric(
+        name="output_tokens",
+        label="Output tokens",
+        unit="tokens",
+        formula="count of tokens",
+        meaning="How many tokens were generated for somebody: what was said, not what was allowed.",
+        better=None,
+        function=num_output_tokens,
+    ),
+    RunMetric(
+        name="steps",
+        label="Steps",
+        unit="steps",
+        formula="count of different steps of the passes",
+        meaning="Rounds of the engine: admit, prefill the newcomers, decode once, let the ended leave.",
+        better="lower",
+        function=lambda facts: len(np.unique(facts.passes("step"))),
+    ),
+    RunMetric(
+        name="passes",
+        label="Passes",
+        unit="passes",
+        formula="prefill_passes + decode_passes",
+        meaning="How often the model was run.",
+        better="lower",
+        function=lambda facts: len(facts.pass_s),
+    ),
+    RunMetric(
+        name="prefill_passes",
+        label="Prefill passes",
+        unit="passes",
+        formula="count of passes whose kind is prefill",
+        meaning="Passes that read prompts and yield each one's first token.",
+        better=None,
+        function=lambda facts: len(facts.of_kind("prefill")),
+    ),
+    RunMetric(
+        name="decode_passes",
+        label="Decode passes",
+        unit="passes",
+        formula="count of passes whose kind is decode",
+        meaning="Passes that yield one more token for every row.",
+        better="lower",
+        function=lambda facts: len(facts.of_kind("decode")),
+    ),
+)
+
+RATE_METRICS = (
+    RunMetric(
+        name="duration_s",
+        label="Duration",
+        unit="s",
+        formula="last delivery - first intended arrival",
+        meaning="How long the readers as a whole had to wait until everything was said.",
+        better="lower",
+        function=lambda facts: facts.duration_s,
+    ),
+    RunMetric(
+        name="output_tokens_per_s",
+        label="Throughput",
+        unit="tokens/s",
+        formula="output_tokens / duration_s",
+        meaning="Tokens generated a second, over all requests together. Prompts are not counted.",
+        better="higher",
+        function=lambda facts: share(num_output_tokens(facts), facts.duration_s),
+    ),
+    RunMetric(
+        name="requests_per_s",
+        label="Requests finished a second",
+        unit="requests/s",
+        formula="finished_requests / duration_s",
+        meaning="How many requests a second the engine got to their end.",
+        better="higher",
+        function=lambda facts: share(num_finished(facts), facts.duration_s),
+    ),
+    RunMetric(
+        name="offered_requests_per_s",
+        label="Requests offered a second",
+        unit="requests/s",
+        formula="(requests - 1) / (last arrival - first arrival)",
+        meaning="The rate that really was offered, from the intended arrivals. There is none when all come at once.",
+        better=None,
+        function=lambda facts: offered_rate(facts.record.requests["arrival_s"]),
+    ),
+    RunMetric(
+        name="prefill_tokens_per_s",
+        label="Prefill rate",
+        unit="tokens/s",
+        formula="sum of prompt_tokens over prefill passes / prefill_s",
+        meaning="Prompt tokens read a second while prompts were being read.",
+        better="higher",
+        function=lambda facts: share(facts.total("prompt_tokens"), float(facts.of_kind("prefill").sum())),
+    ),
+)
+
+TIME_METRICS = (
+    RunMetric(
+        name="prefill_s",
+        label="Time in prefill",
+        unit="s",
+        formula="sum of pass_s over prefill passes",
+        meaning="Seconds spent on reading prompts. Rows that are decoding stand still meanwhile.",
+        better="lower",
+        function=lambda facts: float(facts.of_kind("prefill").sum()),
+    ),
+    RunMetric(
+        name="decode_s",
+        label="Time in decode",
+        unit="s",
+        formula="sum of pass_s over decode passes",
+        meaning="Seconds spent on generating tokens after the first.",
+        better="lower",
+        function=lambda facts: float(facts.of_kind("decode").sum()),
+    ),
+    RunMetric(
+        name="prefill_share",
+        label="Prefill, share of the time",
+        unit="share",
+        formula="prefill_s / (prefill_s + decode_s)",
+        meaning="The share of pass time that went into reading prompts.",
+        better=None,
+        function=prefill_share,
+    ),
+    RunMetric(
+        name="prefill_pass_p50_s",
+        label="Prefill pass, median",
+        unit="s",
+        formula="median of pass_s over prefill passes",
+        meaning="How long a typical prefill pass takes: the pause that an admission puts into its neighbours' answers.",
+        better="lower",
+        function=lambda facts: percentile(facts.of_kind("prefill"), 50),
+    ),
+    RunMetric(
+        name="decode_pass_p50_s",
+        label="Decode pass, median",
+        unit="s",
+        formula="median of pass_s over decode passes",
+        meaning="How long a typical decode pass takes, and so the time between two tokens of an undisturbed answer.",
+        better="lower",
+        function=lambda facts: percentile(facts.of_kind("decode"), 50),
+    ),
+    RunMetric(
+        name="issue_s",
+        label="Time to issue passes",
+        unit="s",
+        formula="sum of issue_s over all passes",
+        meaning="How long the CPU took to hand its work to the GPU. None on a CPU, where issuing and running are one.",
+        better="lower",
+        function=lambda facts: measured_sum(facts.passes("issue_s")),
+    ),
+    RunMetric(
+        name="device_s",
+        label="Time on the device",
+        unit="s",
+        formula="sum of device_s over all passes",
+        meaning="How long passes took by the device's own clock. Far below the pass times, it was waiting for the CPU.",
+        better="lower",
+        function=lambda facts: measured_sum(facts.passes("device_s")),
+    ),
+    RunMetric(
+        name="between_passes_s",
+        label="Time between passes",
+        unit="s",
+        formula="last pass's end - first pass's start - sum of pass_s",
+        meaning="Time in which no pass ran: choosing rows, recording, or an idle engine with nothing to do.",
+        better="lower",
+        function=between_passes_s,
+    ),
+)
