@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup app test lint unit format types imports screens hooks clean
+.PHONY: help setup app test lint unit format docs screens hooks clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,8 +35,11 @@ format: $(STAMP)  ## put the code into the project's form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(STAMP)  ## write docs/metrics.md anew from the metrics' definitions
+	$(BIN)/python -m docs.write_metrics
+
 screens: $(STAMP)  ## take the screenshots of the README and docs anew
-	$(BIN)/python docs/take_screenshots.py
+	$(BIN)/python -m docs.take_screenshots
 
 hooks: $(STAMP)  ## let git run the linters before each commit
 	$(BIN)/pre-commit install

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from docs.write_metrics import render, sections
+from engine.core.metrics import METRICS
 from tests.app_server import ROOT
 
 COMMANDS = {
@@ -70,3 +72,28 @@ def test_make_targets_named_in_documents_exist() -> None:
     }
     assert {"app", "test", "setup"} <= named
     assert named - targets == set()
+
+
+def test_every_metric_is_explained() -> None:
+    page = (ROOT / "docs/metrics.md").read_text()
+    for metric in METRICS:
+        assert re.search(rf"^\| `{metric.name}` \| .*{re.escape(metric.label)}", page, flags=re.M), metric.name
+
+
+def test_the_metrics_page_is_what_the_definitions_say() -> None:
+    assert (ROOT / "docs/metrics.md").read_text() == render(), "write it anew: make docs"
+
+
+def test_no_metric_stands_in_two_sections() -> None:
+    names = [metric.name for metrics in sections().values() for metric in metrics]
+    assert sorted(names) == sorted({metric.name for metric in METRICS})
+
+
+def test_paths_named_in_documents_exist() -> None:
+    named = {
+        (path.name, target)
+        for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+        for target in re.findall(r"(?:`|\s)((?:engine|store|pages|tests|docs|benchmarks)/[\w/.-]*\w)", path.read_text())
+    }
+    assert ("architecture.md", "engine/core/scheduler.py") in named
+    assert {(name, target) for name, target in named if not (ROOT / target).exists()} == set()

@@ -1,0 +1,78 @@
+"""Writes docs/metrics.md from the one definition of each metric in engine/core/metrics.py: `make docs`.
+
+A test holds the page to what this writes, so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
+from engine.core.metrics import RUN_METRICS, SAMPLE_METRICS, Metric
+from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
+
+PAGE = Path(__file__).with_name("metrics.md")
+
+INTRODUCTION = """# Metrics
+
+Written by `make docs` from `engine/core/metrics.py`, where each metric is defined once: the store's views, the pages,
+`python -m engine run --json` and the glossary use the same names. Names in formulas are metrics, or columns of the run
+log (`engine/runlog/schema.py`).
+
+- Seconds are on the run's clock, which starts after the warm-up. Only axes show milliseconds.
+- Latencies count from the *intended* arrival, so waiting in the queue is never left out.
+- A token counts when it was *delivered*: after the copy to the host; for a static batch that is returned whole, when
+  the batch was handed over. Token times are never interpolated.
+- What was not measured is empty (NULL, `null`, NaN) and never 0.
+- Percentiles interpolate linearly between samples. Their number of samples stands beside them (`_n`), and below 100
+  samples there is no 99th.
+- A slot-step is one row in one pass that yields a token, the prefill's included. A position is one column of one row of
+  a pass.
+- Seconds of padding and of dead rows are an attribution: a pass takes its time as a whole, and each kind of waste is
+  charged its share of the positions that the pass computed.
+"""
+
+
+def sections() -> dict[str, tuple[Metric, ...]]:
+    """Every metric under one heading, in the order of the glossary."""
+    named = {
+        "Of a request, a gap, a pass": SAMPLE_METRICS,
+        "Of a run: counts": COUNT_METRICS,
+        "Of a run: rates": RATE_METRICS,
+        "Of a run: slot-steps": SLOT_STEP_METRICS,
+        "Of a run: positions, and the seconds charged to them": POSITION_METRICS,
+        "Of a run: times": TIME_METRICS,
+        "Of a run: memory held": KV_METRICS,
+    }
+    placed = {metric.name for metrics in named.values() for metric in metrics}
+    latencies = tuple(metric for metric in RUN_METRICS if metric.name not in placed)
+    return {**named, "Of a run: percentiles of the latencies": latencies}
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for heading, metrics in sections().items():
+        parts.append(f"## {heading}\n\n{_table(metrics)}")
+    return "\n".join(parts)
+
+
+def _table(metrics: Iterable[Metric]) -> str:
+    lines = ["| name | unit | formula | what it tells | better |", "|---|---|---|---|---|"]
+    lines += [_row(metric) for metric in metrics]
+    return "\n".join(lines) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    told = f"**{_cell(metric.label)}.** {_cell(metric.meaning)}"
+    return f"| `{metric.name}` | {_cell(metric.unit)} | {_cell(metric.formula)} | {told} | {metric.better or ''} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
+    print(f"{PAGE.name}: {sum(len(metrics) for metrics in sections().values())} metrics")
