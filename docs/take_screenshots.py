@@ -1,0 +1,80 @@
+"""Takes the screenshots of the documents anew, from a real app and a real pair of runs: `make screens`.
+
+The app runs over a LAB_HOME of its own, which is thrown away; the pictures go to docs/images. It needs Chromium.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.app_server import AppServer
+from tests.conftest import CHROMIUM_FLAGS
+
+IMAGES = Path(__file__).with_name("images")
+WIDTH_PX = 1280
+PAIR_TIMEOUT_MS = 180_000
+SETTLE_MS = 2_000
+
+
+@contextmanager
+def open_page(app: AppServer) -> Iterator[Page]:
+    """A light page at twice the pixels, so that small print stays sharp."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("take_screenshots: no chromium on this machine; on Debian: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        context = browser.new_context(
+            viewport={"width": WIDTH_PX, "height": 900}, device_scale_factor=2, color_scheme="light"
+        )
+        page = context.new_page()
+        page.goto(app.url)
+        yield page
+        browser.close()
+
+
+def run_the_pair(page: Page) -> None:
+    """Press the button on Bench, take the live view on the way, and stay where it leads: Compare."""
+    page.get_by_role("button", name="Run the pair").click()
+    page.get_by_text("run 2 of 2").wait_for(timeout=PAIR_TIMEOUT_MS)
+    page.wait_for_timeout(SETTLE_MS)
+    save(page, "live", height_px=1000)
+    page.wait_for_url("**/compare**", timeout=PAIR_TIMEOUT_MS)
+
+
+def save(page: Page, name: str, *, height_px: int) -> None:
+    """The top of the page, `height_px` high, once its figures are drawn."""
+    page.set_viewport_size({"width": WIDTH_PX, "height": height_px})
+    page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=30_000)
+    page.wait_for_timeout(SETTLE_MS)
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=path)
+    print(f"{path.name}: {path.stat().st_size // 1024} KiB")
+
+
+def take_all(app: AppServer) -> None:
+    """Live, Compare and Run, in the order in which a visitor meets them."""
+    with open_page(app) as page:
+        run_the_pair(page)
+        save(page, "compare", height_px=1000)
+        run_id = page.url.partition("runs=")[2].split("&")[0].replace("%2C", ",").split(",")[-1]
+        page.goto(f"{app.url}/run?run_id={run_id}")
+        save(page, "run", height_px=1000)
+
+
+def main() -> int:
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as home, AppServer(Path(home)) as app:
+        take_all(app)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
