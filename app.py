@@ -1,0 +1,33 @@
+"""The batching lab's app: `streamlit run app.py`. Five pages over one store, one recorder and one queue of runs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts.format import plain
+from pages.parts.lab import lab
+from store import StoreHeld
+
+PAGES = [
+    st.Page("pages/bench.py", title="Bench", icon=":material/tune:", default=True),
+    st.Page("pages/run.py", title="Run", icon=":material/view_timeline:", url_path="run"),
+    st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
+    st.Page("pages/history.py", title="History", icon=":material/history:", url_path="history"),
+    st.Page("pages/glossary.py", title="Glossary", icon=":material/dictionary:", url_path="glossary"),
+]
+
+
+def main() -> None:
+    """Set the frame, open the services, run the page that the address names."""
+    st.set_page_config(page_title="The batching lab", page_icon=":material/stacked_bar_chart:", layout="wide")
+    page = st.navigation(PAGES, position="top")
+    try:
+        lab()
+    except StoreHeld as error:
+        st.title("The batching lab", anchor=False)
+        st.error(f"The store is in use: {plain(str(error))}", icon=":material/lock:")
+        return
+    page.run()
+
+
+main()

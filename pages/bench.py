@@ -1,0 +1,79 @@
+"""Bench: set an engine and a workload, see in words what will happen, run it, and watch it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.core.config import RunConfig
+from engine.launcher.job import JobKind
+from pages.live import show_live
+from pages.parts.bench_controls import draw_controls
+from pages.parts.bench_fields import complaints
+from pages.parts.bench_settings import Settings
+from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
+from pages.parts.forecast import forecast_of
+from pages.parts.format import plain
+from pages.parts.lab import lab
+from pages.parts.visit import follow_job, followed_job, visitor
+
+
+def render() -> None:
+    """What the page is for, what will happen, the live view when there is something to see, the controls."""
+    st.title("Bench", anchor=False)
+    st.markdown(
+        "Choose an engine and some requests, run them for real and watch the slots fill. "
+        "**Run the pair** gives the same requests to static and then to continuous batching."
+    )
+    for line in complaints(st.query_params.to_dict()):
+        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    plan = st.container(border=True)
+    live = st.container()
+    st.subheader("Settings", anchor=False)
+    settings = draw_controls()
+    with plan:
+        _draw_plan(settings)
+        _draw_buttons(settings)
+    with live:
+        show_live(followed_job())
+
+
+def _draw_plan(settings: Settings) -> None:
+    if settings.config is None or settings.pair is None or settings.workload is None:
+        st.markdown("**Something has to be mended before this can run:**")
+        st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
+        return
+    engines = settings.pair if settings.config.engine != "serial" else (settings.config, *settings.pair)
+    rows = [(config, forecast_of(config)) for config in engines]
+    st.markdown(f"**{workload_words(settings.config, settings.workload)}**")
+    st.markdown(f"{machine_words(settings.config)}, {engine_words(settings.config)}.")
+    if table := forecast_table(rows):
+        st.markdown(table)
+    st.caption(forecast_words(rows))
+
+
+def _draw_buttons(settings: Settings) -> None:
+    ready = settings.config is not None
+    engine = settings.config.engine if settings.config else "the engine"
+    one, two = st.columns(2)
+    if one.button(f"Run {engine}", icon=":material/play_arrow:", type="primary", width="stretch", disabled=not ready):
+        assert settings.config is not None
+        _submit((settings.config,), "single")
+    if two.button(
+        "Run the pair",
+        icon=":material/compare_arrows:",
+        type="primary",
+        width="stretch",
+        disabled=not ready,
+        help="Static, then continuous, on the same requests; the comparison opens when both are done.",
+    ):
+        assert settings.pair is not None
+        _submit(settings.pair, "pair")
+
+
+def _submit(configs: tuple[RunConfig, ...], kind: JobKind) -> None:
+    label = " and ".join(config.engine for config in configs)
+    job = lab().queue.submit(configs, kind=kind, label=label, visitor=visitor())
+    follow_job(job.job_id)
+
+
+render()

@@ -1,0 +1,91 @@
+"""The end of a job on Bench: on to the results when all went well; else what happened and what was kept."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from engine.launcher.job import Job, JobRun
+from pages.parts.format import plain, plural
+from pages.parts.lab import lab
+
+INGEST_PATIENCE_S = 4.0
+
+
+def move_on(job: Job) -> None:
+    """Leave for the results of a job that has just ended well; of any other, draw the page anew as it is now."""
+    if job.outcome == "completed":
+        for run in job.runs:
+            _await_result(run)
+        if job.kind == "pair":
+            st.switch_page("pages/compare.py", query_params={"runs": _run_ids(job)})
+        st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
+    st.rerun()
+
+
+def draw_end(job: Job) -> None:
+    """A line a run, links to all that is there, and the worker's last words if it died."""
+    for run in job.runs:
+        _draw_run_end(run)
+    logged = [run for run in job.runs if run.has_log]
+    with st.container(horizontal=True):
+        if len(logged) > 1:
+            st.page_link(
+                "pages/compare.py",
+                label="Compare the two",
+                icon=":material/compare_arrows:",
+                query_params={"runs": _run_ids(job)},
+            )
+        for run in logged:
+            part = "" if run.status == "completed" else "partial "
+            st.page_link(
+                "pages/run.py",
+                label=f"Open the {part}{run.config.engine} run",
+                icon=":material/view_timeline:",
+                query_params={"run_id": run.run_id},
+            )
+
+
+def _draw_run_end(run: JobRun) -> None:
+    engine = run.config.engine.capitalize()
+    why = f": {plain(run.error)}" if run.error else ""
+    if run.status == "completed":
+        st.success(f"{engine} completed.", icon=":material/check_circle:")
+    elif run.status == "stopped":
+        st.info(f"{engine} was cancelled{why}. {_kept(run)}", icon=":material/stop_circle:")
+    elif run.status == "skipped":
+        st.info(f"{engine} was {plain(run.error or 'not run')}.", icon=":material/skip_next:")
+    elif run.status == "oom":
+        st.warning(f"{engine} ran out of memory{why}. {_kept(run)}", icon=":material/memory:")
+    elif run.status == "crashed":
+        st.error(f"{engine} crashed{why}. {_kept(run)} The next run gets a new worker.", icon=":material/heart_broken:")
+    else:
+        st.error(f"{engine} failed{why}. {_kept(run)}", icon=":material/error:")
+    if run.stderr.strip():
+        with st.expander("What the worker wrote last"):
+            st.code(run.stderr[-8000:], language=None)
+
+
+def _kept(run: JobRun) -> str:
+    """What of the run is safe, as the store has it."""
+    if not run.has_log:
+        return "Nothing was logged yet."
+    tokens = len(lab().store.tokens(run.run_id))
+    return f"{plural(tokens, 'token')} were logged and kept." if tokens else "No token was logged yet."
+
+
+def _await_result(run: JobRun) -> None:
+    """The store follows the run log by a fraction of a second; results are opened when it has them."""
+    deadline = time.monotonic() + INGEST_PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            if lab().store.run(run.run_id)["status"] != "running":
+                return
+        except (KeyError, LookupError):
+            pass  # the recorder has not seen the folder yet
+        time.sleep(0.05)
+
+
+def _run_ids(job: Job) -> str:
+    return ",".join(run.run_id for run in job.runs)

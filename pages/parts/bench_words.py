@@ -1,0 +1,140 @@
+"""The Bench page in words: what a field's text means, and what a press of the button will do. Pure text, no widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.core.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
+from engine.core.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
+from engine.core.config import RunConfig
+from engine.core.prompts import parse_prompts
+from engine.core.workload import Workload
+from pages.parts.devices import device_of, dtype_of
+from pages.parts.forecast import Forecast
+from pages.parts.format import count, number, plain, plural, seconds, share
+
+
+def budget_words(text: str) -> str:
+    """What a budget asks for. ValueError as parse_budget."""
+    match parse_budget(text):
+        case RangeBudget(low=low, high=high) if low == high:
+            return f"Every request gets exactly {plural(low, 'new token')}, whatever the model says."
+        case RangeBudget(low=low, high=high):
+            return f"{low:,} to {high:,} new tokens a request, drawn evenly and spent to the last one."
+        case CountedBudget(groups=groups):
+            parts = [f"{plural(requests, 'request')} of {plural(tokens, 'token')}" for requests, tokens in groups]
+            return f"{', '.join(parts)}, in an order that the seed draws."
+        case EosBudget(cap=cap):
+            return f"Until the model ends its answer, {cap:,} tokens at most."
+        case _:
+            return ""
+
+
+def arrival_words(text: str) -> str:
+    """What arrivals ask for. ValueError as parse_arrival."""
+    match parse_arrival(text):
+        case ClosedArrival():
+            return "Every request is there at the start."
+        case ConstantArrival(rate=rate):
+            return f"One request every {seconds(1 / rate)}."
+        case PoissonArrival(rate=rate):
+            return f"At random, {number(rate)} a second on average, as many independent users would come."
+        case GammaArrival(rate=rate, cv=cv):
+            manner = "in bursts" if cv > 1 else "more evenly than at random" if cv < 1 else "at random"
+            return f"{number(rate)} a second on average, {manner} (coefficient of variation {number(cv)})."
+        case _:
+            return ""
+
+
+def mix_words(text: str) -> str:
+    """What a mix of prompt lengths asks for. ValueError as parse_prompts."""
+    mix = parse_prompts(text)
+    total = sum(mix.weights)
+    parts = [f"{plural(n, 'token')} {share(w / total)}" for n, w in zip(mix.lengths, mix.weights, strict=True)]
+    return f"Real text cut to exactly: {', '.join(parts)}." if parts else ""
+
+
+def form_words(form: str, arrival: str) -> str:
+    """What the rule for forming a batch does, and where it has nothing to do. ValueError as parse_arrival."""
+    if isinstance(parse_arrival(arrival), ClosedArrival):
+        return "Every request is there at the start: batches are full, except perhaps the last."
+    return {
+        "arrived": "Whoever waits when the engine is free is taken, up to a full batch.",
+        "full": "The engine idles until every slot has a request; the last batch may be smaller.",
+        "timeout": "The engine idles until every slot has a request or the oldest has waited that long.",
+    }[form]
+
+
+def workload_words(config: RunConfig, workload: Workload) -> str:
+    """The requests in one sentence: how many, of what, how long, when."""
+    budgets = [spec.budget_tokens for spec in workload.requests]
+    noun = {"chat": "chat question", "file": "prompt"}.get(config.workload.prompts, "request")
+    what = plural(len(budgets), noun)
+    if config.workload.prompts not in ("chat", "file"):
+        what += f" with {_lengths(config)}"
+    low, high = min(budgets), max(budgets)
+    at_most = "" if all(spec.ignore_eos for spec in workload.requests) else "at most "
+    tokens = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    total = f", {at_most}{sum(budgets):,} in all" if len(budgets) > 1 else ""
+    return f"{what}, {at_most}{tokens} new tokens each{total}. {arrival_words(config.workload.arrival)}"
+
+
+def machine_words(config: RunConfig) -> str:
+    """`smollm2-135m in fp32 on cpu`."""
+    device = device_of(config.device)
+    return f"{plain(config.model)} in {dtype_of(config.dtype, device)} on {device}"
+
+
+def engine_words(config: RunConfig) -> str:
+    """`static batching, 4 slots`, `one at a time` for serial."""
+    if config.engine == "serial":
+        return "serial, one request at a time"
+    return f"{config.engine} batching, {plural(config.slots, 'slot')}"
+
+
+def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
+    """A Markdown table, a row an engine; empty when nothing can be known beforehand."""
+    known = [(config, plan) for config, plan in rows if plan.passes is not None]
+    if not known:
+        return ""
+    lines = ["| engine | passes | slot-steps | dead |", "|---|--:|--:|--:|"]
+    for config, plan in known:
+        dead = plan.dead_slot_steps or 0
+        dead_share = f"{count(dead)} ({share(dead / plan.slot_steps)})" if dead and plan.slot_steps else "none"
+        passes = f"{count(plan.passes)} = {count(plan.prefill_passes)} + {count(plan.decode_passes)}"
+        lines.append(f"| {config.engine} | {passes} | {count(plan.slot_steps)} | {dead_share} |")
+    return "\n".join(lines)
+
+
+def forecast_words(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
+    """What the table rests on, and what the pair's schedules promise against each other."""
+    plan = rows[0][1]
+    if plan.basis == "unknown":
+        return (
+            "How many passes that takes depends on how fast this machine is: requests arrive while it runs."
+            if plan.output_tokens <= 400_000
+            else "Too many tokens to walk through beforehand: the run will count its passes."
+        )
+    basis = {
+        "exact": "Prefill + decode passes, counted by driving the engines' own schedulers over these requests.",
+        "at most": "Prefill + decode passes, counted as if every budget were spent; an early end makes it less.",
+    }[plan.basis]
+    passes = {config.engine: plan.passes for config, plan in rows}
+    static, continuous = passes.get("static"), passes.get("continuous")
+    if not static or not continuous or len(rows) < 2:
+        return basis
+    if static == continuous:
+        return f"{basis} Both need the same number of passes here: the schedule alone gives neither an advantage."
+    more, fewer = ("static", "continuous") if static > continuous else ("continuous", "static")
+    ratio = max(static, continuous) / min(static, continuous)
+    return (
+        f"{basis} {more.capitalize()} needs {number(ratio)} times the passes of {fewer}; a pass's time will differ too."
+    )
+
+
+def _lengths(config: RunConfig) -> str:
+    mix = parse_prompts(config.workload.prompts)
+    if len(mix.lengths) == 1:
+        return f"a prompt of exactly {plural(mix.lengths[0], 'token')}"
+    lengths = ", ".join(f"{n:,}" for n in mix.lengths[:-1])
+    return f"prompts of exactly {lengths} or {mix.lengths[-1]:,} tokens"

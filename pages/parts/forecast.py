@@ -1,0 +1,104 @@
+"""What a run will do, worked out before it starts by driving the engine's own scheduler over the workload.
+
+The scheduler needs no tokens, only lengths and budgets, so the passes and slot-steps here are the run's own and not an
+estimate, as long as every request is there at the start and nobody says EOS early. With arrivals the number of passes
+depends on how fast the machine is; with EOS the budgets are upper limits. `basis` says which of the three holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.passes import PassKind
+from engine.core.presets import make_scheduler
+from engine.core.request import ExactPrompt, Request, RequestSpec
+from engine.core.workload import Workload, build_workload
+
+MAX_TOKENS = 400_000  # a walk of a second or so; longer ones are not worth a reader's wait
+
+Basis = Literal["exact", "at most", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """`useful_slot_steps` yield a token that someone waits for; the others are computed for finished requests."""
+
+    basis: Basis
+    requests: int
+    output_tokens: int
+    prompt_tokens: int | None  # None where a tokenizer would have to count them
+    steps: int | None
+    prefill_passes: int | None
+    decode_passes: int | None
+    slot_steps: int | None
+
+    @property
+    def passes(self) -> int | None:
+        if self.prefill_passes is None or self.decode_passes is None:
+            return None
+        return self.prefill_passes + self.decode_passes
+
+    @property
+    def dead_slot_steps(self) -> int | None:
+        return None if self.slot_steps is None else self.slot_steps - self.output_tokens
+
+
+@lru_cache(maxsize=32)
+def workload_of(config: WorkloadConfig) -> Workload:
+    """The workload of a configuration, built once. ValueError as build_workload."""
+    return build_workload(config)
+
+
+@lru_cache(maxsize=64)
+def forecast_of(config: RunConfig) -> Forecast:
+    """The forecast of a configuration, worked out once. ValueError as build_workload."""
+    return forecast(config, workload_of(config.workload))
+
+
+def forecast(config: RunConfig, workload: Workload) -> Forecast:
+    """Drive `config`'s scheduler over the workload with every token granted in its turn."""
+    specs = workload.requests
+    output_tokens = sum(spec.budget_tokens for spec in specs)
+    exact = all(isinstance(spec.prompt, ExactPrompt) for spec in specs)
+    prompt_tokens = sum(_prompt_tokens(spec) for spec in specs) if exact else None
+    basis: Basis = "exact" if all(spec.ignore_eos for spec in specs) else "at most"
+    if any(spec.arrival_s > 0 for spec in specs) or output_tokens > MAX_TOKENS:
+        basis = "unknown"
+    walked = (None, None, None, None) if basis == "unknown" else _walk(config, specs)
+    steps, prefill_passes, decode_passes, slot_steps = walked
+    return Forecast(
+        basis=basis,
+        requests=len(specs),
+        output_tokens=output_tokens,
+        prompt_tokens=prompt_tokens,
+        steps=steps,
+        prefill_passes=prefill_passes,
+        decode_passes=decode_passes,
+        slot_steps=slot_steps,
+    )
+
+
+def _walk(config: RunConfig, specs: tuple[RequestSpec, ...]) -> tuple[int, int, int, int]:
+    """Steps, prefill passes, decode passes and slot-steps of the whole run. Everything has arrived at 0."""
+    requests = [Request(spec=spec, prompt_ids=[0] * _prompt_tokens(spec)) for spec in specs]
+    scheduler = make_scheduler(config, requests)
+    passes = {PassKind.PREFILL: 0, PassKind.DECODE: 0}
+    slot_steps = 0
+    while not scheduler.is_done:
+        scheduler.submit_arrived(0.0)
+        scheduler.admit(0.0)
+        for kind in passes:
+            planned = scheduler.plan(kind)
+            if planned is not None:
+                passes[kind] += 1
+                slot_steps += len(planned.rows)
+                scheduler.complete(planned)
+    return scheduler.step + 1, passes[PassKind.PREFILL], passes[PassKind.DECODE], slot_steps
+
+
+def _prompt_tokens(spec: RequestSpec) -> int:
+    """The asked length; 1 where only a tokenizer knows. No pass or slot-step depends on it."""
+    return spec.prompt.tokens if isinstance(spec.prompt, ExactPrompt) else 1
