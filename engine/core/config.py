@@ -45,7 +45,8 @@ class FormRule:
         return cls(rule="timeout", timeout_s=timeout_s)
 
     def __str__(self) -> str:
-        return f"timeout:{self.timeout_s:g}" if self.rule == "timeout" else self.rule
+        # repr, since every digit has to survive the round trip.
+        return f"timeout:{self.timeout_s!r}".removesuffix(".0") if self.rule == "timeout" else self.rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,19 +148,43 @@ class RunConfig:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The inverse of `to_dict`. ValueError for a name that is not a setting, or a value that is out of range."""
-        known = {f.name for f in fields(cls)}
-        unknown = sorted(set(data) - known)
-        _require(not unknown, f"unknown setting {', '.join(unknown)}")
-        values = dict(data)
+        values = _settings(cls, data)
         if "form" in values:
             values["form"] = FormRule.parse(values["form"])
         if "workload" in values:
-            workload = dict(values["workload"])
-            workload["prompt_lines"] = tuple(workload.get("prompt_lines", ()))
+            workload = _settings(WorkloadConfig, values["workload"], "workload.")
+            if "prompt_lines" in workload:
+                lines = workload["prompt_lines"] = tuple(workload["prompt_lines"])
+                _require(all(isinstance(line, str) for line in lines), "workload.prompt_lines: use a list of texts")
             values["workload"] = WorkloadConfig(**workload)
         if "sampling" in values:
-            values["sampling"] = SamplingConfig(**values["sampling"])
+            values["sampling"] = SamplingConfig(**_settings(SamplingConfig, values["sampling"], "sampling."))
         return cls(**values)
+
+
+_NUMBER = (int, float)
+_JSON_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "int": ((int,), "a whole number"),
+    "float": (_NUMBER, "a number"),
+    "float | None": ((*_NUMBER, type(None)), "a number or null"),
+    "tuple[str, ...]": ((list, tuple), "a list of texts"),
+    "FormRule": ((str,), "text"),
+    "WorkloadConfig": ((dict,), "an object"),
+    "SamplingConfig": ((dict,), "an object"),
+}
+
+
+def _settings(kind: type, data: dict[str, Any], inside: str = "") -> dict[str, Any]:
+    """A copy of `data` whose names are fields of `kind` and whose values have their JSON type; else ValueError."""
+    types = {f.name: str(f.type) for f in fields(kind)}
+    unknown = sorted(set(data) - set(types))
+    _require(not unknown, f"unknown setting {', '.join(inside + name for name in unknown)}")
+    for name, value in data.items():
+        accepted, words = _JSON_TYPES[types[name]]
+        fits = isinstance(value, accepted) and not isinstance(value, bool)
+        _require(fits, f"{inside}{name} {value!r}: use {words}")
+    return dict(data)
 
 
 def _require(holds: bool, message: str) -> None:

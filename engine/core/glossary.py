@@ -32,6 +32,7 @@ WORK = _words(
         "When a request means to come in. Every wait counts from here, not from when the engine got round to it.",
     ),
     ("closed", "All requests arrive at once, at the start of the run."),
+    ("constant", "Requests arrive one by one, all gaps equal."),
     ("poisson", "Requests arrive at random, at a given rate, independently of each other."),
     (
         "gamma",
@@ -100,7 +101,10 @@ MEASURING = _words(
     ),
     ("watched", "The run's page was open while it ran, and may have cost it a little time."),
     ("crashed", "The run has no result and nobody is working on it: its process ended. What it had logged is kept."),
-    ("out of memory", "A pass asked for more memory than was free. The run ends there; the request's size is kept."),
+    (
+        "out of memory",
+        "A pass asked for more memory than was free. The run ends there and says how much was asked for.",
+    ),
 )
 
 GLOSSARY: tuple[Word, ...] = (*WORK, *MACHINE, *MEASURING)

@@ -47,12 +47,16 @@ def parse_prompts(text: str) -> PromptMix:
 def draw_prompts(
     mix: PromptMix, count: int, generator: np.random.Generator, lines: Sequence[str] = ()
 ) -> tuple[Prompt, ...]:
-    """`count` prompts. `lines` are a file's, taken in their own order and again from the top when they run out."""
+    """`count` prompts. `lines` are a file's, taken in their own order and again from the top when they run out.
+
+    ValueError when a file's prompts are asked for and there are none.
+    """
     match mix.source:
         case "chat":
             return tuple(TextPrompt(text=QUESTIONS[i]) for i in _rounds(len(QUESTIONS), count, generator))
         case "file":
-            assert lines or not count
+            if not lines:
+                raise ValueError("prompt file: it holds no prompts; write one prompt a line")
             return tuple(TextPrompt(text=lines[i % len(lines)], label="file") for i in range(count))
         case "exact":
             counts = apportion(mix.weights, count)
