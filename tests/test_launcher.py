@@ -228,8 +228,8 @@ def test_no_worker_outlives_the_app(tmp_path: Path, how: signal.Signals) -> None
 
 
 def test_events_are_checked_as_they_come_in() -> None:
-    line = '{"event":"progress","run_id":"a","finished_requests":1,"requests":8,"output_tokens":9,"elapsed_s":0.5,"x":1}'
-    assert parse_event(line) == Progress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=0.5)
+    line = '{"event":"progress","run_id":"a","finished_requests":1,"requests":8,"output_tokens":9,"elapsed_s":5,"x":1}'
+    assert parse_event(line) == Progress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
     ended = '{"event":"finished","run_id":"a","status":"oom"}'
     assert parse_event(ended) == Finished(run_id="a", status="oom", error=None)
 

@@ -47,8 +47,11 @@ class Number:
         if math.isfinite(value) and not is_low and value <= self.high:
             return None
         kind = "a whole number" if self.whole else "a number"
-        low = f"above {self.low:g}" if self.above else f"from {self.low:,g}"
-        return f"use {kind} {low}" + (f" to {self.high:,g}" if math.isfinite(self.high) else "")
+        if self.above:
+            return f"use {kind} above {self.low:,.0f}" + (
+                f", up to {self.high:,.0f}" if math.isfinite(self.high) else ""
+            )
+        return f"use {kind} from {self.low:,.0f} to {self.high:,.0f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
