@@ -246,7 +246,7 @@ class _OperationCounter(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
+        self.count: int = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += 0 if func.is_view else 1
@@ -254,6 +254,7 @@ class _OperationCounter(TorchDispatchMode):
 
 
 def _count_operations(step: Callable[[], Tensor]) -> int:
-    with _OperationCounter() as counter:
+    counter = _OperationCounter()
+    with counter:
         step()
     return counter.count

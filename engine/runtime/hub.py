@@ -38,16 +38,17 @@ def fetch_from_hub(hub_id: str, on_progress: Progress) -> tuple[Path, str]:
     weights = _weight_files(hub_id, [file.rfilename for file in info.siblings or []])
     on_progress(f"fetching {hub_id} from the hub", None)
     try:
-        folder = Path(snapshot_download(hub_id, revision=info.sha, allow_patterns=[*_SETTINGS, *weights]))
+        folder = Path(snapshot_download(hub_id, allow_patterns=[*_SETTINGS, *weights]))
     except Exception as error:
         raise ValueError(f"model {hub_id}: fetching it failed: {_one_line(error)}") from error
-    return folder, f"hub {hub_id} at {info.sha}"
+    return folder, f"hub {hub_id} at {folder.name}"
 
 
 def _weight_files(hub_id: str, names: list[str]) -> list[str]:
-    """The safetensors at the top of the repository, or its only GGUF file."""
-    safetensors = [name for name in names if name.endswith(".safetensors") and "/" not in name]
-    ggufs = [name for name in names if name.endswith(".gguf")]
+    """The safetensors at the top of the repository, or the only GGUF file there."""
+    at_the_top = [name for name in names if "/" not in name]
+    safetensors = [name for name in at_the_top if name.endswith(".safetensors")]
+    ggufs = [name for name in at_the_top if name.endswith(".gguf")]
     if safetensors:
         return safetensors
     if len(ggufs) == 1:

@@ -104,11 +104,12 @@ def _convert(gguf: Path, target: Path, on_progress: Progress) -> None:
     if missing:
         packages = " ".join(missing)
         raise ValueError(f"reading {gguf.name} needs {packages.replace(' ', ' and ')}: run `pip install {packages}`")
-    on_progress(f"converting {gguf.name} once, about 15 s: reading the weights", 0.0)
+    megabytes = gguf.stat().st_size / 1e6
+    on_progress(f"converting {gguf.name} ({megabytes:,.0f} MB) once, later loads skip this: reading the weights", 0.0)
     model = _read_gguf(AutoModelForCausalLM, gguf, dtype=torch.float32)
     on_progress(f"converting {gguf.name} once: reading the tokenizer", 0.75)
     tokenizer = _read_gguf(AutoTokenizer, gguf)
-    on_progress(f"converting {gguf.name} once: writing {target.parent}", 0.95)
+    on_progress(f"converting {gguf.name} once: writing it to {target.parent}", 0.95)
     target.mkdir()
     tokenizer.save_pretrained(target)
     _save_model(model, target)
@@ -118,7 +119,7 @@ def _convert(gguf: Path, target: Path, on_progress: Progress) -> None:
 def _read_gguf(reader: Any, gguf: Path, **options: Any) -> Any:
     try:
         return reader.from_pretrained(gguf.parent, gguf_file=gguf.name, local_files_only=True, **options)
-    except (OSError, ValueError, KeyError, ImportError, NotImplementedError) as error:
+    except Exception as error:  # a broken file can fail anywhere in the readers, with errors of any kind
         reason = " ".join(str(error).split())
         raise ValueError(f"{gguf.name} cannot be read as a causal language model: {reason}") from error
 

@@ -15,7 +15,7 @@ RANDOM_WEIGHTS_SEED = 0
 
 def random_model(name: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
     """The model of that short name with random weights, drawn on `device` in `dtype`; no weights are read."""
-    config = _shape(name)
+    config = model_shape(name)
     if name == "tiny-random":
         return _draw(config, torch.device("cpu"), dtype).to(device)  # the same weights on every machine
     return _draw(config, device, dtype)
@@ -30,7 +30,8 @@ def _draw(config: PretrainedConfig, device: torch.device, dtype: torch.dtype) ->
     return model
 
 
-def _shape(name: str) -> PretrainedConfig:
+def model_shape(name: str) -> PretrainedConfig:
+    """The configuration behind a short name of random weights."""
     shapes = {
         "tiny-random": _tiny,
         "qwen2.5-1.5b-random": _qwen2_5_1_5b,
