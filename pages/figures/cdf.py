@@ -135,7 +135,7 @@ def _x_settings(x_axis: XAxis, dark: bool) -> dict[str, object]:
         ticks = _log_ticks(10 ** ends[0], 10 ** ends[1])
         settings |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
     else:
-        settings |= {"nticks": 8}
+        settings |= {"tickformat": ",~r"}
     words = "milliseconds" if x_axis.unit == "ms" else "seconds"
     return axis(dark, title=f"{words}, logarithmic axis" if x_axis.is_log else words, **settings)
 
@@ -180,7 +180,14 @@ def _add_end_labels(
         place = float(np.clip(x_axis.place(end_s), 0.0, 1.0))
         colour = styles[name].colour
         rise_px = 8 + ROW_PX * row
-        tie = {"x0": place, "x1": place, "xref": "x domain", "yref": "paper", "y0": 1 / 1.02, "y1": 1 + (rise_px - 7) / PLOT_PX}
+        tie = {
+            "x0": place,
+            "x1": place,
+            "xref": "x domain",
+            "yref": "paper",
+            "y0": 1 / 1.02,
+            "y1": 1 + (rise_px - 7) / PLOT_PX,
+        }
         figure.add_shape(type="line", line={"color": colour, "width": 1, "dash": "dot"}, **tie)
         figure.add_annotation(
             label(
@@ -206,7 +213,7 @@ def _add_marks(
 ) -> None:
     """A mark and its value at one percentile of each series; where many stand close, the outer two keep their words."""
     marks = sorted((float(np.quantile(value_s, share)), name) for name, value_s in values.items())
-    for rank, (value_s, name) in enumerate(marks):
+    for value_s, name in marks:
         x = max(value_s, x_axis.low_s) if x_axis.is_log else value_s
         figure.add_scatter(
             x=[x * x_axis.scale],
@@ -221,7 +228,7 @@ def _add_marks(
             cliponaxis=False,
             hovertemplate=f"<b>{name}</b><br>p{share * 100:.0f} {seconds_text(value_s)}<extra></extra>",
         )
-    _add_mark_words(figure, marks, share, x_axis, styles)
+    _add_mark_words(figure, marks, share, x_axis, styles, dark)
 
 
 def _add_mark_words(
@@ -230,6 +237,7 @@ def _add_mark_words(
     share: float,
     x_axis: XAxis,
     styles: dict[str, SeriesStyle],
+    dark: bool,
 ) -> None:
     """Write the values of the outer two marks, the leftmost at its upper left and the rightmost at its lower right.
 
@@ -241,6 +249,7 @@ def _add_mark_words(
     is_crowded = len(outer) > 1 and left_of_mark == [False, False] and gap < WORDS_WIDE
     for i, (value_s, name) in enumerate(outer):
         to_left, is_first = left_of_mark[i], i == 0
+        is_under = not is_first and gap < WORDS_WIDE and (is_crowded or to_left)
         figure.add_annotation(
             label(
                 f"p{share * 100:.0f} {seconds_text(value_s)}",
@@ -248,8 +257,10 @@ def _add_mark_words(
                 y=share,
                 xanchor="right" if to_left else "left",
                 xshift=-8 if to_left else 8,
-                yshift=9 if to_left and is_first else (-26 if is_crowded and not is_first else -10),
+                yshift=9 if to_left and is_first else (-26 if is_under else -10),
                 font={"size": 12, "color": styles[name].colour},
+                bgcolor=f"{palette(dark).surface}90",
+                borderpad=0,
             )
         )
 

@@ -18,8 +18,10 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours as #rrggbb. `on_<phase>` is the text colour on that phase; `dead_line` the hatching over dead, `dead_weave`
-    the same where a line is only a cell wide and would outshine the red."""
+    """Colours as #rrggbb. `on_<phase>` is the text colour on that phase.
+
+    `dead_line` is the hatching over dead; `dead_weave` the same where a line is a cell wide and would outshine the red.
+    """
 
     surface: str
     text: str

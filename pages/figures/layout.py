@@ -14,7 +14,9 @@ TITLE_PX = 30
 AXIS_PX = 46
 
 
-def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 46, right: int = 12) -> go.Figure:
+def new_figure(
+    *, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 46, right: int = 12
+) -> go.Figure:
     """An empty figure in the lab's style around a plot of `plot_px` pixels height.
 
     `top`, `left` and `right` are margins in pixels; the title and the x axis below have their own room.
@@ -76,16 +78,20 @@ def label(text: str, **place: Any) -> dict[str, Any]:
     return {"text": text, "showarrow": False, "xanchor": "left", "yanchor": "middle"} | place
 
 
-def legend_above(*, gap_px: int, plot_px: int) -> dict[str, Any]:
-    """A legend in one line, `gap_px` above a plot of `plot_px` height; four short names fit a narrow phone."""
+def legend_above(*, gap_px: int, plot_px: int, indent_px: int = -15) -> dict[str, Any]:
+    """A legend in one line, `gap_px` above a plot of `plot_px` height; four short names fit a narrow phone.
+
+    `indent_px` is the air before a swatch, against plotly's own: lines need more of it than squares.
+    """
     return {
         "orientation": "h",
+        "traceorder": "normal",
         "x": 0,
         "xanchor": "left",
         "y": 1 + gap_px / plot_px,
         "yanchor": "bottom",
         "itemwidth": 30,
-        "indentation": -15,
+        "indentation": indent_px,
         "font": {"size": 12},
         "bgcolor": "rgba(0,0,0,0)",
         "itemclick": False,

@@ -1,7 +1,7 @@
 """The pass trace: how long each forward pass took, how many rows it ran and how wide it was, one under the other.
 
-All three share the x axis. A row between the live ones and the top is dead: hatched red. Runs of more than DENSE passes
-are thinned, keeping the longest and shortest pass of every stretch, and drawn by WebGL.
+All three share the x axis. Up to BARS passes are bars as wide as they lasted; more are marks; more than DENSE are drawn
+by WebGL and thinned, keeping the longest and shortest of every stretch. Rows above the live ones are dead: hatched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pages.figures.layout import axis, hatch, label, legend_above, legend_name, 
 from pages.figures.queue import changes_only
 from pages.figures.spans import Unit
 
+BARS = 600
 DENSE = 4000
 MAX_POINTS = 12_000
 PANELS_PX = (170, 80, 80)
@@ -40,7 +41,10 @@ def pass_trace(
     passes = _placed(passes, unit)
     end = float(passes["x_end"].max())
     figure = _canvas(unit, x_range or (0.0, end or 1.0), title, dark)
-    _add_durations(figure, passes, unit, dark)
+    for kind in SYMBOLS:
+        mine = thinned(passes[passes["kind"] == kind], MAX_POINTS)
+        drawing = _bars(mine, kind, dark) if len(passes) <= BARS else _marks(mine, kind, len(passes), dark)
+        _add_durations(figure, mine, kind, unit, drawing)
     _add_rows(figure, passes, dark)
     _add_width(figure, passes, dark)
     return figure
@@ -62,13 +66,13 @@ def _canvas(unit: Unit, window: tuple[float, float], title: str, dark: bool) -> 
     inner_px = sum(PANELS_PX) + 2 * GAP_PX
     figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=44, left=52)
     tops = np.cumsum([0, PANELS_PX[0] + GAP_PX, PANELS_PX[1] + GAP_PX])
-    headings = ("time of a pass, ms", "rows in a pass", "width of a pass, columns")
+    headings = ("time of each pass, ms", "rows (hatched: dead)", "width, columns")
     colours = palette(dark)
     for number, (top, height, heading) in enumerate(zip(tops, PANELS_PX, headings, strict=True), start=1):
         low, high = 1 - (top + height) / inner_px, 1 - top / inner_px
         name = "yaxis" if number == 1 else f"yaxis{number}"
         figure.update_layout(
-            {name: axis(dark, domain=[max(low, 0.0), high], anchor="x", rangemode="tozero", nticks=5, tickformat=",~r")}
+            {name: axis(dark, domain=[max(low, 0.0), high], anchor="x", rangemode="tozero", nticks=4, tickformat=",~r")}
         )
         figure.add_annotation(
             label(
@@ -85,39 +89,48 @@ def _canvas(unit: Unit, window: tuple[float, float], title: str, dark: bool) -> 
         dragmode="zoom",
         showlegend=True,
         legend=legend_above(gap_px=20, plot_px=inner_px),
-        xaxis=axis(
-            dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y3", nticks=12
-        ),
+        barmode="overlay",
+        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y3"),
     )
     return figure
 
 
-def _add_durations(figure: go.Figure, passes: pd.DataFrame, unit: Unit, dark: bool) -> None:
-    """One mark a pass, of a colour and a shape for its kind."""
-    colours = palette(dark)
-    at = "step %{x:.0f}" if unit == "step" else "%{x:.3~r} s"
-    is_dense = len(passes) > DENSE
-    draw = figure.add_scattergl if is_dense else figure.add_scatter
-    for kind, symbol in SYMBOLS.items():
-        mine = thinned(passes[passes["kind"] == kind], MAX_POINTS)
-        draw(
-            x=mine["x"].to_numpy(),
-            y=mine["duration_ms"].to_numpy(),
-            mode="markers",
-            marker={
-                "symbol": symbol,
-                "size": 4 if is_dense else 7,
-                "color": colours.phase(kind),
-                "opacity": 0.7 if is_dense else 1,
-                "line": {"width": 0 if len(passes) > 300 else 1, "color": colours.surface},
-            },
-            name=legend_name(f"{kind} pass"),
-            customdata=mine[["rows", "width"]].to_numpy(),
-            hovertemplate=(
-                f"<b>{kind} pass</b> at {at}<br>%{{y:.3~r}} ms<br>"
-                "%{customdata[0]:,} rows, %{customdata[1]:,} columns<extra></extra>"
-            ),
-        )
+def _bars(mine: pd.DataFrame, kind: str, dark: bool) -> go.Bar:
+    """A bar a pass, as wide as the pass lasted."""
+    width = (mine["x_end"] - mine["x"]).to_numpy(dtype=float)
+    marker = {"color": palette(dark).phase(kind), "line": {"width": 0}}
+    return go.Bar(x=mine["x"].to_numpy(dtype=float) + width / 2, width=width * 0.94, marker=marker)
+
+
+def _marks(mine: pd.DataFrame, kind: str, num_passes: int, dark: bool) -> go.Scatter | go.Scattergl:
+    """A mark where each pass began, of a shape for its kind."""
+    is_dense = num_passes > DENSE
+    draw = go.Scattergl if is_dense else go.Scatter
+    marker = {
+        "symbol": SYMBOLS[kind],
+        "size": (6 if is_dense else 7) - (kind == "decode") * 2,
+        "color": palette(dark).phase(kind),
+        "opacity": 0.7,
+    }
+    return draw(x=mine["x"].to_numpy(dtype=float), mode="markers", marker=marker)
+
+
+def _add_durations(
+    figure: go.Figure, mine: pd.DataFrame, kind: str, unit: Unit, drawing: go.Bar | go.Scatter | go.Scattergl
+) -> None:
+    """Give the drawing its heights, its name and its hover, and put it into the first panel."""
+    at = "step %{customdata[2]:,}" if unit == "step" else "%{customdata[2]:.3~r} s"
+    places = mine["step"] if unit == "step" else mine["start_s"].round(6)
+    drawing.update(
+        y=mine["duration_ms"].to_numpy(dtype=float),
+        name=legend_name(f"{kind} pass"),
+        customdata=np.column_stack([mine["rows"], mine["width"], places]),
+        hovertemplate=(
+            f"<b>{kind} pass</b> at {at}<br>%{{y:.3~r}} ms<br>"
+            "%{customdata[0]:,} rows, %{customdata[1]:,} columns<extra></extra>"
+        ),
+    )
+    figure.add_trace(drawing)
 
 
 def thinned(passes: pd.DataFrame, max_points: int) -> pd.DataFrame:
@@ -131,26 +144,30 @@ def thinned(passes: pd.DataFrame, max_points: int) -> pd.DataFrame:
 
 
 def _add_rows(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
-    """Live rows as a green area, and what is dead above them in hatched red."""
+    """The live rows of prefill and decode passes as areas, and what is dead above them in hatched red."""
     colours = palette(dark)
     x = np.append(passes["x"].to_numpy(dtype=float), passes["x_end"].iloc[-1])
-    live, rows = (_held(passes[name]) for name in ("live_rows", "rows"))
-    has_dead = bool((rows > live).any())
-    for name, y, phase in (("live", live, "decode"), ("dead", rows, "dead")):
-        if phase == "dead" and not has_dead:
-            continue
+    prefilling = _held(passes["live_rows"].where(passes["kind"] == "prefill", 0))
+    layers = (
+        ("decode", _held(passes["live_rows"]), "tozeroy", "%{y:,.0f} live rows"),
+        ("dead", _held(passes["rows"]), "tonexty", "%{y:,.0f} rows in all"),
+        ("prefill", prefilling, "tozeroy", ""),
+    )
+    for phase, y, fill, hover in layers:
         points = changes_only(x, y)
         figure.add_scatter(
             x=points[0],
             y=points[1],
             yaxis="y2",
             mode="lines",
-            line={"shape": "hv", "width": 1, "color": colours.phase(phase)},
-            fill="tozeroy" if phase == "decode" else "tonexty",
+            line={"shape": "hv", "width": 0},
+            fill=fill,
             fillcolor=colours.phase(phase),
             fillpattern=dict(hatch(dark)) if phase == "dead" else None,
-            name=legend_name(f"{name} rows"),
-            hovertemplate="%{y:,.0f} live rows<extra></extra>" if name == "live" else "%{y:,.0f} rows<extra></extra>",
+            name=f"{phase} rows",
+            showlegend=False,
+            hovertemplate=f"{hover}<extra></extra>" if hover else None,
+            hoverinfo=None if hover else "skip",
         )
 
 

@@ -59,7 +59,7 @@ def changes_only(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def add_queue_strip(
     figure: go.Figure, queue: pd.DataFrame, *, unit: Unit, window: tuple[float, float], dark: bool
 ) -> None:
-    """Fill the strip above a timeline (its second y axis) in amber, with 0 and the window's deepest queue as its axis."""
+    """Fill the strip above a timeline (its second y axis) in amber; its axis shows 0 and the window's deepest queue."""
     x = queue["step" if unit == "step" else "time_s"]
     begun = max(float(x[x <= window[0]].max()), float(x.min())) if (x <= window[0]).any() else float(x.min())
     inside = queue[(x >= begun) & (x <= window[1])]
@@ -142,7 +142,7 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
             line={"shape": "hv", "width": 2, "color": style.colour, "dash": style.dash},
             hovertemplate=f"{name}: %{{y:,.0f}} waiting<extra></extra>",
         )
-    figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX))
+    figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
 
 
 def _translucent(colour: str, opacity: float) -> str:

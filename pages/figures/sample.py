@@ -51,9 +51,7 @@ def sample_run(
 ) -> SampleRun:
     """Run `static` or `continuous` over made-up requests, one a budget; prompts repeat when they are fewer."""
     arrivals = arrivals_s or (0.0,) * len(budgets)
-    requests = [
-        _request(i, prompts[i % len(prompts)], budget, arrivals[i]) for i, budget in enumerate(budgets)
-    ]
+    requests = [_request(i, prompts[i % len(prompts)], budget, arrivals[i]) for i, budget in enumerate(budgets)]
     scheduler = _scheduler(engine, requests, slots)
     notes = _Notes()
     while not scheduler.is_done:

@@ -17,7 +17,7 @@ from pages.figures.layout import axis, legend_above, legend_name, new_figure, no
 from pages.figures.readable import seconds_text
 
 PLOT_PX = 170
-BINS = 60
+BINS = 30
 ROUND_BINS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -55,8 +55,8 @@ def tokens_over_time(
 ) -> go.Figure:
     """Draw tokens (column delivered_s; with a column `series` one line a run, on the same axes and bins).
 
-    `end_s` is the run's newest moment, where it is known to lie beyond the last token. Tokens not handed over yet (null)
-    are left out. No tokens give a figure with a note.
+    `end_s` is the run's newest moment, where it is known to lie beyond the last token. Tokens not handed over yet
+    (null) are left out. No tokens give a figure with a note.
     """
     tokens = tokens.dropna(subset=["delivered_s"]) if not tokens.empty else tokens
     if tokens.empty:
@@ -67,10 +67,12 @@ def tokens_over_time(
     figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=28 if is_overlay else 10, left=52)
     if is_overlay:
         _add_lines(figure, tokens, bin_s, dark)
-        figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX))
+        figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
     else:
         _add_area(figure, tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s, dark)
-    figure.update_xaxes(axis(dark, title=f"seconds, in bins of {seconds_text(bin_s)}", range=list(x_range or (0, last_s))))
+    figure.update_xaxes(
+        axis(dark, title=f"seconds, in bins of {seconds_text(bin_s)}", range=list(x_range or (0, last_s)))
+    )
     figure.update_yaxes(axis(dark, title="output tokens/s", rangemode="tozero", nticks=5, tickformat=",~r"))
     return figure
 

@@ -108,9 +108,7 @@ def number_px(num_lanes: int) -> int:
     return min(NUMBER_PX, fits) if fits >= 8 else 0
 
 
-def _canvas(
-    lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool
-) -> go.Figure:
+def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool) -> go.Figure:
     """The axes: the lanes below, the queue's strip above, both over one x axis. Heights follow from the lanes."""
     lanes_px = round(lanes * lane_px(lanes)) + 6
     strip_px = STRIP_PX + STRIP_GAP_PX if has_strip else 0
@@ -125,7 +123,7 @@ def _canvas(
         dragmode="zoom",
         showlegend=True,
         uniformtext={"mode": "hide", "minsize": number_px(lanes) or NUMBER_PX},
-        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y", nticks=12),
+        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y"),
         yaxis=axis(
             dark,
             title="lane",
@@ -139,7 +137,9 @@ def _canvas(
         legend=legend_above(gap_px=6, plot_px=inner_px),
     )
     if has_strip:
-        figure.update_layout(yaxis2=axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True))
+        figure.update_layout(
+            yaxis2=axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True)
+        )
     return figure
 
 
@@ -150,7 +150,8 @@ def _add_bars(
     start, end = unit_columns(unit)
     size_px = number_px(lanes)
     numbered = _numbered(spans) & (size_px > 0)
-    line_px = _hairline_px(spans[end] - spans[start], window)
+    widths = spans[end] - spans[start]
+    line_px, prefill_line_px = (_hairline_px(w, window) for w in (widths, widths[spans["phase"] == "prefill"]))
     for phase in DRAWING_ORDER:
         mine = spans[spans["phase"] == phase]
         if mine.empty:
@@ -163,8 +164,8 @@ def _add_bars(
             base=mine[start].to_numpy(),
             x=(mine[end] - mine[start]).to_numpy(),
             y=mine["lane"].to_numpy(),
-            width=LANE_FILL - (line_px / lane_px(lanes) if phase == "prefill" else 0),
-            marker=_marker(phase, line_px, dark),
+            width=LANE_FILL,
+            marker=_marker(phase, prefill_line_px if phase == "prefill" else line_px, dark),
             text=[f"{r:.0f}" if n else "" for r, n in zip(mine["request_id"], numbered[mine.index], strict=True)],
             textposition="inside",
             insidetextanchor="middle",
@@ -201,7 +202,7 @@ def _marker(phase: str, line_px: float, dark: bool) -> dict[str, object]:
     marker: dict[str, object] = {"color": colours.phase(phase), "line": {"width": line_px, "color": colours.surface}}
     if phase == "dead":
         marker["pattern"] = dict(hatch(dark))
-    if phase == "prefill":
+    if phase == "prefill" and line_px < 1:
         marker["line"] = {"width": 0}  # its neighbours have lines; its own would hide it where it is narrow
     if phase == "empty":
         marker["line"] = {"width": line_px, "color": colours.empty_line}
@@ -215,7 +216,7 @@ def _hairline_px(widths: pd.Series, window: tuple[float, float]) -> float:
 
 
 def _text_colour(phase: str, colours: Palette) -> str:
-    return {"prefill": colours.on_prefill, "decode": colours.on_decode, "dead": colours.on_dead}.get(phase, colours.text)
+    return {"prefill": colours.on_prefill, "decode": colours.on_decode}.get(phase, colours.text)
 
 
 if __name__ == "__main__":

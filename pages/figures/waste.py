@@ -20,15 +20,16 @@ from pages.figures.readable import seconds_text, share_text, three_digits
 BAR_PX = 20
 ROW_PX = 46
 HEADING_PX = 24
-PARTS = ("useful", "padding", "dead", "unused")
+PARTS = ("useful", "padding", "dead", "used", "unused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One way to count waste: what the whole is called, and which columns of the ledger are its wasted parts."""
+    """One way to count waste: what the whole and its good part are called, and which columns are the wasted parts."""
 
     heading: str
     noun: str
+    good: str = "useful"
     whole: tuple[str, ...]
     wasted: tuple[tuple[str, str], ...]
 
@@ -49,6 +50,7 @@ MEASURES = (
     Measure(
         heading="KV memory held over time, in position-seconds",
         noun="position-seconds",
+        good="used",
         whole=("kv_reserved_position_s",),
         wasted=(("unused", "kv_unused_position_s"),),
     ),
@@ -78,11 +80,11 @@ def _parts(measure: Measure, record: dict[Hashable, Any]) -> list[dict[str, obje
     if whole <= 0:
         return []
     amounts = {part: float(record[column]) for part, column in measure.wasted}
-    amounts = {"useful": whole - sum(amounts.values())} | amounts
+    amounts = {measure.good: whole - sum(amounts.values())} | amounts
     before, rows = 0.0, []
     for part, amount in amounts.items():
-        values = (measure.heading, measure.noun, str(record.get("series", "")), part, amount, whole, amount / whole, before)
-        rows.append(dict(zip(COLUMNS, values, strict=True)))
+        what = (measure.heading, measure.noun, str(record.get("series", "")), part)
+        rows.append(dict(zip(COLUMNS, (*what, amount, whole, amount / whole, before), strict=True)))
         before += amount / whole
     return rows
 
@@ -93,7 +95,7 @@ def waste_ledger(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -
     if shares.empty:
         return note_figure("Nothing has been computed yet.", dark=dark, title=title)
     places, headings, plot_px = _places(shares)
-    figure = new_figure(plot_px=plot_px, dark=dark, title=title, top=28, left=12, right=14)
+    figure = new_figure(plot_px=plot_px, dark=dark, title=title, top=28, left=14, right=18)
     for part in PARTS:
         _add_part(figure, shares[shares["part"] == part], part, places, dark)
     _add_words(figure, shares, places, headings, dark)
@@ -101,7 +103,14 @@ def waste_ledger(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -
         barmode="overlay",
         showlegend=True,
         legend=legend_above(gap_px=4, plot_px=plot_px),
-        xaxis=axis(dark, range=[0, 1], tickformat=".0%", nticks=6, fixedrange=True, title="share of the whole"),
+        xaxis=axis(
+            dark,
+            range=[0, 1],
+            tickvals=[0, 0.25, 0.5, 0.75, 1],
+            ticktext=["0 %", "25 %", "50 %", "75 %", "100 %"],
+            fixedrange=True,
+            title="share of the whole",
+        ),
         yaxis=axis(dark, range=[plot_px, 0], visible=False, fixedrange=True),
     )
     return figure
@@ -129,6 +138,7 @@ def _add_part(
         return
     figure.add_bar(
         name=legend_name(part),
+        showlegend=part != "used",
         orientation="h",
         base=mine["before"].to_numpy(),
         x=mine["share"].to_numpy(),
@@ -145,8 +155,11 @@ def _add_part(
 
 def _marker(part: str, dark: bool) -> dict[str, object]:
     colours = palette(dark)
-    fills = {"useful": colours.decode, "padding": colours.padding, "dead": colours.dead, "unused": colours.empty}
-    marker: dict[str, object] = {"color": fills[part], "line": {"width": 1, "color": colours.surface}}
+    fills = {"padding": colours.padding, "dead": colours.dead, "unused": colours.empty}
+    marker: dict[str, object] = {
+        "color": fills.get(part, colours.decode),
+        "line": {"width": 1, "color": colours.surface},
+    }
     if part == "dead":
         marker["pattern"] = dict(hatch(dark))
     if part == "padding":
@@ -164,7 +177,7 @@ def _add_words(
     headings: dict[str, float],
     dark: bool,
 ) -> None:
-    """A heading over each group, and over each bar the run's name and every share, so that no part is too thin to read."""
+    """A heading over each group; over each bar the run's name and every share, so that no part is too thin to read."""
     colours = palette(dark)
     for heading, y in headings.items():
         figure.add_annotation(label(f"<b>{heading}</b>", x=0, xref="paper", y=y, font={"size": 13}))

@@ -1,0 +1,182 @@
+"""The sentence under each figure: what it shows, in words and numbers computed from the same data.
+
+No sentence takes sides in advance: which run was sooner, and whether it was, is read off the data each time. A
+comparison runs from the least to the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from pages.figures.readable import count_text, seconds_text, share_text, three_digits
+from pages.figures.spans import Unit, closed_spans, unit_columns
+from pages.figures.throughput import bin_seconds, token_rates
+from pages.figures.waste import ledger_shares
+
+SAME = 0.005  # values within half a percent of each other are not called different
+LANE_WORDS = {"step": "lane-steps", "second": "lane time"}
+
+
+def timeline(spans: pd.DataFrame, *, unit: Unit = "step", num_lanes: int | None = None) -> str:
+    """For timeline.slot_timeline: requests, lanes, how long, and the share of the lanes that was dead or empty."""
+    closed = closed_spans(spans)
+    if closed.empty:
+        return "No request has been given a slot yet."
+    lanes = max(num_lanes or 0, int(closed["lane"].max()) + 1)
+    dead, empty = (_lane_share(closed, part, unit, lanes) for part in ("dead", "empty"))
+    requests = count_text(closed["request_id"].nunique(), "request")
+    steps = count_text(int(np.ceil(closed["end_step"].max() - 1e-9)), "step")
+    return (
+        f"{requests} through {count_text(lanes, 'lane')} in {steps} ({seconds_text(float(closed['end_s'].max()))}): "
+        f"of all {LANE_WORDS[unit]}, {_none_or_share(dead)} went to requests that had already finished (dead), "
+        f"and {_none_or_share(empty)} stood empty."
+    )
+
+
+def timelines(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") -> str:
+    """For several timelines on one axis: how long each took, the shortest first, and the dead share of each."""
+    closed = {name: frame for name, frame in ((n, closed_spans(f)) for n, f in runs.items()) if not frame.empty}
+    if len(closed) < 2:
+        return timeline(next(iter(closed.values())), unit=unit) if closed else "No request has been given a slot yet."
+    end = unit_columns(unit)[1]
+    ends = {name: float(frame[end].max()) for name, frame in closed.items()}
+    if unit == "step":
+        ends = {name: float(np.ceil(value - 1e-9)) for name, value in ends.items()}
+    took = _compared(ends, (lambda steps: count_text(steps, "step")) if unit == "step" else seconds_text)
+    dead = {n: _lane_share(frame, "dead", unit, int(frame["lane"].max()) + 1) for n, frame in closed.items()}
+    shares = ", ".join(f"{name} {_none_or_share(share)}" for name, share in dead.items())
+    return f"From start to end: {took}; dead, of all {LANE_WORDS[unit]}: {shares}."
+
+
+def latency(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> str:
+    """For cdf.latency_cdf: median and p95; of several runs, each against the least. `name` reads as 'queue wait'."""
+    samples = samples.dropna(subset=["value_s"]) if not samples.empty else samples
+    if samples.empty:
+        return f"No {counted} with a {name} yet."
+    values = {str(n): group["value_s"].to_numpy(dtype=float) for n, group in samples.groupby("series", sort=False)}
+    if len(values) == 1:
+        return _one_latency(next(iter(values.values())), name, counted)
+    parts = [
+        f"{words} {_compared({n: float(np.quantile(v, share)) for n, v in values.items()}, seconds_text)}"
+        for words, share in (("median", 0.5), ("p95", 0.95))
+    ]
+    return f"{name[0].upper()}{name[1:]}, {'; '.join(parts)}."
+
+
+def passes(passes: pd.DataFrame) -> str:
+    """For passes.pass_trace: prefill's share of the time, and the median and longest decode pass."""
+    passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
+    if passes.empty:
+        return "No pass has run yet."
+    seconds = (passes["end_s"] - passes["start_s"]).astype(float)
+    prefill, decode = seconds[passes["kind"] == "prefill"], seconds[passes["kind"] == "decode"]
+    share = share_text(float(prefill.sum() / seconds.sum())) if seconds.sum() > 0 else "0 %"
+    sentence = (
+        f"{count_text(len(passes), 'pass', 'passes')} took {seconds_text(float(seconds.sum()))}, "
+        f"{count_text(len(prefill), 'prefill pass', 'prefill passes')} {share} of it"
+    )
+    if decode.empty:
+        return f"{sentence}; no decode pass has run."
+    return (
+        f"{sentence}; a decode pass took {seconds_text(float(decode.median()))} at the median "
+        f"and {seconds_text(float(decode.max()))} at most."
+    )
+
+
+def waste(ledger: pd.DataFrame) -> str:
+    """For waste.waste_ledger: the wasted shares of positions and of KV memory, run by run."""
+    shares = ledger_shares(ledger)
+    if shares.empty:
+        return "Nothing has been computed yet."
+    is_bad = shares["part"].isin(["padding", "dead", "unused"])
+    said = []
+    for heading, group in shares[is_bad].groupby("heading", sort=False):
+        if group["noun"].iloc[0] == "s":
+            continue  # the same waste once more, weighed by time
+        runs = [_waste_of(str(series), bar) for series, bar in group.groupby("series", sort=False)]
+        said.append(f"{str(heading).split(',')[0]}: {', '.join(runs)}")
+    return "; ".join(said) + "."
+
+
+def queue(queue: pd.DataFrame) -> str:
+    """For queue.queue_depth: how deep it became, and from when on nobody waited."""
+    if queue.empty:
+        return "No pass has run yet, so no queue is known."
+    depth = queue["queue_depth"].to_numpy(dtype=float)
+    deepest, last = float(depth.max()), float(depth[-1])
+    if deepest == 0:
+        return "No request waited when a pass began."
+    at_most = f"At most {count_text(deepest, 'request')} waited"
+    if last > 0:
+        return f"{at_most}; {count_text(last, 'request')} still waited at the last pass."
+    emptied_s = float(queue["time_s"].to_numpy(dtype=float)[np.flatnonzero(depth)[-1] + 1])
+    return f"{at_most}; from {seconds_text(emptied_s)} on, none did."
+
+
+def throughput(tokens: pd.DataFrame, *, end_s: float | None = None) -> str:
+    """For throughput.tokens_over_time: tokens a second over the whole run and in the best bin; or run against run."""
+    tokens = tokens.dropna(subset=["delivered_s"]) if not tokens.empty else tokens
+    if tokens.empty:
+        return "No token has been handed over yet."
+    if "series" in tokens and tokens["series"].nunique() > 1:
+        rates = {
+            str(name): len(mine) / max(float(mine["delivered_s"].max()), 1e-9)
+            for name, mine in tokens.groupby("series", sort=False)
+        }
+        return f"Output tokens a second over the whole run: {_compared(rates, three_digits)}."
+    delivered_s = tokens["delivered_s"].to_numpy(dtype=float)
+    last_s = max(float(delivered_s.max()), end_s or 0.0, 1e-3)
+    bin_s = bin_seconds(last_s)
+    best = float(token_rates(delivered_s, bin_s=bin_s, end_s=last_s)[1].max())
+    return (
+        f"{count_text(len(tokens), 'token')} in {seconds_text(last_s)}: {three_digits(len(tokens) / last_s)} tokens/s "
+        f"over the whole run, {three_digits(best)} in its best {seconds_text(bin_s)}."
+    )
+
+
+def _lane_share(closed: pd.DataFrame, part: str, unit: Unit, lanes: int) -> float:
+    """The share of lanes x duration that a phase held; for `empty`, what no span held."""
+    start, end = unit_columns(unit)
+    whole = lanes * float(closed[end].max() - min(0.0, closed[start].min()))
+    widths = closed[end] - closed[start]
+    if whole <= 0:
+        return 0.0
+    held = float(widths.sum() if part == "empty" else widths[closed["phase"] == part].sum())
+    share = 1.0 - held / whole if part == "empty" else held / whole
+    return max(share, 0.0) if share > 5e-4 else 0.0
+
+
+def _none_or_share(share: float) -> str:
+    return "none" if share == 0 else share_text(share)
+
+
+def _one_latency(values: np.ndarray, name: str, counted: str) -> str:
+    if len(values) == 1:
+        return f"One sample: a {name} of {seconds_text(float(values[0]))}."
+    if values.min() == values.max():
+        return f"All {len(values):,} {counted} had a {name} of {seconds_text(float(values[0]))}."
+    median, high = (seconds_text(float(np.quantile(values, share))) for share in (0.5, 0.95))
+    return f"Half of {len(values):,} {counted} had a {name} of at most {median}, and 95 % of at most {high}."
+
+
+def _compared(values: Mapping[str, float], text: Callable[[float], str]) -> str:
+    """'continuous 509 ms, static 1.24 s (2.44 times)': from the least to the most, each against the least."""
+    least, *others = sorted(values, key=lambda name: values[name])
+    said = [f"{least} {text(values[least])}"]
+    return ", ".join(said + [f"{n} {text(values[n])}{_bracketed_ratio(values[n], values[least])}" for n in others])
+
+
+def _bracketed_ratio(value: float, base: float) -> str:
+    if value == base:
+        return " (the same)"
+    if base <= 0:
+        return ""
+    return " (within half a percent)" if value / base - 1 < SAME else f" ({three_digits(value / base)} times)"
+
+
+def _waste_of(series: str, bar: pd.DataFrame) -> str:
+    parts = " and ".join(f"{share_text(share)} {part}" for part, share in zip(bar["part"], bar["share"], strict=True))
+    return f"{series} {parts}".strip()
