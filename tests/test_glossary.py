@@ -4,10 +4,9 @@ import re
 
 from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS, request_metrics, run_metrics
-from engine.core.record import PASS_COLUMNS, REQUEST_COLUMNS, TOKEN_COLUMNS, RunRecord
+from engine.core.record import PASS_COLUMNS, REQUEST_COLUMNS, TOKEN_COLUMNS
 from engine.runlog.schema import STREAMS
-
-EMPTY = RunRecord.from_rows()
+from tests.records import EMPTY
 
 
 def test_metric_names_are_unique_and_in_the_order_of_the_results() -> None:

@@ -17,7 +17,7 @@ from engine.core.metric import Level, Metric, RunFacts, RunMetric, Value, percen
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.record import RunRecord
 
-__all__ = ["METRICS", "RUN_METRICS", "Metric", "itl", "request_metrics", "run_metrics"]
+__all__ = ["METRICS", "RUN_METRICS", "Metric", "RunMetric", "Value", "itl", "request_metrics", "run_metrics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,66 @@
+"""Small records of runs, made by hand: a static batch streamed and returned whole, a stopped run, an empty one."""
+
+from typing import Any
+
+from engine.core.record import RunRecord
+
+Row = dict[str, Any]
+EMPTY = RunRecord.from_rows()
+
+
+def request(request_id: int, **columns: Any) -> Row:
+    return {
+        "request_id": request_id,
+        "state": "finished",
+        "prompt_tokens": 4,
+        "arrival_s": 0.0,
+        "admitted_s": 0.0,
+        **columns,
+    }
+
+
+def tokens(request_id: int, *delivered_s: float | None) -> list[Row]:
+    return [{"request_id": request_id, "token_index": i, "delivered_s": time_s} for i, time_s in enumerate(delivered_s)]
+
+
+def run_pass(kind: str, step: int, start_s: float, end_s: float, **columns: Any) -> Row:
+    defaults = dict.fromkeys(("prompt_tokens", "padding_positions", "dead_positions", "kv_used_positions"), 0)
+    return {"kind": kind, "step": step, "start_s": start_s, "end_s": end_s, **defaults, **columns}
+
+
+# A static batch of two, prompts of 2 and 5 tokens, budgets 2 and 3, in a buffer of 2 rows x (5 + 3) columns.
+# Request 0 is left-padded by 3 and ends with the second pass; the third computes its 7 columns for nothing.
+STATIC_REQUESTS = [request(0, prompt_tokens=2), request(1, prompt_tokens=5)]
+STATIC_PASSES = [
+    run_pass(
+        "prefill", 0, 0.0, 1.0, rows=2, live_rows=2, prompt_tokens=7, computed_positions=10, padding_positions=3,
+        kv_reserved_positions=16, kv_used_positions=7, issue_s=0.2, device_s=0.9,
+    ),
+    run_pass(
+        "decode", 0, 1.5, 2.0, rows=2, live_rows=2, computed_positions=12, padding_positions=3,
+        kv_reserved_positions=16, kv_used_positions=9, issue_s=0.1, device_s=0.4,
+    ),
+    run_pass(
+        "decode", 1, 2.0, 3.0, rows=2, live_rows=1, computed_positions=14, dead_positions=7,
+        kv_reserved_positions=16, kv_used_positions=7, issue_s=0.1, device_s=0.9,
+    ),
+]  # fmt: skip
+STATIC = RunRecord.from_rows(
+    requests=STATIC_REQUESTS, passes=STATIC_PASSES, tokens=[*tokens(0, 1.0, 2.0), *tokens(1, 1.0, 2.0, 3.0)]
+)
+WHOLE = RunRecord.from_rows(
+    requests=[row | {"returned_s": 3.25} for row in STATIC_REQUESTS],
+    passes=STATIC_PASSES,
+    tokens=[*tokens(0, None, None), *tokens(1, None, None, None)],
+)
+
+# A continuous run that was stopped: 0 finished with three tokens, 1 with one; 2 was cut off after two, 3 in the queue.
+CONTINUOUS = RunRecord.from_rows(
+    requests=[
+        request(0, arrival_s=0.0, admitted_s=1.0),
+        request(1, arrival_s=1.0, admitted_s=1.0),
+        request(2, arrival_s=3.0, admitted_s=3.5, state="stopped"),
+        request(3, arrival_s=6.0, admitted_s=None, state="stopped"),
+    ],
+    tokens=[*tokens(0, 2.0, 3.0, 5.0), *tokens(1, 2.0), *tokens(2, 4.0, 6.0)],
+)
