@@ -20,7 +20,7 @@ from engine.runtime.model_cache import converted_folder, file_checksum, is_whole
 from engine.runtime.models import load_model
 
 HIDDEN, HEADS, KV_HEADS, MLP = 32, 4, 2, 64
-TOKENS = ["<|endoftext|>", "<s>", "</s>", *sorted(ByteLevel.alphabet()), "th"]
+TOKENS = ["<|endoftext|>", "<s>", "</s>", *sorted(ByteLevel.alphabet()), "th", "the"]
 SHAPES = {
     "token_embd.weight": (len(TOKENS), HIDDEN),
     "output_norm.weight": (HIDDEN,),
@@ -60,7 +60,7 @@ def gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list(TOKENS)
     writer.add_token_types([3, 3, 3] + [1] * (len(TOKENS) - 3))
-    writer.add_token_merges(["t h"])
+    writer.add_token_merges(["t h", "th e"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     for name, values in tiny_weights().items():
@@ -86,9 +86,9 @@ def test_a_gguf_file_becomes_a_model_that_runs(gguf_file: Path) -> None:
     assert lines[-1] == f"loading {gguf_file}"
     assert (loaded.spec.layers, loaded.spec.kv_heads, loaded.spec.head_dim) == (1, 2, 8)
     assert loaded.spec.eos_token_ids == (2,)
-    ids = loaded.encoder.encode(TextPrompt(text="th", chat=False))
-    assert ids[-1] == TOKENS.index("th")
-    assert loaded.encoder.decode(ids).strip() == "th"
+    ids = loaded.encoder.encode(TextPrompt(text="the", chat=False))
+    assert ids[-1] == TOKENS.index("the")
+    assert loaded.encoder.decode(ids).strip() == "the"
     logits = loaded.model(torch.tensor([ids])).logits
     assert logits.shape == (1, len(ids), len(TOKENS))
     assert torch.isfinite(logits).all()
