@@ -21,6 +21,7 @@ def main() -> None:
     """Set the frame, open the services, run the page that the address names."""
     st.set_page_config(page_title="The batching lab", page_icon=":material/stacked_bar_chart:", layout="wide")
     page = st.navigation(PAGES, position="top")
+    st.html("<style>.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}</style>")
     try:
         lab()
     except StoreHeld as error:

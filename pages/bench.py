@@ -26,15 +26,26 @@ def render() -> None:
     )
     for line in complaints(st.query_params.to_dict()):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    _warm_the_worker()
+    job_id = followed_job()
+    live = st.container() if job_id else None  # what runs comes first, as long as there is something to follow
     plan = st.container(border=True)
-    live = st.container()
+    live = live or st.container()
     st.subheader("Settings", anchor=False)
     settings = draw_controls()
     with plan:
         _draw_plan(settings)
         _draw_buttons(settings)
     with live:
-        show_live(followed_job())
+        show_live(job_id)
+
+
+def _warm_the_worker() -> None:
+    """When a browser opens the page, the worker loads the default model, so that the first run starts at once."""
+    queue = lab().queue
+    if st.context.url and queue.worker_pid is None and not queue.jobs():
+        default = RunConfig()
+        queue.warm(default.model, default.device, default.dtype)
 
 
 def _draw_plan(settings: Settings) -> None:
@@ -64,7 +75,6 @@ def _draw_buttons(settings: Settings) -> None:
         type="primary",
         width="stretch",
         disabled=not ready,
-        help="Static, then continuous, on the same requests; the comparison opens when both are done.",
     ):
         assert settings.pair is not None
         _submit(settings.pair, "pair")
@@ -74,6 +84,7 @@ def _submit(configs: tuple[RunConfig, ...], kind: JobKind) -> None:
     label = " and ".join(config.engine for config in configs)
     job = lab().queue.submit(configs, kind=kind, label=label, visitor=visitor())
     follow_job(job.job_id)
+    st.rerun()
 
 
 render()

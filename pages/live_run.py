@@ -58,7 +58,7 @@ def draw_timelines(job: Job) -> None:
         if frame is None or frame.empty:
             height = _timeline_px(run.config.num_slots, bool(title))
             note = "This run follows." if run.state == "queued" else "No request has a slot yet."
-            figure = note_figure(note, dark=is_dark(), title=title, height=height)
+            figure = note_figure(note, dark=is_dark(), title=title).update_layout(height=height)
         else:
             figure = slot_timeline(
                 frame,

@@ -16,6 +16,7 @@ from engine.core.config import RunConfig
 from engine.launcher.job import Job
 from engine.launcher.messages import Finished, Progress, parse_event
 from engine.launcher.run_queue import Patience, RunQueue
+from tests.processes import await_end, process_lives
 
 FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
@@ -33,21 +34,6 @@ def config(model: str) -> RunConfig:
 
 def is_running(job: Job) -> bool:
     return job.current is not None and job.current.output_tokens > 0
-
-
-def process_lives(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent to notice does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def await_end(pid: int, within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while process_lives(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not process_lives(pid)
 
 
 def test_a_run_goes_through_the_worker_and_is_done(queue: RunQueue) -> None:

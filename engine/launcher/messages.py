@@ -30,10 +30,11 @@ class Loading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The model is in memory and stays there until another is asked for."""
+    """The model is in memory and stays there until another is asked for; or it could not be loaded, and why."""
 
     model: str
-    seconds: float
+    seconds: float | None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,32 @@
+"""What tests ask of other processes: do they still run, and which one is the worker of an app?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+
+def process_lives(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent to notice does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def await_end(pid: int, within_s: float) -> bool:
+    """Wait for a process to end; False when it still runs after that time."""
+    deadline_s = time.monotonic() + within_s
+    while process_lives(pid) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    return not process_lives(pid)
+
+
+def worker_of(parent: int) -> int:
+    """The process id of the one worker that a process has started. AssertionError when it has none, or several."""
+    children = {
+        int(pid) for task in Path(f"/proc/{parent}/task").iterdir() for pid in (task / "children").read_text().split()
+    }
+    workers = [pid for pid in children if b"engine.runtime.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(workers) == 1, f"workers of {parent}: {workers}"
+    return workers[0]
