@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from engine.core.model_catalogue import CATALOGUE, find_entry, list_models, smollm2_wheel
+from engine.core.model_catalogue import CATALOGUE, _is_in_hub_cache, find_entry, list_models, smollm2_wheel
 from engine.core.request import TextPrompt
 from engine.runtime.model_shapes import model_shape
 from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
@@ -232,10 +232,15 @@ def hub(tiny_folder: Path) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_hub_id_is_fetched_once_and_then_used_without_the_hub(hub: str, tmp_path: Path) -> None:
+def test_a_hub_id_is_fetched_once_and_then_used_without_the_hub(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = f"hub small/tiny at {'5' * 40} 151872\n"
     assert load_from_hub(hub, tmp_path / "hf", "small/tiny").stdout == expected
     assert load_from_hub("http://127.0.0.1:9", tmp_path / "hf", "small/tiny").stdout == expected
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    assert _is_in_hub_cache("small/tiny")
+    assert not _is_in_hub_cache("small/other")
 
 
 def test_a_model_that_the_hub_does_not_know(hub: str, tmp_path: Path) -> None:
@@ -269,12 +274,15 @@ def test_cuda_without_a_gpu_is_refused() -> None:
 
 def test_the_catalogue_tells_what_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
     rows = {row["name"]: row for row in list_models()}
     assert list(rows) == ["smollm2-135m", "tiny-random", "qwen2.5-1.5b", "qwen2.5-1.5b-random", "llama-3.1-8b-random"]
     assert rows["smollm2-135m"]["available"]
     assert rows["smollm2-135m"]["license"] == "Apache-2.0"
     assert rows["tiny-random"]["kind"] == "random"
     assert rows["tiny-random"]["why"] is None
+    assert not rows["qwen2.5-1.5b"]["available"]
+    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk: the first load fetches 3.1 GB from the hub")
     (tmp_path / "models" / "qwen2.5-1.5b").mkdir(parents=True)
     assert {row["name"]: row for row in list_models()}["qwen2.5-1.5b"]["available"]
 

@@ -6,6 +6,7 @@ state them. It does not know whether a hub can be reached: a model that is not o
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -128,6 +129,8 @@ def _why_no_smollm2() -> str | None:
 
 
 def _is_in_hub_cache(hub_id: str) -> bool:
-    from huggingface_hub import try_to_load_from_cache
-
-    return isinstance(try_to_load_from_cache(hub_id, "config.json"), str)
+    """Looks into the folders where the hub's client keeps models, without loading the client."""
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    snapshots = cache / f"models--{hub_id.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/*.safetensors"))
