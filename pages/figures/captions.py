@@ -60,7 +60,7 @@ def latency(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> s
     if len(values) == 1:
         return _one_latency(next(iter(values.values())), name, counted)
     parts = [
-        f"{words} {_compared({n: float(np.quantile(v, share)) for n, v in values.items()}, seconds_text)}"
+        f"{words}: {_compared({n: float(np.quantile(v, share)) for n, v in values.items()}, seconds_text)}"
         for words, share in (("median", 0.5), ("p95", 0.95))
     ]
     return f"{name[0].upper()}{name[1:]}, {'; '.join(parts)}."

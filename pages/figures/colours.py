@@ -63,18 +63,18 @@ LIGHT = Palette(
     grid="#e3e7ec",
     prefill="#56657a",
     on_prefill="#ffffff",
-    decode="#1d7f55",
+    decode="#1b7e60",
     on_decode="#ffffff",
-    dead="#d6483e",
+    dead="#de4c35",
     on_dead="#ffffff",
     dead_line="#ffd9d5",
-    dead_weave="#e88f87",
+    dead_weave="#ee968a",
     empty="#f3f5f7",
     empty_line="#dfe4e9",
     waiting="#e0982a",
     padding="#d7c9e8",
     padding_line="#8f74b8",
-    series=("#1f5fbf", "#b02a83", "#7a5a2e", "#0f7f93"),
+    series=("#1f5fbf", "#b02a83", "#7a5a2e", "#2b2a28"),
 )
 
 DARK = Palette(
@@ -95,7 +95,7 @@ DARK = Palette(
     waiting="#f0b04a",
     padding="#57486f",
     padding_line="#a58fd0",
-    series=("#6ea8ff", "#f083c6", "#cfae7a", "#4fc4d6"),
+    series=("#6ea8ff", "#f083c6", "#cfae7a", "#f4f4f2"),
 )
 
 
@@ -105,15 +105,22 @@ def palette(dark: bool) -> Palette:
 
 
 def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesStyle]:
-    """A style for each name, in order. A name that begins with an engine's name gets that engine's colour if free;
-    a name alone is drawn solid."""
+    """A style for each name: the engine's own for the first name that begins with it, else a free one.
+
+    A name alone is drawn solid.
+    """
     colours = palette(dark).series
+    unique = list(dict.fromkeys(names))
     taken: dict[str, int] = {}
-    for name in dict.fromkeys(names):
-        wanted = [i for i, engine in enumerate(ENGINE_ORDER) if name.startswith(engine)]
-        free = [i for i in wanted + list(range(len(colours))) if i not in taken.values()]
-        taken[name] = free[0] if free else len(taken)
+    for index, engine in enumerate(ENGINE_ORDER):
+        namesake = next((name for name in unique if name.startswith(engine)), None)
+        if namesake is not None:
+            taken[namesake] = index
+    for name in unique:
+        free = [index for index in range(len(colours)) if index not in taken.values()]
+        taken.setdefault(name, free[-1] if free else len(taken))
+    dashes = DASHES if len(unique) > 1 else ("solid",)
     return {
-        name: SeriesStyle(colour=colours[i % len(colours)], dash=DASHES[i % len(DASHES)] if len(taken) > 1 else "solid")
-        for name, i in taken.items()
+        name: SeriesStyle(colour=colours[taken[name] % len(colours)], dash=dashes[taken[name] % len(dashes)])
+        for name in unique
     }

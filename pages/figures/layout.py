@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from pages.figures.colours import palette
 
 FONT_FAMILY = '"Source Sans", "Source Sans 3", "Source Sans Pro", system-ui, -apple-system, "Segoe UI", sans-serif'
+NO_BUTTONS = ("select", "lasso", "autoscale", "sendChartToCloud")  # nothing to select, and nothing leaves the page
 TITLE_PX = 30
 AXIS_PX = 46
 
@@ -35,7 +36,12 @@ def new_figure(
         uirevision="kept",
         dragmode=False,
         showlegend=False,
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": colours.faint_text, "activecolor": colours.text},
+        modebar={
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": colours.faint_text,
+            "activecolor": colours.text,
+            "remove": list(NO_BUTTONS),
+        },
     )
     if title:
         figure.update_layout(

@@ -11,7 +11,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import PHASES, palette
-from pages.figures.layout import AXIS_PX
 from pages.figures.readable import seconds_text, three_digits
 from pages.figures.spans import Unit, unit_columns
 
@@ -94,9 +93,8 @@ def add_overview(
         hovertemplate=_hover_template(unit),
         **across,
     )
-    cell = f"{three_digits(bin_width)} steps" if unit == "step" else seconds_text(bin_width)
-    axis_title = f"{figure.layout.xaxis.title.text}<br>binned: a cell is {cell}, in the colour of its largest phase"
-    figure.update_layout(xaxis_title_text=axis_title, margin_b=AXIS_PX + 16, height=figure.layout.height + 16)
+    width_text = three_digits(bin_width) if unit == "step" else seconds_text(bin_width)
+    figure.update_layout(xaxis_title_text=f"{unit}s, binned by {width_text} (each bin's largest phase)")
 
 
 def _texture(codes: np.ndarray, rows_a_lane: int) -> np.ndarray:

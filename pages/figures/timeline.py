@@ -15,7 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import PHASES, Palette, palette
-from pages.figures.layout import axis, hatch, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure
 from pages.figures.overview import add_overview
 from pages.figures.queue import add_queue_strip
 from pages.figures.spans import (
@@ -48,30 +48,34 @@ def slot_timeline(
     x_range: tuple[float, float] | None = None,
     num_lanes: int | None = None,
     title: str = "",
+    note: str = "No request has been given a slot yet.",
     dark: bool = False,
 ) -> go.Figure:
     """Draw spans (columns as in spans.COLUMNS) over lanes; `queue` is a frame of queue.queue_from_passes.
 
     `x_range`, in the unit drawn, fixes the axis, so that runs can be compared. `num_lanes` draws lanes that no request
-    ever used. No spans give a figure with a note.
+    ever used. `note` stands in a figure without spans. The height follows from the lanes, the title and whether there
+    is a queue, empty or not: a run that begins, grows and turns dense keeps its place on the page.
     """
     closed = closed_spans(spans)
-    if closed.empty:
-        return note_figure("No request has been given a slot yet.", dark=dark, title=title)
-    lanes = max(num_lanes or 0, int(closed["lane"].max()) + 1)
+    used = 0 if closed.empty else int(closed["lane"].max()) + 1
+    lanes = max(num_lanes or 0, used)
+    if lanes == 0:
+        return note_figure(note, dark=dark, title=title)
     window = x_range or shared_range([closed], unit)
-    shown = visible_spans(merge_moves(closed), unit, window)
-    has_strip = queue is not None and not queue.empty
-    figure = _canvas(lanes, window, unit, has_strip, title, dark)
-    if is_dense(shown, lanes):
+    merged = merge_moves(closed)
+    shown = visible_spans(merged, unit, window)
+    figure = _canvas(lanes, window, unit, queue is not None, title, dark)
+    if closed.empty:
+        _add_note(figure, note, dark)
+    elif is_dense(shown, lanes):
         rows_a_lane = 5 if lane_px(lanes) >= THINNEST_LANE_PX else 1
         add_overview(figure, shown, unit=unit, window=window, num_lanes=lanes, rows_a_lane=rows_a_lane, dark=dark)
         for phase in PHASES:
             _add_legend_entry(figure, phase, dark)
     else:
-        _add_bars(figure, fill_empty(shown, lanes, unit), lanes, unit, window, dark)
-    if has_strip:
-        assert queue is not None
+        _add_bars(figure, visible_spans(fill_empty(merged, lanes, unit), unit, window), lanes, unit, window, dark)
+    if queue is not None and not queue.empty:
         add_queue_strip(figure, queue, unit=unit, window=window, dark=dark)
     return figure
 
@@ -141,6 +145,15 @@ def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool
             yaxis2=axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True)
         )
     return figure
+
+
+def _add_note(figure: go.Figure, note: str, dark: bool) -> None:
+    """Words in the middle of empty lanes, under a legend that already tells what will come."""
+    for phase in PHASES:
+        _add_legend_entry(figure, phase, dark)
+    faint = palette(dark).faint_text
+    place = {"x": 0.5, "xref": "x domain", "y": 0.5, "yref": "y domain", "xanchor": "center"}
+    figure.add_annotation(label(note, **place, font={"size": 14, "color": faint}))
 
 
 def _add_bars(

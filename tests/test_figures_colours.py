@@ -1,0 +1,101 @@
+"""Colours: contrast by WCAG 2.1, and pairs that stay apart for eyes that miss red or green."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from pages.figures.colours import DARK, DASHES, LIGHT, Palette, palette, series_styles
+
+PALETTES = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+
+# Machado, Oliveira, Fernandes (2009), severity 1.0, on linear RGB
+VISION = {
+    "usual": np.eye(3),
+    "no red": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "no green": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+}
+LINEAR_TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+
+
+def linear_rgb(colour: str) -> np.ndarray:
+    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(a: str, b: str) -> float:
+    bright, dim = sorted((float(linear_rgb(c) @ [0.2126, 0.7152, 0.0722]) for c in (a, b)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def lab(colour: str, vision: str) -> np.ndarray:
+    """CIE L*a*b* of a colour as seen with that vision."""
+    seen = np.clip(VISION[vision] @ linear_rgb(colour), 0, 1)
+    xyz = LINEAR_TO_XYZ @ seen / [0.95047, 1.0, 1.08883]
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def difference(a: str, b: str, vision: str) -> float:
+    return float(np.linalg.norm(lab(a, vision) - lab(b, vision)))
+
+
+def test_the_measures_agree_with_known_values() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WCAG's textbook near miss
+    assert difference("#ffffff", "#000000", "usual") == pytest.approx(100.0, abs=0.01)
+
+
+@PALETTES
+def test_text_on_spans_and_on_the_page_can_be_read(colours: Palette) -> None:
+    assert contrast(colours.on_prefill, colours.prefill) >= 4.5
+    assert contrast(colours.on_decode, colours.decode) >= 4.5
+    for ink in (colours.text, colours.faint_text, *colours.series):
+        assert contrast(ink, colours.surface) >= 4.5
+
+
+@PALETTES
+def test_marks_stand_out_from_the_page(colours: Palette) -> None:
+    """WCAG asks 3:1 of what carries meaning; lines around pale fills carry theirs."""
+    for fill in (colours.prefill, colours.decode, colours.dead):
+        assert contrast(fill, colours.surface) >= 3
+    assert contrast(colours.dead_line, colours.dead) >= 2  # the hatching shows on the red
+
+
+@PALETTES
+@pytest.mark.parametrize("vision", VISION)
+def test_phases_differ_for_every_eye(colours: Palette, vision: str) -> None:
+    fills = [colours.prefill, colours.decode, colours.dead, colours.empty, colours.waiting]
+    assert min(difference(a, b, vision) for a, b in combinations(fills, 2)) >= 12
+
+
+@PALETTES
+@pytest.mark.parametrize("vision", VISION)
+def test_runs_differ_for_every_eye_and_from_the_phases(colours: Palette, vision: str) -> None:
+    assert min(difference(a, b, vision) for a, b in combinations(colours.series, 2)) >= 12
+    phases = (colours.prefill, colours.decode, colours.dead, colours.waiting)
+    assert min(difference(a, b, "usual") for a in colours.series for b in phases) >= 12
+
+
+def test_an_engine_keeps_its_colour_and_two_runs_never_share_a_style() -> None:
+    both = series_styles(["static", "continuous"])
+    assert series_styles(["continuous", "static"]) == both
+    assert both["continuous"].colour == palette(False).series[0]
+    four = series_styles(["static 1", "static 2", "continuous", "other"])
+    assert four["static 1"] == both["static"]
+    assert four["continuous"] == both["continuous"]
+    assert len({style.colour for style in four.values()}) == 4
+    assert {style.dash for style in four.values()} == set(DASHES)
+
+
+def test_many_runs_still_get_a_style_and_one_alone_is_solid() -> None:
+    assert len(series_styles([f"run {n}" for n in range(9)])) == 9
+    assert series_styles(["static"])["static"].dash == "solid"
