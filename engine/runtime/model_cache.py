@@ -8,12 +8,10 @@ it is no defence against a forger.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from engine.core.model_catalogue import MANIFEST, models_folder
+from engine.runlog.locks import hold
 
 Progress = Callable[[str, float | None], None]
 
@@ -39,8 +38,12 @@ def converted_folder(key: str, gguf: Path, on_progress: Progress) -> Path:
     if is_whole(folder):
         return folder
     try:
-        models_folder().mkdir(parents=True, exist_ok=True)
-        with _conversion_lock(key, on_progress):
+        lock = hold(
+            folder.with_name(f"{key}.lock"),
+            purpose=f"converting {gguf.name}",
+            on_wait=lambda holder: on_progress(f"waiting for the model: {holder}", None),
+        )
+        with lock:
             if not is_whole(folder):
                 _build(folder, gguf, on_progress)
     except OSError as error:
@@ -71,18 +74,6 @@ def file_checksum(path: Path) -> str:
         file.seek(words * _WORD_BYTES)
         total += int.from_bytes(file.read(), "little")
     return f"{size_bytes}:{total % 2**64:016x}"
-
-
-@contextmanager
-def _conversion_lock(key: str, on_progress: Progress) -> Iterator[None]:
-    """Held by the one process that converts `key`; the system frees it if that process dies."""
-    with (models_folder() / f"{key}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_progress("another process is converting the model: waiting for it", None)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build(folder: Path, gguf: Path, on_progress: Progress) -> None:
