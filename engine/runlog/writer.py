@@ -1,0 +1,165 @@
+"""Writes a run's log while the run goes on: run.json first, rows in columns meanwhile, result.json last.
+
+Logging a row puts it into a buffer; a thread of the writer's own turns buffers into Arrow batches and hands each to the
+operating system in one write, every FLUSH_S. A process that is killed loses at most that much, and what was written
+stays readable: every batch is whole, or is the torn tail that a reader drops.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import pyarrow as pa
+
+from engine.runlog.locks import hold
+from engine.runlog.schema import LOCK_FILE, RESULT_FILE, RUN_FILE, STREAMS, stream_file
+
+FLUSH_S = 0.15
+END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+class RunLogWriter:
+    """The one writer of a run folder; holds the run's lock from the first file to the last. Safe for many threads.
+
+    Raises FileExistsError when the folder already holds a run. Where the disk fails, the next call raises OSError.
+    """
+
+    def __init__(self, folder: Path, run_info: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self._resources = ExitStack()
+        self._files: dict[str, BinaryIO] = {}
+        self._pending: dict[str, list[Columns]] = {name: [] for name in STREAMS}
+        self._buffer_lock = threading.Lock()
+        self._file_lock = threading.Lock()
+        self._failure: OSError | None = None
+        self._is_closed = False
+        self._closing = threading.Event()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._resources.enter_context(hold(folder / LOCK_FILE, purpose=f"run {run_info.get('run_id', folder.name)}"))
+        try:
+            if (folder / RUN_FILE).exists():
+                raise FileExistsError(f"{folder} already holds a run")
+            write_json(folder / RUN_FILE, run_info)
+        except BaseException:
+            self._resources.close()
+            raise
+        self._flusher = threading.Thread(target=self._flush_on_time, name="run-log", daemon=True)
+        self._flusher.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, stream: str, **row: Any) -> None:
+        """Log one row; columns that are not named are null."""
+        self.extend(stream, {name: (value,) for name, value in row.items()})
+
+    def extend(self, stream: str, columns: Columns) -> None:
+        """Log many rows, given as columns of one length; columns that are not named are null."""
+        schema = STREAMS[stream]
+        assert all(name in schema.names for name in columns), f"{stream}: {sorted(columns)}"
+        assert len({len(values) for values in columns.values()}) == 1, f"{stream}: columns of different lengths"
+        # A copy, since the caller may go on with its lists before they are written.
+        rows = {name: tuple(values) for name, values in columns.items()}
+        with self._buffer_lock:
+            self._raise_failure()
+            assert not self._is_closed, "the run's log is closed"
+            self._pending[stream].append(rows)
+
+    def flush(self) -> None:
+        """Hand everything logged so far to the operating system: a reader sees it from now on."""
+        with self._file_lock:
+            self._raise_failure()
+            with self._buffer_lock:
+                pending = {name: chunks for name, chunks in self._pending.items() if chunks}
+                self._pending = {name: [] for name in STREAMS}
+            try:
+                for name, chunks in pending.items():
+                    _write_all(self._file(name), _batch(STREAMS[name], chunks).serialize())
+            except OSError as error:
+                # Part of a batch may be on disk. Nothing may follow it, or a reader could not find the next one.
+                self._failure = error
+                raise
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Close the log and say how the run ended; after this it is `result["status"]`."""
+        self._end_streams()
+        write_json(self.folder / RESULT_FILE, result)
+        self.close()
+
+    def close(self) -> None:
+        """Write what is buffered and let go of the lock. Without `finish`, the run counts as crashed."""
+        try:
+            self._end_streams()
+        finally:
+            self._resources.close()
+
+    def _end_streams(self) -> None:
+        if self._is_closed:
+            return
+        self._closing.set()
+        self._flusher.join()
+        try:
+            self.flush()
+            for file in self._files.values():
+                _write_all(file, END_OF_STREAM)
+        finally:
+            self._is_closed = True
+            for file in self._files.values():
+                file.close()
+
+    def _flush_on_time(self) -> None:
+        while not self._closing.wait(FLUSH_S):
+            try:
+                self.flush()
+            except OSError:
+                return  # kept in _failure: the engine's next row raises it
+
+    def _file(self, name: str) -> BinaryIO:
+        if name not in self._files:
+            file = (self.folder / stream_file(name)).open("ab", buffering=0)
+            self._files[name] = file
+            _write_all(self._files[name], STREAMS[name].serialize())
+        return self._files[name]
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise OSError(f"the run's log could not be written: {self._failure}") from self._failure
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file that is there whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, ensure_ascii=False)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _batch(schema: pa.Schema, chunks: Sequence[Columns]) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    for chunk in chunks:
+        missing = [None] * len(next(iter(chunk.values())))
+        for name, values in columns.items():
+            values.extend(chunk.get(name, missing))
+    return pa.RecordBatch.from_pydict(columns, schema=schema)
+
+
+def _write_all(file: BinaryIO, data: Any) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
