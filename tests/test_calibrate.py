@@ -66,6 +66,8 @@ def test_the_table_has_units() -> None:
     assert lines[5] == "launch       5 us an operation"
     assert "84 ms for one row of qwen2.5-1.5b-random in bf16, 83.5 ms of it the host's to issue it" in lines[6]
     assert "issue" not in table(replace(SAMPLE, pass_issue_s=None))
+    assert "other work" not in table(SAMPLE)
+    assert "other work was running" in table(replace(SAMPLE, load_average_1min=4.5))
 
 
 def test_bandwidth_counts_a_copy_twice(monkeypatch: pytest.MonkeyPatch) -> None:

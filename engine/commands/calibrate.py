@@ -59,6 +59,8 @@ def table(calibration: Calibration) -> str:
         ("decode pass", f"{1e3 * c.pass_s:.3g} ms for one row of {c.model} in {c.dtype}{issue}"),
         ("kernels", f"{c.kernels_per_pass:,} a pass"),
     ]
+    if c.load_average_1min > c.threads / 2:
+        rows.append(("note", "other work was running: measure again on a quiet machine"))
     return "\n".join(f"{label:<12} {value}" for label, value in rows)
 
 
