@@ -34,7 +34,7 @@ def read_batches(
         return [], offset
     with file:
         try:
-            head = _read_message(_read(file, SCHEMA_BYTES))
+            head = _read_message(_read(file, SCHEMA_BYTES), 0, "schema")
             if head is None:
                 return [], offset
             written = pa.ipc.read_schema(head[0])
@@ -58,7 +58,7 @@ def _split(
     data: bytes, start: int, offset: int, written: pa.Schema, schema: pa.Schema
 ) -> tuple[list[pa.RecordBatch], int]:
     batches, at = [], 0
-    while (message := _read_message(data, at)) is not None:
+    while (message := _read_message(data, at, "record batch")) is not None:
         content, length = message
         batch = pa.ipc.read_record_batch(content, written)
         batch.validate(full=True)  # what is damaged must not reach code that trusts it
@@ -67,12 +67,15 @@ def _split(
     return batches, start + at if batches else offset
 
 
-def _read_message(data: bytes, at: int = 0) -> tuple[pa.Message, int] | None:
+def _read_message(data: bytes, at: int, kind: str) -> tuple[pa.Message, int] | None:
     """The message at `at` and its length; None when it is not all there, or when the stream ends here."""
     length = _length(data, at)
     if length is None or at + length > len(data):
         return None
-    return pa.ipc.read_message(pa.py_buffer(data).slice(at, length)), length
+    message = pa.ipc.read_message(pa.py_buffer(data).slice(at, length))
+    if message.type != kind:  # Arrow takes the caller's word for it, and reads where nothing is
+        raise ValueError(f"a message of type {message.type!r} where a {kind} belongs")
+    return message, length
 
 
 def _length(data: bytes, at: int) -> int | None:
