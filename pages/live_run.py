@@ -7,23 +7,20 @@ long as the schedule will be, where that is known beforehand, so that nothing re
 from __future__ import annotations
 
 import html
-from functools import lru_cache
 
 import pandas as pd
 import streamlit as st
 
 from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
-from pages.figures.layout import note_figure
-from pages.figures.queue import queue_from_passes
-from pages.figures.timeline import growing_range, shared_range, slot_timeline
+from pages.figures.timeline import growing_range, shared_range
 from pages.parts.answers import decode_all, decoder_of, tokenizer_file_of
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
+from pages.parts.live_timeline import live_timeline
 
 MAX_CARDS = 12
-CHART = {"displayModeBar": False, "scrollZoom": False}
 
 
 def mark_watched(run: JobRun) -> None:
@@ -33,42 +30,39 @@ def mark_watched(run: JobRun) -> None:
 
 
 def draw_tiles(run: JobRun) -> None:
-    """Requests finished, new tokens, tokens a second so far, requests waiting."""
+    """Requests finished, new tokens, tokens a second so far, requests waiting. Two in a row on a phone."""
     passes = lab().store.passes(run.run_id) if run.has_log else pd.DataFrame()
     waiting = int(passes["queue_depth"].iloc[-1]) if len(passes) else None
     rate = run.output_tokens / run.elapsed_s if run.elapsed_s > 0 else None
     tiles = (
         ("Requests finished", f"{count(run.finished_requests)} of {count(run.requests)}"),
         ("New tokens", count(run.output_tokens)),
-        ("Tokens a second so far", number(rate)),
+        ("Tokens a second", number(rate)),
         ("Requests waiting", count(waiting)),
     )
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for label, value in tiles:
-            st.metric(label, value, width=160)
+            st.metric(label, value, width=145)
 
 
 def draw_timelines(job: Job) -> None:
     """One timeline a run of the job, all over one axis; a run that has not begun holds its place."""
-    spans = {run.run_id: lab().store.spans(run.run_id) for run in job.runs if run.has_log}
+    store = lab().store
+    spans = {run.run_id: store.spans(run.run_id) if run.has_log else pd.DataFrame() for run in job.runs}
     window = _window(job, list(spans.values()))
-    for run in job.runs:
-        title = f"{run.config.engine}" if len(job.runs) > 1 else ""
-        frame = spans.get(run.run_id)
-        if frame is None or frame.empty:
-            height = _timeline_px(run.config.num_slots, bool(title))
-            note = "This run follows." if run.state == "queued" else "No request has a slot yet."
-            figure = note_figure(note, dark=is_dark(), title=title).update_layout(height=height)
-        else:
-            figure = slot_timeline(
-                frame,
-                queue=queue_from_passes(lab().store.passes(run.run_id)),
-                x_range=window,
-                num_lanes=run.config.num_slots,
-                title=title,
-                dark=is_dark(),
-            )
-        st.plotly_chart(figure, key=f"live_{run.run_id}", theme=None, config=CHART)
+    pictures = [
+        live_timeline(
+            spans[run.run_id],
+            store.passes(run.run_id) if run.has_log else pd.DataFrame(),
+            window=window,
+            num_lanes=run.config.num_slots,
+            title=run.config.engine,
+            note="This run follows." if run.state == "queued" else "No request has a slot yet.",
+            dark=is_dark(),
+        )
+        for run in job.runs
+    ]
+    st.html("".join(pictures))
 
 
 def _window(job: Job, frames: list[pd.DataFrame]) -> tuple[float, float]:
@@ -80,24 +74,6 @@ def _window(job: Job, frames: list[pd.DataFrame]) -> tuple[float, float]:
         longest = max(steps, default=1)
         return (0.0, float(max(longest, shared_range(started)[1])))
     return growing_range(pd.concat(started)) if started else (0.0, 1.0)
-
-
-@lru_cache(maxsize=64)
-def _timeline_px(num_lanes: int, has_title: bool) -> int:
-    """The height of a timeline of that many lanes, taken from one that is drawn for the purpose."""
-    span = {
-        "lane": [0],
-        "slot": [0],
-        "request_id": [0],
-        "phase": ["decode"],
-        "prompt_tokens": [1],
-        "tokens_so_far": [1],
-    }
-    ends = {"start_step": [0.0], "end_step": [1.0], "start_s": [0.0], "end_s": [1.0]}
-    queue = pd.DataFrame({"step": [0.0, 1.0], "time_s": [0.0, 1.0], "queue_depth": [0.0, 0.0]})
-    title = "static" if has_title else ""
-    figure = slot_timeline(pd.DataFrame(span | ends), queue=queue, num_lanes=num_lanes, title=title)
-    return int(figure.layout.height)
 
 
 def draw_answers(run: JobRun) -> None:

@@ -1,0 +1,68 @@
+"""The live timeline: bars from spans by hand, a height that never changes, and foreign text kept harmless."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from pages.parts.live_timeline import MAX_BARS, join_spans, live_timeline
+
+NOTHING = pd.DataFrame()
+
+
+def spans(*rows: tuple[int, float, float | None, str, int | None]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["lane", "start_step", "end_step", "phase", "request_id"])
+    return frame.assign(tokens_so_far=7)
+
+
+def shape(bars: list) -> list[tuple[int, float, float, str, int | None]]:
+    return [(bar.lane, bar.start, bar.end, bar.phase, bar.request) for bar in bars]
+
+
+def test_open_ends_close_at_the_newest_moment_and_a_move_is_healed() -> None:
+    frame = spans(
+        (1, 0.0, 0.5, "prefill", 3),
+        (1, 0.5, 4.0, "decode", 3),
+        (1, 4.0, None, "decode", 3),
+        (0, 0.0, 9.0, "decode", 2),
+        (0, 9.0, None, "dead", 2),
+        (2, 0.0, None, "empty", None),
+    )
+    assert shape(join_spans(frame, (0, 10), 3)) == [
+        (0, 0.0, 9.0, "decode", 2),
+        (0, 9.0, 9.0, "dead", 2),
+        (1, 0.0, 0.5, "prefill", 3),
+        (1, 0.5, 9.0, "decode", 3),
+    ]
+
+
+def test_places_are_shares_of_the_window() -> None:
+    text = live_timeline(spans((0, 5.0, 10.0, "decode", 4)), NOTHING, window=(0, 20), num_lanes=1, title="static")
+    assert '<div class="decode" style="left:25.000%;width:25.000%"' in text
+    assert 'title="request 4: decode, 7 tokens so far, steps 5 to 10">4</div>' in text
+
+
+def test_very_many_spans_become_few_bars() -> None:
+    rows = [(lane, float(i), float(i + 1), "decode", i) for lane in range(4) for i in range(2000)]
+    bars = join_spans(spans(*rows), (0, 2000), 4)
+    assert 4 < len(bars) <= MAX_BARS
+    assert {(bar.start, bar.end) for bar in bars if bar.lane == 3} >= {(bars[-1].start, 2000.0)}
+    assert sum(bar.end - bar.start for bar in bars) == pytest.approx(8000)
+
+
+def test_the_queue_is_drawn_where_somebody_waits() -> None:
+    passes = pd.DataFrame({"step": [0, 0, 1, 2, 3], "queue_depth": [4, 4, 4, 2, 0]})
+    text = live_timeline(NOTHING, passes, window=(0, 4), num_lanes=1, title="static")
+    columns = re.findall(r'style="left:([\d.]+)%;width:([\d.]+)%;height:(\d+)%" title="(\d+) waiting"', text)
+    assert columns == [("0.000", "50.000", "100", "4"), ("50.000", "25.000", "50", "2")]
+
+
+def test_before_the_first_slot_the_lanes_are_there_and_a_note_says_why_they_are_empty() -> None:
+    empty = live_timeline(NOTHING, NOTHING, window=(0, 4), num_lanes=4, title="static", note="No request <yet>.")
+    assert empty.count('class="lane"') == 4
+    assert "No request &lt;yet&gt;." in empty
+    drawn = live_timeline(spans((0, 0.0, 1.0, "decode", 0)), NOTHING, window=(0, 4), num_lanes=4, title="x", note="No")
+    assert drawn.count('class="lane"') == 4
+    assert 'class="note"' not in drawn
