@@ -47,7 +47,8 @@ def live_timeline(
 ) -> str:
     """A block of HTML whose height depends on `num_lanes` alone.
 
-    `spans` and `passes` have the store's columns and may be empty. `window` is the axis in steps. `note` is written across the lanes while there is nothing to draw.
+    `spans` and `passes` have the store's columns and may be empty. `window` is the axis in steps.
+    `note` is written across the lanes while there is nothing to draw.
     """
     colours = palette(dark)
     lane_px = LANE_PX if num_lanes <= MANY_LANES else THIN_LANE_PX
@@ -73,7 +74,7 @@ def live_timeline(
 def join_spans(spans: pd.DataFrame, window: tuple[float, float], num_lanes: int) -> list[Bar]:
     """Spans as bars, by lane and start: open ends closed at the newest moment, a slot move healed.
 
-    Where there are more than MAX_BARS, those too fine to see become part of the bar before them.
+    Where there are more than about MAX_BARS, neighbours are joined as long as they are too fine to be told apart.
     """
     if spans.empty:
         return []
@@ -90,7 +91,7 @@ def join_spans(spans: pd.DataFrame, window: tuple[float, float], num_lanes: int)
         last = bars[-1] if bars and bars[-1].lane == bar.lane else None
         if last is not None and bar.start - last.end < 1e-6 and (last.phase, last.request) == (bar.phase, bar.request):
             last.end, last.tokens = bar.end, bar.tokens
-        elif last is not None and many and bar.end - last.end < fine:
+        elif last is not None and many and bar.end - last.start < fine:
             last.end = bar.end
         else:
             bars.append(bar)
