@@ -1,0 +1,63 @@
+"""Glossary: every metric with its unit and formula, and every word of the lab. `?term=` opens one entry."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts.format import plain, plural
+from pages.parts.glossary_entries import Entry, EntryGroup, all_groups, search
+
+TERM = "term"
+
+
+def render() -> None:
+    """The search, then what it finds, in groups."""
+    st.title("Glossary", anchor=False)
+    st.markdown("Every metric is defined once, here; the tables, the figures and the command line all use these names.")
+    text = st.text_input(
+        "Search",
+        key=TERM,
+        bind="query-params",
+        live=True,
+        placeholder="dead, ttft_p50_s, how long a reader waits …",
+        icon=":material/search:",
+        type="search",
+    )
+    groups = all_groups()
+    found = search(groups, text or "")
+    shown, known = (sum(len(group.entries) for group in some) for some in (found, groups))
+    if not found:
+        st.info(f"Nothing here holds “{plain(text or '')}”. Try a shorter word, or a part of one.")
+        return
+    if shown < known:
+        st.caption(f"{plural(shown, 'entry', 'entries')} of {known}. Clear the search to see all.")
+    else:
+        st.markdown(" · ".join(f"[{group.title}](#{group.anchor})" for group in found))
+    for group in found:
+        _draw_group(group)
+
+
+def _draw_group(group: EntryGroup) -> None:
+    st.subheader(group.title, anchor=group.anchor)
+    if group.is_table:
+        st.markdown(_table(group.entries))
+        return
+    for entry in group.entries:
+        st.markdown(_entry(entry))
+
+
+def _entry(entry: Entry) -> str:
+    """The entry as one paragraph: name, what it is counted in, meaning, formula."""
+    if not entry.formula:
+        return f"**{plain(entry.title)}**  \n{entry.meaning}"
+    facts = " · ".join(part for part in (f"`{entry.name}`", entry.unit, entry.better) if part)
+    return f"**{plain(entry.title)}** · {facts}  \n{plain(entry.meaning)}  \n`= {entry.formula}`"
+
+
+def _table(entries: tuple[Entry, ...]) -> str:
+    lines = ["| name | what | unit | formula |", "|---|---|---|---|"]
+    lines += [f"| `{e.name}` | {plain(e.title)} | {e.unit} | {plain(e.formula)} |" for e in entries]
+    return "\n".join(lines)
+
+
+render()

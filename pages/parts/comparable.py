@@ -1,0 +1,96 @@
+"""Whether runs may be set against each other: the same requests, on the same model, dtype and device, all measured.
+
+Where one of these differs, a difference between two figures says nothing about the engines. The engine itself, slots
+and how batches are formed are what one compares; they differ freely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a run's figures depend on besides its engine. `workload` is in words, `digest` equal only for equal ones."""
+
+    digest: str
+    workload: str
+    model: str
+    dtype: str
+    device: str
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One thing that differs, and its value in each run, in the runs' order."""
+
+    what: str
+    values: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    what: str
+    field: str
+    shown: str
+    why: str
+
+
+_CHECKS = (
+    _Check(
+        what="workload",
+        field="digest",
+        shown="workload",
+        why="other requests take other times, whatever the engine does",
+    ),
+    _Check(what="model", field="model", shown="model", why="a larger model takes longer for every token"),
+    _Check(what="dtype", field="dtype", shown="dtype", why="half the bytes a number are read in half the time"),
+    _Check(what="device", field="device", shown="device", why="another machine is faster or slower by itself"),
+    _Check(
+        what="kind of run",
+        field="simulated",
+        shown="simulated",
+        why="a simulated time comes from a formula and is no measurement",
+    ),
+)
+
+
+def mismatches(settings: Sequence[Setting]) -> tuple[Mismatch, ...]:
+    """What differs between the runs; empty when they may be compared."""
+    return tuple(
+        Mismatch(what=check.what, values=tuple(_shown(setting, check) for setting in settings), why=check.why)
+        for check in _CHECKS
+        if len({getattr(setting, check.field) for setting in settings}) > 1
+    )
+
+
+def setting_of(info: Mapping[str, Any]) -> Setting:
+    """The setting of a run.json. What it does not tell is `unknown`."""
+    model, device, workload = (info.get(part) or {} for part in ("model", "device", "workload"))
+    return Setting(
+        digest=str(workload.get("digest") or "unknown"),
+        workload=workload_text(workload),
+        model=str(model.get("name") or "unknown"),
+        dtype=str(model.get("dtype") or "unknown"),
+        device=str(device.get("name") or device.get("kind") or "unknown"),
+        simulated=bool(info.get("simulated")),
+    )
+
+
+def workload_text(workload: Mapping[str, Any]) -> str:
+    """`8 requests, prompts chat, budget 8-48, arrival closed, seed 0 (digest 1f0c2e)`, without what is unknown."""
+    count = workload.get("requests")
+    parts = [] if count is None else [f"{count:,} request{'' if count == 1 else 's'}"]
+    parts += [f"{name} {workload[name]}" for name in ("prompts", "budget", "arrival", "seed") if name in workload]
+    digest = str(workload.get("digest") or "")
+    return ", ".join(parts) + (f" (digest {digest[:6]})" if digest else "")
+
+
+def _shown(setting: Setting, check: _Check) -> str:
+    if check.field == "simulated":
+        return "simulated" if setting.simulated else "measured"
+    return str(getattr(setting, check.shown))

@@ -1,0 +1,103 @@
+"""The glossary's entries: every metric and every word of the lab, in groups, and the search over them. Pure text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
+from engine.core.metrics import METRICS, Metric
+from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
+from pages.parts.words import WORD_GROUPS
+
+UNITS = {"s": "seconds", "share": "share, 0 to 1", "bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A metric or a word. A word has no unit and no formula; `name` is what a link asks for."""
+
+    name: str
+    title: str
+    meaning: str
+    unit: str = ""
+    formula: str = ""
+    better: str = ""
+
+    def holds(self, text: str) -> bool:
+        """Whether any part of the entry holds every word of a search, in any case."""
+        here = " ".join((self.name, self.title, self.meaning, self.unit, self.formula)).casefold()
+        return all(word in here for word in text.casefold().split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryGroup:
+    """Entries under one heading. `is_table` groups are many of a kind, one line each."""
+
+    title: str
+    entries: tuple[Entry, ...]
+    is_table: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """The group's place on the page, for links: `waste-in-slot-steps`."""
+        return re.sub(r"[^a-z]+", "-", self.title.casefold())
+
+
+def all_groups() -> tuple[EntryGroup, ...]:
+    """Every metric once and every word once."""
+    named = (
+        ("Pace and latency, request by request", tuple(metric for metric in METRICS if metric.level != "run")),
+        ("Throughput", RATE_METRICS),
+        ("What was done", COUNT_METRICS),
+        ("Waste in slot-steps", SLOT_STEP_METRICS),
+        ("Waste in token positions", POSITION_METRICS),
+        ("Where the time went", TIME_METRICS),
+        ("Memory", KV_METRICS),
+    )
+    grouped = {metric.name for _, metrics in named for metric in metrics}
+    rest = tuple(metric for metric in METRICS if metric.name not in grouped)
+    return (
+        *(_metrics(title, metrics) for title, metrics in named),
+        _metrics("Latencies over a run", rest, is_table=True),
+        *(
+            EntryGroup(
+                title=f"Words: {group.title[0].lower()}{group.title[1:]}",
+                entries=tuple(Entry(name=word.name, title=word.name, meaning=word.meaning) for word in group.words),
+            )
+            for group in WORD_GROUPS
+        ),
+    )
+
+
+def search(groups: Sequence[EntryGroup], text: str) -> tuple[EntryGroup, ...]:
+    """What matches a search. A metric's own name finds that metric alone; a word's own name comes first."""
+    text = text.strip()
+    named = [e for group in groups for e in group.entries if text and e.name.casefold() == text.casefold()]
+    metric = [entry for entry in named if entry.formula]
+    kept = [
+        EntryGroup(
+            title=group.title,
+            entries=tuple(e for e in group.entries if (e in metric if metric else e.holds(text))),
+            is_table=group.is_table and not metric,
+        )
+        for group in groups
+    ]
+    found = [group for group in kept if group.entries]
+    return tuple(sorted(found, key=lambda group: not any(entry in named for entry in group.entries)))
+
+
+def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -> EntryGroup:
+    return EntryGroup(title=title, entries=tuple(_metric(metric) for metric in metrics), is_table=is_table)
+
+
+def _metric(metric: Metric) -> Entry:
+    return Entry(
+        name=metric.name,
+        title=metric.label,
+        meaning=metric.meaning,
+        unit=UNITS.get(metric.unit, metric.unit),
+        formula=metric.formula,
+        better=f"{metric.better} is better" if metric.better else "",
+    )

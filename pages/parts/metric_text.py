@@ -1,0 +1,25 @@
+"""A metric's value in words, by its unit: 52.1 ms, 43.8 %, 2.88 GiB, 312 tokens/s, 2,304 slot-steps."""
+
+from __future__ import annotations
+
+from engine.core.metrics import Metric, Value
+from pages.parts.format import MISSING, count, is_missing, number, seconds, share, size
+
+COUNTED = frozenset({"requests", "tokens", "steps", "passes", "slot-steps", "positions", "samples"})
+
+
+def metric_text(metric: Metric, value: Value) -> str:
+    """Three significant digits with the unit; counts in full without it (the metric's label names what is counted)."""
+    if value is None or is_missing(value):
+        return MISSING
+    match metric.unit:
+        case "s":
+            return seconds(value)
+        case "share":
+            return share(value)
+        case "bytes":
+            return size(value)
+        case unit if unit in COUNTED:
+            return count(value)
+        case unit:
+            return f"{number(value)} {unit}"
