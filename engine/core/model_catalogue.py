@@ -113,7 +113,7 @@ def _why_unavailable(entry: CatalogueEntry) -> str | None:
         return None
     if entry.name == "smollm2-135m":
         return _why_no_smollm2()
-    if (models_folder() / entry.name).is_dir() or (entry.hub_id and _is_in_hub_cache(entry.hub_id)):
+    if (models_folder() / entry.name).is_dir() or (entry.hub_id and is_in_hub_cache(entry.hub_id)):
         return None
     gigabytes = 2 * entry.parameters / 1e9
     return f"not on this disk: the first load fetches {gigabytes:.1f} GB from the hub ({entry.hub_id})"
@@ -128,7 +128,7 @@ def _why_no_smollm2() -> str | None:
     return f"converting it needs {' and '.join(missing)}: run `pip install {' '.join(missing)}`" if missing else None
 
 
-def _is_in_hub_cache(hub_id: str) -> bool:
+def is_in_hub_cache(hub_id: str) -> bool:
     """Looks into the folders where the hub's client keeps models, without loading the client."""
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
