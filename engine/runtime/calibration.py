@@ -120,7 +120,6 @@ def decode_pass(loaded: LoadedModel, device: torch.device, dtype: torch.dtype) -
     step = _decode_steps(loaded, device, dtype)
     for _ in range(_WARM_PASSES):
         step()
-    kernels = _count_cuda_kernels(step) if device.type == "cuda" else _count_operations(step)
     whole_s: list[float] = []
     issue_s: list[float] = []
     while _wants_more(whole_s, _TIMED_PASSES):
@@ -130,6 +129,8 @@ def decode_pass(loaded: LoadedModel, device: torch.device, dtype: torch.dtype) -
         issue_s.append(time.perf_counter() - start_s)
         _synchronize(device)
         whole_s.append(time.perf_counter() - start_s)
+    # Counted last: a profiler that was on once can slow down what comes after it.
+    kernels = _count_cuda_kernels(step) if device.type == "cuda" else _count_operations(step)
     return kernels, statistics.median(whole_s), statistics.median(issue_s)
 
 
@@ -234,7 +235,8 @@ def _one_request(budget_tokens: int) -> Request:
 
 def _count_cuda_kernels(step: Callable[[], Tensor]) -> int:
     """Kernels of one call, copies and fills of memory left out."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
         step()
         torch.cuda.synchronize()
     on_device = [event for event in profile.events() or [] if event.device_type == DeviceType.CUDA]
