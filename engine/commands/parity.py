@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
 from engine.core.config import ENGINES, RunConfig, WorkloadConfig
@@ -51,9 +51,18 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"model": args.model, "cases": rows, "all_equal": all_equal}))
     else:
         for row in rows:
-            print(f"{row['name']:<32} {row['engine']:<12} {'equal' if row['equal'] else 'UNEQUAL'}")
+            print(f"{row['name']:<34} {row['engine']:<12} {_verdict(row)}")
         print("all equal" if all_equal else "NOT all equal: --json shows where, and by how much the logits differ")
     return 0 if all_equal else 1
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    """`equal`, or at how many tokens it parted, and whether rounding alone explains them."""
+    if row["equal"]:
+        return "equal"
+    found = [d for differences in row["differences"].values() for d in differences]
+    ties = sum(d["near_tie"] for d in found)
+    return f"UNEQUAL at {len(found)} tokens, {ties} of them near ties within rounding"
 
 
 def make_cases(seed: int) -> list[ParityCase]:

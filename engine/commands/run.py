@@ -66,7 +66,6 @@ def run_all(
     """Run `config` `repeats` times. Each result is flat: run_id, status, error, oom and every metric by its name."""
     # Loading torch takes seconds; bad options should not have to wait for it.
     from engine.runlog.locks import hold
-
     from engine.runtime.environment import use_available_threads
     from engine.runtime.prepared_run import WarmModel, prepare_run
     from engine.runtime.run import execute_run

@@ -1,7 +1,6 @@
 """An allocation that failed, told as facts: how much was asked for, what was free, in which shape.
 
-Devices say so in their own words; `as_out_of_memory` reads those words. What is read from a message is None where the
-message does not tell.
+Devices say so in their own words; `as_out_of_memory` reads the size from them, which is None where they do not tell.
 """
 
 from __future__ import annotations
@@ -29,31 +28,30 @@ class EngineOutOfMemory(Exception):
         return f"out of memory: {self.where} asked for {asked} ({self.shape}){free}"
 
 
-def as_out_of_memory(error: BaseException, device: torch.device, shape: str, where: str) -> EngineOutOfMemory | None:
-    """The facts of a failed allocation, or None when `error` is something else. Sizes in bytes."""
+def as_out_of_memory(
+    error: BaseException, device: torch.device, free_bytes: int | None, shape: str, where: str
+) -> EngineOutOfMemory | None:
+    """The facts of a failed allocation, or None when `error` is something else.
+
+    `free_bytes` is what an allocation could still have got, under every cap: the device's own message knows no caps.
+    """
     if isinstance(error, EngineOutOfMemory):
         return error
     message = str(error)
     if isinstance(error, torch.OutOfMemoryError):
         return EngineOutOfMemory(
             asked_bytes=_size_after("Tried to allocate", message),
-            free_bytes=_free_bytes(message),
+            free_bytes=free_bytes,
             shape=shape,
             where=where,
         )
     if isinstance(error, RuntimeError) and "can't allocate memory" in message and device.type == "cpu":
         return EngineOutOfMemory(
-            asked_bytes=_size_after("you tried to allocate", message), free_bytes=None, shape=shape, where=where
+            asked_bytes=_size_after("you tried to allocate", message), free_bytes=free_bytes, shape=shape, where=where
         )
     if isinstance(error, MemoryError):
-        return EngineOutOfMemory(asked_bytes=None, free_bytes=None, shape=shape, where=where)
+        return EngineOutOfMemory(asked_bytes=None, free_bytes=free_bytes, shape=shape, where=where)
     return None
-
-
-def _free_bytes(message: str) -> int | None:
-    """What the card had free; under a process cap, what the cap still allowed is the smaller truth and is preferred."""
-    match = re.search(r"of which ([\d.]+) (\w+) is free", message)
-    return None if match is None else _bytes(match.group(1), match.group(2))
 
 
 def _size_after(words: str, message: str) -> int | None:

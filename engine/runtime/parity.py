@@ -1,8 +1,9 @@
 """Do the engines say the same? Their tokens against serial's and against transformers' generate, request by request.
 
-Greedy only. Batched and single rows round differently, so that two tokens whose logits are closer than the dtype's
-rounding may swap. Where a token differs, the logits of both candidates are taken from one plain forward pass: a
-`logit_gap` far above `tolerance` is a bug, one below it a near tie. A near tie still counts as unequal.
+Greedy only. Batched and single rows round differently, so that two tokens whose logits are closer than that rounding
+may swap. Where a token differs, the logits of both candidates are taken from one plain forward pass, and the rounding
+is measured: `rounding` is the largest difference of any logit between that pass and the same one over several rows or
+through another attention. A `logit_gap` within twice the rounding is a near tie; above it, a bug. Both are unequal.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from engine.runtime.run import build_engine, make_runner
 from engine.runtime.warm_up import NoSink
 
 REFERENCE_ATTENTION = "sdpa"
+OTHER_ATTENTION = "eager"
+ROUNDING_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,8 @@ class Difference:
     token_id: int
     expected_token_id: int
     logit_gap: float
-    tolerance: float
+    rounding: float
+    near_tie: bool
 
 
 def run_case(
@@ -72,7 +76,7 @@ def generate_outputs(prepared: PreparedRun) -> dict[int, list[int]]:
     """The same requests, one at a time, by transformers' generate with its own attention and its own cache."""
     outputs = {}
     eos_ids = list(prepared.loaded.spec.eos_token_ids)
-    with _own_attention(prepared) as model, torch.inference_mode():
+    with _own_attention(prepared, REFERENCE_ATTENTION) as model, torch.inference_mode():
         for spec in prepared.workload.requests:
             prompt = torch.tensor([prepared.prompt_ids[spec.request_id]], device=prepared.device)
             generated = model.generate(
@@ -122,38 +126,47 @@ def _differences(
             pair = [ids[place] if place < len(ids) else -1 for ids in (other, tokens)]
             found.append(_difference(request_id, place, pair, float("inf"), 0.0))
             continue
-        logits = _reference_logits(prepared, request_id, tokens[:place])
+        logits, rounding = _reference_logits(prepared, request_id, tokens[:place])
         gap = abs(float(logits[other[place]] - logits[tokens[place]]))
-        tolerance = 8 * torch.finfo(prepared.dtype).eps * float(logits.abs().max())
-        found.append(_difference(request_id, place, [other[place], tokens[place]], gap, tolerance))
+        found.append(_difference(request_id, place, [other[place], tokens[place]], gap, rounding))
     return found
 
 
-def _difference(request_id: int, place: int, pair: list[int], gap: float, tolerance: float) -> Difference:
+def _difference(request_id: int, place: int, pair: list[int], gap: float, rounding: float) -> Difference:
     return Difference(
         request_id=request_id,
         token_index=place,
         token_id=pair[0],
         expected_token_id=pair[1],
         logit_gap=gap,
-        tolerance=tolerance,
+        rounding=rounding,
+        near_tie=gap <= 2 * rounding,
     )
 
 
 @torch.inference_mode()
-def _reference_logits(prepared: PreparedRun, request_id: int, said: Sequence[int]) -> torch.Tensor:
-    """(V,) logits of the next token after the prompt and `said`, from one plain forward pass."""
+def _reference_logits(prepared: PreparedRun, request_id: int, said: Sequence[int]) -> tuple[torch.Tensor, float]:
+    """(V,) logits of the next token after the prompt and `said`, and by how much rounding alone moves them."""
     ids = torch.tensor([[*prepared.prompt_ids[request_id], *said]], device=prepared.device)
-    with _own_attention(prepared) as model:
-        logits: torch.Tensor = model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].float()
+    with _own_attention(prepared, REFERENCE_ATTENTION) as model:
+        logits = _last_logits(model, ids)
+        in_a_batch = _last_logits(model, ids.repeat(ROUNDING_ROWS, 1))
+    with _own_attention(prepared, OTHER_ATTENTION) as model:
+        otherwise = _last_logits(model, ids)
+    rounding = max(float((logits - other).abs().max()) for other in (in_a_batch, otherwise))
+    return logits, rounding
+
+
+def _last_logits(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    logits: torch.Tensor = model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].float()
     return logits
 
 
 @contextmanager
-def _own_attention(prepared: PreparedRun) -> Iterator[Any]:
-    """The model with transformers' attention in place of the lab's, for as long as a reference is computed."""
+def _own_attention(prepared: PreparedRun, name: str) -> Iterator[Any]:
+    """The model with one of transformers' attentions in place of the lab's, for as long as a reference is computed."""
     model = prepared.loaded.model
-    model.set_attn_implementation(REFERENCE_ATTENTION)
+    model.set_attn_implementation(name)
     try:
         yield model
     finally:

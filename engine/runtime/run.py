@@ -180,9 +180,7 @@ def _measured(
         return _result("completed" if done else "stopped", memory)
     except Exception as error:
         shape, where = _in_hand(engine, prepared)
-        shortage = as_out_of_memory(error, prepared.device, shape, where)
-        if shortage is not None and shortage.free_bytes is None:
-            shortage.free_bytes = memory.sample().free_bytes
+        shortage = as_out_of_memory(error, prepared.device, memory.sample().free_bytes, shape, where)
         if engine is not None:
             engine.recorder.close(engine.clock.now_s())
         if shortage is not None:
