@@ -16,7 +16,7 @@ AXIS_PX = 46
 
 
 def new_figure(
-    *, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 46, right: int = 12
+    *, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 44, right: int = 8
 ) -> go.Figure:
     """An empty figure in the lab's style around a plot of `plot_px` pixels height.
 

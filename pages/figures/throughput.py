@@ -1,7 +1,6 @@
 """Output tokens a second over time: tokens counted in equal bins by the moment they were handed over.
 
-The newest bin of a live run is still filling, so it is left out until the clock has passed it. A rate is a count
-divided by the bin's width; nothing is smoothed.
+A rate is a count divided by the bin's width; nothing is smoothed. Bins grow in round steps as a live run does.
 """
 
 from __future__ import annotations
@@ -29,20 +28,15 @@ def bin_seconds(duration_s: float) -> float:
 
 
 def token_rates(delivered_s: np.ndarray, *, bin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """The left edges of the bins up to `end_s` and the tokens a second in each.
+    """The left edges of the bins up to `end_s` and the tokens a second in each; every token is in one of them.
 
-    The last bin counts over the part of it that has passed, if that is at least half of it; else it is left out.
+    The last bin ends at `end_s`: it is shorter than the others by up to a half, or longer by less than that.
     """
-    whole = math.floor(end_s / bin_s + 1e-9)
-    rest_s = end_s - whole * bin_s
-    bins = max(whole + (rest_s >= bin_s / 2), 1)
+    bins = max(math.floor(end_s / bin_s + 0.5), 1)
     edges = np.arange(bins) * bin_s
-    counts = np.bincount(np.clip(delivered_s / bin_s, 0, None).astype(int), minlength=bins)[:bins]
-    width_s = np.full(bins, bin_s)
-    if bins > whole:
-        width_s[-1] = max(rest_s, 1e-9)
-        counts[-1] = int(((delivered_s >= edges[-1]) & (delivered_s <= end_s)).sum())
-    return edges, counts / width_s
+    at = np.clip(np.floor(delivered_s / bin_s + 1e-9).astype(int), 0, bins - 1)
+    widths_s = np.diff(np.append(edges, max(end_s, edges[-1] + 1e-9)))
+    return edges, np.bincount(at, minlength=bins) / widths_s
 
 
 def tokens_over_time(
@@ -80,7 +74,7 @@ def tokens_over_time(
 def _points(delivered_s: np.ndarray, bin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
     """The step line's points: each bin's left edge and rate, and the last rate once more at the end."""
     edges, rates = token_rates(delivered_s, bin_s=bin_s, end_s=end_s)
-    return np.append(edges, min(edges[-1] + bin_s, max(end_s, edges[-1]))), np.append(rates, rates[-1])
+    return np.append(edges, max(end_s, edges[-1])), np.append(rates, rates[-1])
 
 
 def _add_area(figure: go.Figure, delivered_s: np.ndarray, bin_s: float, end_s: float, dark: bool) -> None:
