@@ -123,10 +123,13 @@ def test_queue_in_words() -> None:
 
 
 def test_throughput_in_words() -> None:
-    tokens = pd.DataFrame({"delivered_s": [0.5, 1.0, 1.5, 2.0]})
-    assert captions.throughput(tokens).startswith("4 tokens in 2 s: 2 tokens/s over the whole run, ")
-    both = pd.concat([tokens.assign(series="a"), tokens.head(2).assign(series="b", delivered_s=[1.0, 4.0])])
-    assert captions.throughput(both) == "Output tokens a second over the whole run: b 0.5, a 2 (4 times)."
+    tokens = pd.DataFrame({"delivered_s": [0.5, 1.0, 1.5, 2.0]})  # bins of 100 ms
+    assert captions.throughput(tokens) == "4 tokens by 2 s: 10 tokens/s in the best 100 ms."
+    assert captions.throughput(tokens, output_tokens_per_s=2.5).startswith("4 tokens by 2 s: 2.5 tokens/s; ")
+    both = pd.concat([tokens.assign(series="a"), pd.DataFrame({"delivered_s": [1.0, 2.0], "series": "b"})])
+    assert captions.throughput(both, output_tokens_per_s={"a": 2.0, "b": 0.5}) == (
+        "Output tokens a second: b 0.5, a 2 (4 times); in the best 100 ms: a 10, b 10 (the same)."
+    )
 
 
 @pytest.mark.parametrize(

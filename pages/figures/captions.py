@@ -116,25 +116,35 @@ def queue(queue: pd.DataFrame) -> str:
     return f"{at_most}; from {seconds_text(emptied_s)} on, none did."
 
 
-def throughput(tokens: pd.DataFrame, *, end_s: float | None = None) -> str:
-    """For throughput.tokens_over_time: tokens a second over the whole run and in the best bin; or run against run."""
+def throughput(
+    tokens: pd.DataFrame, *, output_tokens_per_s: Mapping[str, float] | float | None = None, end_s: float | None = None
+) -> str:
+    """For throughput.tokens_over_time: tokens, time, and the best bin; of several runs, the best bin of each.
+
+    `output_tokens_per_s` is the run metric of that name (by series, where there are several); left out, it is not told.
+    """
     tokens = tokens.dropna(subset=["delivered_s"]) if not tokens.empty else tokens
     if tokens.empty:
         return "No token has been handed over yet."
-    if "series" in tokens and tokens["series"].nunique() > 1:
-        rates = {
-            str(name): len(mine) / max(float(mine["delivered_s"].max()), 1e-9)
-            for name, mine in tokens.groupby("series", sort=False)
-        }
-        return f"Output tokens a second over the whole run: {_compared(rates, three_digits)}."
-    delivered_s = tokens["delivered_s"].to_numpy(dtype=float)
-    last_s = max(float(delivered_s.max()), end_s or 0.0, 1e-3)
+    last_s = max(float(tokens["delivered_s"].max()), end_s or 0.0, 1e-3)
     bin_s = bin_seconds(last_s)
-    best = float(token_rates(delivered_s, bin_s=bin_s, end_s=last_s)[1].max())
+    if "series" in tokens and tokens["series"].nunique() > 1:
+        by_run = {str(name): mine["delivered_s"].to_numpy(dtype=float) for name, mine in tokens.groupby("series")}
+        best = {name: _best_rate(mine, bin_s, float(mine.max())) for name, mine in by_run.items()}
+        overall = (
+            f"{_compared(output_tokens_per_s, three_digits)}; " if isinstance(output_tokens_per_s, Mapping) else ""
+        )
+        return f"Output tokens a second: {overall}in the best {seconds_text(bin_s)}: {_compared(best, three_digits)}."
+    overall = f"{three_digits(output_tokens_per_s)} tokens/s; " if isinstance(output_tokens_per_s, float) else ""
+    best_rate = three_digits(_best_rate(tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s))
     return (
-        f"{count_text(len(tokens), 'token')} in {seconds_text(last_s)}: {three_digits(len(tokens) / last_s)} tokens/s "
-        f"over the whole run, {three_digits(best)} in its best {seconds_text(bin_s)}."
+        f"{count_text(len(tokens), 'token')} by {seconds_text(last_s)}: {overall}"
+        f"{best_rate} tokens/s in the best {seconds_text(bin_s)}."
     )
+
+
+def _best_rate(delivered_s: np.ndarray, bin_s: float, end_s: float) -> float:
+    return float(token_rates(delivered_s, bin_s=bin_s, end_s=end_s)[1].max())
 
 
 def _lane_share(closed: pd.DataFrame, part: str, unit: Unit, lanes: int) -> float:

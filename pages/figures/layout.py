@@ -15,9 +15,7 @@ TITLE_PX = 30
 AXIS_PX = 46
 
 
-def new_figure(
-    *, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 44, right: int = 8
-) -> go.Figure:
+def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 44, right: int = 8) -> go.Figure:
     """An empty figure in the lab's style around a plot of `plot_px` pixels height.
 
     `top`, `left` and `right` are margins in pixels; the title and the x axis below have their own room.
