@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.format import plain, plural
+from pages.parts.front_door import front_door
 from pages.parts.glossary_entries import Entry, EntryGroup, all_groups, search
 
 TERM = "term"
@@ -60,4 +61,4 @@ def _table(entries: tuple[Entry, ...]) -> str:
     return "\n".join(lines)
 
 
-render()
+front_door(render)

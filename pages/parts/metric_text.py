@@ -23,3 +23,9 @@ def metric_text(metric: Metric, value: Value) -> str:
             return count(value)
         case unit:
             return f"{number(value)} {unit}"
+
+
+def value_and_unit(metric: Metric, value: Value) -> tuple[str, str]:
+    """The same apart, for a tile: ("75.3", "tokens/s"), ("4,096", ""), ("–", "")."""
+    text, _, unit = metric_text(metric, value).partition(" ")
+    return text, unit

@@ -1,0 +1,107 @@
+"""Whether the runs said the same, and what they said: an answer once where all agree, side by side where not."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+
+from pages.parts.format import plural
+from pages.parts.lab import lab
+from pages.parts.run_data import RunData
+from pages.parts.run_requests import answer_of
+from pages.parts.same_tokens import Agreement, agreement, agreement_words
+
+PAGE_REQUESTS = 12
+
+
+def draw_answers(runs: Mapping[str, RunData]) -> None:
+    """The finding, then a page of requests with their answers."""
+    st.subheader("Did they say the same?", anchor="answers")
+    (first, base), *others = runs.items()
+    apart: set[int] = set()
+    for name, other in others:
+        lenient = not (base.status == other.status == "completed")
+        found = _agreement(str(lab().home), base.run_id, other.run_id, lenient, _version(base, other))
+        apart |= set(found.first_apart)
+        icon = ":material/check:" if found.is_full else ":material/difference:"
+        st.markdown(f"{icon} {agreement_words(first, name, found, as_far_as_both=lenient)}")
+    if apart:
+        with st.expander("Why answers can part"):
+            st.markdown(_why(base))
+    shown = _page(base.requests, apart)
+    st.html(f'<div class="answers-grid">{answers_html(runs, shown, apart)}</div>{STYLE}')
+
+
+def answers_html(runs: Mapping[str, RunData], request_ids: list[int], apart: set[int]) -> str:
+    """One block a request. An answer that all runs gave is written once."""
+    by_id = {name: run.requests.set_index("request_id", drop=False) for name, run in runs.items()}
+    return "".join(_block(runs, by_id, request_id, request_id in apart) for request_id in request_ids)
+
+
+def _block(runs: Mapping[str, RunData], by_id: Mapping[str, pd.DataFrame], request_id: int, is_apart: bool) -> str:
+    rows = {name: frame.loc[request_id] for name, frame in by_id.items() if request_id in frame.index}
+    prompt = next((row["prompt_text"] for row in rows.values() if row["prompt_text"]), "")
+    said = {name: answer_of(runs[name], row) for name, row in rows.items()}
+    together = "both" if len(said) == 2 else "all"
+    answers = {together: next(iter(said.values()))} if len(said) > 1 and len(set(said.values())) == 1 else said
+    note = " · these part" if is_apart else ""
+    cells = "".join(
+        f'<div class="said"><div class="who">{html.escape(name)}</div>{html.escape(text) or "No token yet."}</div>'
+        for name, text in answers.items()
+    )
+    head = f'<div class="who">request {request_id}{note}</div><div class="asked">{html.escape(_cut(prompt))}</div>'
+    return f'<div class="both">{head}<div class="row">{cells}</div></div>'
+
+
+def _page(requests: pd.DataFrame, apart: set[int]) -> list[int]:
+    """The ids on the chosen page; those that part first, where any do."""
+    ids = sorted(requests["request_id"].astype(int), key=lambda request_id: (request_id not in apart, request_id))
+    pages = -(-len(ids) // PAGE_REQUESTS)
+    if pages <= 1:
+        return ids
+    st.caption(f"{plural(len(ids), 'request')}, {PAGE_REQUESTS} a page{', those that part first' if apart else ''}.")
+    page = st.pagination(pages, key="answers_page")
+    return ids[(page - 1) * PAGE_REQUESTS : page * PAGE_REQUESTS]
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _agreement(home: str, first: str, second: str, lenient: bool, version: int) -> Agreement:
+    """Kept by the store's version while one of the runs is live; `home` keeps apart what stores of two homes hold."""
+    store = lab().store
+    return agreement(store.tokens(first), store.tokens(second), as_far_as_both=lenient)
+
+
+def _version(*runs: RunData) -> int:
+    return lab().recorder.version if any(run.status == "running" for run in runs) else -1
+
+
+def _why(base: RunData) -> str:
+    if not base.config.sampling.is_greedy:
+        return (
+            "These answers are sampled. Each request has its own random draws, the same in every run; but a rounding "
+            "difference in the probabilities can move a draw to another token, and the answer goes on from there."
+        )
+    return (
+        "Greedy decoding takes the likeliest token. Rows of another batch are multiplied in another order, so logits "
+        "differ in their last digits; where two candidates are closer than that, the choice flips, and the answer goes "
+        "on from another token. In a coarser dtype that happens more often. `python -m engine parity` shows both "
+        "logits of each flip."
+    )
+
+
+def _cut(text: str, limit: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[:limit]} …"
+
+
+STYLE = """<style>
+.answers-grid {display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: .75rem;}
+.both {border: 1px solid rgba(128,128,128,.3); border-radius: .5rem; padding: .6rem .9rem;}
+.both .who {font-size: .8rem; opacity: .7;}
+.both .asked {font-weight: 600; margin: .1rem 0 .4rem; overflow-wrap: anywhere;}
+.both .row {display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr)); gap: .4rem 1.2rem;}
+.both .said {white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.45; max-height: 14rem; overflow-y: auto;}
+</style>"""

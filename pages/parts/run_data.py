@@ -1,0 +1,117 @@
+"""What the Run and Compare pages show of a run, read from the store once and kept for as long as it stays the same.
+
+A run that has ended does not change; one that is still going is read anew whenever the store has more of it. A handful
+of runs is kept for all visitors, and of the tokens only the gaps between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.core.config import RunConfig
+from engine.core.metrics import Value
+from pages.parts.comparable import setting_of
+from pages.parts.compared import Compared
+from pages.parts.lab import lab
+
+KEPT_RUNS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunData:
+    """One run: its row as in the store's `runs`, its run.json, and the frames that its figures are drawn from.
+
+    Frames are shared by all visitors; nothing may change them. `gaps` has one column, gap_s.
+    """
+
+    run_id: str
+    row: Mapping[str, Any]
+    info: Mapping[str, Any]
+    config: RunConfig
+    metrics: Mapping[str, Value]
+    spans: pd.DataFrame
+    passes: pd.DataFrame
+    requests: pd.DataFrame
+    gaps: pd.DataFrame
+
+    @property
+    def status(self) -> str:
+        return str(self.row["status"])
+
+    @property
+    def error(self) -> str | None:
+        """The message that the run ended with, if any."""
+        return self.row.get("error") or None
+
+    @property
+    def oom(self) -> Mapping[str, Any] | None:
+        """What an allocation asked for and could not have; None for any other ending."""
+        return (self.row.get("result") or {}).get("oom") or None
+
+    @property
+    def num_requests(self) -> int:
+        """As many as the workload holds, whether they have arrived or not."""
+        return int(self.info.get("workload", {}).get("requests", len(self.requests)))
+
+    def as_compared(self, name: str) -> Compared:
+        """The run as a comparison sees it, under a name of its own there."""
+        return Compared(
+            name=name,
+            status=self.status,
+            arrival=self.config.workload.arrival,
+            requests=self.num_requests,
+            metrics=self.metrics,
+            setting=setting_of(self.info),
+        )
+
+
+def find_row(run_id: str) -> dict[str, Any] | None:
+    """The run's row as in the store's `runs`, or None when there is no such run."""
+    try:
+        return lab().store.run(run_id)
+    except KeyError:
+        return None
+
+
+def load_run(run_id: str) -> RunData | None:
+    """The run as the store has it now, or None when there is no such run."""
+    row = find_row(run_id)
+    if row is None:
+        return None
+    is_over = row["status"] != "running"
+    version = -1 if is_over else lab().recorder.version
+    return _read(str(lab().home), run_id, str(row["status"]), version)
+
+
+def partner_of(run: RunData) -> str | None:
+    """The other run of the pair that this one belongs to, if it belongs to one."""
+    experiment = run.row.get("experiment_id")
+    if not isinstance(experiment, str):
+        return None
+    rows = lab().store.runs(limit=60).to_dict("records")
+    partners = [str(row["run_id"]) for row in rows if row["experiment_id"] == experiment]
+    return next((other for other in partners if other != run.run_id), None)
+
+
+@st.cache_resource(max_entries=KEPT_RUNS, show_spinner=False)
+def _read(home: str, run_id: str, status: str, version: int) -> RunData:
+    """Kept by what may change: a run's status and, while it is live, the store's version. `home` tells stores apart."""
+    store = lab().store
+    row = store.run(run_id)
+    info = row["info"]
+    return RunData(
+        run_id=run_id,
+        row=row,
+        info=info,
+        config=RunConfig.from_dict(info["config"]),
+        metrics=store.metrics(run_id),
+        spans=store.spans(run_id),
+        passes=store.passes(run_id),
+        requests=store.requests(run_id),
+        gaps=store.gaps(run_id)[["gap_s"]],
+    )

@@ -1,0 +1,82 @@
+"""The head of a run's page: what it is, its badges, where to go from it, and six figures at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import streamlit as st
+
+from engine.core.metrics import Value
+from pages.parts.badges import show_badges
+from pages.parts.bench_fields import query_of
+from pages.parts.compared import METRIC_BY_NAME
+from pages.parts.format import MISSING, count
+from pages.parts.metric_text import value_and_unit
+from pages.parts.run_data import RunData
+from pages.parts.run_words import engine_line, machine_line, when, workload_line
+from pages.parts.tiles import Tile, draw_tiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFigure:
+    """One figure of the head: a metric, and the metric that says how many samples or parts it rests on."""
+
+    label: str
+    metric: str
+    rests_on: str
+    noun: str
+
+
+KEY_FIGURES = (
+    KeyFigure(label="Throughput", metric="output_tokens_per_s", rests_on="output_tokens", noun="tokens"),
+    KeyFigure(label="First token, p50", metric="ttft_p50_s", rests_on="ttft_n", noun="requests"),
+    KeyFigure(label="Gap between tokens, p95", metric="itl_p95_s", rests_on="itl_n", noun="gaps"),
+    KeyFigure(label="Whole answer, p50", metric="e2e_p50_s", rests_on="e2e_n", noun="requests"),
+    KeyFigure(label="Dead slot-steps", metric="dead_fraction", rests_on="slot_steps", noun="slot-steps"),
+    KeyFigure(label="Padding", metric="padding_fraction", rests_on="computed_positions", noun="positions"),
+)
+
+
+def draw_header(run: RunData, partner: str | None) -> None:
+    """`partner` is the id of a run that this one was paired with."""
+    show_badges(run.row)
+    st.markdown(f"**{engine_line(run.config)}**  \n{workload_line(run.info, run.metrics)}  \n{machine_line(run.info)}")
+    with st.container(horizontal=True, gap="medium"):
+        if partner:
+            st.page_link(
+                "pages/compare.py",
+                label="Compare with its pair",
+                icon=":material/compare_arrows:",
+                query_params={"runs": f"{run.run_id},{partner}"},
+            )
+        else:
+            st.page_link(
+                "pages/compare.py",
+                label="Compare with another run",
+                icon=":material/compare_arrows:",
+                query_params={"runs": run.run_id},
+            )
+        st.page_link(
+            "pages/bench.py", label="Repeat on Bench", icon=":material/replay:", query_params=query_of(run.config)
+        )
+    st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")
+
+
+def draw_key_figures(run: RunData) -> None:
+    """Each figure with its unit and what it rests on."""
+    draw_tiles([_tile(figure, run.metrics) for figure in KEY_FIGURES])
+
+
+def _tile(figure: KeyFigure, metrics: Mapping[str, Value]) -> Tile:
+    """A figure that the run does not have is a dash, never a zero."""
+    metric = METRIC_BY_NAME[figure.metric]
+    value, unit = value_and_unit(metric, metrics.get(figure.metric))
+    rests_on = metrics.get(figure.rests_on)
+    return Tile(
+        label=figure.label,
+        value=value,
+        unit=unit,
+        note="not measured" if value == MISSING else f"n = {count(rests_on)} {figure.noun}",
+        hint=f"{metric.meaning} {metric.name} = {metric.formula}.",
+    )

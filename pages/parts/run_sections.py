@@ -1,0 +1,117 @@
+"""The sections of a run's page that hold figures: timeline, waste, latencies, passes. Each has its finding below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.figures import captions
+from pages.figures.cdf import latency_cdf
+from pages.figures.passes import pass_trace
+from pages.figures.queue import queue_from_passes
+from pages.figures.timeline import slot_timeline
+from pages.figures.waste import waste_ledger
+from pages.parts.lab import is_dark
+from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples
+from pages.parts.run_data import RunData
+from pages.parts.unit_switch import unit_switch
+
+CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
+STILL = {"displayModeBar": False}
+
+
+def draw_timeline(run: RunData) -> None:
+    """The slots over steps or seconds, with the queue above."""
+    st.subheader("Slot timeline", anchor="timeline")
+    unit = unit_switch()
+    lanes = run.config.num_slots
+    figure = slot_timeline(run.spans, unit=unit, queue=queue_from_passes(run.passes), num_lanes=lanes, dark=is_dark())
+    show(figure, key="timeline", alt="Slot timeline")
+    st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
+    with st.expander("How to read this"):
+        st.markdown(TIMELINE_WHY)
+
+
+def draw_waste(run: RunData) -> None:
+    """What was computed, spent and held for nothing."""
+    st.subheader("Waste ledger", anchor="waste")
+    ledger = pd.DataFrame([{"series": "", **run.metrics}])
+    show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste ledger")
+    st.caption(captions.waste(ledger))
+    with st.expander("What is counted, and what is attributed"):
+        st.markdown(WASTE_WHY)
+
+
+def draw_latencies(run: RunData) -> None:
+    """Five cumulative distributions in two columns; one that cannot be drawn says why."""
+    st.subheader("Latencies", anchor="latencies")
+    in_columns([lambda latency=latency: _draw_latency(run, latency) for latency in LATENCIES])
+    with st.expander("What each of them measures"):
+        st.markdown(LATENCY_WHY)
+
+
+def _draw_latency(run: RunData, latency: Latency) -> None:
+    if samples(latency, run.requests, run.gaps).empty:
+        st.markdown(
+            f"**{latency.title}**  \n:material/info: {absence(latency, run.requests, run.status).capitalize()}."
+        )
+        return
+    frame = overlaid(latency, {run.config.engine: (run.requests, run.gaps)})
+    figure = latency_cdf(frame, title=latency.title, counted=latency.counted, dark=is_dark())
+    show(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative", config=STILL)
+    st.caption(captions.latency(frame, latency.words, counted=latency.counted))
+
+
+def draw_passes(run: RunData) -> None:
+    """The time, the rows and the width of each pass, one under the other."""
+    st.subheader("Passes", anchor="passes")
+    unit = st.session_state.get("unit") or "second"
+    show(pass_trace(run.passes, unit=unit, dark=is_dark()), key="passes", alt="Pass trace")
+    st.caption(captions.passes(run.passes))
+    with st.expander("Why passes take what they take"):
+        st.markdown(PASSES_WHY)
+
+
+def in_columns(drawings: list[Callable[[], None]]) -> None:
+    """Two columns, row by row, so that neighbours begin at one height; on a phone one under the other."""
+    for row in range(0, len(drawings), 2):
+        for column, draw in zip(st.columns(2, gap="medium"), drawings[row : row + 2], strict=False):
+            with column:
+                draw()
+
+
+def show(figure: go.Figure, *, key: str, alt: str, config: dict[str, object] | None = None) -> None:
+    """One figure as the lab shows them all: its own colours, no logo."""
+    st.plotly_chart(figure, key=key, theme=None, config=CHART if config is None else config, alt=alt)
+
+
+TIMELINE_WHY = """
+Each lane is one place in the batch, from the run's start at the left to its end at the right; the number is the
+request that holds it.
+
+- **Prefill** (slate): the prompt is read. It yields the first token.
+- **Decode** (green): one more token at every step.
+- **Dead** (red, hatched): the request has ended and its row is computed on, because the batch goes on.
+- **Empty** (near white): nobody holds the slot.
+
+The strip above shows how many requests wait. By step, every step is as wide as any other: that is the schedule. By
+second, it is what the schedule cost on this machine.
+"""
+
+WASTE_WHY = """
+Positions and slot-steps are **counted**. Seconds are an **attribution**: a pass takes its time as a whole, and padding
+and dead rows are charged their share of its positions. It says where the time went, not what would be saved without
+them. Memory is in **position-seconds**: room for one token's keys and values, held for one second; what is unused was
+reserved for tokens to come, for padding, or for rows that had ended.
+"""
+
+LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in LATENCIES)
+
+PASSES_WHY = """
+A pass is one run of the model. Prefill passes read whole prompts and take longer with every token of them; while one
+runs, all decoding rows stand still. A decode pass yields one token a row; it reads all weights whatever the number of
+rows, so a few more rows cost little, and it attends over as many columns as its widest row needs.
+"""

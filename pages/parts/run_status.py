@@ -1,0 +1,49 @@
+"""A run that is still going, or that ended otherwise than meant: what is going on, told in words.
+
+The watch on a live run redraws itself alone, so that figures stay still while somebody reads them; the whole page is
+drawn anew when the run ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts.format import count, plural
+from pages.parts.lab import lab
+from pages.parts.run_data import RunData, find_row
+from pages.parts.run_trouble import draw_trouble, trouble_of
+
+WATCH_S = 1.0
+
+
+def draw_status(run: RunData) -> None:
+    """Nothing for a run that completed."""
+    if run.status == "running":
+        _watch(run.run_id)
+        return
+    trouble = trouble_of(run.status, run.error, run.oom, run.metrics, run.num_requests)
+    if trouble is not None:
+        draw_trouble(trouble, worker_words(run.run_id))
+
+
+@st.fragment(run_every=WATCH_S)
+def _watch(run_id: str) -> None:
+    row = find_row(run_id)
+    if row is None or row["status"] != "running":
+        st.rerun()
+        return
+    metrics = lab().store.metrics(run_id)
+    done = (
+        f"This run is still going: {count(metrics.get('finished_requests') or 0)} requests finished, "
+        f"{plural(int(metrics.get('output_tokens') or 0), 'token')} so far."
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(f"{done} Below is what was logged when the page was drawn.", icon=":material/play_circle:")
+        if st.button("Draw anew", icon=":material/refresh:"):
+            st.rerun()
+
+
+def worker_words(run_id: str) -> str:
+    """What the worker of this run wrote to its stderr before it died, if this app still knows."""
+    runs = [run for job in lab().queue.jobs() for run in job.runs if run.run_id == run_id]
+    return runs[0].stderr if runs else ""

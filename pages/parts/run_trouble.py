@@ -1,0 +1,93 @@
+"""What went wrong with a run, in words: how it ended, what it asked for and could not have, and what was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import streamlit as st
+
+from pages.parts.format import count, is_missing, plain, plural, size
+
+Kind = Literal["info", "warning", "error"]
+
+_KINDS: dict[str, Kind] = {"stopped": "info", "oom": "warning", "failed": "error", "crashed": "error"}
+_ICONS = {
+    "stopped": ":material/stop_circle:",
+    "oom": ":material/memory:",
+    "failed": ":material/error:",
+    "crashed": ":material/heart_broken:",
+}
+ADVICE = {
+    "oom": "Fewer slots, shorter prompts or budgets, or a smaller dtype ask for less.",
+    "crashed": "Nothing has to be cleaned up: the next run gets a new worker.",
+    "failed": "Mend the cause, then repeat the run on Bench.",
+    "stopped": "",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What to show of a run that did not complete."""
+
+    kind: Kind
+    icon: str
+    headline: str
+    lines: tuple[str, ...]
+
+
+def trouble_of(
+    status: str, error: str | None, oom: Mapping[str, Any] | None, metrics: Mapping[str, Any], num_requests: int
+) -> Trouble | None:
+    """The panel for a run that ended otherwise than it was meant to; None for one that completed or still runs."""
+    if status not in _KINDS:
+        return None
+    headline = {
+        "stopped": "This run was stopped before its end.",
+        "oom": "This run ran out of memory.",
+        "failed": "This run failed.",
+        "crashed": "The worker died in the middle of this run, before it could write a result.",
+    }[status]
+    facts = oom_lines(oom) if status == "oom" and oom else ()
+    said = (f"Its message: {plain(error)}",) if error and not facts else ()
+    advice = (ADVICE[status],) if ADVICE[status] else ()
+    return Trouble(
+        kind=_KINDS[status],
+        icon=_ICONS[status],
+        headline=headline,
+        lines=(*facts, *said, kept_line(metrics, num_requests), *advice),
+    )
+
+
+def oom_lines(oom: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was asked for, where, in which shape, and what was free; what is not known is left out."""
+    asked, free = oom.get("asked_bytes"), oom.get("free_bytes")
+    where = plain(str(oom.get("where") or "an allocation"))
+    first = f"Asked for: {size(asked)}" if not is_missing(asked) else "Asked for: more than there was"
+    lines = [f"{first}, in {where}"]
+    if oom.get("shape"):
+        lines.append(f"Shape: {plain(str(oom['shape']))}")
+    if not is_missing(free):
+        lines.append(f"Free at that moment: {size(free)}")
+    return tuple(lines)
+
+
+def kept_line(metrics: Mapping[str, Any], num_requests: int) -> str:
+    """What of the run is safe."""
+    tokens, finished = (int(metrics.get(name) or 0) for name in ("output_tokens", "finished_requests"))
+    if not tokens:
+        return "No token was logged."
+    return (
+        f"Kept and shown below: {plural(tokens, 'token')}, {count(finished)} of {plural(num_requests, 'request')} "
+        f"finished."
+    )
+
+
+def draw_trouble(trouble: Trouble, stderr: str | None = None) -> None:
+    """The panel, and behind an expander what the worker wrote last, where that is known."""
+    text = "\n".join([f"**{trouble.headline}**\n", *(f"- {line}" for line in trouble.lines)])
+    {"info": st.info, "warning": st.warning, "error": st.error}[trouble.kind](text, icon=trouble.icon)
+    if stderr and stderr.strip():
+        with st.expander("What the worker wrote last"):
+            st.code(stderr[-8000:], language=None)

@@ -1,0 +1,77 @@
+"""A run in words: one line to pick it by, and the sentences of its header. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+
+from engine.core.config import RunConfig
+from engine.core.metrics import Value
+from pages.parts.format import count, is_missing, plain, plural, seconds
+
+
+def when(created_at: object) -> str:
+    """`2026-11-29 14:31:07` in this machine's time zone; what is no time is shown as it is."""
+    if isinstance(created_at, str):
+        try:
+            created_at = datetime.fromisoformat(created_at)
+        except ValueError:
+            return created_at
+    if not isinstance(created_at, datetime) or pd.isna(created_at):  # NaT is a datetime too
+        return "unknown time"
+    moment = created_at.to_pydatetime(warn=False) if isinstance(created_at, pd.Timestamp) else created_at
+    local = moment.astimezone() if moment.tzinfo else moment
+    return local.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def choice_label(row: Mapping[str, Any]) -> str:
+    """`14:31:07 static, 4 slots, 8 requests, smollm2-135m`: a run in a list of runs, the newest first."""
+    parts = [f"{when(row.get('created_at'))}  {row.get('engine')}"]
+    for column, noun in (("slots", "slot"), ("requests", "request")):
+        value = row.get(column)
+        if not is_missing(value):
+            parts.append(plural(int(value), noun))
+    parts.append(str(row.get("model")))
+    if row.get("status") != "completed":
+        parts.append(str(row.get("status")))
+    return ", ".join(parts)
+
+
+def engine_line(config: RunConfig) -> str:
+    """`Static batching, 4 slots, batches formed from what has arrived, results streamed`."""
+    if config.engine == "serial":
+        return "Serial, one request at a time"
+    words = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
+    if config.engine == "static":
+        formed = {"arrived": "from what has arrived", "full": "when full"}.get(config.form.rule)
+        formed = formed or f"when full or after {seconds(config.form.timeout_s)}"
+        words += f", batches formed {formed}"
+        words += ", returned whole" if config.returns == "whole" else ""
+    return words
+
+
+def machine_line(info: Mapping[str, Any]) -> str:
+    """`smollm2-135m in float32 on AMD EPYC (cpu, 2 threads)`."""
+    model, device = info.get("model") or {}, info.get("device") or {}
+    kind, name = str(device.get("kind") or "unknown device"), device.get("name")
+    threads = device.get("threads")
+    details = [kind] + ([plural(int(threads), "thread")] if threads else [])
+    where = f"{name} ({', '.join(details)})" if name and name != kind else kind
+    return plain(f"{model.get('name') or 'unknown model'} in {model.get('dtype') or 'unknown dtype'} on {where}")
+
+
+def workload_line(info: Mapping[str, Any], metrics: Mapping[str, Value]) -> str:
+    """`8 requests (chat, budget 8-48, arrival closed, seed 0): 233 tokens in 4.31 s`."""
+    workload = info.get("workload") or {}
+    settings = [
+        str(workload.get("prompts")),
+        *(f"{name} {workload.get(name)}" for name in ("budget", "arrival", "seed")),
+    ]
+    done = f"{plural(int(metrics.get('output_tokens') or 0), 'new token')}"
+    took = metrics.get("duration_s")
+    done += f" in {seconds(took)}" if took is not None and not is_missing(took) else ""
+    requests = workload.get("requests")
+    return plain(f"{count(requests)} requests ({', '.join(settings)}): {done}")

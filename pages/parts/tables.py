@@ -1,0 +1,40 @@
+"""Small tables as HTML: foreign text is escaped, figures stand to the right, a table too wide scrolls by itself."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Collection, Sequence
+
+import streamlit as st
+
+
+def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> None:
+    """Draw a table. `figures` are the places of the columns that hold numbers."""
+    st.html(table_html(header, rows, figures=figures) + STYLE)
+
+
+def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> str:
+    """The table alone, without its style. Every row is as long as the header."""
+    assert all(len(row) == len(header) for row in rows)
+    kinds = [' class="figure"' if place in figures else "" for place in range(len(header))]
+    head = "".join(f"<th{kind}>{html.escape(text)}</th>" for kind, text in zip(kinds, header, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{html.escape(text)}</td>" for kind, text in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="lab-table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+STYLE = """<style>
+.lab-table {overflow-x: auto; margin-bottom: .25rem;}
+.lab-table table {border-collapse: collapse; line-height: 1.35; font-size: .95rem;}
+.lab-table th {text-align: left; font-weight: 600; vertical-align: bottom;}
+.lab-table th, .lab-table td {padding: .35rem .8rem .35rem 0; border-bottom: 1px solid rgba(128,128,128,.25);
+  vertical-align: top; overflow-wrap: anywhere;}
+.lab-table .figure {text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal;}
+.lab-table td.figure {padding-left: .6rem;}
+@media (max-width: 640px) {
+  .lab-table table {font-size: .85rem;}
+  .lab-table th, .lab-table td {padding-right: .45rem;}
+}
+</style>"""

@@ -1,0 +1,46 @@
+"""Key figures as tiles: a label, a value with its unit, and a line below. They wrap and are never cut off."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One figure. `note` is what it rests on, or what it is set against; `hint` appears under the pointer."""
+
+    label: str
+    value: str
+    unit: str = ""
+    note: str = ""
+    hint: str = ""
+
+
+def draw_tiles(tiles: Sequence[Tile]) -> None:
+    """All tiles in rows as wide as the page allows; two beside each other on a phone."""
+    st.html(f'<div class="tiles">{"".join(_tile(tile) for tile in tiles)}</div>{STYLE}')
+
+
+def _tile(tile: Tile) -> str:
+    label, value, unit, note, hint = map(html.escape, (tile.label, tile.value, tile.unit, tile.note, tile.hint))
+    unit = f' <span class="unit">{unit}</span>' if unit else ""
+    return (
+        f'<div class="tile" title="{hint}"><div class="label">{label}</div>'
+        f'<div class="value">{value}{unit}</div><div class="note">{note}</div></div>'
+    )
+
+
+STYLE = """<style>
+.tiles {display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem;}
+@media (min-width: 900px) {.tiles {grid-template-columns: repeat(3, 1fr);}}
+@media (min-width: 1600px) {.tiles {grid-template-columns: repeat(6, 1fr);}}
+.tiles .tile {border: 1px solid rgba(128,128,128,.3); border-radius: .5rem; padding: .6rem .9rem; line-height: 1.3;}
+.tiles .label {font-size: .875rem; opacity: .8;}
+.tiles .value {font-size: 1.75rem; line-height: 1.35; white-space: nowrap;}
+.tiles .unit {font-size: 1rem; opacity: .8;}
+.tiles .note {font-size: .875rem; opacity: .7;}
+</style>"""

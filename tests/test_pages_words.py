@@ -1,0 +1,278 @@
+"""What the pages say in words: troubles, absences, headers, tables, the glossary. By hand-written expectations."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pandas as pd
+import pytest
+
+from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.metrics import METRICS
+from pages.parts.comparable import Mismatch, Setting
+from pages.parts.compare_choice import asked_runs, pairs_of
+from pages.parts.compare_table import difference_header, difference_rows, mismatch_rows, setting_rows
+from pages.parts.compared import Compared
+from pages.parts.comparison import differences
+from pages.parts.glossary_entries import all_groups, search
+from pages.parts.history_table import history_table, kept_apart, named
+from pages.parts.latencies import LATENCIES, absence, overlaid, samples
+from pages.parts.run_environment import fact_rows
+from pages.parts.run_requests import table_of, text_block
+from pages.parts.run_trouble import kept_line, oom_lines, trouble_of
+from pages.parts.run_words import choice_label, engine_line, machine_line, when, workload_line
+from pages.parts.tables import table_html
+
+BY_KEY = {latency.key: latency for latency in LATENCIES}
+METRICS_SO_FAR = {"output_tokens": 120, "finished_requests": 3}
+
+
+def requests(**columns: list[object]) -> pd.DataFrame:
+    names = ("queue_wait_s", "ttft_s", "tpot_s", "e2e_s", "returned_s", "output_tokens")
+    rows = len(next(iter(columns.values())))
+    return pd.DataFrame({name: columns.get(name, [None] * rows) for name in names}).astype(float)
+
+
+def test_a_completed_or_running_run_has_no_trouble() -> None:
+    assert trouble_of("completed", None, None, METRICS_SO_FAR, 8) is None
+    assert trouble_of("running", None, None, METRICS_SO_FAR, 8) is None
+
+
+def test_out_of_memory_in_words() -> None:
+    oom = {"asked_bytes": 3 * 2**30, "free_bytes": 2**29, "shape": "8 rows x 4096 columns", "where": "prefill pass 0"}
+    trouble = trouble_of("oom", "out of memory", oom, METRICS_SO_FAR, 8)
+    assert trouble is not None
+    assert trouble.kind == "warning"
+    assert trouble.lines[:3] == (
+        "Asked for: 3.00 GiB, in prefill pass 0",
+        "Shape: 8 rows x 4096 columns",
+        "Free at that moment: 512 MiB",
+    )
+    assert trouble.lines[3] == "Kept and shown below: 120 tokens, 3 of 8 requests finished."
+
+
+def test_what_an_out_of_memory_does_not_tell_is_left_out() -> None:
+    assert oom_lines({"asked_bytes": None, "free_bytes": None, "shape": None, "where": None}) == (
+        "Asked for: more than there was, in an allocation",
+    )
+
+
+def test_an_out_of_memory_without_facts_keeps_its_message() -> None:
+    trouble = trouble_of("oom", "no room", None, {}, 1)
+    assert trouble is not None
+    assert trouble.lines[:2] == ("Its message: no room", "No token was logged.")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "word"),
+    [("stopped", "info", "stopped"), ("failed", "error", "failed"), ("crashed", "error", "worker died")],
+)
+def test_other_troubles(status: str, kind: str, word: str) -> None:
+    trouble = trouble_of(status, None, None, METRICS_SO_FAR, 8)
+    assert trouble is not None
+    assert trouble.kind == kind
+    assert word in trouble.headline
+
+
+def test_a_message_cannot_draw_on_the_page() -> None:
+    trouble = trouble_of("failed", "bad **dtype** <b>", None, {}, 1)
+    assert trouble is not None
+    assert trouble.lines[0] == r"Its message: bad \*\*dtype\*\* \<b\>"
+
+
+def test_what_was_kept() -> None:
+    assert kept_line({"output_tokens": 1, "finished_requests": 0}, 1) == (
+        "Kept and shown below: 1 token, 0 of 1 request finished."
+    )
+    assert kept_line({}, 8) == "No token was logged."
+
+
+def test_samples_leave_out_what_was_not_measured() -> None:
+    frame = requests(ttft_s=[0.5, None, 0.25])
+    assert samples(BY_KEY["ttft"], frame, pd.DataFrame({"gap_s": []})).tolist() == [0.5, 0.25]
+    assert samples(BY_KEY["itl"], frame, pd.DataFrame({"gap_s": [0.1, None]})).tolist() == [0.1]
+
+
+def test_overlaid_samples_keep_their_run() -> None:
+    gaps = pd.DataFrame({"gap_s": [0.1]})
+    frame = overlaid(BY_KEY["e2e"], {"a": (requests(e2e_s=[1.0]), gaps), "b": (requests(e2e_s=[2.0, 3.0]), gaps)})
+    assert frame.to_dict("list") == {"series": ["a", "b", "b"], "value_s": [1.0, 2.0, 3.0]}
+
+
+@pytest.mark.parametrize(
+    ("key", "columns", "status", "words"),
+    [
+        ("itl", {"returned_s": [4.0]}, "completed", "returned whole"),
+        ("tpot", {"returned_s": [4.0]}, "completed", "returned whole"),
+        ("tpot", {"output_tokens": [1, 1]}, "completed", "no answer has a second token"),
+        ("itl", {"output_tokens": [1, 1]}, "completed", "no answer has a second token"),
+        ("e2e", {"output_tokens": [5]}, "running", "that far yet"),
+        ("e2e", {"output_tokens": [5]}, "crashed", "before the run ended"),
+        ("ttft", {"output_tokens": []}, "running", "no request has arrived yet"),
+        ("ttft", {"output_tokens": []}, "completed", "no request has arrived"),
+    ],
+)
+def test_why_a_latency_is_absent(key: str, columns: dict[str, list[object]], status: str, words: str) -> None:
+    assert words in absence(BY_KEY[key], requests(**columns), status)
+
+
+def test_engines_in_words() -> None:
+    assert engine_line(RunConfig(engine="serial")) == "Serial, one request at a time"
+    assert engine_line(RunConfig(slots=1)) == "Continuous batching, 1 slot"
+    whole = RunConfig(engine="static", slots=8, form=FormRule(rule="timeout", timeout_s=2.0), returns="whole")
+    assert engine_line(whole) == ("Static batching, 8 slots, batches formed when full or after 2.00 s, returned whole")
+
+
+def test_machine_and_workload_in_words() -> None:
+    info = {
+        "model": {"name": "tiny", "dtype": "float32"},
+        "device": {"kind": "cpu", "name": "EPYC 9", "threads": 2},
+        "workload": {"requests": 8, "prompts": "chat", "budget": "8", "arrival": "closed", "seed": 0},
+    }
+    assert machine_line(info) == r"tiny in float32 on EPYC 9 \(cpu, 2 threads\)"
+    assert workload_line(info, {"output_tokens": 64, "duration_s": 2.0}) == (
+        r"8 requests \(chat, budget 8, arrival closed, seed 0\)\: 64 new tokens in 2.00 s"
+    )
+    assert workload_line(info, {"output_tokens": 0, "duration_s": None}).endswith("0 new tokens")
+    assert machine_line({}) == "unknown model in unknown dtype on unknown device"
+
+
+def test_times_are_shown_to_the_second() -> None:
+    assert when(pd.Timestamp("2026-11-29 14:31:07.123")) == "2026-11-29 14:31:07"
+    here = datetime(2026, 11, 29, 14, 31, 7).astimezone()
+    assert when(pd.Timestamp(here).tz_convert("UTC")) == when(here.isoformat()) == "2026-11-29 14:31:07"
+    assert when(pd.NaT) == "unknown time"
+    assert when("some day") == "some day"
+
+
+def test_a_run_in_a_list_of_runs() -> None:
+    row = {"created_at": pd.Timestamp("2026-11-29 14:31:07"), "engine": "static", "slots": 4, "requests": 1}
+    assert choice_label(row | {"model": "tiny", "status": "completed"}) == (
+        "2026-11-29 14:31:07  static, 4 slots, 1 request, tiny"
+    )
+    assert choice_label(row | {"model": "tiny", "status": "oom", "slots": None}).endswith(
+        "static, 1 request, tiny, oom"
+    )
+
+
+def test_asked_runs() -> None:
+    assert asked_runs("a,b, a,,c") == ["a", "b", "c"]
+    assert asked_runs(None) == asked_runs("") == asked_runs(" , ") == []
+
+
+def run_row(run_id: str, engine: str, **changes: object) -> dict[str, object]:
+    row = {"run_id": run_id, "engine": engine, "status": "completed", "workload_digest": "aa", "model": "m"}
+    return row | {"dtype": "float32", "device": "cpu", "simulated": False} | changes
+
+
+def test_suggested_pairs_share_their_setting_and_the_older_comes_first() -> None:
+    rows = [
+        run_row("5", "continuous"),
+        run_row("4", "static", workload_digest="bb"),
+        run_row("3", "static", status="crashed"),
+        run_row("2", "static"),
+        run_row("1", "continuous", dtype="bfloat16"),
+    ]
+    assert pairs_of(rows) == [("2", "5")]
+    assert pairs_of(rows, "2") == [("2", "5")]
+    assert pairs_of(rows, "4") == []
+
+
+def test_settings_that_differ() -> None:
+    two = [RunConfig(engine="static"), RunConfig(engine="continuous", workload=WorkloadConfig(seed=3), pool_gib=2.0)]
+    assert setting_rows(two) == [
+        ["engine", "static", "continuous"],
+        ["workload.seed", "0", "3"],
+        ["pool_gib", "–", "2.0"],
+    ]
+    assert setting_rows([RunConfig(), RunConfig()]) == []
+
+
+def test_tables_of_differences() -> None:
+    setting = Setting(digest="a", workload="", model="m", dtype="d", device="c", simulated=False)
+    runs = [
+        Compared(name=n, status="completed", arrival="closed", requests=1, metrics={"duration_s": v}, setting=setting)
+        for n, v in (("static", 4.0), ("continuous", 2.0), ("serial", 8.0))
+    ]
+    assert difference_header(runs[:2]) == ["metric", "static", "continuous", "ratio"]
+    pair = difference_rows(differences(runs[:2], ["duration_s"]))
+    assert pair == [["Duration", "4.00 s", "2.00 s", "0.500x better"]]
+    assert difference_header(runs) == ["metric", "static", "continuous", "serial"]
+    three = difference_rows(differences(runs, ["duration_s"]))
+    assert three == [["Duration", "4.00 s", "2.00 s (0.500x better)", "8.00 s (2.00x worse)"]]
+
+
+def test_the_bar_names_what_differs() -> None:
+    found = [Mismatch(what="dtype", values=("float32", "bfloat16"), why="half the bytes")]
+    assert mismatch_rows(found) == [["dtype", "float32", "bfloat16", "half the bytes"]]
+
+
+def test_a_table_escapes_what_it_shows() -> None:
+    table = table_html(["a", "b"], [["<b>", "1"]], figures=[1])
+    assert "<td>&lt;b&gt;</td>" in table
+    assert '<td class="figure">1</td>' in table
+
+
+def test_history_rows_are_words_and_figures() -> None:
+    row = run_row("r1", "static", created_at=pd.Timestamp("2026-11-29 14:31:07"), requests=8, output_tokens=64)
+    figures = {"output_tokens_per_s": 32.0, "ttft_p50_s": 0.5, "dead_fraction": 0.25, "duration_s": 2.0, "slots": 4}
+    table = history_table(pd.DataFrame([row | figures | {"random_weights": True, "watched": False}]))
+    shown = table.iloc[0].to_dict()
+    assert (shown["open"], shown["when"], shown["dead, %"]) == ("/run?run_id=r1", "2026-11-29 14:31:07", 25.0)
+    assert shown["status"] == "completed, random weights"
+
+
+def test_running_runs_are_kept_from_deletion() -> None:
+    assert kept_apart([run_row("a", "static"), run_row("b", "static", status="running")]) == (["a"], ["b"])
+
+
+def test_many_runs_are_named_by_the_first_few() -> None:
+    rows = [run_row(str(i), "static", created_at=None) for i in range(7)]
+    assert named(rows)[0] == "static, unknown time, run 0"
+    assert named(rows)[5:] == ["and 2 more"]
+
+
+def test_nested_facts_become_one_table() -> None:
+    facts = {"device": {"name": "a  b", "memory_bytes": 2**30}, "threads": None, "load": 0.12345, "lines": ["x", "y"]}
+    assert fact_rows(facts) == [
+        ["device.name", "a b"],
+        ["device.memory_bytes", "1.00 GiB"],
+        ["threads", "–"],
+        ["load", "0.123"],
+        ["lines", "2 lines"],
+    ]
+
+
+def test_the_request_table_cuts_texts_to_one_line() -> None:
+    frame = pd.DataFrame({"request_id": [0], "prompt_text": ["a\nb"], "output_text": ["x" * 500]})
+    table = table_of(frame)
+    assert table["prompt"][0] == "a b"
+    assert table["answer"][0] == "x" * 160 + " …"
+
+
+def test_foreign_text_is_no_markup() -> None:
+    assert "&lt;script&gt;" in text_block("<script>")
+    assert "<script>" not in text_block("<script>")
+
+
+def test_the_glossary_has_every_metric_once() -> None:
+    names = [entry.name for group in all_groups() for entry in group.entries if entry.formula]
+    assert sorted(names) == sorted(metric.name for metric in METRICS)
+
+
+def test_a_metrics_name_finds_it_alone() -> None:
+    (group,) = search(all_groups(), "Dead_Fraction")
+    assert [entry.name for entry in group.entries] == ["dead_fraction"]
+    (table,) = search(all_groups(), "ttft_p50_s")
+    assert not table.is_table
+
+
+def test_a_words_own_name_comes_first() -> None:
+    found = search(all_groups(), "dead")
+    assert found[0].title == "Words: what is wasted"
+    assert any(entry.name == "dead_fraction" for group in found for entry in group.entries)
+
+
+def test_all_words_of_a_search_have_to_be_there() -> None:
+    assert search(all_groups(), "no such thing at all") == ()
+    assert search(all_groups(), "") == all_groups()
