@@ -83,12 +83,12 @@ def test_equal_runs_are_called_equal() -> None:
 
 
 def test_latency_of_one_run() -> None:
-    assert captions.latency(samples(a=[0.1, 0.2, 0.3, 0.4, 0.5]), "TTFT") == (
-        "Half of 5 requests had a TTFT of at most 300 ms, and 95 % of at most 480 ms."
+    assert captions.latency(samples(a=[0.1, 0.2, 0.3, 0.4, 0.5]), "gap between tokens", counted="gaps") == (
+        "Gap between tokens: half of 5 gaps at most 300 ms, 95 % at most 480 ms."
     )
-    assert captions.latency(samples(a=[0.1]), "TTFT") == "One sample: a TTFT of 100 ms."
-    assert captions.latency(samples(a=[0.0, 0.0]), "queue wait") == "All 2 requests had a queue wait of 0 s."
-    assert captions.latency(samples(a=[float("nan")]), "TPOT") == "No requests with a TPOT yet."
+    assert captions.latency(samples(a=[0.1]), "queue wait") == "Queue wait: 100 ms, from a single sample."
+    assert captions.latency(samples(a=[0.0, 0.0]), "queue wait") == "Queue wait: 0 s for all 2 requests."
+    assert captions.latency(samples(a=[float("nan")]), "queue wait") == "No sample of the queue wait yet."
 
 
 def test_latency_compared_with_zero_names_no_ratio() -> None:

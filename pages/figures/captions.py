@@ -55,7 +55,7 @@ def latency(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> s
     """For cdf.latency_cdf: median and p95; of several runs, each against the least. `name` reads as 'queue wait'."""
     samples = samples.dropna(subset=["value_s"]) if not samples.empty else samples
     if samples.empty:
-        return f"No {counted} with a {name} yet."
+        return f"No sample of the {name} yet."
     values = {str(n): group["value_s"].to_numpy(dtype=float) for n, group in samples.groupby("series", sort=False)}
     if len(values) == 1:
         return _one_latency(next(iter(values.values())), name, counted)
@@ -164,12 +164,13 @@ def _none_or_share(share: float) -> str:
 
 
 def _one_latency(values: np.ndarray, name: str, counted: str) -> str:
+    title = f"{name[0].upper()}{name[1:]}"
     if len(values) == 1:
-        return f"One sample: a {name} of {seconds_text(float(values[0]))}."
+        return f"{title}: {seconds_text(float(values[0]))}, from a single sample."
     if values.min() == values.max():
-        return f"All {len(values):,} {counted} had a {name} of {seconds_text(float(values[0]))}."
+        return f"{title}: {seconds_text(float(values[0]))} for all {len(values):,} {counted}."
     median, high = (seconds_text(float(np.quantile(values, share))) for share in (0.5, 0.95))
-    return f"Half of {len(values):,} {counted} had a {name} of at most {median}, and 95 % of at most {high}."
+    return f"{title}: half of {len(values):,} {counted} at most {median}, 95 % at most {high}."
 
 
 def _compared(values: Mapping[str, float], text: Callable[[float], str]) -> str:
