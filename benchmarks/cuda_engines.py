@@ -13,12 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.runlog.locks import hold
-
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.home import device_lock
 from engine.core.run_id import new_run_id
 from engine.core.workload import Workload, build_workload
+from engine.runlog.locks import hold
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import WarmModel, prepare_run
 from engine.runtime.run import execute_run
@@ -55,6 +54,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--slots", type=int, default=32)
     parser.add_argument("--serial-requests", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=1, help="in turns: every engine and timing once, then again")
     args = parser.parse_args()
     use_available_threads()
     workload = build_workload(WorkloadConfig(prompts=args.prompts, budget=args.budget, requests=args.requests))
@@ -66,10 +66,12 @@ def main() -> None:
     base = RunConfig(model=args.model, device=args.device, slots=args.slots, workload=workload.config)
     warm = WarmModel()
     with hold(device_lock(args.device), purpose="benchmark cuda_engines"):
-        for timing in ("sync", "async"):
+        for _ in range(args.repeats):
             for engine in ("static", "continuous"):
-                measure(replace(base, engine=engine, timing=timing), workload, warm, args.out)
-        measure(replace(base, engine="serial", workload=few.config), few, warm, args.out)
+                for timing in ("sync", "async"):
+                    measure(replace(base, engine=engine, timing=timing), workload, warm, args.out)
+        if few.requests:
+            measure(replace(base, engine="serial", workload=few.config), few, warm, args.out)
 
 
 def measure(config: RunConfig, workload: Workload, warm: WarmModel, out: Path) -> None:

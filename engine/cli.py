@@ -39,7 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     module, _ = COMMANDS[args.command]
     try:
-        return module.run(args)
+        code: int = module.run(args)
+        return code
     except ValueError as error:
         print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
         return 2

@@ -98,7 +98,7 @@ BAD = [
     ["--repeats", "0"],
     ["--out", "/dev/null/runs"],
     ["--colour", "red"],
-    ["--prompts", "p9000"],
+    ["--budget", "262144"],
 ]
 
 

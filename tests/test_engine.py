@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine.runlog.reader import RunLogReader
 
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.runlog.reader import RunLogReader
 from engine.runtime.parity import engine_outputs, generate_outputs
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine, execute_run, make_runner
@@ -208,5 +208,17 @@ def test_more_slots_than_requests(warm: WarmModel) -> None:
 
 
 def test_a_prompt_beyond_the_models_positions_is_refused_with_a_mend(warm: WarmModel) -> None:
-    with pytest.raises(ValueError, match="use a shorter prompt or a smaller budget"):
-        prepared(warm, workload=replace(RAGGED, prompts="p100000"))
+    loaded = prepared(warm).loaded
+    short = WarmModel(loaded=replace(loaded, spec=replace(loaded.spec, max_positions=49)), key=warm.key)
+    with pytest.raises(ValueError, match="a prompt of 30 tokens and a budget of 20 exceed the 49 positions"):
+        prepared(short, workload=replace(RAGGED, budget="20"))
+
+
+def test_an_answer_ends_at_its_end_of_sequence_even_where_the_budget_goes_on(warm: WarmModel, tmp_path: Path) -> None:
+    run = prepared(warm, workload=WorkloadConfig(prompts="p9", requests=1, budget="20"))
+    said = engine_outputs(run)[0]
+    loaded = replace(run.loaded, spec=replace(run.loaded.spec, eos_token_ids=(said[4],)))
+    execute_run(replace(run, loaded=loaded), "eos", tmp_path / "eos", warm)
+    row = RunLogReader(tmp_path / "eos").table("requests").to_pylist()[0]
+    assert row["output_tokens"] == 20
+    assert row["output_text"] == run.loaded.encoder.decode(said[: said.index(said[4])])

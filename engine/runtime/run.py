@@ -6,10 +6,10 @@ a status in result.json: completed, stopped, oom or failed.
 
 from __future__ import annotations
 
+import itertools
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,16 @@ from engine.core.presets import PRESETS, make_scheduler, slot_width
 from engine.core.recorder import Recorder, Sink
 from engine.core.request import Request
 from engine.runlog.reader import RunLogReader
-from engine.runlog.schema import SCHEMA_VERSION
 from engine.runlog.writer import RunLogWriter
 from engine.runtime.capacity import CapacityCheck
 from engine.runtime.clock import RunClock
 from engine.runtime.device_memory import GIB, DeviceMemory
 from engine.runtime.engine import Engine
-from engine.runtime.environment import describe_device, describe_environment
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
 from engine.runtime.out_of_memory import EngineOutOfMemory, as_out_of_memory
 from engine.runtime.passes_in_flight import make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel
+from engine.runtime.run_description import describe_run, utc_now
 from engine.runtime.sampler import Sampler
 from engine.runtime.warm_up import warm_up
 
@@ -65,12 +64,13 @@ def build_engine(
 ) -> Engine:
     """The engine of `prepared.config`, its clock at zero now."""
     config = prepared.config
+    eos_ids = frozenset(prepared.loaded.spec.eos_token_ids)
     clock = RunClock()
     recorder = Recorder(
         sink,
         config.num_slots,
         returns_whole=config.returns == "whole",
-        decode=prepared.loaded.encoder.decode,
+        decode=lambda ids: prepared.loaded.encoder.decode(until_end(ids, eos_ids)),
     )
     engine = Engine(
         make_scheduler(config, requests),
@@ -78,7 +78,7 @@ def build_engine(
         recorder,
         clock,
         make_timing(config.timing, prepared.device, clock),
-        eos_ids=frozenset(prepared.loaded.spec.eos_token_ids),
+        eos_ids=eos_ids,
         prompt_texts=prepared.prompt_texts,
         on_pass=lambda now_s: on_pass(engine, now_s),
         check=_capacity_check(prepared),
@@ -106,55 +106,14 @@ def execute_run(
         log.flush()
         reader = RunLogReader(folder)
         result["totals"] = run_metrics(reader.record(), peak_memory_bytes=result.pop("peak_memory_bytes"))
-        result["ended_at"] = _now()
+        result["ended_at"] = utc_now()
         log.finish(result)
     return result
 
 
-def describe_run(prepared: PreparedRun, run_id: str, experiment: dict[str, Any] | None) -> dict[str, Any]:
-    """run.json: what will run, on what, where."""
-    config, spec = prepared.config, prepared.loaded.spec
-    preset = PRESETS[config.engine]
-    return {
-        "run_id": run_id,
-        "schema_version": SCHEMA_VERSION,
-        "created_at": _now(),
-        "engine": config.engine,
-        "policy": preset.policy,
-        "kv_layout": preset.kv_layout,
-        "execution": config.execution,
-        "timing": config.timing,
-        "config": config.to_dict(),
-        "workload": {
-            "digest": prepared.workload.digest,
-            "requests": len(prepared.workload.requests),
-            "prompts": config.workload.prompts,
-            "budget": config.workload.budget,
-            "arrival": config.workload.arrival,
-            "seed": config.workload.seed,
-        },
-        "model": {
-            "name": spec.name,
-            "source": spec.source,
-            "parameters": spec.parameters,
-            "layers": spec.layers,
-            "hidden": spec.hidden,
-            "heads": spec.heads,
-            "kv_heads": spec.kv_heads,
-            "head_dim": spec.head_dim,
-            "intermediate": spec.intermediate,
-            "vocab": spec.vocab,
-            "max_positions": spec.max_positions,
-            "random_weights": spec.random_weights,
-            "dtype": str(prepared.dtype).removeprefix("torch."),
-            "kv_position_bytes": prepared.kv_shape().position_bytes,
-            "tokenizer_file": spec.tokenizer_file,
-        },
-        "device": describe_device(prepared.device),
-        "environment": describe_environment(prepared.device),
-        "experiment": experiment,
-        "simulated": False,
-    }
+def until_end(ids: list[int], eos_ids: frozenset[int]) -> list[int]:
+    """The tokens before the end of the sequence: a counted budget goes on past it, an answer does not."""
+    return list(itertools.takewhile(lambda token: token not in eos_ids, ids))
 
 
 def _measured(
@@ -262,7 +221,3 @@ class _Watcher:
                 elapsed_s=now_s,
             )
         )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
