@@ -159,8 +159,11 @@ def _buffer_bytes(device: torch.device, cache_bytes: int | None) -> int:
 
 
 def _product_s(size: int, device: torch.device, dtype: torch.dtype, *, repeats: int) -> float:
-    left = torch.ones(size, size, device=device, dtype=dtype)
-    return _median_s(lambda: left @ left, device, repeats=repeats)
+    # Random operands: a chip multiplies constants with less power, and so faster, than it will ever multiply data.
+    draws = torch.Generator(device=device).manual_seed(0)
+    left = torch.randn(size, size, device=device, generator=draws).to(dtype)
+    right = torch.randn(size, size, device=device, generator=draws).to(dtype)
+    return _median_s(lambda: left @ right, device, repeats=repeats)
 
 
 def _median_s(operation: Callable[[], Any], device: torch.device, *, repeats: int = _REPEATS) -> float:
