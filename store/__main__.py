@@ -1,0 +1,5 @@
+import sys
+
+from store.cli import main
+
+sys.exit(main())

@@ -1,0 +1,123 @@
+"""`python -m store`: take run folders in, list runs, hold the store against the run logs.
+
+Exit status: 0 done; 1 not everything could be taken in, something differs, or the store is held; 2 bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine.core.home import lab_home
+from store.commands import answer
+from store.database import StoreHeld
+from store.owner import ask_owner
+from store.store import Store
+
+DONE, REFUSED, BAD_INPUT = 0, 1, 2
+OWNER_PATIENCE_S = 3.0
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse, but bad input gets one line and no usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _parser().parse_args(arguments)
+    request: dict[str, Any] = {"command": options.command}
+    if options.command == "ingest":
+        request["paths"] = [str(path.resolve()) for path in options.paths]
+    try:
+        reply = _carry_out(lab_home(), request)
+    except StoreHeld as error:
+        print(f"store: {error}", file=sys.stderr)
+        return REFUSED
+    except (ValueError, ConnectionError) as error:
+        print(f"store: {error}", file=sys.stderr)
+        return BAD_INPUT
+    if options.json:
+        print(json.dumps(reply))
+    else:
+        print("\n".join(SHOWN[options.command](reply)))
+    return _status(options.command, reply)
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog="python -m store",
+        description="The store of runs: LAB_HOME/lab.duckdb (LAB_HOME is ./data unless set). "
+        "While the app runs, it has the file and answers for it.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    ingest = commands.add_parser("ingest", help="take in run folders, or folders of them")
+    ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a run folder, or a folder of run folders")
+    listing = commands.add_parser("list", help="the runs in the store, the newest first")
+    verify = commands.add_parser("verify", help="does the store agree with the run logs?")
+    for command in (ingest, listing, verify):
+        command.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _carry_out(home: Path, request: Mapping[str, Any]) -> Any:
+    """Here, when nobody has the store; else by whoever has it. StoreHeld when that one does not answer."""
+    try:
+        with Store(home) as store:
+            if request["command"] != "ingest":  # the app would have done so by now
+                store.ingest_new(store.runs_folder)
+            return answer(store, request)
+    except StoreHeld as held:
+        deadline = time.monotonic() + OWNER_PATIENCE_S
+        while True:
+            try:
+                return ask_owner(home, request)
+            except ConnectionError:
+                if time.monotonic() > deadline:
+                    raise held from None
+                time.sleep(0.1)  # an owner that has just started opens its socket last
+
+
+def _status(command: str, reply: Any) -> int:
+    if command == "ingest":
+        return REFUSED if reply["problems"] else DONE
+    if command == "verify":
+        return DONE if reply["ok"] else REFUSED
+    return DONE
+
+
+def _shown_ingest(reply: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for run in reply["runs"]:
+        what = "new" if run["is_new"] else "grown" if run["has_changed"] else "nothing new"
+        tokens = f"{run['rows']['tokens']:,} tokens taken in"
+        lines.append(f"{run['run_id']}  {run['status']}, {what}, {tokens}")
+    return [*lines, *(f"not taken in: {problem}" for problem in reply["problems"])]
+
+
+def _shown_list(reply: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not reply:
+        return ["No runs yet."]
+    columns = ("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens")
+    rows = [columns, *(tuple(_cell(run[name]) for name in columns) for run in reply)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else str(value)[:40]
+
+
+def _shown_verify(reply: Mapping[str, Any]) -> list[str]:
+    lines = [f"{run['run_id']}  {run['outcome']}: {line}" for run in reply["runs"] for line in run["lines"]]
+    return [*lines, f"{reply['agree']} runs agree, {reply['differ']} differ, {reply['unchecked']} not checked"]
+
+
+SHOWN: dict[str, Callable[[Any], list[str]]] = {"ingest": _shown_ingest, "list": _shown_list, "verify": _shown_verify}

@@ -1,0 +1,153 @@
+"""Takes a run folder into the store: what is new of each stream, and how far that got, in one transaction.
+
+Ingesting the same folder twice changes nothing; ingesting a folder that has grown adds what has grown. Of `requests`
+and `spans` a later row's values that are not null win. Whole chunks of some megabytes are handled at a time, so that a
+long run needs no more memory than a short one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from engine.runlog.reader import RunLogReader, newest
+from engine.runlog.schema import KEYED, STREAMS
+from store.database import SUMMARIES, first_row
+from store.run_row import close_open_spans, upsert_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What one ingest of one folder did. `rows` counts the log's rows that were new, by stream."""
+
+    run_id: str
+    folder: Path
+    status: str
+    is_new: bool
+    status_before: str | None
+    rows: dict[str, int]
+
+    @property
+    def has_changed(self) -> bool:
+        return self.is_new or self.status != self.status_before or any(self.rows.values())
+
+
+def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestReport:
+    """Take in what is new in a run folder. ValueError in one line where it is no run folder, or a damaged one.
+
+    One thread at a time may ingest into a store.
+    """
+    reader = RunLogReader(folder)
+    # The status first: once a run is over, everything that will ever be in its log can be read.
+    status = reader.status()
+    info, result = reader.run_info(), reader.result()
+    run_id = str(info["run_id"])
+    known = _known(cursor, run_id)
+    if known is not None and json.loads(known.run_info) != info:
+        raise ValueError(f"{folder}: the store has another run with the id {run_id}")
+    # Of two copies of a run the first counts, for as long as it is there.
+    place = known.folder if known is not None and known.folder.exists() else folder
+    rows = dict.fromkeys(STREAMS, 0)
+    try:
+        if known is None:
+            _in_transaction(cursor, lambda: upsert_run(cursor, folder, info, None, "running"))
+        while new := _in_transaction(cursor, lambda: _ingest_chunks(cursor, reader, run_id)):
+            rows = {stream: rows[stream] + new.get(stream, 0) for stream in STREAMS}
+        if known is None or (known.status, known.folder) != (status, place) or any(rows.values()):
+            _in_transaction(cursor, lambda: _set_state(cursor, place, info, result, status))
+    except duckdb.Error as error:
+        raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
+    before = None if known is None else known.status
+    return IngestReport(
+        run_id=run_id, folder=folder, status=status, is_new=known is None, status_before=before, rows=rows
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    status: str
+    run_info: str
+    folder: Path
+
+
+def _known(cursor: duckdb.DuckDBPyConnection, run_id: str) -> _Known | None:
+    """What the store has of the run; None when it is new."""
+    row = first_row(cursor, "SELECT status, run_info, folder FROM runs WHERE run_id = ?", [run_id])
+    return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]))
+
+
+def _ingest_chunks(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str) -> dict[str, int]:
+    """The next chunk of each stream. Returns the rows a stream, of those that had any."""
+    new = {}
+    for stream in STREAMS:
+        progress = first_row(
+            cursor, "SELECT offset_bytes, rows FROM ingest_progress WHERE run_id = ? AND stream = ?", [run_id, stream]
+        )
+        offset, rows = progress or (0, 0)
+        batches, following = reader.tail(stream, offset)
+        if following == offset:
+            continue
+        table = pa.Table.from_batches(batches, schema=STREAMS[stream])
+        _insert(cursor, stream, run_id, table)
+        place = [following, rows + table.num_rows, run_id, stream]
+        if progress is None:
+            cursor.execute(
+                "INSERT INTO ingest_progress (offset_bytes, rows, run_id, stream) VALUES (?, ?, ?, ?)", place
+            )
+        else:
+            cursor.execute(
+                "UPDATE ingest_progress SET offset_bytes = ?, rows = ? WHERE run_id = ? AND stream = ?", place
+            )
+        new[stream] = table.num_rows
+    return new
+
+
+def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: pa.Table) -> None:
+    """Insert the rows of a stream; of a keyed one, bring rows that are there up to date."""
+    key = KEYED.get(stream)
+    cursor.register("incoming", table if key is None else newest(table, key))
+    try:
+        if key is not None:
+            others = [name for name in STREAMS[stream].names if name != key]
+            changes = ", ".join(f"{name} = coalesce(n.{name}, old.{name})" for name in others)
+            cursor.execute(
+                f"UPDATE {stream} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
+                [run_id],
+            )
+            cursor.execute(
+                f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
+                f"ANTI JOIN (SELECT {key} FROM {stream} WHERE run_id = ?) old ON old.{key} = n.{key}",
+                [run_id, run_id],
+            )
+        else:
+            cursor.execute(f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
+    finally:
+        cursor.unregister("incoming")
+
+
+def _set_state(
+    cursor: duckdb.DuckDBPyConnection, folder: Path, info: dict[str, Any], result: dict[str, Any] | None, status: str
+) -> None:
+    """Say how the run stands now; of a run that is over, close its spans and keep its metrics."""
+    run_id = str(info["run_id"])
+    upsert_run(cursor, folder, info, result, status)
+    cursor.execute(f"DELETE FROM {SUMMARIES} WHERE run_id = ?", [run_id])
+    if status != "running":
+        close_open_spans(cursor, run_id)
+        cursor.execute(f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
+
+
+def _in_transaction(cursor: duckdb.DuckDBPyConnection, work: Any) -> Any:
+    cursor.execute("BEGIN")
+    try:
+        outcome = work()
+    except BaseException:
+        cursor.execute("ROLLBACK")
+        raise
+    cursor.execute("COMMIT")
+    return outcome

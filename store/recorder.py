@@ -1,0 +1,133 @@
+"""Keeps the store up with the run logs on disk: a thread that looks for new folders and follows those that grow.
+
+A run that is over is looked at again only now and then, in case it was still being copied. What cannot be taken in is
+kept as one line in `problems` and tried again when the folder changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
+from store.owner import OwnerSocket
+from store.store import Store, run_folders
+
+POLL_S = 0.25
+SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …
+SWEEP_S = 10.0  # … but for a look this often
+
+FILES = (RUN_FILE, RESULT_FILE, *(stream_file(name) for name in STREAMS))
+Signature = tuple[tuple[int, int] | None, ...]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Seen:
+    signature: Signature
+    since: float
+    is_over: bool
+
+
+class Recorder:
+    """Follows `runs_folder` into `store` and answers the command line's questions at the store's socket.
+
+    `version` grows whenever the store has changed. `problems` has a line for each folder that cannot be taken in.
+    """
+
+    def __init__(self, store: Store, runs_folder: Path) -> None:
+        self.store = store
+        self.runs_folder = runs_folder
+        self.version = 0
+        self.problems: dict[Path, str] = {}
+        self._seen: dict[Path, _Seen] = {}
+        self._swept_at = -SWEEP_S
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._socket = OwnerSocket(store, self._changed)
+
+    def start(self) -> None:
+        """Begin to follow, and to answer."""
+        assert self._thread is None, "a recorder is started once"
+        self._thread = threading.Thread(target=self._follow, name="recorder", daemon=True)
+        self._socket.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the look at hand. Stopping twice does no harm."""
+        self._stopping.set()
+        self._socket.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def look(self) -> bool:
+        """One look at all that may have changed. Returns whether the store has."""
+        now = time.monotonic()
+        sweep = now - self._swept_at >= SWEEP_S
+        if sweep:
+            self._swept_at = now
+            self.store.ingest_calibrations()
+        folders = run_folders(self.runs_folder)
+        gone = self._seen.keys() - set(folders)
+        for folder in gone:
+            del self._seen[folder]
+            self.problems.pop(folder, None)
+        has_changed = False
+        for folder in folders:
+            if not self._is_settled(folder, now) or sweep:
+                has_changed |= self._look_at(folder, now)
+        if has_changed:
+            self._changed()
+        return has_changed
+
+    def _is_settled(self, folder: Path, now: float) -> bool:
+        seen = self._seen.get(folder)
+        return seen is not None and seen.is_over and now - seen.since >= SETTLED_S
+
+    def _look_at(self, folder: Path, now: float) -> bool:
+        signature, seen = _signature(folder), self._seen.get(folder)
+        is_same = seen is not None and seen.signature == signature
+        if is_same and seen is not None and seen.is_over:
+            return False
+        since = seen.since if is_same and seen is not None else now
+        try:
+            report = self.store.ingest_folder(folder)
+        except ValueError as error:
+            self._seen[folder] = _Seen(signature, since, is_over=True)
+            if self.problems.get(folder) != str(error):
+                log.warning("%s", error)
+            self.problems[folder] = str(error)
+            return True
+        self.problems.pop(folder, None)
+        self._seen[folder] = _Seen(signature, since, is_over=report.status != "running")
+        return report.has_changed
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except (duckdb.Error, OSError):
+                if not self._stopping.is_set():
+                    log.exception("the recorder could not look at %s", self.runs_folder)
+            self._stopping.wait(POLL_S)
+
+    def _changed(self) -> None:
+        self.version += 1
+
+
+def _signature(folder: Path) -> Signature:
+    """The size and time of each of a run's files; None for one that is not there."""
+    found: list[tuple[int, int] | None] = []
+    for name in FILES:
+        entry = None
+        with contextlib.suppress(OSError):
+            entry = (folder / name).stat()
+        found.append(None if entry is None else (entry.st_size, entry.st_mtime_ns))
+    return tuple(found)

@@ -1,0 +1,207 @@
+"""The store as its owner sees it: one connection to DuckDB, a cursor a thread, one writer at a time.
+
+Opened once a process. Reading never waits for writing: each question sees the last transaction that was finished.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import pandas as pd
+
+from engine.runlog.locks import is_held
+from engine.runlog.schema import LOCK_FILE, RUN_FILE, STREAMS
+from store import queries
+from store.calibrations import ingest_calibrations
+from store.database import SUMMARIES, first_row, open_database
+from store.ingest import IngestReport, ingest_folder
+from store.verify import Verdict, verify_run
+
+DELETED = ".deleted-"
+
+
+class Store:
+    """The runs of one LAB_HOME. Opening raises StoreHeld when another process has it, ValueError when it is no store.
+
+    Every method may be called from any thread. Frames have their columns even when a run has no rows yet, or is not
+    known: only `run`, `metrics` and `delete_run` raise KeyError then.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.runs_folder = home / "runs"
+        self._connection = open_database(home)
+        self._own = threading.local()
+        self._writing = threading.RLock()
+        self._sweep_deleted()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice does no harm."""
+        with self._writing:
+            self._connection.close()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """This thread's own cursor: the tables, and the views request_metrics, token_gaps and run_metrics."""
+        cursor: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
+        if cursor is None:
+            cursor = self._own.cursor = self._connection.cursor()
+        return cursor
+
+    # Taking in
+
+    def ingest_folder(self, folder: Path) -> IngestReport:
+        """Take in what is new in one run folder; see `store.ingest`. ValueError, one line, where it is no run."""
+        with self._writing:
+            return ingest_folder(self.cursor(), folder.resolve())
+
+    def ingest_new(self, runs_folder: Path) -> tuple[list[IngestReport], dict[Path, str]]:
+        """Every run folder in a folder: a report a run, and one line for each that could not be taken in.
+
+        A folder without run.json is passed over: its run is yet to begin.
+        """
+        reports, problems = [], {}
+        for folder in run_folders(runs_folder):
+            try:
+                reports.append(self.ingest_folder(folder))
+            except ValueError as error:
+                problems[folder] = str(error)
+        return reports, problems
+
+    def ingest_calibrations(self) -> int:
+        """Take in the calibration files of this home that are new. Returns how many there were."""
+        with self._writing:
+            return ingest_calibrations(self.cursor(), self.home / "calibrations")
+
+    # Asking
+
+    def runs(self, *, limit: int | None = 200, offset: int = 0) -> pd.DataFrame:
+        """Runs, the newest first. A run that is going has its tokens so far, and no metrics.
+
+        Columns: run_id, created_at, ended_at (UTC), status, error, engine, model, dtype (fp32, bf16, fp16), device,
+        device_name, execution, timing, slots, requests (asked for), workload_digest, finished_requests, output_tokens,
+        output_tokens_per_s, ttft_p50_s, dead_fraction, duration_s, experiment_id, experiment_kind, experiment_label,
+        random_weights, simulated, watched, folder.
+        """
+        return queries.list_runs(self.cursor(), limit=limit, offset=offset, experiment_id=None)
+
+    def count_runs(self) -> int:
+        """How many runs there are."""
+        row = first_row(self.cursor(), "SELECT count(*) FROM runs")
+        return int(row[0]) if row else 0
+
+    def experiment(self, experiment_id: str) -> pd.DataFrame:
+        """The runs of an experiment, in the columns of `runs`, the oldest first."""
+        frame = queries.list_runs(self.cursor(), limit=None, offset=0, experiment_id=experiment_id)
+        return frame.iloc[::-1].reset_index(drop=True)
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """The columns of `runs`, and `info` (run.json), `result` (result.json or None), `tokenizer_file`."""
+        return queries.one_run(self.cursor(), run_id)
+
+    def metrics(self, run_id: str) -> dict[str, float | int | None]:
+        """Every metric by its name in engine.core.metrics; of a run that is going, as of now."""
+        return queries.metrics(self.cursor(), run_id)
+
+    def requests(self, run_id: str) -> pd.DataFrame:
+        """A row a request: the run log's columns, and queue_wait_s, ttft_s, tpot_s, e2e_s.
+
+        `output_tokens` counts the tokens so far. What a dead run left waiting or running is `stopped`.
+        """
+        return queries.ask(self.cursor(), queries.REQUESTS, run_id)
+
+    def passes(self, run_id: str) -> pd.DataFrame:
+        """A row a pass: the run log's columns, pass_s, and start_step and end_step on the axis of steps."""
+        return queries.ask(self.cursor(), queries.PASSES, run_id)
+
+    def spans(self, run_id: str) -> pd.DataFrame:
+        """What each lane held: span_id, lane, slot, request_id, phase, start_step, end_step, start_s, end_s,
+        prompt_tokens, tokens_so_far (at the span's end).
+
+        Steps are places on the axis of steps, where a step is divided evenly among its passes. A span that is open
+        ends at the last pass that was logged.
+        """
+        return queries.ask(self.cursor(), queries.SPANS, run_id)
+
+    def gaps(self, run_id: str) -> pd.DataFrame:
+        """Every gap between a request's tokens: request_id, token_index (of the later one), gap_s, pass_index."""
+        return queries.ask(self.cursor(), queries.GAPS, run_id)
+
+    def tokens(self, run_id: str, request_id: int | None = None, *, of: Sequence[int] | None = None) -> pd.DataFrame:
+        """Tokens of a run, of one request, or of the requests in `of`: request_id, token_index, token_id, pass_index,
+        produced_s, delivered_s (when the batch was returned, where it was returned whole)."""
+        return queries.tokens(self.cursor(), run_id, of if request_id is None else [request_id])
+
+    def memory(self, run_id: str) -> pd.DataFrame:
+        """Memory samples in order of time: time_s, pass_index, allocated_bytes, peak_bytes, kv_bytes, free_bytes."""
+        return queries.ask(self.cursor(), queries.MEMORY, run_id)
+
+    def verify(self, run_id: str) -> Verdict:
+        """Hold a run's rows against its run log. KeyError for a run that is not known."""
+        with self._writing:
+            return verify_run(self.cursor(), self.run(run_id))
+
+    # Deleting
+
+    def delete_run(self, run_id: str) -> None:
+        """Delete a run's rows and its folder, if that lies in this home: a folder ingested from elsewhere is left.
+
+        KeyError for a run that is not known, ValueError for one that is still going.
+        """
+        with self._writing:
+            run = self.run(run_id)
+            folder = Path(run["folder"])
+            if run["status"] == "running" or is_held(folder / LOCK_FILE):
+                raise ValueError(f"run {run_id} is still going; stop it before deleting it")
+            is_ours = folder.parent == self.runs_folder.resolve() and folder.is_dir()
+            if is_ours:  # first out of sight, so that nobody takes it in again
+                aside = folder.with_name(f"{DELETED}{folder.name}-{os.getpid()}")
+                folder.rename(aside)
+            self._delete_rows(run_id, run["experiment_id"])
+            if is_ours:
+                shutil.rmtree(aside, ignore_errors=True)
+
+    def _delete_rows(self, run_id: str, experiment_id: str | None) -> None:
+        cursor = self.cursor()
+        cursor.execute("BEGIN")
+        try:
+            for table in (*STREAMS, "ingest_progress", SUMMARIES, "runs"):
+                cursor.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+            cursor.execute(
+                "DELETE FROM experiments WHERE experiment_id = ? AND experiment_id NOT IN "
+                "(SELECT experiment_id FROM runs WHERE experiment_id IS NOT NULL)",
+                [experiment_id],
+            )
+        except duckdb.Error:
+            cursor.execute("ROLLBACK")
+            raise
+        cursor.execute("COMMIT")
+
+    def _sweep_deleted(self) -> None:
+        """Finish what a process that died in mid-delete has left."""
+        if self.runs_folder.is_dir():
+            for folder in self.runs_folder.glob(f"{DELETED}*"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_folders(parent: Path) -> list[Path]:
+    """The run folders in a folder, by name. Hidden ones are none."""
+    try:
+        folders = sorted(path for path in parent.iterdir() if not path.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [folder for folder in folders if (folder / RUN_FILE).is_file()]
