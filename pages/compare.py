@@ -19,7 +19,7 @@ from pages.parts.front_door import front_door
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, load_run
 from pages.parts.run_status import draw_status
-from pages.parts.run_words import engine_line, machine_line, workload_line
+from pages.parts.run_words import busy_line, engine_line, machine_line, workload_line
 from pages.parts.tables import draw_table
 
 ANYWAY = "anyway"
@@ -80,6 +80,8 @@ def _draw_heads(runs: dict[str, RunData]) -> None:
                 st.caption(
                     f"{engine_line(run.config)}. {workload_line(run.info, run.metrics)}. {machine_line(run.info)}."
                 )
+                if busy := busy_line(run.info):
+                    st.caption(f":material/speed: {busy}")
                 draw_status(run)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from pages.parts.front_door import front_door
@@ -22,34 +24,33 @@ def render() -> None:
     st.title("Run", anchor=False)
     rows = recent_rows()
     asked = st.query_params.get(RUN_ID)
-    if asked is None and not rows:
-        draw_no_runs("This page shows one: its slot timeline, its waste, its latencies and every answer.")
-        return
     if asked is not None and find_row(asked) is None:
         draw_unknown([asked])
-        asked = None
-        if not rows:
-            return
-    run_id = _choose(rows, asked)
-    run = load_run(run_id) if run_id else None
+    elif not rows:
+        draw_no_runs("This page shows one: its slot timeline, its waste, its latencies and every answer.")
+    chosen = _choose(rows, asked) if rows else None
+    run = load_run(chosen) if chosen else None
     if run is not None:
         _draw_run(run)
 
 
-def _choose(rows: list[dict[str, object]], asked: str | None) -> str | None:
-    """The list of recent runs, with the one that was asked for, however old it is."""
+def _choose(rows: list[dict[str, Any]], asked: str | None) -> str | None:
+    """The recent runs and the one that was asked for, however old; the newest at first, none for an unknown one."""
     labels = {str(row["run_id"]): choice_label(row) for row in rows}
-    if asked is not None and asked not in labels:
-        labels = {asked: choice_label(find_row(asked) or {})} | labels
+    row = find_row(asked) if asked else None
+    if asked and row:
+        labels = labels if asked in labels else {asked: choice_label(row)} | labels
     options = list(labels)
+    index = options.index(asked) if asked and row else None if asked else 0
     chosen = st.selectbox(
         "Run",
         options,
-        index=options.index(asked) if asked else 0,
+        index=index,
         format_func=lambda run_id: labels.get(run_id, run_id),
+        placeholder="Choose a run",
         label_visibility="collapsed",
     )
-    if chosen != asked and chosen is not None:
+    if chosen is not None and chosen != asked:
         st.query_params[RUN_ID] = chosen
     return chosen
 

@@ -80,7 +80,7 @@ def test_the_setting_is_read_from_run_json() -> None:
         "simulated": False,
     }
     setting = setting_of(info)
-    assert (setting.digest, setting.model, setting.dtype) == ("0123456789abcdef", "smollm2-135m", "float32")
+    assert (setting.digest, setting.model, setting.dtype) == ("0123456789abcdef", "smollm2-135m", "fp32")
     assert setting.device == "A CPU"
     assert setting.workload == "8 requests, prompts chat, budget 8-48, seed 3 (digest 012345)"
     assert setting_of({}).digest == "unknown"

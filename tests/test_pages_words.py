@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS
 from pages.parts.comparable import Mismatch, Setting
 from pages.parts.compare_choice import asked_runs, pairs_of
@@ -20,10 +21,11 @@ from pages.parts.latencies import LATENCIES, absence, overlaid, samples
 from pages.parts.run_environment import fact_rows
 from pages.parts.run_requests import table_of, text_block
 from pages.parts.run_trouble import kept_line, oom_lines, trouble_of
-from pages.parts.run_words import choice_label, engine_line, machine_line, when, workload_line
+from pages.parts.run_words import busy_line, choice_label, engine_line, machine_line, when, workload_line
 from pages.parts.tables import table_html
 
 BY_KEY = {latency.key: latency for latency in LATENCIES}
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 METRICS_SO_FAR = {"output_tokens": 120, "finished_requests": 3}
 
 
@@ -129,26 +131,32 @@ def test_machine_and_workload_in_words() -> None:
         "device": {"kind": "cpu", "name": "EPYC 9", "threads": 2},
         "workload": {"requests": 8, "prompts": "chat", "budget": "8", "arrival": "closed", "seed": 0},
     }
-    assert machine_line(info) == r"tiny in float32 on EPYC 9 \(cpu, 2 threads\)"
+    assert machine_line(info) == r"tiny in fp32 on EPYC 9 \(cpu, 2 threads\)"
     assert workload_line(info, {"output_tokens": 64, "duration_s": 2.0}) == (
         r"8 requests \(chat, budget 8, arrival closed, seed 0\)\: 64 new tokens in 2.00 s"
     )
     assert workload_line(info, {"output_tokens": 0, "duration_s": None}).endswith("0 new tokens")
-    assert machine_line({}) == "unknown model in unknown dtype on unknown device"
+    assert machine_line({}) == "unknown model in unknown on unknown device"
 
 
-def test_times_are_shown_to_the_second() -> None:
-    assert when(pd.Timestamp("2026-11-29 14:31:07.123")) == "2026-11-29 14:31:07"
+def test_a_busy_machine_is_told() -> None:
+    assert busy_line({"environment": {"load_average_1min": 3.0, "cpu_count": 2}}) == ""
+    assert "load 3.20 on 2 cores" in busy_line({"environment": {"load_average_1min": 3.2, "cpu_count": 2}})
+    assert busy_line({"environment": {"load_average_1min": None, "cpu_count": 2}}) == busy_line({}) == ""
+
+
+def test_times_are_shown_in_the_zone_of_this_machine() -> None:
     here = datetime(2026, 11, 29, 14, 31, 7).astimezone()
-    assert when(pd.Timestamp(here).tz_convert("UTC")) == when(here.isoformat()) == "2026-11-29 14:31:07"
+    in_utc = pd.Timestamp(here).tz_convert("UTC")
+    assert when(here.isoformat()) == when(in_utc) == when(in_utc.tz_localize(None)) == "2026-11-29 14:31:07"
     assert when(pd.NaT) == "unknown time"
     assert when("some day") == "some day"
 
 
 def test_a_run_in_a_list_of_runs() -> None:
-    row = {"created_at": pd.Timestamp("2026-11-29 14:31:07"), "engine": "static", "slots": 4, "requests": 1}
+    row = {"created_at": NOON, "engine": "static", "slots": 4, "requests": 1}
     assert choice_label(row | {"model": "tiny", "status": "completed"}) == (
-        "2026-11-29 14:31:07  static, 4 slots, 1 request, tiny"
+        f"{when(NOON)}  static, 4 slots, 1 request, tiny"
     )
     assert choice_label(row | {"model": "tiny", "status": "oom", "slots": None}).endswith(
         "static, 1 request, tiny, oom"
@@ -162,7 +170,7 @@ def test_asked_runs() -> None:
 
 def run_row(run_id: str, engine: str, **changes: object) -> dict[str, object]:
     row = {"run_id": run_id, "engine": engine, "status": "completed", "workload_digest": "aa", "model": "m"}
-    return row | {"dtype": "float32", "device": "cpu", "simulated": False} | changes
+    return row | {"dtype": "fp32", "device_name": "A CPU", "simulated": False} | changes
 
 
 def test_suggested_pairs_share_their_setting_and_the_older_comes_first() -> None:
@@ -171,7 +179,7 @@ def test_suggested_pairs_share_their_setting_and_the_older_comes_first() -> None
         run_row("4", "static", workload_digest="bb"),
         run_row("3", "static", status="crashed"),
         run_row("2", "static"),
-        run_row("1", "continuous", dtype="bfloat16"),
+        run_row("1", "continuous", dtype="bf16"),
     ]
     assert pairs_of(rows) == [("2", "5")]
     assert pairs_of(rows, "2") == [("2", "5")]
@@ -214,11 +222,11 @@ def test_a_table_escapes_what_it_shows() -> None:
 
 
 def test_history_rows_are_words_and_figures() -> None:
-    row = run_row("r1", "static", created_at=pd.Timestamp("2026-11-29 14:31:07"), requests=8, output_tokens=64)
+    row = run_row("r1", "static", created_at=NOON, requests=8, output_tokens=64)
     figures = {"output_tokens_per_s": 32.0, "ttft_p50_s": 0.5, "dead_fraction": 0.25, "duration_s": 2.0, "slots": 4}
     table = history_table(pd.DataFrame([row | figures | {"random_weights": True, "watched": False}]))
     shown = table.iloc[0].to_dict()
-    assert (shown["open"], shown["when"], shown["dead, %"]) == ("/run?run_id=r1", "2026-11-29 14:31:07", 25.0)
+    assert (shown["open"], shown["when"], shown["dead, %"]) == ("/run?run_id=r1", when(NOON), 25.0)
     assert shown["status"] == "completed, random weights"
 
 
@@ -260,6 +268,11 @@ def test_the_glossary_has_every_metric_once() -> None:
     assert sorted(names) == sorted(metric.name for metric in METRICS)
 
 
+def test_the_glossary_has_every_word_once() -> None:
+    words = [entry.name for group in all_groups() for entry in group.entries if not entry.formula]
+    assert sorted(words) == sorted(word.word for word in GLOSSARY)
+
+
 def test_a_metrics_name_finds_it_alone() -> None:
     (group,) = search(all_groups(), "Dead_Fraction")
     assert [entry.name for entry in group.entries] == ["dead_fraction"]
@@ -269,7 +282,7 @@ def test_a_metrics_name_finds_it_alone() -> None:
 
 def test_a_words_own_name_comes_first() -> None:
     found = search(all_groups(), "dead")
-    assert found[0].title == "Words: what is wasted"
+    assert found[0].title == "Words: the machine"
     assert any(entry.name == "dead_fraction" for group in found for entry in group.entries)
 
 

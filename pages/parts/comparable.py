@@ -75,10 +75,16 @@ def setting_of(info: Mapping[str, Any]) -> Setting:
         digest=str(workload.get("digest") or "unknown"),
         workload=workload_text(workload),
         model=str(model.get("name") or "unknown"),
-        dtype=str(model.get("dtype") or "unknown"),
+        dtype=dtype_name(model),
         device=str(device.get("name") or device.get("kind") or "unknown"),
         simulated=bool(info.get("simulated")),
     )
+
+
+def dtype_name(model: Mapping[str, Any]) -> str:
+    """A dtype by the name that the command line and Bench use for it."""
+    name = str(model.get("dtype") or "unknown")
+    return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(name, name)
 
 
 def workload_text(workload: Mapping[str, Any]) -> str:

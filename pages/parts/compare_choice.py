@@ -16,7 +16,7 @@ from pages.parts.run_words import choice_label, when
 RUNS = "runs"
 MAX_RUNS = 4
 MAX_SUGGESTIONS = 5
-SAME_SETTING = ("workload_digest", "model", "dtype", "device", "simulated")
+SAME_SETTING = ("workload_digest", "model", "dtype", "device_name", "simulated")
 
 
 def asked_runs(text: str | None) -> list[str]:

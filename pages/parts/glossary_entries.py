@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.glossary import MACHINE, MEASURING, WORK
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
-from pages.parts.words import WORD_GROUPS
 
 UNITS = {"s": "seconds", "share": "share, 0 to 1", "bytes": "bytes"}
 
@@ -63,10 +63,14 @@ def all_groups() -> tuple[EntryGroup, ...]:
         _metrics("Latencies over a run", rest, is_table=True),
         *(
             EntryGroup(
-                title=f"Words: {group.title[0].lower()}{group.title[1:]}",
-                entries=tuple(Entry(name=word.name, title=word.name, meaning=word.meaning) for word in group.words),
+                title=title,
+                entries=tuple(Entry(name=word.word, title=word.word, meaning=word.meaning) for word in words),
             )
-            for group in WORD_GROUPS
+            for title, words in (
+                ("Words: requests", WORK),
+                ("Words: the machine", MACHINE),
+                ("Words: measuring", MEASURING),
+            )
         ),
     )
 

@@ -23,7 +23,7 @@ COLUMNS = {
     "slots": "slots",
     "model": "model",
     "dtype": "dtype",
-    "device": "device",
+    "device_name": "device",
     "run_id": "run",
 }
 

@@ -89,13 +89,12 @@ def load_run(run_id: str) -> RunData | None:
 
 
 def partner_of(run: RunData) -> str | None:
-    """The other run of the pair that this one belongs to, if it belongs to one."""
+    """The other run of the pair that this one belongs to, if it belongs to one and the other is still there."""
     experiment = run.row.get("experiment_id")
-    if not isinstance(experiment, str):
+    if not experiment or run.row.get("experiment_kind") != "pair":
         return None
-    rows = lab().store.runs(limit=60).to_dict("records")
-    partners = [str(row["run_id"]) for row in rows if row["experiment_id"] == experiment]
-    return next((other for other in partners if other != run.run_id), None)
+    others = [str(run_id) for run_id in lab().store.experiment(str(experiment))["run_id"] if run_id != run.run_id]
+    return others[0] if others else None
 
 
 @st.cache_resource(max_entries=KEPT_RUNS, show_spinner=False)

@@ -14,7 +14,7 @@ from pages.parts.compared import METRIC_BY_NAME
 from pages.parts.format import MISSING, count
 from pages.parts.metric_text import value_and_unit
 from pages.parts.run_data import RunData
-from pages.parts.run_words import engine_line, machine_line, when, workload_line
+from pages.parts.run_words import busy_line, engine_line, machine_line, when, workload_line
 from pages.parts.tiles import Tile, draw_tiles
 
 
@@ -42,6 +42,8 @@ def draw_header(run: RunData, partner: str | None) -> None:
     """`partner` is the id of a run that this one was paired with."""
     show_badges(run.row)
     st.markdown(f"**{engine_line(run.config)}**  \n{workload_line(run.info, run.metrics)}  \n{machine_line(run.info)}")
+    if busy := busy_line(run.info):
+        st.caption(f":material/speed: {busy}")
     with st.container(horizontal=True, gap="medium"):
         if partner:
             st.page_link(
@@ -77,6 +79,6 @@ def _tile(figure: KeyFigure, metrics: Mapping[str, Value]) -> Tile:
         label=figure.label,
         value=value,
         unit=unit,
-        note="not measured" if value == MISSING else f"n = {count(rests_on)} {figure.noun}",
+        note="no sample in this run" if value == MISSING else f"n = {count(rests_on)} {figure.noun}",
         hint=f"{metric.meaning} {metric.name} = {metric.formula}.",
     )

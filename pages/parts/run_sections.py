@@ -17,7 +17,7 @@ from pages.figures.waste import waste_ledger
 from pages.parts.lab import is_dark
 from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples
 from pages.parts.run_data import RunData
-from pages.parts.unit_switch import unit_switch
+from pages.parts.unit_switch import chosen_unit, unit_switch
 
 CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 STILL = {"displayModeBar": False}
@@ -68,8 +68,7 @@ def _draw_latency(run: RunData, latency: Latency) -> None:
 def draw_passes(run: RunData) -> None:
     """The time, the rows and the width of each pass, one under the other."""
     st.subheader("Passes", anchor="passes")
-    unit = st.session_state.get("unit") or "second"
-    show(pass_trace(run.passes, unit=unit, dark=is_dark()), key="passes", alt="Pass trace")
+    show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
     st.caption(captions.passes(run.passes))
     with st.expander("Why passes take what they take"):
         st.markdown(PASSES_WHY)

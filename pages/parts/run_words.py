@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 
 from engine.core.config import RunConfig
 from engine.core.metrics import Value
-from pages.parts.format import count, is_missing, plain, plural, seconds
+from pages.parts.comparable import dtype_name
+from pages.parts.format import count, is_missing, number, plain, plural, seconds
+
+BUSY_LOAD = 1.5  # a run itself, and the one before it, keep every core at work
 
 
 def when(created_at: object) -> str:
-    """`2026-11-29 14:31:07` in this machine's time zone; what is no time is shown as it is."""
+    """`2026-11-29 14:31:07` in this machine's time zone; what is no time is shown as it is.
+
+    A moment without a zone is in UTC, as the store keeps it.
+    """
     if isinstance(created_at, str):
         try:
             created_at = datetime.fromisoformat(created_at)
@@ -23,8 +29,8 @@ def when(created_at: object) -> str:
     if not isinstance(created_at, datetime) or pd.isna(created_at):  # NaT is a datetime too
         return "unknown time"
     moment = created_at.to_pydatetime(warn=False) if isinstance(created_at, pd.Timestamp) else created_at
-    local = moment.astimezone() if moment.tzinfo else moment
-    return local.strftime("%Y-%m-%d %H:%M:%S")
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return zoned.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def choice_label(row: Mapping[str, Any]) -> str:
@@ -54,13 +60,25 @@ def engine_line(config: RunConfig) -> str:
 
 
 def machine_line(info: Mapping[str, Any]) -> str:
-    """`smollm2-135m in float32 on AMD EPYC (cpu, 2 threads)`."""
+    """`smollm2-135m in fp32 on AMD EPYC (cpu, 2 threads)`."""
     model, device = info.get("model") or {}, info.get("device") or {}
     kind, name = str(device.get("kind") or "unknown device"), device.get("name")
     threads = device.get("threads")
     details = [kind] + ([plural(int(threads), "thread")] if threads else [])
     where = f"{name} ({', '.join(details)})" if name and name != kind else kind
-    return plain(f"{model.get('name') or 'unknown model'} in {model.get('dtype') or 'unknown dtype'} on {where}")
+    return plain(f"{model.get('name') or 'unknown model'} in {dtype_name(model)} on {where}")
+
+
+def busy_line(info: Mapping[str, Any]) -> str:
+    """A warning where the machine had more to do than this run when it began; empty otherwise."""
+    environment = info.get("environment") or {}
+    load, cores = environment.get("load_average_1min"), environment.get("cpu_count")
+    if is_missing(load) or not cores or load <= BUSY_LOAD * cores:
+        return ""
+    return (
+        f"The machine was busy when this run began (load {number(load)} on {plural(int(cores), 'core')}): "
+        f"its times hold others' work too."
+    )
 
 
 def workload_line(info: Mapping[str, Any], metrics: Mapping[str, Value]) -> str:

@@ -30,7 +30,7 @@ STYLE = """<style>
 .lab-table table {border-collapse: collapse; line-height: 1.35; font-size: .95rem;}
 .lab-table th {text-align: left; font-weight: 600; vertical-align: bottom;}
 .lab-table th, .lab-table td {padding: .35rem .8rem .35rem 0; border-bottom: 1px solid rgba(128,128,128,.25);
-  vertical-align: top; overflow-wrap: anywhere;}
+  vertical-align: top; overflow-wrap: break-word;}
 .lab-table .figure {text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal;}
 .lab-table td.figure {padding-left: .6rem;}
 @media (max-width: 640px) {

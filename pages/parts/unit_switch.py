@@ -1,4 +1,4 @@
-"""The switch between steps and seconds of a timeline's axis; it is kept in the address."""
+"""The switch between steps and seconds of a timeline's axis. It is kept in the address, as `?unit=seconds`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import streamlit as st
 
 from pages.figures.spans import Unit
 
-NAMES: dict[Unit, str] = {"step": "by step", "second": "by second"}
+UNIT = "unit"
+UNITS: dict[str, Unit] = {"steps": "step", "seconds": "second"}
 
 
 def unit_switch() -> Unit:
     """What the reader chose, steps at first."""
-    options: list[Unit] = ["step", "second"]
     chosen = st.segmented_control(
-        "Axis",
-        options,
-        default="step",
-        required=True,
-        format_func=lambda unit: NAMES[unit],
-        key="unit",
-        bind="query-params",
-        label_visibility="collapsed",
+        "Axis", list(UNITS), default="steps", required=True, key=UNIT, bind="query-params", label_visibility="collapsed"
     )
-    return chosen or "step"
+    return UNITS.get(chosen or "steps", "step")
+
+
+def chosen_unit() -> Unit:
+    """The same for a figure further down the page."""
+    return UNITS.get(st.session_state.get(UNIT) or "steps", "step")
