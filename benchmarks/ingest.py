@@ -1,0 +1,172 @@
+"""How fast the store takes a run in: a run log of a million tokens, ingested into a new store, by the clock.
+
+    python -m benchmarks.ingest [--tokens 1000000] [--repeats 3] [--json]
+
+Also measured: the same log once more (nothing is new), the questions that the Run page asks, and the process's peak
+memory. Each repeat is a process of its own, since peak memory never goes down within one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.runlog.writer import RunLogWriter
+from store import Store
+
+RUN_ID = "benchmark"
+TOKENS_A_REQUEST = 160
+SLOTS = 64
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tokens", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--once", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.once is not None:
+        print(json.dumps(measure(options.once)))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = write_log(Path(name) / "elsewhere", options.tokens)
+        command = [sys.executable, "-m", "benchmarks.ingest", "--once", str(folder)]
+        runs = [json.loads(subprocess.check_output(command)) for _ in range(options.repeats)]
+    report = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    if options.json:
+        print(json.dumps(report))
+    else:
+        for key, value in report.items():
+            print(f"{key:<24} {value:,.3g}" if isinstance(value, float) else f"{key:<24} {value:,}")
+
+
+def write_log(parent: Path, num_tokens: int) -> Path:
+    """A run of SLOTS rows that never end early, TOKENS_A_REQUEST tokens a request, a batch about every 200 passes."""
+    info = {"run_id": RUN_ID, "schema_version": 1, "engine": "continuous", "config": {"slots": SLOTS}}
+    with RunLogWriter(parent / RUN_ID, info) as log:
+        for number in range(num_tokens // SLOTS):
+            wave, index = divmod(number, TOKENS_A_REQUEST)
+            first = wave * SLOTS
+            if index == 0:
+                _begin_wave(log, first, number)
+            _log_pass(log, number, first, index)
+            if index == TOKENS_A_REQUEST - 1:
+                _end_wave(log, first, number)
+            if number % 200 == 0:
+                log.flush()
+        log.finish({"status": "completed", "error": None, "oom": None, "totals": {}, "ended_at": None})
+    return log.folder
+
+
+def _begin_wave(log: RunLogWriter, first: int, number: int) -> None:
+    ids = list(range(first, first + SLOTS))
+    started = [number / 100] * SLOTS
+    log.extend(
+        "requests",
+        {
+            "request_id": ids,
+            "state": ["running"] * SLOTS,
+            "arrival_s": [0.0] * SLOTS,
+            "admitted_s": started,
+            "prompt_tokens": [256] * SLOTS,
+            "prompt_text": ["Why is the sky blue?"] * SLOTS,
+        },
+    )
+    log.extend(
+        "spans",
+        {
+            "span_id": ids,
+            "lane": list(range(SLOTS)),
+            "request_id": ids,
+            "phase": ["decode"] * SLOTS,
+            "start_pass": [number] * SLOTS,
+            "start_s": started,
+        },
+    )
+
+
+def _end_wave(log: RunLogWriter, first: int, number: int) -> None:
+    ids = list(range(first, first + SLOTS))
+    ended = [(number + 1) / 100] * SLOTS
+    log.extend("requests", {"request_id": ids, "state": ["finished"] * SLOTS, "finished_s": ended})
+    log.extend("spans", {"span_id": ids, "end_pass": [number + 1] * SLOTS, "end_s": ended})
+
+
+def _log_pass(log: RunLogWriter, number: int, first: int, index: int) -> None:
+    log.append(
+        "passes",
+        pass_index=number,
+        step=number,
+        kind="decode",
+        start_s=number / 100,
+        end_s=number / 100 + 0.009,
+        device_s=0.008,
+        rows=SLOTS,
+        live_rows=SLOTS,
+        width=256 + index,
+        prompt_tokens=0,
+        queue_depth=0,
+        computed_positions=SLOTS * 300,
+        padding_positions=0,
+        dead_positions=0,
+        kv_reserved_positions=SLOTS * 500,
+        kv_used_positions=SLOTS * 300,
+    )
+    log.extend(
+        "tokens",
+        {
+            "request_id": list(range(first, first + SLOTS)),
+            "token_index": [index] * SLOTS,
+            "token_id": [(7 * first + 31 * index) % 50_000] * SLOTS,
+            "pass_index": [number] * SLOTS,
+            "produced_s": [number / 100 + 0.009] * SLOTS,
+            "delivered_s": [number / 100 + 0.0091] * SLOTS,
+        },
+    )
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
+        seconds, report = _timed(lambda: store.ingest_folder(folder))
+        tokens = report.rows["tokens"]
+        ingest_rss = _peak_bytes()
+        again, _ = _timed(lambda: store.ingest_folder(folder))
+        return {
+            "tokens": tokens,
+            "ingest_s": seconds,
+            "tokens_per_s": tokens / seconds,
+            "ingest_again_s": again,
+            "list_s": _timed(store.runs)[0],
+            "metrics_view_s": _timed(lambda: store.cursor().execute("FROM run_metrics").fetchall())[0],
+            "spans_s": _timed(lambda: store.spans(RUN_ID))[0],
+            "passes_s": _timed(lambda: store.passes(RUN_ID))[0],
+            "requests_s": _timed(lambda: store.requests(RUN_ID))[0],
+            "gaps_s": _timed(lambda: store.gaps(RUN_ID))[0],
+            "verify_s": _timed(lambda: store.verify(RUN_ID))[0],
+            "peak_after_ingest_bytes": ingest_rss,
+            "peak_bytes": _peak_bytes(),
+        }
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    outcome = work()
+    return time.perf_counter() - started, outcome
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()
