@@ -111,23 +111,21 @@ def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: 
     """Insert the rows of a stream; of a keyed one, bring rows that are there up to date."""
     key = KEYED.get(stream)
     cursor.register("incoming", table if key is None else newest(table, key))
-    try:
-        if key is not None:
-            others = [name for name in STREAMS[stream].names if name != key]
-            changes = ", ".join(f"{name} = coalesce(n.{name}, old.{name})" for name in others)
-            cursor.execute(
-                f"UPDATE {stream} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
-                [run_id],
-            )
-            cursor.execute(
-                f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
-                f"ANTI JOIN (SELECT {key} FROM {stream} WHERE run_id = ?) old ON old.{key} = n.{key}",
-                [run_id, run_id],
-            )
-        else:
-            cursor.execute(f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
-    finally:
-        cursor.unregister("incoming")
+    if key is None:
+        cursor.execute(f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
+    else:
+        others = [name for name in STREAMS[stream].names if name != key]
+        changes = ", ".join(f"{name} = coalesce(n.{name}, old.{name})" for name in others)
+        cursor.execute(
+            f"UPDATE {stream} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
+            [run_id],
+        )
+        cursor.execute(
+            f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
+            f"ANTI JOIN (SELECT {key} FROM {stream} WHERE run_id = ?) old ON old.{key} = n.{key}",
+            [run_id, run_id],
+        )
+    cursor.unregister("incoming")  # not after an error: a transaction that failed takes nothing but its end
 
 
 def _set_state(

@@ -60,9 +60,8 @@ def write_sample_run(
 
     `status` None leaves the run without a result, as a killed worker would. `settings` are RunConfig's.
     """
-    config = RunConfig(
-        engine=engine, model="tiny-random", workload=workload or WorkloadConfig(prompts="p16,p5"), **settings
-    )
+    workload = workload or WorkloadConfig(prompts="p16,p5")
+    config = RunConfig(**{"engine": engine, "model": "tiny-random", "workload": workload, **settings})
     run_id = run_id or new_run_id()
     plan = build_workload(config.workload)
     info = sample_run_info(config, plan, run_id, experiment, created_at or datetime.now(UTC))
