@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from engine.core.model_catalogue import models_folder
 from tests.app_server import AppServer
 from tests.processes import await_end, worker_of
 
@@ -20,6 +21,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LONG = "?model=tiny-random&prompts=lengths&mix=p64&requests=64&budget=400&slots=4"
 SHORT = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=8"
 LIVE_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own with the user's models in it: these tests do not wait for a lab that is in use."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "models").symlink_to(models_folder())
+    monkeypatch.setenv("LAB_CACHE", str(cache))
 
 
 def pid_of(app: AppServer) -> int:

@@ -167,4 +167,5 @@ def _style(colours: Palette, theme: str, lane_px: int) -> str:
 {lane} .dead {{background: {dead}}}
 .slots .note {{position: absolute; inset: 40px 0 22px; display: flex; align-items: center; justify-content: center;
   font-size: .875rem; opacity: .7}}
+@media (max-width: 640px) {{.slots .head strong {{flex-basis: 100%}}}}
 </style>"""
