@@ -10,14 +10,13 @@ from engine.launcher.job import Job, JobRun
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 
-INGEST_PATIENCE_S = 4.0
+INGEST_PATIENCE_S = 1.5
 
 
 def move_on(job: Job) -> None:
     """Leave for the results of a job that has just ended well; of any other, draw the page anew as it is now."""
+    _await_results([run.run_id for run in job.runs if run.has_log])
     if job.outcome == "completed":
-        for run in job.runs:
-            _await_result(run)
         if job.kind == "pair":
             st.switch_page("pages/compare.py", query_params={"runs": _run_ids(job)})
         st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
@@ -75,16 +74,19 @@ def _kept(run: JobRun) -> str:
     return f"{plural(tokens, 'token')} were logged and kept." if tokens else "No token was logged yet."
 
 
-def _await_result(run: JobRun) -> None:
-    """The store follows the run log by a fraction of a second; results are opened when it has them."""
-    deadline = time.monotonic() + INGEST_PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            if lab().store.run(run.run_id)["status"] != "running":
-                return
-        except (KeyError, LookupError):
-            pass  # the recorder has not seen the folder yet
+def _await_results(run_ids: list[str]) -> None:
+    """The store follows the run log by a fraction of a second: give it a moment, so that what is shown is whole."""
+    deadline_s = time.monotonic() + INGEST_PATIENCE_S
+    while time.monotonic() < deadline_s and any(_is_open(run_id) for run_id in run_ids):
         time.sleep(0.05)
+
+
+def _is_open(run_id: str) -> bool:
+    """Whether the store does not know yet how a run ended."""
+    try:
+        return bool(lab().store.run(run_id)["status"] == "running")
+    except KeyError:
+        return True
 
 
 def _run_ids(job: Job) -> str:

@@ -45,6 +45,8 @@ class RunLogWriter:
         self._failure: OSError | None = None
         self._is_closed = False
         self._closing = threading.Event()
+        # pyarrow imports pandas at its first conversion, a second's work: before the run, not in its first flush.
+        _batch(STREAMS["requests"], [{"request_id": (0,)}])
         folder.mkdir(parents=True, exist_ok=True)
         self._resources.enter_context(hold(folder / LOCK_FILE, purpose=f"run {run_info.get('run_id', folder.name)}"))
         try:
