@@ -15,10 +15,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from engine.runlog.batches import CHUNK_BYTES
 from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
 from store.database import SUMMARIES, first_row
 from store.run_row import close_open_spans, upsert_run
+
+LAST_BYTES = CHUNK_BYTES // 2  # a chunk smaller than this is most likely a stream's last for now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,26 +49,64 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestRepo
     # The status first: once a run is over, everything that will ever be in its log can be read.
     status = reader.status()
     info, result = reader.run_info(), reader.result()
-    run_id = str(info["run_id"])
-    known = _known(cursor, run_id)
+    known = _known(cursor, str(info["run_id"]))
     if known is not None and json.loads(known.run_info) != info:
-        raise ValueError(f"{folder}: the store has another run with the id {run_id}")
+        raise ValueError(f"{folder}: the store has another run with the id {info['run_id']}")
     # Of two copies of a run the first counts, for as long as it is there.
     place = known.folder if known is not None and known.folder.exists() else folder
-    rows = dict.fromkeys(STREAMS, 0)
+    taking = _Taking(
+        cursor=cursor,
+        reader=reader,
+        place=place,
+        info=info,
+        result=result,
+        status=status,
+        is_new=known is None,
+        is_due=known is None or (known.status, known.folder) != (status, place),
+        rows=dict.fromkeys(STREAMS, 0),
+    )
     try:
-        if known is None:
-            _in_transaction(cursor, lambda: upsert_run(cursor, folder, info, None, "running"))
-        while new := _in_transaction(cursor, lambda: _ingest_chunks(cursor, reader, run_id)):
-            rows = {stream: rows[stream] + new.get(stream, 0) for stream in STREAMS}
-        if known is None or (known.status, known.folder) != (status, place) or any(rows.values()):
-            _in_transaction(cursor, lambda: _set_state(cursor, place, info, result, status))
+        while _in_transaction(cursor, taking.take_some):
+            pass
     except duckdb.Error as error:
         raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
-    before = None if known is None else known.status
     return IngestReport(
-        run_id=run_id, folder=folder, status=status, is_new=known is None, status_before=before, rows=rows
+        run_id=str(info["run_id"]),
+        folder=folder,
+        status=status,
+        is_new=known is None,
+        status_before=None if known is None else known.status,
+        rows=taking.rows,
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Taking:
+    """One ingest under way. `is_due`: the run's row does not yet say how the run stands."""
+
+    cursor: duckdb.DuckDBPyConnection
+    reader: RunLogReader
+    place: Path
+    info: dict[str, Any]
+    result: dict[str, Any] | None
+    status: str
+    is_new: bool
+    is_due: bool
+    rows: dict[str, int]
+
+    def take_some(self) -> bool:
+        """Some of each stream, and with the last of it the run's state. Returns whether there may be more."""
+        new = _ingest_chunks(self.cursor, self.reader, str(self.info["run_id"]))
+        for stream, chunk in new.items():
+            self.rows[stream] += chunk.rows
+        self.is_due |= bool(new)
+        is_last = all(chunk.size_bytes < LAST_BYTES for chunk in new.values())
+        if is_last and self.is_due:
+            _set_state(self.cursor, self.place, self.info, self.result, self.status)
+            self.is_due = False
+        elif self.is_new and not is_last:
+            _set_state(self.cursor, self.place, self.info, None, "running")
+        return bool(new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +122,14 @@ def _known(cursor: duckdb.DuckDBPyConnection, run_id: str) -> _Known | None:
     return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]))
 
 
-def _ingest_chunks(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str) -> dict[str, int]:
-    """The next chunk of each stream. Returns the rows a stream, of those that had any."""
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    rows: int
+    size_bytes: int
+
+
+def _ingest_chunks(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str) -> dict[str, _Chunk]:
+    """The next chunk of each stream that has one."""
     new = {}
     for stream in STREAMS:
         progress = first_row(
@@ -103,7 +150,7 @@ def _ingest_chunks(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_
             cursor.execute(
                 "UPDATE ingest_progress SET offset_bytes = ?, rows = ? WHERE run_id = ? AND stream = ?", place
             )
-        new[stream] = table.num_rows
+        new[stream] = _Chunk(table.num_rows, following - offset)
     return new
 
 

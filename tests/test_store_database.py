@@ -1,0 +1,183 @@
+"""The file: who holds it, migrations with a copy first, tables that are the run log's, answers that survive a kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from engine.runlog.schema import STREAMS
+from store import Store, StoreHeld
+from store.database import MIGRATIONS, open_database
+from tests.app_server import ROOT
+from tests.sample_runs import write_sample_run
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from store import Store
+store = Store(Path(sys.argv[1]))
+print("open", flush=True)
+time.sleep(60)
+"""
+INGESTS_FOR_EVER = """
+import sys
+from pathlib import Path
+from store import Store
+from tests.sample_runs import write_sample_run
+home = Path(sys.argv[1])
+with Store(home) as store:
+    while True:
+        folder = write_sample_run(home / "runs")
+        store.ingest_folder(folder)
+        print(folder.name, flush=True)
+"""
+
+
+def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(StoreHeld, match=rf"lab\.duckdb is held by process {process.pid};") as told:
+            Store(tmp_path)
+        assert told.value.pid == process.pid
+        assert "\n" not in str(told.value)
+        process.kill()
+    with Store(tmp_path) as store:
+        assert store.runs().empty
+
+
+def test_every_ingest_that_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INGESTS_FOR_EVER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        acknowledged = [process.stdout.readline().strip() for _ in range(3)]
+        process.kill()
+        acknowledged += process.stdout.read().split()
+    with Store(tmp_path) as store:
+        store.ingest_new(store.runs_folder)
+        assert set(acknowledged) <= set(store.runs()["run_id"])
+        for run_id in store.runs()["run_id"]:
+            assert store.verify(run_id).lines == []
+
+
+def test_tables_have_the_run_logs_columns(tmp_path: Path) -> None:
+    kinds = {"int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}
+    with Store(tmp_path) as store:
+        for stream, schema in STREAMS.items():
+            rows = store.cursor().execute(f"SELECT column_name, column_type FROM (DESCRIBE {stream})").fetchall()
+            assert rows == [("run_id", "VARCHAR"), *((field.name, kinds[str(field.type)]) for field in schema)], stream
+
+
+def test_a_store_is_what_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        folder = write_sample_run(store.runs_folder, "static")
+        store.ingest_folder(folder)
+        before = store.metrics(folder.name), store.runs().to_dict("records"), store.spans(folder.name)
+    with Store(tmp_path) as store:
+        assert store.metrics(folder.name) == before[0]
+        assert store.runs().to_dict("records") == before[1]
+        assert store.spans(folder.name).equals(before[2])
+        assert store.cursor().execute("SELECT version, name FROM schema_migrations").fetchall() == [(1, "0001_runs")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lab.duckdb", "runs"]
+
+
+def with_second_migration(folder: Path, sql: str) -> Path:
+    folder.mkdir()
+    for path in MIGRATIONS.glob("*.sql"):
+        (folder / path.name).write_text(path.read_text())
+    (folder / "0002_more.sql").write_text(sql)
+    return folder
+
+
+def test_a_migration_copies_the_file_first(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Store(home) as store:
+        folder = write_sample_run(store.runs_folder)
+        store.ingest_folder(folder)
+    migrations = with_second_migration(
+        tmp_path / "migrations", "ALTER TABLE runs ADD COLUMN mood VARCHAR DEFAULT 'fine'"
+    )
+    connection = open_database(home, migrations)
+    assert connection.execute("SELECT run_id, mood FROM runs").fetchall() == [(folder.name, "fine")]
+    assert connection.execute("SELECT version FROM schema_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+    connection.close()
+    with duckdb.connect(str(home / "lab.duckdb.backup-version-1"), read_only=True) as backup:
+        assert backup.execute("SELECT run_id FROM runs").fetchall() == [(folder.name,)]
+    with pytest.raises(ValueError, match="of version 2, made by a newer lab; this one knows up to 1"):
+        Store(home)
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    Store(home).close()
+    sql = "ALTER TABLE runs ADD COLUMN mood VARCHAR; ALTER TABLE nowhere ADD COLUMN x VARCHAR"
+    with pytest.raises(duckdb.Error, match="nowhere"):
+        open_database(home, with_second_migration(tmp_path / "migrations", sql))
+    with Store(home) as store:
+        columns = {row[0] for row in store.cursor().execute("DESCRIBE runs").fetchall()}
+        assert "run_id" in columns
+        assert "mood" not in columns
+
+
+def test_summaries_follow_the_metrics_definitions(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        folder = write_sample_run(store.runs_folder)
+        store.ingest_folder(folder)
+        before = store.metrics(folder.name)
+        # As a store that an older lab made, which knew fewer metrics.
+        store.cursor().execute("ALTER TABLE run_summaries DROP COLUMN ttft_p50_s")
+    with Store(tmp_path) as store:
+        assert store.metrics(folder.name) == before
+        assert store.runs()["ttft_p50_s"].tolist() == [before["ttft_p50_s"]]
+
+
+def test_what_is_no_store_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "lab.duckdb").write_bytes(b"a shopping list, not a database " * 300)
+    with pytest.raises(ValueError, match=r"lab\.duckdb: .*not a valid DuckDB") as told:
+        Store(tmp_path)
+    assert "\n" not in str(told.value)
+
+
+def test_threads_read_while_one_writes(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+    with Store(tmp_path) as store:
+        done = threading.Event()
+
+        def read() -> None:
+            try:
+                while not done.is_set():
+                    for run_id in store.runs()["run_id"]:
+                        spans, tokens = store.spans(run_id), store.tokens(run_id)
+                        assert len(tokens) > 0
+                        assert spans["lane"].notna().all()
+            except BaseException as error:
+                errors.append(error)
+
+        readers = [threading.Thread(target=read) for _ in range(4)]
+        folders = [write_sample_run(tmp_path / "elsewhere", engine) for engine in ("static", "continuous", "serial")]
+        store.ingest_folder(folders[0])
+        for reader in readers:
+            reader.start()
+        for folder in folders[1:]:
+            store.ingest_folder(folder)
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert errors == []
+
+
+def test_the_store_is_opened_where_nothing_was(tmp_path: Path) -> None:
+    home = tmp_path / "a" / "b"
+    with Store(home) as store:
+        assert store.runs().empty
+        assert "run_id" in store.runs()
+    assert os.listdir(home) == ["lab.duckdb"]

@@ -1,0 +1,176 @@
+"""The recorder: runs appear by themselves, a live one is followed, a dead one is called crashed within 3 s."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.hardware import Calibration
+from engine.core.workload import build_workload
+from engine.runlog.writer import RunLogWriter
+from store import Recorder, Store
+from tests.app_server import ROOT
+from tests.sample_runs import play, sample_run_info, write_sample_run
+from tests.test_store_ingest import RUNS_UNTIL_KILLED, time_of_day
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "home") as opened:
+        yield opened
+
+
+@pytest.fixture
+def recorder(store: Store) -> Iterator[Recorder]:
+    recorder = Recorder(store, store.runs_folder)
+    recorder.start()
+    yield recorder
+    recorder.stop()
+
+
+def wait_for(what: Callable[[], bool], seconds: float) -> float:
+    """Wait until it is so, and return how long that took."""
+    started = time.monotonic()
+    while not what():
+        assert time.monotonic() - started < seconds, "it did not come about in time"
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+def test_a_run_appears_by_itself(store: Store, recorder: Recorder) -> None:
+    assert store.runs().empty
+    version = recorder.version
+    folder = write_sample_run(store.runs_folder)
+    wait_for(lambda: len(store.runs()) == 1 and store.run(folder.name)["status"] == "completed", 5)
+    assert recorder.version > version
+    time.sleep(0.6)
+    settled = recorder.version
+    time.sleep(0.6)
+    assert recorder.version == settled, "nothing happens, yet the store is said to have changed"
+
+
+def test_a_live_run_is_followed(store: Store, recorder: Recorder) -> None:
+    config = RunConfig(workload=WorkloadConfig(prompts="p4", requests=40, budget="8"))
+    plan = build_workload(config.workload)
+    seen, versions = set(), set()
+    with RunLogWriter(store.runs_folder / "live", sample_run_info(config, plan, "live", None, time_of_day())) as log:
+
+        def watch() -> None:
+            time.sleep(0.02)
+            seen.add(len(store.tokens("live")))
+            versions.add(recorder.version)
+
+        play(log, config, plan, on_pass=watch)
+        log.finish({"status": "completed", "totals": {}})
+    wait_for(lambda: store.run("live")["status"] == "completed", 5)
+    assert len(store.tokens("live")) == 320
+    assert len(seen) >= 4
+    assert len(versions) >= 4
+
+
+def test_a_killed_run_is_called_crashed_in_time(store: Store, recorder: Recorder) -> None:
+    folder = store.runs_folder / "killed"
+    command = [sys.executable, "-c", RUNS_UNTIL_KILLED, str(folder), "continuous"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: len(store.tokens("killed")) > 50, 30)
+        assert store.run("killed")["status"] == "running"
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert wait_for(lambda: store.run("killed")["status"] == "crashed", 3.0) < 3.0
+    assert store.verify("killed").outcome == "agrees"
+
+
+def test_what_is_there_at_the_start_is_taken_in(store: Store) -> None:
+    folders = [write_sample_run(store.runs_folder, engine) for engine in ("static", "continuous")]
+    recorder = Recorder(store, store.runs_folder)
+    assert recorder.look()
+    assert set(store.runs()["run_id"]) == {folder.name for folder in folders}
+    assert not recorder.look()
+
+
+def test_a_bad_folder_is_a_line_and_gone_when_it_is(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder(store, store.runs_folder)
+    bad = store.runs_folder / "bad"
+    bad.mkdir(parents=True)
+    (bad / "run.json").write_text("{")
+    good = write_sample_run(store.runs_folder)
+    for _ in range(3):
+        recorder.look()
+    assert store.runs()["run_id"].tolist() == [good.name]
+    assert list(recorder.problems) == [bad]
+    assert "not readable as JSON" in recorder.problems[bad]
+    assert len(caplog.records) == 1
+    (bad / "run.json").write_text((good / "run.json").read_text().replace(good.name, "mended"))
+    recorder.look()
+    assert recorder.problems == {}
+    assert store.run("mended")["status"] == "crashed"
+
+
+def test_a_run_that_was_still_being_copied_is_looked_at_again(store: Store, tmp_path: Path) -> None:
+    folder = write_sample_run(tmp_path / "there")
+    here = store.runs_folder / "copied"
+    here.mkdir(parents=True)
+    recorder = Recorder(store, store.runs_folder)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names.index("result.json") < names.index("tokens.arrows")
+    for name in names:
+        (here / name).write_bytes((folder / name).read_bytes())
+        recorder.look()
+    assert store.run(folder.name)["status"] == "completed"
+    assert store.verify(folder.name).outcome == "agrees"
+
+
+def test_a_deleted_run_does_not_come_back(store: Store, recorder: Recorder) -> None:
+    folder = write_sample_run(store.runs_folder)
+    wait_for(lambda: len(store.runs()) == 1, 5)
+    store.delete_run(folder.name)
+    time.sleep(0.8)
+    assert store.runs().empty
+    assert list(store.runs_folder.iterdir()) == []
+
+
+def test_a_delete_that_was_cut_off_is_finished(store: Store, tmp_path: Path) -> None:
+    left = store.runs_folder / ".deleted-abc-1"
+    left.mkdir(parents=True)
+    write_sample_run(left)
+    store.close()
+    with Store(tmp_path / "home") as again:
+        assert not left.exists()
+        assert Recorder(again, again.runs_folder).look() is False
+
+
+def test_calibrations_are_taken_in_once(store: Store) -> None:
+    measured = Calibration(
+        device="cpu",
+        device_name="a CPU",
+        threads=2,
+        torch_version="2.13",
+        measured_at="2026-01-02T03:04:05+00:00",
+        load_average_1min=0.5,
+        cache_bytes=None,
+        buffer_bytes=1 << 28,
+        read_bytes_per_s=1e10,
+        copy_bytes_per_s=9e9,
+        matmul_flop_per_s={"fp32": 1e11},
+        launch_s=1e-6,
+        model="tiny-random",
+        dtype="fp32",
+        kernels_per_pass=70,
+        pass_s=0.001,
+        pass_issue_s=None,
+    )
+    measured.save(store.home / "calibrations")
+    (store.home / "calibrations/broken.json").write_text("{}")
+    assert store.ingest_calibrations() == 1
+    assert store.ingest_calibrations() == 0
+    rows = store.cursor().execute("SELECT device, read_bytes_per_s, calibration FROM calibrations").fetchall()
+    assert rows[0][:2] == ("cpu", 1e10)
+    assert Calibration.from_json(rows[0][2]) == measured
