@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 FILE = "lab.duckdb"
-MEMORY_LIMIT = "200MB"
+MEMORY_LIMIT = "600MB"
 THREADS = 2
 HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
