@@ -99,7 +99,7 @@ def _anyway(names: Sequence[str], differing: Sequence[Mismatch]) -> bool:
 def _draw_finding(compared: Sequence[Compared], differing: Sequence[Mismatch]) -> None:
     with st.container(border=True):
         st.markdown(f"#### {plain(finding(compared, differing))}")
-        if len(compared) == 2:
+        if len(compared) == 2 and all(run.is_complete for run in compared):
             draw_ratios(compared)
 
 

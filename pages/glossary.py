@@ -7,6 +7,7 @@ import streamlit as st
 from pages.parts.format import plain, plural
 from pages.parts.front_door import front_door
 from pages.parts.glossary_entries import Entry, EntryGroup, all_groups, search
+from pages.parts.tables import draw_table
 
 TERM = "term"
 
@@ -41,7 +42,8 @@ def render() -> None:
 def _draw_group(group: EntryGroup) -> None:
     st.subheader(group.title, anchor=group.anchor)
     if group.is_table:
-        st.markdown(_table(group.entries))
+        rows = [[entry.name, entry.title, entry.unit, entry.formula] for entry in group.entries]
+        draw_table(["name", "what", "unit", "formula"], rows)
         return
     for entry in group.entries:
         st.markdown(_entry(entry))
@@ -53,12 +55,6 @@ def _entry(entry: Entry) -> str:
         return f"**{plain(entry.title)}**  \n{entry.meaning}"
     facts = " · ".join(part for part in (f"`{entry.name}`", entry.unit, entry.better) if part)
     return f"**{plain(entry.title)}** · {facts}  \n{plain(entry.meaning)}  \n`= {entry.formula}`"
-
-
-def _table(entries: tuple[Entry, ...]) -> str:
-    lines = ["| name | what | unit | formula |", "|---|---|---|---|"]
-    lines += [f"| `{e.name}` | {plain(e.title)} | {e.unit} | {plain(e.formula)} |" for e in entries]
-    return "\n".join(lines)
 
 
 front_door(render)

@@ -70,7 +70,7 @@ def _draw_table(rows: pd.DataFrame) -> list[dict[str, Any]]:
         column_config=_column_config(),
         on_select="rerun",
         selection_mode="multi-row",
-        key="history_" + "_".join(rows["run_id"].iloc[[0, -1]] if len(rows) else []),  # selections go by place
+        key=f"history_{len(rows)}_" + "_".join(rows["run_id"].iloc[[0, -1]] if len(rows) else []),  # goes by place
         alt="All runs",
     )
     places = [place for place in event["selection"]["rows"] if place < len(rows)]

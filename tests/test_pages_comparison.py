@@ -109,6 +109,11 @@ def test_zero_dead_slots_are_better_and_a_ratio_to_zero_is_none() -> None:
     assert (row.others[0].ratio, row.others[0].ratio_text, row.others[0].verdict) == (None, "–", "worse")
 
 
+def test_a_tiny_ratio_is_not_written_out() -> None:
+    long, short = compared("static", queue_wait_p50_s=20.0), compared("continuous", queue_wait_p50_s=0.00005)
+    assert differences([long, short], ["queue_wait_p50_s"])[0].others[0].ratio_text == "under 0.001x"
+
+
 def test_missing_values_are_dashes_and_rows_without_any_value_are_left_out() -> None:
     whole, streamed = compared("static", itl_p50_s=None, duration_s=2.0), compared("continuous", itl_p50_s=0.05)
     rows = differences([whole, streamed], ["itl_p50_s", "duration_s", "tpot_p50_s"])
@@ -142,7 +147,7 @@ def test_verdicts(name: str, base: float, value: float, words: str) -> None:
 def test_a_run_that_did_not_complete_is_neither_better_nor_worse() -> None:
     done, stopped = compared("static", passes=60), compared("continuous", "stopped", passes=12)
     (row,) = differences([done, stopped], ["passes"])
-    assert (row.others[0].text, row.others[0].ratio, row.others[0].verdict) == ("12", 0.2, "")
+    assert (row.others[0].text, row.others[0].ratio, row.others[0].verdict) == ("12", None, "")
 
 
 def test_more_than_two_runs_are_set_against_the_first() -> None:

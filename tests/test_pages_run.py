@@ -11,6 +11,7 @@ import streamlit as st
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.lab import lab
+from store import Recorder
 from tests.page_app import figures, links, open_page, take_in, words
 from tests.page_runs import config_of, write_crashed, write_run
 
@@ -39,6 +40,20 @@ def test_an_unknown_run_is_one_line_and_a_way_on(runs: Path) -> None:
     text = open_run(runs, "nope")
     assert "There is no run nope here" in text
     assert "Slot timeline" not in text
+
+
+def test_a_run_that_the_store_has_yet_to_read_is_waited_for(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "start", lambda self: None)
+    write_run(runs, "r1")
+    assert "This run is being read into the store" in words(open_page("run", run_id="r1"))
+
+
+def test_a_run_that_cannot_be_read_says_why(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "start", lambda self: None)
+    folder = write_run(runs, "r1")
+    (folder / "run.json").write_text("{")
+    lab().recorder.look()
+    assert "This run cannot be read: " in words(open_page("run", run_id="r1"))
 
 
 def test_a_run_id_cannot_draw_on_the_page(runs: Path) -> None:

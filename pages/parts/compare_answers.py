@@ -31,7 +31,13 @@ def draw_answers(runs: Mapping[str, RunData]) -> None:
     if apart:
         with st.expander("Why answers can part"):
             st.markdown(_why(base))
-    shown = _page(base.requests, apart)
+    _draw_page(runs, apart)
+
+
+@st.fragment
+def _draw_page(runs: Mapping[str, RunData], apart: set[int]) -> None:
+    """The chosen page of requests; another page draws no figure anew."""
+    shown = _page(next(iter(runs.values())).requests, apart)
     st.html(f'<div class="answers-grid">{answers_html(runs, shown, apart)}</div>{STYLE}')
 
 

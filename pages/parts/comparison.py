@@ -15,6 +15,7 @@ from pages.parts.format import MISSING, is_missing, ratio
 from pages.parts.metric_text import COUNTED, metric_text
 
 TIE_SHARE = 0.02
+LEAST_RATIO = 0.001
 
 KEY_METRICS = (
     "output_tokens_per_s",
@@ -42,7 +43,8 @@ KEY_METRICS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """One run's value beside the first run's: `ratio` is this over the first, None where it cannot be had."""
+    """One run's value beside the first run's: `ratio` is this over the first, None where it cannot be had, as
+    of a run that did not complete."""
 
     value: Value
     text: str
@@ -51,7 +53,9 @@ class Against:
 
     @property
     def ratio_text(self) -> str:
-        return MISSING if self.ratio is None else ratio(self.ratio)
+        if self.ratio is None:
+            return MISSING
+        return ratio(self.ratio) if self.ratio == 0 or self.ratio >= LEAST_RATIO else f"under {LEAST_RATIO}x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ def _against(metric: Metric, first: Compared, other: Compared) -> Against:
     return Against(
         value=value,
         text=metric_text(metric, value),
-        ratio=value / base if base and value is not None and not is_missing(value) else None,
+        ratio=value / base if both_complete and base and value is not None and not is_missing(value) else None,
         verdict=verdict(metric, base, value) if both_complete else "",
     )
 

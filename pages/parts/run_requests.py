@@ -35,8 +35,9 @@ COLUMNS = {
 _SECONDS = ("arrival_s", "queue_wait_s", "ttft_s", "tpot_s", "e2e_s")
 
 
+@st.fragment
 def draw_requests(run: RunData) -> None:
-    """The table, a page of it at a time, then the selected request's texts."""
+    """The table, a page of it at a time, then the selected request's texts. A selection draws no figure anew."""
     st.subheader("Requests and answers", anchor="requests")
     if run.requests.empty:
         st.markdown("No request was logged.")

@@ -1,0 +1,115 @@
+"""The pages of finished runs in a real browser: deep links, selecting, comparing and deleting, narrow screens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app_server import AppServer
+from tests.page_runs import write_run
+
+pytestmark = pytest.mark.browser
+
+PATIENCE_MS = 30_000
+ROW_PX, HEADER_PX, BOX_X = 35, 35, 16
+
+
+def write_pair(home: Path) -> Path:
+    """A pair of runs on disk before the app starts."""
+    write_run(home / "runs", "r1", "static")
+    write_run(home / "runs", "r2", "continuous")
+    return home / "runs"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    """One app for all tests that only read; it is asked for nothing before the first of them."""
+    home = tmp_path_factory.mktemp("home")
+    write_pair(home)
+    with AppServer(home) as server:
+        yield server
+
+
+def select_rows(page: Page, *places: int) -> None:
+    """Tick rows of the table of runs; it is drawn on a canvas."""
+    canvas = page.get_by_test_id("stDataFrame").locator("canvas").first
+    expect(canvas).to_be_visible(timeout=PATIENCE_MS)
+    box = canvas.bounding_box()
+    assert box is not None
+    for place in places:
+        page.mouse.click(box["x"] + BOX_X, box["y"] + HEADER_PX + ROW_PX * place + ROW_PX / 2)
+    what = "1 run selected" if len(places) == 1 else f"{len(places)} runs selected"
+    expect(page.get_by_text(what)).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_a_deep_link_is_the_first_thing_that_a_fresh_app_is_asked(page: Page, served: AppServer) -> None:
+    page.goto(f"{served.url}/compare?runs=r1,r2")
+    expect(page.get_by_text("Continuous was 1.33 times as fast as static")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("link", name="Bench")).to_be_visible()
+    expect(page.get_by_role("link", name="live", exact=True)).to_have_count(0)
+
+
+def test_two_selected_runs_are_compared(page: Page, served: AppServer) -> None:
+    page.goto(f"{served.url}/history")
+    select_rows(page, 0, 1)
+    page.get_by_role("button", name="Compare").click()
+    expect(page).to_have_url(re.compile(r"/compare\?runs=r1(,|%2C)r2"), timeout=PATIENCE_MS)
+    expect(page.get_by_text("said the same: all 6 tokens")).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_a_selected_run_opens(page: Page, served: AppServer) -> None:
+    page.goto(f"{served.url}/history")
+    select_rows(page, 1)
+    page.get_by_role("button", name="Open").click()
+    expect(page).to_have_url(re.compile(r"/run\?run_id=r1"), timeout=PATIENCE_MS)
+    expect(page.get_by_text("15.0 tokens/s")).to_be_visible(timeout=PATIENCE_MS)
+    for heading in ("Slot timeline", "Waste ledger", "Latencies", "Passes", "Requests and answers"):
+        expect(page.get_by_role("heading", name=heading)).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_deleting_asks_first_and_then_deletes(page: Page, lab_home: Path) -> None:
+    runs = write_pair(lab_home)
+    with AppServer(lab_home) as app:
+        page.goto(f"{app.url}/history")
+        select_rows(page, 0)
+        page.get_by_role("button", name="Delete …").click()
+        expect(page.get_by_text("Delete for good?")).to_be_visible()
+        page.get_by_role("button", name="Keep").click()
+        expect(page.get_by_text("Delete for good?")).to_have_count(0)
+        assert (runs / "r2").is_dir()
+        page.get_by_role("button", name="Delete …").click()
+        page.get_by_role("button", name="Delete 1 run").click()
+        expect(page.get_by_text("Deleted 1 run.")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("1 run in")).to_be_visible(timeout=PATIENCE_MS)
+        assert not (runs / "r2").exists()
+        assert (runs / "r1").is_dir()
+
+
+@pytest.mark.parametrize("address", ["run?run_id=r1", "compare?runs=r1,r2", "history", "glossary"])
+def test_nothing_is_wider_than_a_phone(page: Page, served: AppServer, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{served.url}/{address}")
+    last = {
+        "run": "Configuration and environment",
+        "compare": "Answer 1",
+        "history": "2 runs in",
+        "glossary": "KV cache",
+    }
+    expect(page.get_by_text(last[address.partition("?")[0]]).last).to_be_visible(timeout=PATIENCE_MS)
+    widths = page.evaluate(
+        "() => { const main = document.querySelector('[data-testid=stMain]'); return [main.scrollWidth, innerWidth]; }"
+    )
+    assert widths[0] <= widths[1] == 390
+
+
+def test_a_run_made_while_the_list_is_open_appears_by_itself(page: Page, lab_home: Path) -> None:
+    runs = write_pair(lab_home)
+    with AppServer(lab_home) as app:
+        page.goto(f"{app.url}/history")
+        expect(page.get_by_text("2 runs in")).to_be_visible(timeout=PATIENCE_MS)
+        write_run(runs, "r3", "static")
+        expect(page.get_by_text("3 runs in")).to_be_visible(timeout=PATIENCE_MS)
