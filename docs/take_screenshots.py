@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.app_server import AppServer
 from tests.conftest import CHROMIUM_FLAGS
 
 IMAGES = Path(__file__).with_name("images")
-WIDTH_PX = 1280
-PAIR_TIMEOUT_MS = 180_000
+WINDOW: ViewportSize = {"width": 1280, "height": 1000}
+PAIR_TIMEOUT_MS = 600_000
+FIGURE_TIMEOUT_MS = 60_000
 SETTLE_MS = 2_000
 
 
@@ -32,7 +33,7 @@ def open_page(app: AppServer) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         context = browser.new_context(
-            viewport={"width": WIDTH_PX, "height": 900}, device_scale_factor=2, color_scheme="light"
+            viewport=WINDOW, device_scale_factor=2, color_scheme="light"
         )
         page = context.new_page()
         page.goto(app.url)
@@ -44,15 +45,17 @@ def run_the_pair(page: Page) -> None:
     """Press the button on Bench, take the live view on the way, and stay where it leads: Compare."""
     page.get_by_role("button", name="Run the pair").click()
     page.get_by_text("run 2 of 2").wait_for(timeout=PAIR_TIMEOUT_MS)
-    page.wait_for_timeout(SETTLE_MS)
-    save(page, "live", height_px=1000)
+    save(page, "live")
     page.wait_for_url("**/compare**", timeout=PAIR_TIMEOUT_MS)
 
 
-def save(page: Page, name: str, *, height_px: int) -> None:
-    """The top of the page, `height_px` high, once its figures are drawn."""
-    page.set_viewport_size({"width": WIDTH_PX, "height": height_px})
-    page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=30_000)
+def wait_for_figures(page: Page) -> None:
+    """Until the first figure of a page of results is drawn."""
+    page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=FIGURE_TIMEOUT_MS)
+
+
+def save(page: Page, name: str) -> None:
+    """What the window shows once it has come to rest."""
     page.wait_for_timeout(SETTLE_MS)
     path = IMAGES / f"{name}.png"
     page.screenshot(path=path)
@@ -63,10 +66,12 @@ def take_all(app: AppServer) -> None:
     """Live, Compare and Run, in the order in which a visitor meets them."""
     with open_page(app) as page:
         run_the_pair(page)
-        save(page, "compare", height_px=1000)
+        wait_for_figures(page)
+        save(page, "compare")
         run_id = page.url.partition("runs=")[2].split("&")[0].replace("%2C", ",").split(",")[-1]
         page.goto(f"{app.url}/run?run_id={run_id}")
-        save(page, "run", height_px=1000)
+        wait_for_figures(page)
+        save(page, "run")
 
 
 def main() -> int:
