@@ -123,7 +123,6 @@ def _column_config() -> dict[str, Any]:
     number = st.column_config.NumberColumn
     return {
         "open": st.column_config.LinkColumn("open", display_text="open", width="small"),
-        "engine": st.column_config.TextColumn(width="small"),
         "status": st.column_config.TextColumn(width="medium"),
         "tokens/s": number(format="%.3g"),
         "first token p50, s": number(format="%.3g"),

@@ -59,6 +59,7 @@ def write_run(
     token_ids: Mapping[int, tuple[int, ...]] = TOKEN_IDS,
     config: RunConfig | None = None,
     returned_whole: bool = False,
+    unfinished: bool = False,
     **info: Any,
 ) -> Path:
     """A whole run folder. `result` replaces parts of a completed run's; `info` replaces parts of run.json."""
@@ -66,7 +67,7 @@ def write_run(
     folder = runs / run_id
     ends = {"static": (0.1, 0.2, 0.3, 0.4), "continuous": (0.1, 0.2, 0.25, 0.3)}[engine]
     with RunLogWriter(folder, run_info(run_id, config, **info)) as log:
-        _log_requests(log, ends, returned_whole)
+        _log_requests(log, ends, returned_whole, unfinished)
         _log_passes(log, engine, ends)
         _log_tokens(log, ends, token_ids, returned_whole)
         _log_spans(log, engine, ends)
@@ -76,19 +77,22 @@ def write_run(
     return folder
 
 
-def write_crashed(runs: Path, run_id: str, engine: str = "static") -> Path:
-    """The same run, its worker dead before it could write a result: only what was logged."""
-    folder = write_run(runs, run_id, engine)
+def write_crashed(runs: Path, run_id: str, engine: str = "static", *, unfinished: bool = False) -> Path:
+    """The same run, its worker dead before it could write a result: only what was logged.
+
+    `unfinished` requests were still running then, without a text.
+    """
+    folder = write_run(runs, run_id, engine, unfinished=unfinished)
     (folder / "result.json").unlink()
     return folder
 
 
-def _log_requests(log: RunLogWriter, ends: tuple[float, ...], returned_whole: bool) -> None:
+def _log_requests(log: RunLogWriter, ends: tuple[float, ...], returned_whole: bool, unfinished: bool) -> None:
     for request_id, budget in ((0, 2), (1, 4)):
         log.append(
             "requests",
             request_id=request_id,
-            state="finished",
+            state="running" if unfinished else "finished",
             label="p16",
             prompt_tokens=16,
             asked_prompt_tokens=16,
@@ -97,13 +101,13 @@ def _log_requests(log: RunLogWriter, ends: tuple[float, ...], returned_whole: bo
             arrival_s=0.0,
             submitted_s=0.0,
             admitted_s=0.0,
-            finished_s=ends[budget - 1],
+            finished_s=None if unfinished else ends[budget - 1],
             returned_s=ends[-1] if returned_whole else None,
             lane=request_id,
             output_tokens=budget,
-            finish_reason="budget",
+            finish_reason=None if unfinished else "budget",
             prompt_text=f"Question {request_id}?",
-            output_text=f"Answer {request_id}.\n<b>Done</b>",
+            output_text=None if unfinished else f"Answer {request_id}.\n<b>Done</b>",
         )
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from engine.runlog.locks import hold
+from engine.runlog.schema import LOCK_FILE
 from tests.app_server import AppServer
-from tests.page_runs import write_run
+from tests.page_runs import write_crashed, write_run
 
 pytestmark = pytest.mark.browser
 
@@ -87,6 +89,16 @@ def test_deleting_asks_first_and_then_deletes(page: Page, lab_home: Path) -> Non
         expect(page.get_by_text("1 run in")).to_be_visible(timeout=PATIENCE_MS)
         assert not (runs / "r2").exists()
         assert (runs / "r1").is_dir()
+
+
+def test_a_page_that_is_open_tells_of_a_crash_by_itself(page: Page, lab_home: Path) -> None:
+    folder = write_crashed(lab_home / "runs", "r1")
+    with AppServer(lab_home) as app:
+        with hold(folder / LOCK_FILE, purpose="run r1"):
+            page.goto(f"{app.url}/run?run_id=r1")
+            expect(page.get_by_text("This run is still going")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("The worker died in the middle of this run")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("This run is still going")).to_have_count(0)
 
 
 @pytest.mark.parametrize("address", ["run?run_id=r1", "compare?runs=r1,r2", "history", "glossary"])

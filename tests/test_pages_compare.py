@@ -9,6 +9,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from engine.runlog.locks import hold
+from engine.runlog.schema import LOCK_FILE
 from pages.parts.lab import lab
 from tests.page_app import figures, links, open_page, take_in, words
 from tests.page_runs import TOKEN_IDS, config_of, write_crashed, write_run
@@ -131,6 +133,15 @@ def test_a_crashed_run_is_compared_as_far_as_it_went_and_without_a_verdict(runs:
     assert "Only continuous completed (20.0 tokens/s): static crashed after 2 of 2 requests" in text
     assert "did not complete: nothing is called better or worse" in text
     assert "better:" not in text
+
+
+def test_two_runs_that_are_still_going_have_no_finding_yet(runs: Path) -> None:
+    folders = [write_crashed(runs, "r1", "static"), write_crashed(runs, "r2", "continuous")]
+    with hold(folders[0] / LOCK_FILE, purpose="run r1"), hold(folders[1] / LOCK_FILE, purpose="run r2"):
+        take_in(runs.parent)
+        text = words(open_page("compare", runs="r1,r2"))
+    assert "static and continuous are still running; the finding comes when every run has ended." in text
+    assert "better" not in text.replace("nothing is called better or worse", "")
 
 
 def test_two_runs_of_one_engine_have_names_of_their_own(runs: Path) -> None:

@@ -178,6 +178,13 @@ def test_a_crashed_run_shows_what_was_logged(runs: Path) -> None:
     assert "2 requests through 2 lanes" in text
 
 
+def test_an_answer_that_was_cut_off_is_read_from_its_tokens(runs: Path) -> None:
+    write_crashed(runs, "r1", unfinished=True)
+    text = open_run(runs)
+    assert "5 6" in text  # no tokenizer here: the ids themselves
+    assert "2 tokens, stopped" in text
+
+
 def test_a_running_run_shows_what_was_logged_and_is_followed(runs: Path) -> None:
     folder = write_crashed(runs, "r1")
     with hold(folder / LOCK_FILE, purpose="run r1"):

@@ -11,7 +11,7 @@ import streamlit as st
 from pages.parts.format import plural
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from pages.parts.run_requests import answer_of
+from pages.parts.run_requests import answer_or_note, answers_of
 from pages.parts.same_tokens import Agreement, agreement, agreement_words
 
 PAGE_REQUESTS = 12
@@ -43,19 +43,24 @@ def _draw_page(runs: Mapping[str, RunData], apart: set[int]) -> None:
 
 def answers_html(runs: Mapping[str, RunData], request_ids: list[int], apart: set[int]) -> str:
     """One block a request. An answer that all runs gave is written once."""
-    by_id = {name: run.requests.set_index("request_id", drop=False) for name, run in runs.items()}
-    return "".join(_block(runs, by_id, request_id, request_id in apart) for request_id in request_ids)
+    said: dict[int, dict[str, str]] = {request_id: {} for request_id in request_ids}
+    prompts: dict[int, str] = {}
+    for name, run in runs.items():
+        rows = run.requests[run.requests["request_id"].isin(request_ids)]
+        texts = answers_of(run, rows)
+        for _, row in rows.iterrows():
+            request_id = int(row["request_id"])
+            said[request_id][name] = answer_or_note(texts[request_id], row, run.status)
+            prompts.setdefault(request_id, row["prompt_text"] or "")
+    return "".join(_block(i, prompts.get(i, ""), said[i], i in apart) for i in request_ids)
 
 
-def _block(runs: Mapping[str, RunData], by_id: Mapping[str, pd.DataFrame], request_id: int, is_apart: bool) -> str:
-    rows = {name: frame.loc[request_id] for name, frame in by_id.items() if request_id in frame.index}
-    prompt = next((row["prompt_text"] for row in rows.values() if row["prompt_text"]), "")
-    said = {name: answer_of(runs[name], row) for name, row in rows.items()}
+def _block(request_id: int, prompt: str, said: Mapping[str, str], is_apart: bool) -> str:
     together = "both" if len(said) == 2 else "all"
     answers = {together: next(iter(said.values()))} if len(said) > 1 and len(set(said.values())) == 1 else said
     note = " · these part" if is_apart else ""
     cells = "".join(
-        f'<div class="said"><div class="who">{html.escape(name)}</div>{html.escape(text) or "No token yet."}</div>'
+        f'<div class="said"><div class="who">{html.escape(name)}</div>{html.escape(text)}</div>'
         for name, text in answers.items()
     )
     head = f'<div class="who">request {request_id}{note}</div><div class="asked">{html.escape(_cut(prompt))}</div>'

@@ -62,6 +62,7 @@ def draw_header(run: RunData, partner: str | None) -> None:
         st.page_link(
             "pages/bench.py", label="Repeat on Bench", icon=":material/replay:", query_params=query_of(run.config)
         )
+        st.page_link("pages/glossary.py", label="What the figures mean", icon=":material/dictionary:")
     st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")
 
 

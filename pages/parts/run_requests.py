@@ -43,10 +43,11 @@ def draw_requests(run: RunData) -> None:
         st.markdown("No request was logged.")
         return
     shown = _one_page(run.requests)
+    shown = shown.assign(output_text=shown["request_id"].map(answers_of(run, shown)))
     event = st.dataframe(
         table_of(shown),
         hide_index=True,
-        height=min(38 * (len(shown) + 1), 420),
+        height=min(35 * (len(shown) + 1) + 3, 423),
         column_config=_column_config(),
         on_select="rerun",
         selection_mode="single-row",
@@ -76,15 +77,26 @@ def draw_texts(run: RunData, row: pd.Series) -> None:
         st.html(text_block(row["prompt_text"] or "The prompt's text was not logged."))
     with right:
         st.markdown(f"**Answer** · {_answer_facts(row)}")
-        st.html(text_block(answer_of(run, row) or "No token yet."))
+        st.html(text_block(answer_or_note(row["output_text"], row, run.status)))
 
 
-def answer_of(run: RunData, row: pd.Series) -> str:
-    """The answer's text: as logged at its end, or decoded from the tokens that were logged so far."""
-    if isinstance(row["output_text"], str):
-        return row["output_text"]
-    tokens = lab().store.tokens(run.run_id, int(row["request_id"]))
-    return decode_all(tokens, decoder_of(tokenizer_file_of(run.info))).get(int(row["request_id"]), "")
+def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
+    """Each request's answer: as logged at its end, or decoded from the tokens that were logged so far."""
+    texts = {int(i): text for i, text in zip(requests["request_id"], requests["output_text"], strict=True)}
+    unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
+    if unfinished:
+        tokens = lab().store.tokens(run.run_id, of=unfinished)
+        texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(tokenizer_file_of(run.info)))
+    return texts
+
+
+def answer_or_note(text: str, row: pd.Series, status: str) -> str:
+    """The answer, or in brackets why there is nothing to read."""
+    if text.strip():
+        return text
+    if not is_missing(row["output_tokens"]) and row["output_tokens"] > 0:
+        return "(its tokens make no readable text)"
+    return "(no token yet)" if status == "running" else "(no token)"
 
 
 def text_block(text: str) -> str:

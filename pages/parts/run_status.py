@@ -39,7 +39,7 @@ def _watch(run_id: str) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(f"{done} Below is what was logged when the page was drawn.", icon=":material/play_circle:")
-        if st.button("Draw anew", icon=":material/refresh:"):
+        if st.button("Draw anew", icon=":material/refresh:", key=f"draw_{run_id}"):
             st.rerun()
 
 
