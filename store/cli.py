@@ -73,6 +73,7 @@ def _carry_out(home: Path, request: Mapping[str, Any]) -> Any:
         with Store(home) as store:
             if request["command"] != "ingest":  # the app would have done so by now
                 store.ingest_new(store.runs_folder)
+                store.follow_running()
             return answer(store, request)
     except StoreHeld as held:
         deadline = time.monotonic() + OWNER_PATIENCE_S

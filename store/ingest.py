@@ -8,9 +8,10 @@ long run needs no more memory than a short one.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +21,8 @@ from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
 from store.database import SUMMARIES, first_row
 from store.run_row import close_open_spans, upsert_run
+
+T = TypeVar("T")
 
 LAST_BYTES = CHUNK_BYTES // 2  # a chunk smaller than this is most likely a stream's last for now
 
@@ -183,11 +186,25 @@ def _set_state(
     upsert_run(cursor, folder, info, result, status)
     cursor.execute(f"DELETE FROM {SUMMARIES} WHERE run_id = ?", [run_id])
     if status != "running":
-        close_open_spans(cursor, run_id)
-        cursor.execute(f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
+        _conclude(cursor, run_id)
 
 
-def _in_transaction(cursor: duckdb.DuckDBPyConnection, work: Any) -> Any:
+def lose_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """The run was going when its folder went: it has crashed, with what was taken in by then."""
+
+    def work() -> None:
+        cursor.execute("UPDATE runs SET status = 'crashed' WHERE run_id = ?", [run_id])
+        _conclude(cursor, run_id)
+
+    _in_transaction(cursor, work)
+
+
+def _conclude(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    close_open_spans(cursor, run_id)
+    cursor.execute(f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
+
+
+def _in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
     cursor.execute("BEGIN")
     try:
         outcome = work()

@@ -83,6 +83,8 @@ class Recorder:
         for folder in folders:
             if not self._is_settled(folder, now) or sweep:
                 has_changed |= self._look_at(folder, now)
+        if sweep:  # and at those that were ingested from elsewhere
+            has_changed |= self.store.follow_running()
         if has_changed:
             self._changed()
         return has_changed
@@ -99,7 +101,9 @@ class Recorder:
         since = seen.since if is_same and seen is not None else now
         try:
             report = self.store.ingest_folder(folder)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
+            if not (folder / RUN_FILE).exists():  # deleted meanwhile
+                return False
             self._seen[folder] = _Seen(signature, since, is_over=True)
             if self.problems.get(folder) != str(error):
                 log.warning("%s", error)
@@ -113,7 +117,7 @@ class Recorder:
         while not self._stopping.is_set():
             try:
                 self.look()
-            except (duckdb.Error, OSError):
+            except (duckdb.Error, ValueError, OSError):
                 if not self._stopping.is_set():
                     log.exception("the recorder could not look at %s", self.runs_folder)
             self._stopping.wait(POLL_S)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,7 @@ from engine.runlog.schema import LOCK_FILE, RUN_FILE, STREAMS
 from store import queries
 from store.calibrations import ingest_calibrations
 from store.database import SUMMARIES, first_row, open_database
-from store.ingest import IngestReport, ingest_folder
+from store.ingest import IngestReport, ingest_folder, lose_run
 from store.verify import Verdict, verify_run
 
 DELETED = ".deleted-"
@@ -39,6 +40,7 @@ class Store:
         self.runs_folder = home / "runs"
         self._connection = open_database(home)
         self._own = threading.local()
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # threads that end take theirs
         self._writing = threading.RLock()
         self._sweep_deleted()
 
@@ -53,6 +55,8 @@ class Store:
     def close(self) -> None:
         """Let go of the file. Closing twice does no harm."""
         with self._writing:
+            for cursor in list(self._cursors):
+                cursor.close()
             self._connection.close()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -60,6 +64,7 @@ class Store:
         cursor: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
         if cursor is None:
             cursor = self._own.cursor = self._connection.cursor()
+            self._cursors.add(cursor)
         return cursor
 
     # Taking in
@@ -78,9 +83,25 @@ class Store:
         for folder in run_folders(runs_folder):
             try:
                 reports.append(self.ingest_folder(folder))
-            except ValueError as error:
+            except (ValueError, OSError) as error:
                 problems[folder] = str(error)
         return reports, problems
+
+    def follow_running(self) -> bool:
+        """Look again at every run that is said to be going, wherever its folder is. Whether one of them changed.
+
+        One whose folder is gone has crashed, as far as anybody can tell.
+        """
+        rows = self.cursor().execute("SELECT run_id, folder FROM runs WHERE status = 'running'").fetchall()
+        has_changed = False
+        for run_id, folder in rows:
+            if (Path(folder) / RUN_FILE).is_file():
+                has_changed |= self.ingest_folder(Path(folder)).has_changed
+            else:
+                with self._writing:
+                    lose_run(self.cursor(), run_id)
+                has_changed = True
+        return has_changed
 
     def ingest_calibrations(self) -> int:
         """Take in the calibration files of this home that are new. Returns how many there were."""
@@ -165,7 +186,7 @@ class Store:
         with self._writing:
             run = self.run(run_id)
             folder = Path(run["folder"])
-            if run["status"] == "running" or is_held(folder / LOCK_FILE):
+            if is_held(folder / LOCK_FILE):
                 raise ValueError(f"run {run_id} is still going; stop it before deleting it")
             is_ours = folder.parent == self.runs_folder.resolve() and folder.is_dir()
             if is_ours:  # first out of sight, so that nobody takes it in again

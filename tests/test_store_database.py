@@ -175,6 +175,25 @@ def test_threads_read_while_one_writes(tmp_path: Path) -> None:
     assert errors == []
 
 
+def test_a_closed_store_is_free_whatever_threads_have_used_it(tmp_path: Path) -> None:
+    used, leave = threading.Event(), threading.Event()
+    with Store(tmp_path) as store:
+
+        def use() -> None:
+            store.runs()
+            used.set()
+            leave.wait()
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        used.wait()
+    code = "import sys; from pathlib import Path; from store import Store; Store(Path(sys.argv[1])).close()"
+    opened = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    leave.set()
+    thread.join()
+    assert opened.returncode == 0, opened.stderr
+
+
 def test_the_store_is_opened_where_nothing_was(tmp_path: Path) -> None:
     home = tmp_path / "a" / "b"
     with Store(home) as store:

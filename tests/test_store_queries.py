@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -273,8 +274,6 @@ def test_a_folder_from_elsewhere_is_not_deleted(store: Store, tmp_path: Path) ->
 
 
 def test_a_run_whose_folder_is_gone_can_be_seen_and_deleted(store: Store) -> None:
-    import shutil
-
     run_id = add(store)
     shutil.rmtree(store.runs_folder / run_id)
     assert len(store.tokens(run_id)) > 0

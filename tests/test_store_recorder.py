@@ -88,6 +88,29 @@ def test_a_killed_run_is_called_crashed_in_time(store: Store, recorder: Recorder
     assert store.verify("killed").outcome == "agrees"
 
 
+def test_a_run_elsewhere_is_followed_to_its_end_and_a_lost_one_has_crashed(store: Store, tmp_path: Path) -> None:
+    config = RunConfig(workload=WorkloadConfig(prompts="p4", requests=4, budget="8"))
+    plan = build_workload(config.workload)
+    logs = [
+        RunLogWriter(tmp_path / name, sample_run_info(config, plan, name, None, time_of_day()))
+        for name in ("far", "lost")
+    ]
+    for log in logs:
+        play(log, config, plan, 4, closes=False)
+        log.flush()
+        assert store.ingest_folder(log.folder).status == "running"
+    logs[0].finish({"status": "stopped", "totals": {}})
+    logs[1].folder.rename(tmp_path / "renamed")
+    assert store.follow_running()
+    assert not store.follow_running()
+    assert [store.run(run_id)["status"] for run_id in ("far", "lost")] == ["stopped", "crashed"]
+    assert store.spans("lost")["end_s"].notna().all()
+    assert store.runs()["output_tokens"].tolist() == [16, 16]
+    logs[1].close()
+    store.delete_run("lost")
+    assert store.runs()["run_id"].tolist() == ["far"]
+
+
 def test_what_is_there_at_the_start_is_taken_in(store: Store) -> None:
     folders = [write_sample_run(store.runs_folder, engine) for engine in ("static", "continuous")]
     recorder = Recorder(store, store.runs_folder)
