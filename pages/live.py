@@ -144,5 +144,5 @@ def _queue_words(job: Job) -> str:
     assert run is not None
     what = f"{plain(job.label)}, {plural(run.requests, 'request')} on {plain(run.config.model)} ({whose})"
     if job.place:
-        return f"{job.place}. waiting: {what}"
+        return f"Place {job.place}: {what}"
     return f"Now: {what}, {count(run.finished_requests)} finished"
