@@ -60,7 +60,7 @@ def _draw_comparison(runs: dict[str, RunData]) -> None:
     draw_wastes(runs)
     draw_differences(compared)
     _draw_settings(runs)
-    draw_answers(runs)
+    draw_answers(runs, [mismatch.what for mismatch in differing])
 
 
 def _draw_heads(runs: dict[str, RunData]) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.parts.front_door import front_door
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, find_row, load_run, partner_of
-from pages.parts.run_environment import draw_environment
+from pages.parts.run_environment import draw_environment, draw_every_metric
 from pages.parts.run_header import draw_header, draw_key_figures
 from pages.parts.run_requests import draw_requests
 from pages.parts.run_sections import draw_latencies, draw_passes, draw_timeline, draw_waste
@@ -64,6 +64,7 @@ def _draw_run(run: RunData) -> None:
     draw_latencies(run)
     draw_passes(run)
     draw_requests(run)
+    draw_every_metric(run)
     draw_environment(run)
 
 

@@ -114,8 +114,26 @@ def test_unfair_pairs_are_barred_until_the_switch_is_set(
     assert values in text
     assert "Slot timelines" not in text
     app.toggle(key="anyway").set_value(True).run()
-    assert f"Not a comparison of engines alone, since {what} differ: continuous was" in words(app)
+    assert f"Not a comparison of engines alone, since their {what} differs: continuous was" in words(app)
     assert "Slot timelines on one axis" in words(app)
+
+
+def test_answers_to_different_requests_are_not_compared(runs: Path) -> None:
+    write_run(runs, "r1", "static")
+    write_run(runs, "r2", "continuous", workload={"digest": "ff", "requests": 2})
+    take_in(runs.parent)
+    text = words(open_page("compare", runs="r1,r2", anyway="true"))
+    assert "They were asked different things" in text
+    assert "said the same" not in text
+
+
+def test_another_models_answers_are_shown_without_a_verdict(runs: Path) -> None:
+    write_run(runs, "r1", "static")
+    write_run(runs, "r2", "continuous", model={"name": "other", "dtype": "float32"})
+    take_in(runs.parent)
+    text = words(open_page("compare", runs="r1,r2", anyway="true"))
+    assert "said the same" not in text
+    assert "Answer 1." in text
 
 
 def test_the_switch_is_kept_in_the_address(runs: Path) -> None:

@@ -158,6 +158,6 @@ def test_ties_at_the_top_and_failures_in_a_ranking() -> None:
 def test_what_differs_is_said_first() -> None:
     differing = [Mismatch(what=what, values=("a", "b"), why="") for what in ("workload", "dtype")]
     assert finding([STATIC, CONTINUOUS], differing).startswith(
-        "Not a comparison of engines alone, since workload and dtype differ: continuous was 1.50 times as fast as "
-        "static: 60.0 against"
+        "Not a comparison of engines alone, since their workload and dtype differ: continuous was 1.50 times as fast "
+        "as static: 60.0 against"
     )

@@ -81,6 +81,8 @@ def test_the_figures_of_a_run_are_those_worked_out_by_hand(runs: Path) -> None:
     assert "Gap between tokens, p95 100 ms n = 4 gaps" in tiles
     assert "Whole answer, p50 300 ms n = 2 requests" in tiles  # 0.2 s and 0.4 s
     assert "Dead slot-steps 25.0 % n = 8 slot-steps" in tiles
+    assert "Slot-steps 8 slot_steps" in tiles
+    assert "Peak memory 200 B peak_memory_bytes" in tiles
     assert "Padding 0 % n = 140 positions" in tiles  # two rows of 16, 17, 18 and 19 columns
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pandas as pd
 import streamlit as st
 
-from pages.parts.format import plural
+from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from pages.parts.run_requests import answer_or_note, answers_of
@@ -17,9 +17,21 @@ from pages.parts.same_tokens import Agreement, agreement, agreement_words
 PAGE_REQUESTS = 12
 
 
-def draw_answers(runs: Mapping[str, RunData]) -> None:
-    """The finding, then a page of requests with their answers."""
+def draw_answers(runs: Mapping[str, RunData], differing: Collection[str]) -> None:
+    """Whether they agree, then a page of requests with their answers. `differing` is what makes the runs no fair pair.
+
+    Other requests have other answers, so there is nothing to compare; other models are shown side by side alone.
+    """
     st.subheader("Did they say the same?", anchor="answers")
+    if "workload" in differing:
+        st.markdown("They were asked different things, so their answers are not set against each other.")
+        return
+    apart = set() if "model" in differing else _draw_agreement(runs)
+    _draw_page(runs, apart)
+
+
+def _draw_agreement(runs: Mapping[str, RunData]) -> set[int]:
+    """A sentence for each run against the first. Returns the requests whose answers part anywhere."""
     (first, base), *others = runs.items()
     apart: set[int] = set()
     for name, other in others:
@@ -27,11 +39,11 @@ def draw_answers(runs: Mapping[str, RunData]) -> None:
         found = _agreement(str(lab().home), base.run_id, other.run_id, lenient, _version(base, other))
         apart |= set(found.first_apart)
         icon = ":material/check:" if found.is_full else ":material/difference:"
-        st.markdown(f"{icon} {agreement_words(first, name, found, as_far_as_both=lenient)}")
+        st.markdown(f"{icon} {plain(agreement_words(first, name, found, as_far_as_both=lenient))}")
     if apart:
         with st.expander("Why answers can part"):
             st.markdown(_why(base))
-    _draw_page(runs, apart)
+    return apart
 
 
 @st.fragment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -55,7 +56,7 @@ def draw_wastes(runs: Runs) -> None:
 def draw_overlays(runs: Runs) -> None:
     """Each latency once, all runs in one figure over one axis."""
     st.subheader("Latencies, overlaid", anchor="latencies")
-    in_columns([lambda latency=latency: _draw_overlay(runs, latency) for latency in LATENCIES])
+    in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCIES])
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 

@@ -159,7 +159,8 @@ def _tokens(run: Compared) -> str:
 def _caveat(differing: Sequence[Mismatch]) -> str:
     if not differing:
         return ""
-    return f"not a comparison of engines alone, since {_listed([m.what for m in differing])} differ: "
+    verb = "differs" if len(differing) == 1 else "differ"
+    return f"not a comparison of engines alone, since their {_listed([m.what for m in differing])} {verb}: "
 
 
 def _left_out(runs: Sequence[Compared]) -> str:

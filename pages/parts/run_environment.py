@@ -1,4 +1,4 @@
-"""Where and how a run ran: configuration, versions, device, threads, load, memory. Behind an expander, complete."""
+"""All of a run behind two expanders: every metric; and configuration, versions, device, threads, load."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.metrics import RUN_METRICS
 from pages.parts.format import is_missing, number, size
+from pages.parts.metric_text import metric_text
 from pages.parts.run_data import RunData
 from pages.parts.tables import draw_table
 
 HEADER = ("setting", "value")
 MAX_TEXT = 200
+
+
+def draw_every_metric(run: RunData) -> None:
+    """All that was measured, in the glossary's order; what a run has no value of is a dash."""
+    with st.expander("Every metric", icon=":material/functions:"):
+        rows = [
+            [metric.label, metric_text(metric, run.metrics.get(metric.name)), metric.name] for metric in RUN_METRICS
+        ]
+        draw_table(("metric", "value", "name"), rows, figures=(1,))
 
 
 def draw_environment(run: RunData) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -48,7 +50,7 @@ def draw_waste(run: RunData) -> None:
 def draw_latencies(run: RunData) -> None:
     """Five cumulative distributions in two columns; one that cannot be drawn says why."""
     st.subheader("Latencies", anchor="latencies")
-    in_columns([lambda latency=latency: _draw_latency(run, latency) for latency in LATENCIES])
+    in_columns([partial(_draw_latency, run, latency) for latency in LATENCIES])
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
@@ -74,7 +76,7 @@ def draw_passes(run: RunData) -> None:
         st.markdown(PASSES_WHY)
 
 
-def in_columns(drawings: list[Callable[[], None]]) -> None:
+def in_columns(drawings: Sequence[Callable[[], None]]) -> None:
     """Two columns, row by row, so that neighbours begin at one height; on a phone one under the other."""
     for row in range(0, len(drawings), 2):
         for column, draw in zip(st.columns(2, gap="medium"), drawings[row : row + 2], strict=False):
@@ -82,9 +84,9 @@ def in_columns(drawings: list[Callable[[], None]]) -> None:
                 draw()
 
 
-def show(figure: go.Figure, *, key: str, alt: str, config: dict[str, object] | None = None) -> None:
+def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] | None = None) -> None:
     """One figure as the lab shows them all: its own colours, no logo."""
-    st.plotly_chart(figure, key=key, theme=None, config=CHART if config is None else config, alt=alt)
+    st.plotly_chart(figure, key=key, theme=None, config=dict(CHART if config is None else config), alt=alt)
 
 
 TIMELINE_WHY = """

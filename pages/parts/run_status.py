@@ -31,7 +31,6 @@ def _watch(run_id: str) -> None:
     row = find_row(run_id)
     if row is None or row["status"] != "running":
         st.rerun()
-        return
     metrics = lab().store.metrics(run_id)
     done = (
         f"This run is still going: {count(metrics.get('finished_requests') or 0)} requests finished, "

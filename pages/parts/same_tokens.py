@@ -53,7 +53,7 @@ def agreement(first: pd.DataFrame, second: pd.DataFrame, *, as_far_as_both: bool
         requests=len(shared),
         equal=len(shared) - len(first_apart),
         tokens=int(np.count_nonzero(in_both)),
-        first_apart={int(request): int(index) for request, index in first_apart.items()},
+        first_apart=dict(zip(first_apart.index.tolist(), first_apart.tolist(), strict=True)),
         only_in_one=0 if as_far_as_both else only_in_one,
     )
 
