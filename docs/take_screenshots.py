@@ -32,9 +32,7 @@ def open_page(app: AppServer) -> Iterator[Page]:
         raise SystemExit("take_screenshots: no chromium on this machine; on Debian: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
-        context = browser.new_context(
-            viewport=WINDOW, device_scale_factor=2, color_scheme="light"
-        )
+        context = browser.new_context(viewport=WINDOW, device_scale_factor=2, color_scheme="light")
         page = context.new_page()
         page.goto(app.url)
         yield page
@@ -67,6 +65,8 @@ def take_all(app: AppServer) -> None:
     with open_page(app) as page:
         run_the_pair(page)
         wait_for_figures(page)
+        page.get_by_role("heading", name="Slot timelines").scroll_into_view_if_needed()
+        page.mouse.wheel(0, 500)  # the finding above, both timelines below
         save(page, "compare")
         run_id = page.url.partition("runs=")[2].split("&")[0].replace("%2C", ",").split(",")[-1]
         page.goto(f"{app.url}/run?run_id={run_id}")
