@@ -28,11 +28,11 @@ class DeviceMemory:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.cap_bytes: int | None = None
-        self._peak_bytes = 0
+        self.peak_bytes = 0  # as of the last sample
 
     def begin_run(self, utilization: float, capacity_gib: float | None) -> None:
         """Reset the peak; on CUDA really cap what the process may take: the share of the card, or fewer GiB."""
-        self._peak_bytes = 0
+        self.peak_bytes = 0
         if self.device.type != "cuda":
             return
         total = torch.cuda.get_device_properties(self.device).total_memory
@@ -43,14 +43,12 @@ class DeviceMemory:
 
     def sample(self) -> MemorySample:
         if self.device.type == "cuda":
-            return MemorySample(
-                allocated_bytes=torch.cuda.memory_allocated(),
-                peak_bytes=torch.cuda.max_memory_allocated(),
-                free_bytes=self._cuda_free_bytes(),
-            )
-        resident = _resident_bytes()
-        self._peak_bytes = max(self._peak_bytes, resident)
-        return MemorySample(allocated_bytes=resident, peak_bytes=self._peak_bytes, free_bytes=_available_bytes())
+            allocated, free = torch.cuda.memory_allocated(), self._cuda_free_bytes()
+            self.peak_bytes = torch.cuda.max_memory_allocated()
+        else:
+            allocated, free = _resident_bytes(), _available_bytes()
+            self.peak_bytes = max(self.peak_bytes, allocated)
+        return MemorySample(allocated_bytes=allocated, peak_bytes=self.peak_bytes, free_bytes=free)
 
     def give_back(self) -> None:
         """Return what nobody refers to any more to the device."""

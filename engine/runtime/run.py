@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +27,9 @@ from engine.runtime.out_of_memory import EngineOutOfMemory, as_out_of_memory
 from engine.runtime.passes_in_flight import make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel
 from engine.runtime.run_description import describe_run, utc_now
+from engine.runtime.run_watcher import Progress, RunWatcher
 from engine.runtime.sampler import Sampler
 from engine.runtime.warm_up import warm_up
-
-MEMORY_SAMPLE_S = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a run is."""
-
-    finished_requests: int
-    requests: int
-    output_tokens: int
-    elapsed_s: float
 
 
 def make_runner(prepared: PreparedRun, requests: list[Request]) -> ModelRunner:
@@ -127,25 +115,33 @@ def _measured(
     """The part that may fail, turned into plain facts: no reference to a tensor survives it."""
     config = prepared.config
     engine: Engine | None = None
+    watcher: RunWatcher | None = None
     try:
         memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
         requests = prepared.requests()
         runner = make_runner(prepared, requests)
         warm_up(prepared, runner, warm, should_stop)
-        watcher = _Watcher(log, memory, runner, len(requests), on_progress)
+        watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         engine = build_engine(prepared, requests, runner, log, watcher)
         done = engine.run(should_stop)
-        engine.recorder.close(engine.clock.now_s())
+        _close(engine, watcher)
         return _result("completed" if done else "stopped", memory)
     except Exception as error:
         shape, where = _in_hand(engine, prepared)
         shortage = as_out_of_memory(error, prepared.device, memory.sample().free_bytes, shape, where)
-        if engine is not None:
-            engine.recorder.close(engine.clock.now_s())
+        if engine is not None and watcher is not None:
+            _close(engine, watcher)
         if shortage is not None:
             return _result("oom", memory, shortage)
         traceback.print_exc()
         return _result("failed", memory, error)
+
+
+def _close(engine: Engine, watcher: RunWatcher) -> None:
+    """Close what is open in the log, and let its last row of memory hold the run's peak."""
+    now_s = engine.clock.now_s()
+    engine.recorder.close(now_s)
+    watcher.sample(engine, now_s)
 
 
 def _result(status: str, memory: DeviceMemory, error: BaseException | None = None) -> dict[str, Any]:
@@ -161,7 +157,7 @@ def _result(status: str, memory: DeviceMemory, error: BaseException | None = Non
             "shape": shortage.shape,
             "where": shortage.where,
         },
-        "peak_memory_bytes": memory.sample().peak_bytes,
+        "peak_memory_bytes": memory.peak_bytes,
     }
 
 
@@ -179,45 +175,3 @@ def _capacity_check(prepared: PreparedRun) -> CapacityCheck | None:
         return None
     capacity_bytes = int(config.capacity_gib * GIB)
     return CapacityCheck(prepared.dimensions(), capacity_bytes, sampled_in_fp32=not config.sampling.is_greedy)
-
-
-class _Watcher:
-    """After each pass: sample the memory now and then, and tell how far the run is."""
-
-    def __init__(
-        self,
-        log: RunLogWriter,
-        memory: DeviceMemory,
-        runner: ModelRunner,
-        num_requests: int,
-        on_progress: Callable[[Progress], None],
-    ) -> None:
-        self.log = log
-        self.memory = memory
-        self.runner = runner
-        self.num_requests = num_requests
-        self.on_progress = on_progress
-        self._last_s = -MEMORY_SAMPLE_S
-
-    def __call__(self, engine: Engine, now_s: float) -> None:
-        if now_s - self._last_s < MEMORY_SAMPLE_S:
-            return
-        self._last_s = now_s
-        sample = self.memory.sample()
-        self.log.append(
-            "memory",
-            time_s=now_s,
-            pass_index=engine.recorder.last_pass,
-            allocated_bytes=sample.allocated_bytes,
-            peak_bytes=sample.peak_bytes,
-            kv_bytes=self.runner.kv_bytes,
-            free_bytes=sample.free_bytes,
-        )
-        self.on_progress(
-            Progress(
-                finished_requests=engine.recorder.num_finished,
-                requests=self.num_requests,
-                output_tokens=engine.recorder.num_output_tokens,
-                elapsed_s=now_s,
-            )
-        )

@@ -22,7 +22,8 @@ from engine.core.home import device_lock
 from engine.runlog.locks import hold
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, ProgressCallback, WarmModel, prepare_run
-from engine.runtime.run import Progress, execute_run
+from engine.runtime.run import execute_run
+from engine.runtime.run_watcher import Progress
 
 PROGRESS_S = 0.25
 LEAVE_S = 2.0  # how long a run may take to close its log once nobody listens any more
