@@ -42,6 +42,7 @@ class DeviceMemory:
         torch.cuda.reset_peak_memory_stats()
 
     def sample(self) -> MemorySample:
+        free: int | None
         if self.device.type == "cuda":
             allocated, free = torch.cuda.memory_allocated(), self._cuda_free_bytes()
             self.peak_bytes = torch.cuda.max_memory_allocated()
