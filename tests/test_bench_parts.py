@@ -1,4 +1,4 @@
-"""What Bench says before a run: forecasts by hand-counted schedules, links both ways, settings, words, the prompt file."""
+"""What Bench says before a run: forecasts by hand-counted schedules, links both ways, settings, words, a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_continuous_computes_nothing_for_finished_requests() -> None:
 
 
 def test_two_batches_of_equal_requests() -> None:
-    """3 requests of 4 tokens in 2 slots. Batches of 2 and 1: each a prefill and 3 decodes, the first two in one step."""
+    """3 requests of 4 tokens in 2 slots. Batches of 2 and 1: a prefill and 3 decodes each, two in one step."""
     plan = forecast_of(run("static", WorkloadConfig(prompts="p8", requests=3, budget="4"), slots=2))
     assert (plan.prefill_passes, plan.decode_passes, plan.steps, plan.slot_steps) == (2, 6, 6, 12)
 

@@ -111,9 +111,7 @@ def test_two_visitors_share_one_queue(browser: Browser, app: AppServer) -> None:
         expect(second.get_by_text(re.compile("Now: continuous.*another visitor's"))).to_be_visible(timeout=LIVE_MS)
         start(second, "Run continuous")
         expect(second.get_by_text("Place 1 in the queue")).to_be_visible(timeout=LIVE_MS)
-        expect(first.get_by_text(re.compile("Place 1: continuous.*another visitor's"))).to_be_visible(
-            timeout=LIVE_MS
-        )
+        expect(first.get_by_text(re.compile("Place 1: continuous.*another visitor's"))).to_be_visible(timeout=LIVE_MS)
         first.get_by_role("button", name="Cancel").click()
         second.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
     finally:
