@@ -71,7 +71,9 @@ def _kept(run: JobRun) -> str:
     if not run.has_log:
         return "Nothing was logged yet."
     tokens = len(lab().store.tokens(run.run_id))
-    return f"{plural(tokens, 'token')} were logged and kept." if tokens else "No token was logged yet."
+    if not tokens:
+        return "No token was logged yet."
+    return f"{plural(tokens, 'token')} {'was' if tokens == 1 else 'were'} logged and kept."
 
 
 def _await_results(run_ids: list[str]) -> None:
