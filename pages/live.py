@@ -1,6 +1,6 @@
 """The live view of Bench: the followed job as it waits, loads, runs and ends, and what others have in the queue.
 
-A fragment: it redraws itself a few times a second while the rest of the page stays as it is. Everything keeps its place
+A fragment: it redraws itself every second while the rest of the page stays as it is. Everything keeps its place
 from the first moment to the last; only the contents change.
 """
 
@@ -10,13 +10,13 @@ import streamlit as st
 
 from engine.launcher.job import Job, JobRun
 from pages.live_end import draw_end, move_on
-from pages.live_run import draw_answers, draw_tiles, draw_timelines, mark_watched
+from pages.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.visit import follow_job, forget_job, visitor
 
-REFRESH_LIVE_S = 0.5
+REFRESH_LIVE_S = 1.0  # each redrawing takes its share of a machine that is busy measuring
 REFRESH_IDLE_S = 2.0
 
 
@@ -55,8 +55,9 @@ def _draw_job(job: Job) -> None:
         if job.state == "queued":
             return
         mark_watched(run)
-        draw_tiles(run)
-        draw_timelines(job)
+        passes = live_passes(run)
+        draw_tiles(run, passes)
+        draw_timelines(job, passes)
         draw_answers(run)
 
 

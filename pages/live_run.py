@@ -7,14 +7,15 @@ long as the schedule will be, where that is known beforehand, so that nothing re
 from __future__ import annotations
 
 import html
+from functools import lru_cache
 
 import pandas as pd
 import streamlit as st
 
 from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
-from pages.figures.timeline import growing_range, shared_range
-from pages.parts.answers import decode_all, decoder_of, tokenizer_file_of
+from pages.figures.timeline import growing_range
+from pages.parts.answers import Decoder, decode_all, decoder_of, tokenizer_file_of
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
@@ -29,9 +30,13 @@ def mark_watched(run: JobRun) -> None:
         (run.folder / WATCHED_FILE).touch()
 
 
-def draw_tiles(run: JobRun) -> None:
+def live_passes(run: JobRun) -> pd.DataFrame:
+    """The passes of the run at hand so far, read once a redrawing."""
+    return lab().store.passes(run.run_id) if run.has_log else pd.DataFrame()
+
+
+def draw_tiles(run: JobRun, passes: pd.DataFrame) -> None:
     """Requests finished, new tokens, tokens a second so far, requests waiting. Two in a row on a phone."""
-    passes = lab().store.passes(run.run_id) if run.has_log else pd.DataFrame()
     waiting = int(passes["queue_depth"].iloc[-1]) if len(passes) else None
     rate = run.output_tokens / run.elapsed_s if run.elapsed_s > 0 else None
     tiles = (
@@ -45,15 +50,20 @@ def draw_tiles(run: JobRun) -> None:
             st.metric(label, value, width=145)
 
 
-def draw_timelines(job: Job) -> None:
-    """One timeline a run of the job, all over one axis; a run that has not begun holds its place."""
-    store = lab().store
-    spans = {run.run_id: store.spans(run.run_id) if run.has_log else pd.DataFrame() for run in job.runs}
-    window = _window(job, list(spans.values()))
+def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
+    """One timeline a run of the job, all over one axis; `passes` are those of the run at hand.
+
+    A run that has not begun holds its place. One that is done is drawn once and kept.
+    """
+    current = job.current
+    spans = lab().store.spans(current.run_id) if current and current.has_log else pd.DataFrame()
+    window = _window(job, spans)
     pictures = [
-        live_timeline(
-            spans[run.run_id],
-            store.passes(run.run_id) if run.has_log else pd.DataFrame(),
+        _final_picture(run.run_id, run.config.engine, run.config.num_slots, window, is_dark())
+        if run.state == "done" and run.has_log
+        else live_timeline(
+            spans if run is current else pd.DataFrame(),
+            passes if run is current else pd.DataFrame(),
             window=window,
             num_lanes=run.config.num_slots,
             title=run.config.engine,
@@ -65,15 +75,36 @@ def draw_timelines(job: Job) -> None:
     st.html("".join(pictures))
 
 
-def _window(job: Job, frames: list[pd.DataFrame]) -> tuple[float, float]:
+def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, float], dark: bool) -> str:
+    """The timeline of a run that is over; drawn once for a visit, as soon as the store has the whole of it."""
+    key = ("timeline", run_id, window, dark)
+    kept: dict[object, str] = st.session_state.setdefault("live_pictures", {})
+    if key in kept:
+        return kept[key]
+    store = lab().store
+    picture = live_timeline(
+        store.spans(run_id), store.passes(run_id), window=window, num_lanes=slots, title=engine, dark=dark
+    )
+    if store.run(run_id)["status"] != "running":
+        kept[key] = picture
+    return picture
+
+
+def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
     """As many steps as the longest schedule will take; where that is unknown, an axis that grows in round numbers."""
     planned = [forecast_of(run.config).steps for run in job.runs]
     steps = [n for n in planned if n is not None]
-    started = [frame for frame in frames if not frame.empty]
     if len(steps) == len(planned):
-        longest = max(steps, default=1)
-        return (0.0, float(max(longest, shared_range(started)[1])))
+        return (0.0, float(max(steps, default=1)))
+    ended = [run.run_id for run in job.runs if run.state == "done" and run.has_log]
+    frames = [spans, *(lab().store.spans(run_id) for run_id in ended)]
+    started = [frame for frame in frames if not frame.empty]
     return growing_range(pd.concat(started)) if started else (0.0, 1.0)
+
+
+@lru_cache(maxsize=64)
+def _decoder(run_id: str) -> Decoder:
+    return decoder_of(tokenizer_file_of(lab().store.run(run_id)))
 
 
 def draw_answers(run: JobRun) -> None:
@@ -101,10 +132,9 @@ def _shown(requests: pd.DataFrame) -> pd.DataFrame:
 def _texts(run: JobRun, requests: pd.DataFrame) -> dict[int, str]:
     if requests.empty:
         return {}
-    decoder = decoder_of(tokenizer_file_of(lab().store.run(run.run_id)))
     few = requests["request_id"].tolist()
     tokens = lab().store.tokens(run.run_id)
-    return decode_all(tokens[tokens["request_id"].isin(few)], decoder)
+    return decode_all(tokens[tokens["request_id"].isin(few)], _decoder(run.run_id))
 
 
 def _card(row: pd.Series, text: str) -> str:
