@@ -180,6 +180,27 @@ def test_closing_the_queue_ends_the_worker_in_mid_run(tmp_path: Path) -> None:
     assert not process_lives(pid)
 
 
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [({}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_the_worker_spins_briefly_unless_a_person_has_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], expected: str | None
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    queue = RunQueue(tmp_path, command=FAKE_WORKER)
+    queue.wait(queue.submit([config("fast")]).job_id)
+    environment = Path(f"/proc/{queue.worker_pid}/environ").read_text().split("\0")
+    queue.close()
+    assert [entry for entry in environment if entry.startswith("GOMP_SPINCOUNT=")] == (
+        [] if expected is None else [f"GOMP_SPINCOUNT={expected}"]
+    )
+    assert f"LAB_HOME={tmp_path}" in environment
+
+
 APP = """
 import sys, time
 from pathlib import Path
