@@ -10,6 +10,9 @@ import sys
 from typing import NoReturn
 
 from engine.commands import calibrate, models, parity, run
+from engine.core.out_of_memory import EngineOutOfMemory
+
+UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 
 COMMANDS = {
     "run": (run, "one run of an engine over a workload, logged under LAB_HOME"),
@@ -47,3 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InterruptedError:
         print(f"{parser.prog} {args.command}: stopped while waiting for the device", file=sys.stderr)
         return 1
+    except EngineOutOfMemory as error:
+        print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{parser.prog} {args.command}: {error}; LAB_HOME and LAB_CACHE name the lab's folders", file=sys.stderr)
+        return 2 if isinstance(error, UNUSABLE_FOLDER) else 1

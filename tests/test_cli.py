@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from engine.commands import run
+from engine.commands.options import read_prompt_file
+from engine.core.home import device_lock
+from engine.runlog.locks import hold
 
 COUNTED = ["--model", "tiny-random", "--prompts", "p16", "--requests", "16", "--slots", "16", "--budget", "8x32+8x256"]
 
@@ -119,6 +125,64 @@ def test_bad_input_gets_one_clear_line(
     assert len(said.err.strip().splitlines()) == 1, said.err
     assert "Traceback" not in said.err
     assert said.out == ""
+
+
+def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "engine", "run", "--model", "tiny-random", "--budget", "4000", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "LAB_HOME": str(tmp_path)},
+    )
+    assert started.stderr is not None
+    started.stderr.readline()  # "making random weights …": signals are listened to, nothing has run yet
+    started.send_signal(signal.SIGTERM)
+    said, _ = started.communicate(timeout=120)
+    assert started.returncode == 1
+    assert json.loads(said)["status"] == "stopped"
+
+
+def test_repeats_that_were_cut_short_are_reported_as_stopped() -> None:
+    one = {"run_id": "a", "status": "completed", "error": None, "oom": None, "passes": 3}
+    report = run._report([one, {**one, "run_id": "b", "passes": 5}], asked=5)
+    assert (report["status"], report["error"], report["passes"]) == ("stopped", "stopped after 2 of 5 runs", 4)
+    assert run._report([one, one], asked=2)["status"] == "completed"
+
+
+@pytest.mark.parametrize("name", ["LAB_HOME", "LAB_CACHE"])
+def test_folders_that_cannot_be_used_get_one_line(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "run", "--model", "tiny-random", "--budget", "2"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "LAB_HOME": str(tmp_path), name: "/dev/null/x"},
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "/dev/null/x" in done.stderr.strip().splitlines()[-1]
+
+
+def test_parity_waits_for_the_device(tmp_path: Path) -> None:
+    with hold(device_lock("cpu"), purpose="a test"):
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "engine", "parity", "--model", "tiny-random"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LAB_HOME": str(tmp_path)},
+        )
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()
+        waiting.kill()
+        waiting.wait()
+    assert line.startswith("waiting: the device is taken")
+
+
+def test_a_prompt_file_may_begin_with_a_byte_order_mark_and_hold_odd_line_separators(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_bytes("\ufeffHello\nOne\u2028prompt\r\n\n".encode())
+    assert read_prompt_file(file) == ("Hello", "One\u2028prompt")
 
 
 def test_every_command_explains_itself(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"workload": {"seed": -1}}, r"seed -1: use a whole number from 0"),
     ({"workload": {"seed": 2**32}}, r"seed 4294967296: use a whole number"),
     ({"workload": {"prompts": "file"}}, r"prompt file: it holds no prompts"),
-    ({"sampling": {"temperature": -0.1}}, r"temperature -0\.1: use 0 \(greedy\) to 10"),
+    ({"sampling": {"temperature": -0.1}}, r"temperature -0\.1: use 0 \(greedy\), or 0.01 to 10"),
     ({"sampling": {"temperature": NAN}}, r"temperature nan: use 0"),
     ({"sampling": {"top_k": -1}}, r"top-k -1: use 0 \(off\)"),
     ({"sampling": {"top_p": 0}}, r"top-p 0: use a share above 0"),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine.runlog.reader import RunLogReader
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.runlog.reader import RunLogReader
 from engine.runtime.parity import engine_outputs, generate_outputs
 from engine.runtime.prepared_run import WarmModel, prepare_run
 from engine.runtime.run import execute_run
@@ -66,3 +66,20 @@ def test_a_real_shortage_is_told_and_the_memory_given_back(warm: WarmModel, tmp_
     assert torch.cuda.memory_allocated() <= before + 2**20
     after = execute_run(prepare_run(config(), warm, lambda m, f: None), "next", tmp_path / "next", warm)
     assert after["status"] == "completed"
+
+
+def test_a_caps_end_is_the_runs_end(warm: WarmModel, tmp_path: Path) -> None:
+    capped = config(capacity_gib=0.25)
+    assert (
+        execute_run(prepare_run(capped, warm, lambda m, f: None), "cap", tmp_path / "cap", warm)["status"]
+        == "completed"
+    )
+    assert torch.empty(2**30, dtype=torch.uint8, device="cuda").numel() == 2**30
+
+
+def test_async_issues_a_prefill_without_waiting_for_it(warm: WarmModel, tmp_path: Path) -> None:
+    work = WorkloadConfig(prompts="p4096", requests=16, budget="2")
+    run = prepare_run(config(timing="async", slots=16, workload=work), warm, lambda m, f: None)
+    assert execute_run(run, "ahead", tmp_path / "ahead", warm)["status"] == "completed"
+    prefill = RunLogReader(tmp_path / "ahead").table("passes").to_pylist()[0]
+    assert prefill["issue_s"] < prefill["device_s"]

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.passes import PlannedPass
 from engine.runlog.reader import RunLogReader
+from engine.runtime.model_runner import SlotRunner
 from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.passes_in_flight import make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine, execute_run, make_runner
 
@@ -222,3 +226,53 @@ def test_an_answer_ends_at_its_end_of_sequence_even_where_the_budget_goes_on(war
     row = RunLogReader(tmp_path / "eos").table("requests").to_pylist()[0]
     assert row["output_tokens"] == 20
     assert row["output_text"] == run.loaded.encoder.decode(said[: said.index(said[4])])
+
+
+class LateTiming:
+    """Passes land only when they are waited for, as a slow device's would."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.held: list[Any] = []
+
+    def begin(self) -> None:
+        self.inner.begin()
+
+    def launched(self, flight: Any) -> None:
+        self.inner.launched(flight)
+        self.held += self.inner.landed(wait=True)
+
+    def landed(self, *, wait: bool) -> list[Any]:
+        landed, self.held = (self.held, []) if wait else ([], self.held)
+        return landed
+
+
+def test_passes_in_flight_are_logged_when_the_run_fails(
+    warm: WarmModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = prepared(warm, workload=WorkloadConfig(prompts="p8", requests=1, budget="20"), warmups=0)
+    monkeypatch.setattr("engine.runtime.run.make_timing", lambda n, d, clock: LateTiming(make_timing(n, d, clock)))
+
+    def fail_at_the_seventh(self: SlotRunner, planned: PlannedPass) -> Any:
+        if planned.index == 6:
+            raise RuntimeError("the device is on fire")
+        return SlotRunner.__mro__[1].run(self, planned)
+
+    monkeypatch.setattr(SlotRunner, "run", fail_at_the_seventh)
+    result = execute_run(run, "fire", tmp_path / "fire", warm)
+    assert (result["status"], result["error"]) == ("failed", "the device is on fire")
+    assert RunLogReader(tmp_path / "fire").table("passes").num_rows == 6
+    assert result["totals"]["output_tokens"] == 6
+
+
+def test_a_model_that_does_not_fit_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_big(*_: Any) -> Any:
+        raise RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes."
+        )
+
+    monkeypatch.setattr("engine.runtime.prepared_run.load_model", too_big)
+    with pytest.raises(EngineOutOfMemory) as caught:
+        prepared(WarmModel())
+    assert caught.value.asked_bytes == 4096
+    assert caught.value.where == "loading tiny-random"

@@ -154,3 +154,14 @@ def test_a_pass_counts_its_rows_its_waste_and_its_memory() -> None:
     ]
     assert [p["kv_reserved_positions"] for p in passes] == [12, 12, 12]
     assert [p["kv_used_positions"] for p in passes] == [6, 4, 5]
+
+
+def test_a_prefill_counts_what_is_cached_and_not_the_token_that_waits_for_its_pass() -> None:
+    # Pass 1: request 0 decodes (3 + 1 columns). Pass 2 prefills request 1 (3); 0's newest token is not cached.
+    passes = play("continuous", 2, [4, 1], [0.0, 1.5]).rows["passes"]
+    assert [(p["kind"], p["kv_used_positions"]) for p in passes[:4]] == [
+        ("prefill", 3),
+        ("decode", 4),
+        ("prefill", 4 + 3),
+        ("decode", 5),
+    ]

@@ -72,3 +72,15 @@ def test_sampled_shares_follow_the_probabilities() -> None:
     draws = torch.tensor((np.arange(10_000) + 0.5) / 10_000, dtype=torch.float32)
     tokens = pick(LOGITS.expand(10_000, 3).clone(), draws, SamplingConfig(temperature=1.0))
     assert torch.bincount(tokens, minlength=3).tolist() == pytest.approx([2000, 5000, 3000], abs=2)
+
+
+def test_logits_that_are_not_numbers_still_give_a_token_of_the_vocabulary() -> None:
+    broken = torch.full((1, 3), math.nan)
+    token = int(pick(broken, torch.tensor([0.5]), SamplingConfig(temperature=1.0))[0])
+    assert 0 <= token < 3
+
+
+@pytest.mark.parametrize("temperature", [1e-40, 0.009, -0.1, math.nan, 11.0])
+def test_a_temperature_that_logits_cannot_be_divided_by_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"use 0 \(greedy\), or 0.01 to 10"):
+        SamplingConfig(temperature=temperature)

@@ -107,12 +107,12 @@ def read_prompt_file(path: Path) -> tuple[str, ...]:
     try:
         if path.stat().st_size > MAX_PROMPT_FILE_BYTES:
             raise ValueError(f"prompt file {path}: larger than {MAX_PROMPT_FILE_BYTES // 2**20} MiB; use a smaller one")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"prompt file {path}: not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise ValueError(f"prompt file {path}: {error.strerror or error}; name a readable text file") from None
-    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
+    lines = tuple(line.strip() for line in text.split("\n") if line.strip())
     if not lines:
         raise ValueError(f"prompt file {path}: it holds no prompts; write one prompt a line")
     return lines

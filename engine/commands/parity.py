@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
 from engine.core.config import ENGINES, RunConfig, WorkloadConfig
+from engine.core.home import device_lock
 from engine.core.workload import Workload, build_workload
+from engine.runlog.locks import hold
 
 if TYPE_CHECKING:
     from engine.runtime.parity import ParityCase
@@ -37,15 +39,22 @@ def run(args: argparse.Namespace) -> int:
     cases = make_cases(args.seed)
 
     from engine.runtime.environment import use_available_threads
+    from engine.runtime.models import resolve_device
     from engine.runtime.parity import run_case
     from engine.runtime.prepared_run import WarmModel
 
     use_available_threads()
     warm = WarmModel()
     rows = []
-    for case in cases:
-        print(f"parity: {case.name} …", file=sys.stderr)
-        rows += run_case(case, engines, config, warm, with_generate=not args.no_generate)
+    lock = hold(
+        device_lock(str(resolve_device(args.device))),
+        purpose="parity",
+        on_wait=lambda holder: print(f"waiting: the device is taken: {holder}", file=sys.stderr),
+    )
+    with lock:
+        for case in cases:
+            print(f"parity: {case.name} …", file=sys.stderr)
+            rows += run_case(case, engines, config, warm, with_generate=not args.no_generate)
     all_equal = all(row["equal"] for row in rows)
     if args.json:
         print(json.dumps({"model": args.model, "cases": rows, "all_equal": all_equal}))

@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     _require_folder(out)
     with _stop_on_signal() as should_stop:
         results = run_all(config, args.repeats, out, should_stop, tell=lambda text: print(text, file=sys.stderr))
-    report = _report(results)
+    report = _report(results, args.repeats)
     print(json.dumps(report) if args.json else _table(report))
-    return 0 if all(r["status"] == "completed" for r in results) else 1
+    return 0 if report["status"] == "completed" else 1
 
 
 def run_all(
@@ -85,27 +85,36 @@ def run_all(
             on_wait=lambda holder: tell(f"waiting: the device is taken: {holder}"),
             should_stop=should_stop,
         )
-        with lock:
-            result = execute_run(prepared, run_id, out / run_id, warm, experiment=experiment, should_stop=should_stop)
+        try:
+            with lock:
+                result = execute_run(
+                    prepared, run_id, out / run_id, warm, experiment=experiment, should_stop=should_stop
+                )
+        except InterruptedError:  # stopped while it waited for the device
+            break
         results.append({"run_id": run_id, **{k: result[k] for k in ("status", "error", "oom")}, **result["totals"]})
     return results
 
 
-def _report(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """One flat object: the run itself, or the medians over the completed repeats, with all of them under `runs`."""
-    if len(results) == 1:
+def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
+    """One flat object: the run itself, or the medians over the completed repeats, with all of them under `runs`.
+
+    Completed only when all `asked` runs are.
+    """
+    if asked == 1 and results:
         return results[0]
     if not results:
         return {"run_id": None, "status": "stopped", "error": "stopped before the first run", "runs": []}
     completed = [r for r in results if r["status"] == "completed"]
     worst = next((r for r in results if r["status"] != "completed"), results[0])
     report = {key: worst[key] for key in ("run_id", "status", "error", "oom")}
+    if len(results) < asked and report["status"] == "completed":
+        report |= {"status": "stopped", "error": f"stopped after {len(results)} of {asked} runs"}
     for name in completed[0] if completed else ():
         values = [r[name] for r in completed]
-        if name not in report and all(isinstance(v, int | float) for v in values):
-            report[name] = statistics.median(values)
-        elif name not in report:
-            report[name] = None
+        if name not in report:
+            numbers = all(isinstance(v, int | float) for v in values)
+            report[name] = statistics.median(values) if numbers else None
     report["runs"] = results
     return report
 

@@ -19,6 +19,7 @@ RETURNS = ("stream", "whole")
 
 MAX_REQUESTS = 100_000
 MAX_SLOTS = 4096
+MIN_TEMPERATURE = 0.01  # logits over less overflow; it is greedy long before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,10 @@ class SamplingConfig:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(0 <= self.temperature <= 10, f"temperature {self.temperature}: use 0 (greedy) to 10")
+        _require(
+            self.temperature == 0 or MIN_TEMPERATURE <= self.temperature <= 10,
+            f"temperature {self.temperature}: use 0 (greedy), or {MIN_TEMPERATURE} to 10",
+        )
         _require(self.top_k >= 0, f"top-k {self.top_k}: use 0 (off) or a count of tokens")
         _require(0 < self.top_p <= 1, f"top-p {self.top_p}: use a share above 0, up to 1 (off)")
 

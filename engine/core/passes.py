@@ -80,8 +80,10 @@ class PassOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTiming:
-    """Seconds on the run's clock. `issue_s` is the CPU's time to issue the pass (None where
-    the CPU runs it itself), `device_s` the device's time.
+    """Seconds on the run's clock. `issue_s` is the CPU's time to issue the pass (None where the CPU runs it itself).
+
+    `device_s` is the device's time from the pass's first kernel to its last, by its own events: the pauses in which it
+    waits for the next kernel to be issued are in it.
 
     `produced_s` is when the device had the tokens, `delivered_s` when the host could hand them to a reader.
     """

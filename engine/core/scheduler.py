@@ -92,8 +92,15 @@ class Scheduler(ABC):
             prompt_tokens=sum(r.num_prompt_tokens for r in rows) if kind is PassKind.PREFILL else 0,
             queue_depth=len(self.waiting),
             kv_reserved=self.layout.reserved,
-            kv_used=sum(decode_length(r) for r in self.running if r.finish_reason is None),
+            kv_used=self._kv_used(kind),
         )
+
+    def _kv_used(self, kind: PassKind) -> int:
+        """Positions that running requests have filled after this pass. In a prefill, those that run already wait with
+        their newest token not yet cached: the next decode pass writes it."""
+        live = [r for r in self.running if r.finish_reason is None]
+        waiting = sum(r.num_scheduled > 0 for r in live) if kind is PassKind.PREFILL else 0
+        return sum(decode_length(r) for r in live) - waiting
 
     def complete(self, planned: PlannedPass, at_eos: Collection[int] = ()) -> PassOutcome:
         """Count the pass's tokens, end requests that are spent or said EOS, and release those that may leave.

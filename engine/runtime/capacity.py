@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.core.memory_model import ModelDimensions, PassMemory, pass_memory
+from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import PassKind, PlannedPass
-from engine.runtime.out_of_memory import EngineOutOfMemory
 
 
 class CapacityCheck:

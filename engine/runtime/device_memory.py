@@ -52,10 +52,12 @@ class DeviceMemory:
         return MemorySample(allocated_bytes=allocated, peak_bytes=self.peak_bytes, free_bytes=free)
 
     def give_back(self) -> None:
-        """Return what nobody refers to any more to the device."""
+        """Return what nobody refers to any more to the device, and lift the run's cap."""
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+            torch.cuda.set_per_process_memory_fraction(1.0)
+            self.cap_bytes = None
 
     def _cuda_free_bytes(self) -> int:
         """What an allocation could still get: under the cap, and on the card (the allocator's idle blocks count)."""

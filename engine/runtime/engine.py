@@ -52,7 +52,7 @@ class Engine:
         """True when every request ended; False when it was stopped. What is in flight is recorded either way."""
         while not self.scheduler.is_done and not should_stop():
             self.step(should_stop)
-        self._record(wait=True)
+        self.record(wait=True)
         return self.scheduler.is_done
 
     def step(self, should_stop: Callable[[], bool]) -> None:
@@ -60,7 +60,7 @@ class Engine:
         self.recorder.submitted(self.scheduler.submit_arrived(now_s), self.prompt_texts)
         self.recorder.admitted(self.scheduler.admit(now_s))
         if not self.scheduler.running:
-            self._record(wait=True)
+            self.record(wait=True)
             wake_s = self.scheduler.wake_s(now_s)
             assert wake_s is not None, "nothing runs, nothing will come, yet the engine is not done"
             self.clock.wait_until(wake_s, should_stop)
@@ -86,7 +86,7 @@ class Engine:
             self._finish_knowing_tokens(flight)
         else:
             flight.outcome = self._complete(planned, ())
-            self._record(wait=False)
+            self.record(wait=False)
 
     def _finish_knowing_tokens(self, flight: InFlight) -> None:
         """The end of a sequence decides who leaves, so the pass must be over before its outcome is known."""
@@ -104,7 +104,8 @@ class Engine:
             self.runner.release_all()
         return outcome
 
-    def _record(self, *, wait: bool) -> None:
+    def record(self, *, wait: bool) -> None:
+        """Log the passes that are over; with `wait`, all that were issued."""
         for landed in self.timing.landed(wait=wait):
             flight = landed.flight
             assert flight.outcome is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.runtime.out_of_memory import EngineOutOfMemory
+from engine.core.out_of_memory import EngineOutOfMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

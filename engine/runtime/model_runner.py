@@ -17,6 +17,7 @@ from engine.core.passes import Move, PassKind, PlannedPass
 from engine.runtime.attention import KVPass, PackedPrefill, PaddedDecode, PaddedPrefill, Segment, SlotDecode
 from engine.runtime.kv_cache import KVCache, KVShape
 from engine.runtime.sampler import Sampler
+from engine.runtime.upload import upload
 
 PAD_TOKEN_ID = 0  # behind a mask, so any real id does
 
@@ -76,7 +77,7 @@ class ModelRunner(ABC):
         return logits
 
     def _ids(self, values: Sequence[Any]) -> Tensor:
-        return torch.tensor(values, dtype=torch.long, device=self.device)
+        return upload(values, torch.long, self.device)
 
     def _mask(self, visible: Tensor) -> Tensor:
         """True where a column may be seen, to an additive mask of the model's dtype (made once a pass, not a layer)."""

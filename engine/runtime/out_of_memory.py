@@ -1,31 +1,14 @@
-"""An allocation that failed, told as facts: how much was asked for, what was free, in which shape.
-
-Devices say so in their own words; `as_out_of_memory` reads the size from them, which is None where they do not tell.
-"""
+"""Reads a failed allocation out of what a device says of it, in its own words."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import torch
 
+from engine.core.out_of_memory import EngineOutOfMemory
+
 _UNITS = {"B": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-
-
-@dataclass(eq=False)
-class EngineOutOfMemory(Exception):
-    """Raised where the lab itself refuses an allocation: over a cap that a person set."""
-
-    asked_bytes: int | None
-    free_bytes: int | None
-    shape: str
-    where: str
-
-    def __str__(self) -> str:
-        asked = "memory" if self.asked_bytes is None else f"{self.asked_bytes / 2**30:.3g} GiB"
-        free = "" if self.free_bytes is None else f", {self.free_bytes / 2**30:.3g} GiB were free"
-        return f"out of memory: {self.where} asked for {asked} ({self.shape}){free}"
 
 
 def as_out_of_memory(
@@ -34,6 +17,7 @@ def as_out_of_memory(
     """The facts of a failed allocation, or None when `error` is something else.
 
     `free_bytes` is what an allocation could still have got, under every cap: the device's own message knows no caps.
+    The size asked for is None where the message does not tell it.
     """
     if isinstance(error, EngineOutOfMemory):
         return error

@@ -12,8 +12,10 @@ from engine.core.memory_model import ModelDimensions
 from engine.core.request import Request, RequestSpec, TextPrompt
 from engine.core.workload import Workload, build_workload
 from engine.runtime import attention
+from engine.runtime.device_memory import DeviceMemory
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
+from engine.runtime.out_of_memory import as_out_of_memory
 
 ProgressCallback = Callable[[str, float | None], None]
 
@@ -33,7 +35,7 @@ class WarmModel:
         key = (config.model, device, dtype)
         if self.key != key or self.loaded is None:
             self.drop()
-            loaded = load_model(config.model, device, dtype, on_progress)
+            loaded = _load(config.model, device, dtype, on_progress)
             attention.install(loaded.model)
             self.loaded, self.key = loaded, key
         return self.loaded, device, dtype
@@ -41,6 +43,20 @@ class WarmModel:
     def drop(self) -> None:
         self.loaded, self.key = None, None
         self.warmed.clear()
+
+
+def _load(name: str, device: torch.device, dtype: torch.dtype, on_progress: ProgressCallback) -> LoadedModel:
+    """`load_model`, but a model that does not fit is EngineOutOfMemory, and leaves nothing behind."""
+    memory = DeviceMemory(device)
+    try:
+        return load_model(name, device, dtype, on_progress)
+    except (RuntimeError, MemoryError) as error:
+        free_bytes = memory.sample().free_bytes
+        shortage = as_out_of_memory(error, device, free_bytes, f"the weights in {dtype}", f"loading {name}")
+        if shortage is None:
+            raise
+    memory.give_back()
+    raise shortage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

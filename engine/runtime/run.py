@@ -6,6 +6,7 @@ a status in result.json: completed, stopped, oom or failed.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.metrics import run_metrics
+from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.presets import PRESETS, make_scheduler, slot_width
 from engine.core.recorder import Recorder, Sink
 from engine.core.request import Request
@@ -23,7 +25,7 @@ from engine.runtime.clock import RunClock
 from engine.runtime.device_memory import GIB, DeviceMemory
 from engine.runtime.engine import Engine
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
-from engine.runtime.out_of_memory import EngineOutOfMemory, as_out_of_memory
+from engine.runtime.out_of_memory import as_out_of_memory
 from engine.runtime.passes_in_flight import make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel
 from engine.runtime.run_description import describe_run, utc_now
@@ -130,7 +132,8 @@ def _measured(
         shape, where = _in_hand(engine, prepared)
         shortage = as_out_of_memory(error, prepared.device, memory.sample().free_bytes, shape, where)
         if engine is not None and watcher is not None:
-            _close(engine, watcher)
+            with contextlib.suppress(OSError):  # a log that cannot be written is the failure itself
+                _close(engine, watcher)
         if shortage is not None:
             return _result("oom", memory, shortage)
         traceback.print_exc()
@@ -138,7 +141,9 @@ def _measured(
 
 
 def _close(engine: Engine, watcher: RunWatcher) -> None:
-    """Close what is open in the log, and let its last row of memory hold the run's peak."""
+    """Log what has landed, close what is open, and let the last row of memory hold the run's peak."""
+    with contextlib.suppress(RuntimeError):  # a device that has failed tells no more
+        engine.record(wait=True)
     now_s = engine.clock.now_s()
     engine.recorder.close(now_s)
     watcher.sample(engine, now_s)

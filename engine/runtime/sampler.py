@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.core.config import SamplingConfig
 from engine.core.request import Request
+from engine.runtime.upload import upload
 
 
 class Sampler:
@@ -27,7 +28,7 @@ class Sampler:
         """(B, V) logits to (B,) token ids on the same device."""
         if self.config.is_greedy:
             return logits.argmax(dim=-1)
-        draws = torch.tensor([self._draw(r) for r in rows], dtype=torch.float32, device=logits.device)
+        draws = upload([self._draw(r) for r in rows], torch.float32, logits.device)
         return pick(logits.float(), draws, self.config)
 
     def _draw(self, request: Request) -> float:
@@ -51,5 +52,5 @@ def pick(logits: Tensor, draws: Tensor, config: SamplingConfig) -> Tensor:
     target = draws[:, None] * cumulative[:, -1:]
     place = torch.searchsorted(cumulative, target, right=True).clamp(max=ordered.shape[-1] - 1)
     # Rounding may point past the last kept token; step back onto it.
-    place = torch.minimum(place, (kept > 0).sum(dim=-1, keepdim=True) - 1)
+    place = torch.minimum(place, (kept > 0).sum(dim=-1, keepdim=True) - 1).clamp(min=0)
     return ids.gather(-1, place).squeeze(-1)

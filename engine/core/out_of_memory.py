@@ -1,0 +1,20 @@
+"""An allocation that failed, told as facts: how much was asked for, what was free, in which shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class EngineOutOfMemory(Exception):
+    """Raised where the lab itself refuses an allocation: over a cap that a person set."""
+
+    asked_bytes: int | None
+    free_bytes: int | None
+    shape: str
+    where: str
+
+    def __str__(self) -> str:
+        asked = "memory" if self.asked_bytes is None else f"{self.asked_bytes / 2**30:.3g} GiB"
+        free = "" if self.free_bytes is None else f", {self.free_bytes / 2**30:.3g} GiB were free"
+        return f"out of memory: {self.where} asked for {asked} ({self.shape}){free}"
