@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.home import device_lock
 from engine.core.run_id import new_run_id
@@ -20,7 +22,8 @@ from engine.core.workload import Workload, build_workload
 from engine.runlog.locks import hold
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import WarmModel, prepare_run
-from engine.runtime.run import execute_run
+from engine.runtime.run import build_engine, execute_run, make_runner
+from engine.runtime.warm_up import NoSink
 
 SHOWN = (
     "status",
@@ -55,6 +58,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=32)
     parser.add_argument("--serial-requests", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=1, help="in turns: every engine and timing once, then again")
+    parser.add_argument("--profile", action="store_true", help="also one decode step of each engine by its kernels")
     args = parser.parse_args()
     use_available_threads()
     workload = build_workload(WorkloadConfig(prompts=args.prompts, budget=args.budget, requests=args.requests))
@@ -70,8 +74,30 @@ def main() -> None:
             for engine in ("static", "continuous"):
                 for timing in ("sync", "async"):
                     measure(replace(base, engine=engine, timing=timing), workload, warm, args.out)
+        if args.profile:
+            for engine in ("static", "continuous", "serial"):
+                print(json.dumps(kernel_seconds(replace(base, engine=engine), workload, warm)))
         if few.requests:
             measure(replace(base, engine="serial", workload=few.config), few, warm, args.out)
+
+
+def kernel_seconds(config: RunConfig, workload: Workload, warm: WarmModel, after_steps: int = 20) -> dict[str, Any]:
+    """One decode step under the profiler: its kernels, and the seconds they ran, pauses between them left out."""
+    prepared = prepare_run(config, warm, lambda message, fraction: print(message), workload)
+    requests = prepared.requests()
+    engine = build_engine(prepared, requests, make_runner(prepared, requests), NoSink())
+    for _ in range(after_steps):
+        engine.step(lambda: False)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        engine.step(lambda: False)
+        torch.cuda.synchronize()
+    planned = engine.in_hand
+    assert planned is not None
+    kernels = [e for e in profile.events() or [] if e.device_type == torch.autograd.DeviceType.CUDA]
+    seconds = sum(e.time_range.elapsed_us() for e in kernels) / 1e6
+    shape = {"kind": planned.kind, "rows": len(planned.rows), "width": planned.shape.width}
+    return {"engine": config.engine, **shape, "kernels": len(kernels), "kernel_s": seconds}
 
 
 def measure(config: RunConfig, workload: Workload, warm: WarmModel, out: Path) -> None:

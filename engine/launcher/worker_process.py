@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import engine
+from engine.core.threads import brief_spinning
 from engine.launcher.messages import Died, Event, parse_event
 
 WORKER_COMMAND = (sys.executable, "-m", "engine.runtime.worker")
 STDERR_KEPT_BYTES = 64 * 1024
-BRIEF_SPINS = "2000"
 
 
 class WorkerProcess:
@@ -106,14 +106,8 @@ class WorkerProcess:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """This process's own, with LAB_HOME settled and the engine importable whatever the current folder is.
-
-    The worker shares the machine with the app and with whoever watches it. By default GNU OpenMP's threads spin at each
-    barrier, and one busy neighbour on two cores made small products 6.5 times slower; spinning briefly, 2.1 times, for
-    some 5 % on a quiet machine. A person's own setting stands.
-    """
+    """This process's own, with LAB_HOME settled and the engine importable whatever the current folder is."""
     root = str(Path(engine.__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     own = {"LAB_HOME": str(home), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-    spinning = {} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": BRIEF_SPINS}
-    return spinning | os.environ | own
+    return os.environ | brief_spinning(os.environ) | own

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from engine.core.threads import SPIN_VARIABLES
+
 PACKAGES = ("torch", "transformers", "numpy", "pyarrow", "tokenizers", "triton")
 
 
@@ -23,6 +25,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "versions": {name: _version(name) for name in PACKAGES},
         "git_commit": _git_commit(),
         "threads": torch.get_num_threads(),
+        "thread_spinning": {name: os.environ.get(name) for name in SPIN_VARIABLES},
         "cpu_count": os.cpu_count(),
         "load_average_1min": os.getloadavg()[0],
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
