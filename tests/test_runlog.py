@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -194,3 +195,21 @@ def test_run_json_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO):
         assert sorted(path.name for path in (tmp_path / "r1").iterdir()) == ["lock", "run.json"]
         assert json.loads((tmp_path / "r1/run.json").read_text()) == INFO
+
+
+def test_a_second_writer_is_refused_at_once(tmp_path: Path) -> None:
+    with RunLogWriter(tmp_path / "r1", INFO):
+        refused: list[BaseException] = []
+
+        def write_too() -> None:
+            try:
+                RunLogWriter(tmp_path / "r1", INFO)
+            except BaseException as error:
+                refused.append(error)
+
+        second = threading.Thread(target=write_too, daemon=True)
+        second.start()
+        second.join(5)
+        assert [type(error) for error in refused] == [FileExistsError]
+        assert f"r1 is being written by process {os.getpid()}, run r1" in str(refused[0])
+        assert RunLogReader(tmp_path / "r1").status() == "running"

@@ -154,3 +154,69 @@ def test_a_killed_writer_leaves_every_row_that_it_flushed(tmp_path: Path, seed: 
     assert tokens["token_index"].to_pylist() == [n for n in range(tokens.num_rows // 2) for _ in (0, 1)]
     assert tokens.num_rows >= 2 * flushed
     assert passes.num_rows >= flushed
+
+
+def two_batches(folder: Path) -> tuple[Path, list[int]]:
+    """A stream of two batches of ten tokens without an end, and the offset behind each."""
+    ends = []
+    with RunLogWriter(folder, INFO) as log:
+        for start in (0, 10):
+            log.extend("tokens", token_columns(start, 10))
+            log.flush()
+            ends.append((folder / "tokens.arrows").stat().st_size)
+    file = folder / "tokens.arrows"
+    file.write_bytes(file.read_bytes()[: ends[1]])
+    return file, ends
+
+
+def test_good_batches_before_the_damage_are_read_first(tmp_path: Path) -> None:
+    file, ends = two_batches(tmp_path / "r1")
+    data = file.read_bytes()
+    file.write_bytes(data[: ends[0]] + b"rubbish!" + data[ends[0] + 8 :])
+    reader = RunLogReader(tmp_path / "r1")
+    batches, offset = reader.tail("tokens", 0)
+    assert [batch.num_rows for batch in batches] == [10]
+    assert offset == ends[0]
+    with pytest.raises(ValueError, match=rf"tokens\.arrows: damaged behind byte {offset}: these bytes are no Arrow"):
+        reader.tail("tokens", offset)
+
+
+@pytest.mark.parametrize("zeros", [1, 8, 100, 5000])
+def test_a_tail_of_zeros_is_torn(tmp_path: Path, zeros: int) -> None:
+    file, ends = two_batches(tmp_path / "r1")
+    data = file.read_bytes()
+    reader = RunLogReader(tmp_path / "r1")
+    file.write_bytes(data + bytes(zeros))
+    assert reader.table("tokens").num_rows == 20
+    # The second batch's message was cut in its marker, its length, and its metadata.
+    for kept in (2, 4, 6, 8, 20):
+        file.write_bytes(data[: ends[0] + kept] + bytes(zeros + 800))
+        assert reader.table("tokens").num_rows == 10, kept
+    file.write_bytes(bytes(zeros))
+    assert reader.table("tokens").num_rows == 0
+
+
+def test_zeros_with_something_behind_them_are_damage(tmp_path: Path) -> None:
+    file, ends = two_batches(tmp_path / "r1")
+    data = file.read_bytes()
+    for damaged in (data + bytes(64) + b"x", data[: ends[0]] + bytes(16) + data[ends[0] + 16 :]):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match="damaged behind byte"):
+            RunLogReader(tmp_path / "r1").table("tokens")
+
+
+@pytest.mark.parametrize(
+    ("stream", "row"), [("tokens", {"token_id": "seven"}), ("requests", {"request_id": 0, "prompt_text": "\ud800"})]
+)
+def test_a_row_that_cannot_be_written_fails_the_run_and_loses_no_other_stream(
+    tmp_path: Path, stream: str, row: dict[str, object]
+) -> None:
+    log = RunLogWriter(tmp_path / "r1", INFO)
+    log.append(stream, **row)
+    log.append("spans", span_id=3)
+    with pytest.raises(OSError, match="the run's log could not be written: "):
+        log_for(2, log)
+    with pytest.raises(OSError, match="could not be written"):
+        log.close()
+    assert not is_held(tmp_path / "r1/lock")
+    assert RunLogReader(tmp_path / "r1").table("spans")["span_id"].to_pylist() == [3]

@@ -1,12 +1,14 @@
 """Reads an Arrow stream that is still being written, or that broke off: whole batches count, a torn tail is dropped.
 
 Follows the Arrow IPC streaming format: messages one after another, each a length, a flatbuffer that tells how long the
-body is, and the body. A tail shorter than it says is torn, which is usual; bytes that are no message are damage, which
-is an error.
+body is, and the body. A tail shorter than it says is torn, which is usual, and so is one of zeros, which a file system
+leaves when the power goes; other bytes that are no message are damage, which is an error. Zeros inside a body are not
+told from values: the format has no checksum.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from pathlib import Path
@@ -18,6 +20,7 @@ CONTINUATION = b"\xff\xff\xff\xff"
 CHUNK_BYTES = 16 << 20
 SCHEMA_BYTES = 8 << 10
 MAX_METADATA_BYTES = 1 << 20
+DAMAGE = (pa.ArrowException, OSError, struct.error, LookupError, ValueError)
 
 
 def read_batches(
@@ -26,21 +29,25 @@ def read_batches(
     """The whole batches from byte `offset` on (0: from the start), in `schema`, and the offset behind the last.
 
     Some `chunk_bytes` at a time: call again with the new offset until it stays where it is. A file that is not there is
-    empty. ValueError in one line when the file is damaged.
+    empty. ValueError in one line when the file is damaged right behind `offset`: what is whole before is read first.
     """
     try:
         file = path.open("rb")
     except FileNotFoundError:
         return [], offset
     with file:
+        start = 0
         try:
             head = _read_message(_read(file, SCHEMA_BYTES), 0, "schema")
             if head is None:
                 return [], offset
             written = pa.ipc.read_schema(head[0])
             start = file.seek(max(offset, head[1]))
-            return _split(_read(file, chunk_bytes), start, offset, written, schema)
-        except (pa.ArrowException, OSError, struct.error, LookupError, ValueError) as error:
+            batches, length = _split(_read(file, chunk_bytes), written, schema)
+            return batches, start + length if batches else offset
+        except DAMAGE as error:
+            if _is_cut_by_zeros(file, start):
+                return [], offset
             reason = str(error).splitlines()[0]
             raise ValueError(f"{path}: damaged behind byte {offset}: {reason}") from error
 
@@ -48,23 +55,48 @@ def read_batches(
 def _read(file: BinaryIO, size: int) -> bytes:
     """`size` bytes, or more where the first message is longer and all there."""
     data = file.read(size)
-    missing = (_length(data, 0) or 0) - len(data)
+    missing = 0
+    with contextlib.suppress(*DAMAGE):  # whoever takes the message apart is told
+        missing = (_length(data, 0) or 0) - len(data)
     if 0 < missing <= os.fstat(file.fileno()).st_size - file.tell():
         data += file.read(missing)
     return data
 
 
-def _split(
-    data: bytes, start: int, offset: int, written: pa.Schema, schema: pa.Schema
-) -> tuple[list[pa.RecordBatch], int]:
-    batches, at = [], 0
-    while (message := _read_message(data, at, "record batch")) is not None:
-        content, length = message
-        batch = pa.ipc.read_record_batch(content, written)
-        batch.validate(full=True)  # what is damaged must not reach code that trusts it
-        batches.append(_conform(batch, schema))
-        at += length
-    return batches, start + at if batches else offset
+def _split(data: bytes, written: pa.Schema, schema: pa.Schema) -> tuple[list[pa.RecordBatch], int]:
+    """The whole batches at the start of `data`, and their length. Damage is raised where nothing good is before it."""
+    batches: list[pa.RecordBatch] = []
+    at = 0
+    try:
+        while (message := _read_message(data, at, "record batch")) is not None:
+            content, length = message
+            batch = pa.ipc.read_record_batch(content, written)
+            batch.validate(full=True)  # what is damaged must not reach code that trusts it
+            batches.append(_conform(batch, schema))
+            at += length
+    except DAMAGE:
+        if not batches:
+            raise
+    return batches, at
+
+
+def _is_cut_by_zeros(file: BinaryIO, at: int) -> bool:
+    """Whether the message at `at` has only zeros from within its head to the end of the file."""
+    file.seek(at)
+    head = file.read(8 + MAX_METADATA_BYTES)
+    kept = head[:8].rstrip(b"\0")
+    if not CONTINUATION.startswith(kept[:4]):
+        return False
+    metadata_bytes = int.from_bytes(head[4:8], "little", signed=True)
+    head_bytes = 8 + metadata_bytes if 0 <= metadata_bytes <= MAX_METADATA_BYTES else 8
+    if len(head[:head_bytes].rstrip(b"\0")) == min(head_bytes, len(head)):
+        return False
+    rest = head[head_bytes:]
+    while rest:
+        if rest.count(0) != len(rest):
+            return False
+        rest = file.read(CHUNK_BYTES)
+    return True
 
 
 def _read_message(data: bytes, at: int, kind: str) -> tuple[pa.Message, int] | None:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 
-from engine.runlog.locks import hold
+from engine.runlog.locks import hold, holder
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE, RUN_FILE, STREAMS, stream_file
 
 FLUSH_S = 0.15
@@ -32,7 +32,8 @@ Columns = Mapping[str, Sequence[Any]]
 class RunLogWriter:
     """The one writer of a run folder; holds the run's lock from the first file to the last. Safe for many threads.
 
-    Raises FileExistsError when the folder already holds a run. Where the disk fails, the next call raises OSError.
+    Raises FileExistsError when the folder already holds a run, or another writer. Where rows cannot be written, by the
+    disk's fault or their own, the next call raises OSError.
     """
 
     def __init__(self, folder: Path, run_info: Mapping[str, Any]) -> None:
@@ -42,13 +43,13 @@ class RunLogWriter:
         self._pending: dict[str, list[Columns]] = {name: [] for name in STREAMS}
         self._buffer_lock = threading.Lock()
         self._file_lock = threading.Lock()
-        self._failure: OSError | None = None
+        self._failure: Exception | None = None
         self._is_closed = False
         self._closing = threading.Event()
         # pyarrow imports pandas at its first conversion, a second's work: before the run, not in its first flush.
         _batch(STREAMS["requests"], [{"request_id": (0,)}])
         folder.mkdir(parents=True, exist_ok=True)
-        self._resources.enter_context(hold(folder / LOCK_FILE, purpose=f"run {run_info.get('run_id', folder.name)}"))
+        self._hold(f"run {run_info.get('run_id', folder.name)}")
         try:
             if (folder / RUN_FILE).exists():
                 raise FileExistsError(f"{folder} already holds a run")
@@ -89,13 +90,14 @@ class RunLogWriter:
             with self._buffer_lock:
                 pending = {name: chunks for name, chunks in self._pending.items() if chunks}
                 self._pending = {name: [] for name in STREAMS}
-            try:
-                for name, chunks in pending.items():
+            for name, chunks in pending.items():
+                try:
                     _write_all(self._file(name), _batch(STREAMS[name], chunks).serialize())
-            except OSError as error:
-                # Part of a batch may be on disk. Nothing may follow it, or a reader could not find the next one.
-                self._failure = error
-                raise
+                except Exception as error:
+                    # Part of a batch may be on disk. Nothing may follow it, or a reader could not find the next one.
+                    # The other streams' rows still go where they belong.
+                    self._failure = self._failure or error
+            self._raise_failure()
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Close the log and say how the run ended; after this it is `result["status"]`."""
@@ -109,6 +111,14 @@ class RunLogWriter:
             self._end_streams()
         finally:
             self._resources.close()
+
+    def _hold(self, purpose: str) -> None:
+        """Take the run's lock, or say at once that somebody else has it: a run has one writer."""
+        path = self.folder / LOCK_FILE
+        try:
+            self._resources.enter_context(hold(path, purpose=purpose, should_stop=lambda: True))
+        except InterruptedError:
+            raise FileExistsError(f"{self.folder} is being written by {holder(path) or 'another process'}") from None
 
     def _end_streams(self) -> None:
         if self._is_closed:
