@@ -54,6 +54,12 @@ WHOLE = RunRecord.from_rows(
     tokens=[*tokens(0, None, None), *tokens(1, None, None, None)],
 )
 
+# A run that returns whole and was stopped: batch 1 (10 tokens) was returned at 1 s, batch 2 had come to 90 tokens.
+CUT_OFF = RunRecord.from_rows(
+    requests=[request(0, returned_s=1.0), request(1, state="stopped")],
+    tokens=[*tokens(0, *[None] * 10), *tokens(1, *[None] * 90)],
+)
+
 # A continuous run that was stopped: 0 finished with three tokens, 1 with one; 2 was cut off after two, 3 in the queue.
 CONTINUOUS = RunRecord.from_rows(
     requests=[

@@ -11,7 +11,18 @@ import pytest
 from engine.core.metric import percentile
 from engine.core.metrics import RUN_METRICS, itl, request_metrics, run_metrics
 from engine.core.record import RunRecord
-from tests.records import CONTINUOUS, EMPTY, STATIC, STATIC_PASSES, STATIC_REQUESTS, WHOLE, request, run_pass, tokens
+from tests.records import (
+    CONTINUOUS,
+    CUT_OFF,
+    EMPTY,
+    STATIC,
+    STATIC_PASSES,
+    STATIC_REQUESTS,
+    WHOLE,
+    request,
+    run_pass,
+    tokens,
+)
 
 
 def column(record: RunRecord, name: str) -> list[float | None]:
@@ -70,6 +81,12 @@ def test_a_batch_cut_off_before_its_return_has_delivered_nothing() -> None:
     metrics = run_metrics(cut)
     assert metrics["output_tokens"] == 3
     assert metrics["duration_s"] is metrics["output_tokens_per_s"] is None
+
+
+def test_throughput_counts_the_tokens_that_somebody_has_received() -> None:
+    metrics = run_metrics(CUT_OFF)
+    assert (metrics["output_tokens"], metrics["duration_s"]) == (100, 1.0)
+    assert metrics["output_tokens_per_s"] == 10.0
 
 
 STATIC_VALUES = {

@@ -123,6 +123,21 @@ def test_a_pass_on_a_gpu_has_time_to_issue(store: Store, tmp_path: Path) -> None
     assert (found["issue_s"], found["device_s"], found["between_passes_s"]) == (0.375, 0.1875, 0.5)
 
 
+def test_the_view_counts_the_tokens_that_somebody_has_received(store: Store, tmp_path: Path) -> None:
+    config = RunConfig(engine="static", returns="whole")
+    info = sample_run_info(config, build_workload(config.workload), "cut", None, time_of_day())
+    with RunLogWriter(tmp_path / "cut", info) as log:
+        log.append("requests", request_id=0, state="finished", arrival_s=0.0, returned_s=1.0)
+        log.append("requests", request_id=1, state="stopped", arrival_s=0.0)
+        for request_id, count in ((0, 10), (1, 90)):
+            log.extend("tokens", {"request_id": [request_id] * count, "token_index": list(range(count))})
+        log.finish({"status": "stopped", "totals": {}})
+    store.ingest_folder(tmp_path / "cut")
+    found = store.metrics("cut")
+    assert (found["output_tokens"], found["duration_s"], found["output_tokens_per_s"]) == (100, 1.0, 10.0)
+    assert store.runs()["output_tokens_per_s"].tolist() == [10.0]
+
+
 @pytest.mark.parametrize("returns", ["stream", "whole"])
 def test_the_views_hold_at_every_moment_of_a_run(store: Store, tmp_path: Path, returns: str) -> None:
     config = RunConfig(engine="static", returns=returns, workload=STAGGERED)

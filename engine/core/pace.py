@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.core.arrivals import offered_rate
+from engine.core.latency import deliveries
 from engine.core.metric import RunFacts, RunMetric, measured_sum, percentile, share
 
 
@@ -24,6 +25,11 @@ def between_passes_s(facts: RunFacts) -> float:
 
 def num_finished(facts: RunFacts) -> int:
     return int((facts.record.requests["state"] == "finished").sum())
+
+
+def num_delivered_tokens(facts: RunFacts) -> int:
+    """The tokens that somebody has received: a batch that is returned whole delivers none before its return."""
+    return int((~np.isnan(deliveries(facts.record)[1])).sum())
 
 
 def num_output_tokens(facts: RunFacts) -> int:
@@ -119,10 +125,11 @@ RATE_METRICS = (
         name="output_tokens_per_s",
         label="Throughput",
         unit="tokens/s",
-        formula="output_tokens / duration_s",
-        meaning="Tokens generated a second, over all requests together. Prompts are not counted.",
+        formula="(count of tokens that were delivered, or whose request was returned) / duration_s",
+        meaning="Tokens received a second, over all requests together. Prompts are not counted, nor are tokens that "
+        "nobody has received: those of a batch that was cut off before it was returned whole.",
         better="higher",
-        function=lambda facts: share(num_output_tokens(facts), facts.duration_s),
+        function=lambda facts: share(num_delivered_tokens(facts), facts.duration_s),
     ),
     RunMetric(
         name="requests_per_s",
@@ -213,7 +220,8 @@ TIME_METRICS = (
         label="Time on the device",
         unit="s",
         formula="sum of device_s over all passes",
-        meaning="How long passes took by the device's own clock. Far below the pass times, it was waiting for the CPU.",
+        meaning="How long passes took by the device's own clock, from a pass's first kernel to its last. Pauses count: "
+        "a device that waits for the CPU to issue its next kernel counts that wait here.",
         better="lower",
         function=lambda facts: measured_sum(facts.passes("device_s")),
     ),

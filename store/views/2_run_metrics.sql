@@ -14,9 +14,15 @@ WITH asked AS (
     GROUP BY run_id
 ),
 said AS (
-    SELECT run_id, count(*) AS output_tokens, max(delivered_s) AS last_delivery_s
-    FROM tokens
-    GROUP BY run_id
+    SELECT
+        t.run_id,
+        count(*) AS output_tokens,
+        count(coalesce(t.delivered_s, r.returned_s)) AS delivered_tokens,
+        max(t.delivered_s) AS last_delivery_s
+    FROM tokens t
+    LEFT JOIN (SELECT run_id, request_id, returned_s FROM requests WHERE returned_s IS NOT NULL) r
+        ON r.run_id = t.run_id AND r.request_id = t.request_id
+    GROUP BY t.run_id
 ),
 worked AS (
     SELECT
@@ -96,7 +102,7 @@ SELECT
     coalesce(w.prefill_passes, 0) AS prefill_passes,
     coalesce(w.decode_passes, 0) AS decode_passes,
     d.duration_s,
-    coalesce(s.output_tokens, 0) / nullif(d.duration_s, 0) AS output_tokens_per_s,
+    coalesce(s.delivered_tokens, 0) / nullif(d.duration_s, 0) AS output_tokens_per_s,
     a.finished_requests / nullif(d.duration_s, 0) AS requests_per_s,
     (a.requests - 1) / nullif(a.last_arrival_s - a.first_arrival_s, 0) AS offered_requests_per_s,
     w.read_tokens / nullif(w.prefill_s, 0) AS prefill_tokens_per_s,
