@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 
 from engine.core.hardware import Calibration
+from store.database import carry_out
 from store.run_row import utc
 
 
@@ -23,8 +24,8 @@ def ingest_calibrations(cursor: duckdb.DuckDBPyConnection, folder: Path) -> int:
             rows.append(_row(path))
         except (ValueError, OSError):
             continue
-    if rows:
-        cursor.executemany("INSERT INTO calibrations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    for row in rows:
+        carry_out(cursor, "INSERT INTO calibrations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     return len(rows)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.core.home import lab_home
-from store.commands import answer
+from store.commands import answer, one_line
 from store.database import StoreHeld
 from store.owner import ask_owner
 from store.store import Store
@@ -37,13 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "ingest":
         request["paths"] = [str(path.resolve()) for path in options.paths]
     try:
-        reply = _carry_out(lab_home(), request)
+        reply, problems = _carry_out(lab_home(), request)
     except StoreHeld as error:
         print(f"store: {error}", file=sys.stderr)
         return REFUSED
-    except (ValueError, ConnectionError) as error:
-        print(f"store: {error}", file=sys.stderr)
+    except (ValueError, OSError) as error:
+        print(f"store: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT
+    for problem in problems:
+        print(f"store: not taken in: {problem}", file=sys.stderr)
     if options.json:
         print(json.dumps(reply))
     else:
@@ -67,23 +69,28 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def _carry_out(home: Path, request: Mapping[str, Any]) -> Any:
-    """Here, when nobody has the store; else by whoever has it. StoreHeld when that one does not answer."""
+def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Here, when nobody has the store; else by whoever has it. StoreHeld when that one does not answer.
+
+    The answer, and for a list a line for each folder that is not in it since it could not be taken in.
+    """
     try:
         with Store(home) as store:
-            if request["command"] != "ingest":  # the app would have done so by now
-                store.ingest_new(store.runs_folder)
-                store.follow_running()
-            return answer(store, request)
+            return _asked(lambda question: answer(store, question), request)
     except StoreHeld as held:
         deadline = time.monotonic() + OWNER_PATIENCE_S
         while True:
             try:
-                return ask_owner(home, request)
+                return _asked(lambda question: ask_owner(home, question), request)
             except ConnectionError:
                 if time.monotonic() > deadline:
                     raise held from None
                 time.sleep(0.1)  # an owner that has just started opens its socket last
+
+
+def _asked(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    problems = ask({"command": "refresh"}) if request["command"] == "list" else []
+    return ask(request), problems
 
 
 def _status(command: str, reply: Any) -> int:

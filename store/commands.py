@@ -10,13 +10,16 @@ import pandas as pd
 
 from engine.runlog.schema import RUN_FILE
 from store.store import Store, run_folders
+from store.verify import Verdict
 
-COMMANDS = ("ingest", "list", "verify")
+COMMANDS = ("ingest", "refresh", "list", "verify")
 
 
 def answer(store: Store, request: Mapping[str, Any]) -> Any:
     """The answer to a request: `command`, and for ingest `paths`. ValueError for anything else."""
     command = request.get("command")
+    if command == "refresh":
+        return list(refresh(store).values())
     if command == "list":
         return list_runs(store)
     if command == "verify":
@@ -24,6 +27,20 @@ def answer(store: Store, request: Mapping[str, Any]) -> Any:
     if command == "ingest":
         return ingest(store, [Path(path) for path in request["paths"]])
     raise ValueError(f"command {command!r}: use one of {', '.join(COMMANDS)}")
+
+
+def refresh(store: Store) -> dict[Path, str]:
+    """Bring the store up to date with the runs folder: one line for each folder that could not be taken in."""
+    _, problems = store.ingest_new(store.runs_folder)
+    store.follow_running()
+    return problems
+
+
+def one_line(error: Exception) -> str:
+    """What is wrong, without numbers and quotes where it is the file system that says so."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def list_runs(store: Store) -> list[dict[str, Any]]:
@@ -39,8 +56,8 @@ def ingest(store: Store, paths: list[Path]) -> dict[str, Any]:
     for folder in folders_of(paths):
         try:
             report = store.ingest_folder(folder)
-        except ValueError as error:
-            problems.append(str(error))
+        except (ValueError, OSError) as error:
+            problems.append(one_line(error))
             continue
         runs.append(
             {
@@ -69,12 +86,23 @@ def folders_of(paths: list[Path]) -> list[Path]:
 
 
 def verify(store: Store) -> dict[str, Any]:
-    """Every run against its run log: counts of runs that agree and differ, an object for each that does not agree."""
-    verdicts = [store.verify(run_id) for run_id in store.runs(limit=None)["run_id"]]
+    """Every run against its run log: counts of runs that agree and differ, an object for each that does not agree.
+
+    A folder in the runs folder that cannot be taken in differs, too: under its run's id, or its own name.
+    """
+    problems = refresh(store)
+    runs = store.runs(limit=None)
+    verdicts = [store.verify(run_id) for run_id in runs["run_id"]]
+    differing = {Path(run_folder) for run_folder, v in zip(runs["folder"], verdicts, strict=True) if is_different(v)}
+    verdicts += [
+        Verdict(run_id=folder.name, outcome="differs", lines=[line])
+        for folder, line in problems.items()
+        if folder.resolve() not in differing
+    ]
     return {
-        "ok": all(verdict.outcome != "differs" for verdict in verdicts),
+        "ok": not any(map(is_different, verdicts)),
         "agree": sum(verdict.outcome == "agrees" for verdict in verdicts),
-        "differ": sum(verdict.outcome == "differs" for verdict in verdicts),
+        "differ": sum(map(is_different, verdicts)),
         "unchecked": sum(verdict.outcome == "unchecked" for verdict in verdicts),
         "runs": [
             {"run_id": verdict.run_id, "outcome": verdict.outcome, "lines": verdict.lines}
@@ -82,6 +110,10 @@ def verify(store: Store) -> dict[str, Any]:
             if verdict.outcome != "agrees"
         ],
     }
+
+
+def is_different(verdict: Verdict) -> bool:
+    return verdict.outcome == "differs"
 
 
 def _json(value: Any) -> Any:

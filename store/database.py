@@ -6,6 +6,7 @@ anew at each opening, since they follow the metrics' definitions and hold no dat
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from collections.abc import Sequence
@@ -37,7 +38,10 @@ class StoreHeld(RuntimeError):
 
 def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyConnection:
     """The store of `home`, made if need be. StoreHeld when another process has it; ValueError when it is no store."""
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{home}: {error.strerror}; set LAB_HOME to a folder that can be written to") from error
     path = home / FILE
     connection = _connect(path)
     try:
@@ -66,11 +70,16 @@ def first_row(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[An
     return rows[0] if rows else None
 
 
+def carry_out(cursor: duckdb.DuckDBPyConnection, statement: str, values: Sequence[Any] = ()) -> None:
+    """A statement whose answer is of no interest, read to its end all the same: an unfinished one blocks its cursor."""
+    cursor.execute(statement, list(values)).fetchall()
+
+
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(str(path), config={"memory_limit": MEMORY_LIMIT, "threads": THREADS})
     except duckdb.IOException as error:
-        if "lock" in str(error):
+        if "Could not set lock" in str(error):
             holder = _HOLDER.search(str(error))
             raise StoreHeld(path, int(holder[1]) if holder else None) from error
         raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
@@ -109,13 +118,33 @@ def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _fit_summaries(connection: duckdb.DuckDBPyConnection) -> None:
-    """Keep `run_summaries`, the metrics of runs that are over, in the columns of the view `run_metrics`."""
+    """Keep `run_summaries`, the metrics of runs that are over, as the view `run_metrics` has them.
+
+    The table's comment says by which text of the views it was made: another text, and every summary is made anew.
+    """
     connection.execute(f"CREATE TABLE IF NOT EXISTS {SUMMARIES} AS SELECT * FROM run_metrics WHERE false")
-    if _columns(connection, SUMMARIES) != _columns(connection, "run_metrics"):
+    made_by = first_row(connection, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [SUMMARIES])
+    definition = _definition()
+    is_same = made_by is not None and made_by[0] == definition
+    if is_same and _columns(connection, SUMMARIES) == _columns(connection, "run_metrics"):
+        return
+    connection.execute("BEGIN")
+    try:
         connection.execute(
             f"CREATE OR REPLACE TABLE {SUMMARIES} AS SELECT m.* FROM run_metrics m SEMI JOIN "
             "(SELECT run_id FROM runs WHERE status <> 'running') r ON m.run_id = r.run_id"
         )
+        connection.execute(f"COMMENT ON TABLE {SUMMARIES} IS '{definition}'")
+    except duckdb.Error:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _definition() -> str:
+    """A hash of the views' text: the same only where every metric is defined the same."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql")))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:

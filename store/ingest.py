@@ -19,7 +19,7 @@ import pyarrow as pa
 from engine.runlog.batches import CHUNK_BYTES
 from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
-from store.database import SUMMARIES, first_row
+from store.database import SUMMARIES, carry_out, first_row
 from store.run_row import close_open_spans, upsert_run
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class IngestReport:
 def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestReport:
     """Take in what is new in a run folder. ValueError in one line where it is no run folder, or a damaged one.
 
-    One thread at a time may ingest into a store.
+    Of a damaged one everything that is whole is taken in first. One thread at a time may ingest into a store.
     """
     reader = RunLogReader(folder)
     # The status first: once a run is over, everything that will ever be in its log can be read.
@@ -67,12 +67,15 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestRepo
         is_new=known is None,
         is_due=known is None or (known.status, known.folder) != (status, place),
         rows=dict.fromkeys(STREAMS, 0),
+        damaged={},
     )
     try:
         while _in_transaction(cursor, taking.take_some):
             pass
     except duckdb.Error as error:
         raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
+    for damage in taking.damaged.values():
+        raise damage
     return IngestReport(
         run_id=str(info["run_id"]),
         folder=folder,
@@ -85,7 +88,7 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestRepo
 
 @dataclass(slots=True, kw_only=True)
 class _Taking:
-    """One ingest under way. `is_due`: the run's row does not yet say how the run stands."""
+    """One ingest under way. `is_due`: the run's row does not yet say how it stands. `damaged`: broken streams."""
 
     cursor: duckdb.DuckDBPyConnection
     reader: RunLogReader
@@ -96,12 +99,20 @@ class _Taking:
     is_new: bool
     is_due: bool
     rows: dict[str, int]
+    damaged: dict[str, ValueError]
 
     def take_some(self) -> bool:
         """Some of each stream, and with the last of it the run's state. Returns whether there may be more."""
-        new = _ingest_chunks(self.cursor, self.reader, str(self.info["run_id"]))
-        for stream, chunk in new.items():
-            self.rows[stream] += chunk.rows
+        new = {}
+        for stream in STREAMS:
+            try:
+                chunk = _ingest_chunk(self.cursor, self.reader, str(self.info["run_id"]), stream)
+            except ValueError as error:
+                self.damaged[stream] = error
+                continue
+            if chunk is not None:
+                new[stream] = chunk
+                self.rows[stream] += chunk.rows
         self.is_due |= bool(new)
         is_last = all(chunk.size_bytes < LAST_BYTES for chunk in new.values())
         if is_last and self.is_due:
@@ -131,30 +142,24 @@ class _Chunk:
     size_bytes: int
 
 
-def _ingest_chunks(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str) -> dict[str, _Chunk]:
-    """The next chunk of each stream that has one."""
-    new = {}
-    for stream in STREAMS:
-        progress = first_row(
-            cursor, "SELECT offset_bytes, rows FROM ingest_progress WHERE run_id = ? AND stream = ?", [run_id, stream]
-        )
-        offset, rows = progress or (0, 0)
-        batches, following = reader.tail(stream, offset)
-        if following == offset:
-            continue
-        table = pa.Table.from_batches(batches, schema=STREAMS[stream])
-        _insert(cursor, stream, run_id, table)
-        place = [following, rows + table.num_rows, run_id, stream]
-        if progress is None:
-            cursor.execute(
-                "INSERT INTO ingest_progress (offset_bytes, rows, run_id, stream) VALUES (?, ?, ?, ?)", place
-            )
-        else:
-            cursor.execute(
-                "UPDATE ingest_progress SET offset_bytes = ?, rows = ? WHERE run_id = ? AND stream = ?", place
-            )
-        new[stream] = _Chunk(table.num_rows, following - offset)
-    return new
+def _ingest_chunk(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str, stream: str) -> _Chunk | None:
+    """The next chunk of a stream; None where there is no more yet. ValueError where the stream goes on damaged."""
+    progress = first_row(
+        cursor, "SELECT offset_bytes, rows FROM ingest_progress WHERE run_id = ? AND stream = ?", [run_id, stream]
+    )
+    offset, rows = progress or (0, 0)
+    batches, following = reader.tail(stream, offset)
+    if following == offset:
+        return None
+    table = pa.Table.from_batches(batches, schema=STREAMS[stream])
+    _insert(cursor, stream, run_id, table)
+    place = [following, rows + table.num_rows, run_id, stream]
+    if progress is None:
+        statement = "INSERT INTO ingest_progress (offset_bytes, rows, run_id, stream) VALUES (?, ?, ?, ?)"
+    else:
+        statement = "UPDATE ingest_progress SET offset_bytes = ?, rows = ? WHERE run_id = ? AND stream = ?"
+    carry_out(cursor, statement, place)
+    return _Chunk(table.num_rows, following - offset)
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: pa.Table) -> None:
@@ -162,15 +167,17 @@ def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: 
     key = KEYED.get(stream)
     cursor.register("incoming", table if key is None else newest(table, key))
     if key is None:
-        cursor.execute(f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
+        carry_out(cursor, f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
     else:
         others = [name for name in STREAMS[stream].names if name != key]
         changes = ", ".join(f"{name} = coalesce(n.{name}, old.{name})" for name in others)
-        cursor.execute(
+        carry_out(
+            cursor,
             f"UPDATE {stream} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
             [run_id],
         )
-        cursor.execute(
+        carry_out(
+            cursor,
             f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
             f"ANTI JOIN (SELECT {key} FROM {stream} WHERE run_id = ?) old ON old.{key} = n.{key}",
             [run_id, run_id],
@@ -184,7 +191,7 @@ def _set_state(
     """Say how the run stands now; of a run that is over, close its spans and keep its metrics."""
     run_id = str(info["run_id"])
     upsert_run(cursor, folder, info, result, status)
-    cursor.execute(f"DELETE FROM {SUMMARIES} WHERE run_id = ?", [run_id])
+    carry_out(cursor, f"DELETE FROM {SUMMARIES} WHERE run_id = ?", [run_id])
     if status != "running":
         _conclude(cursor, run_id)
 
@@ -193,7 +200,7 @@ def lose_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """The run was going when its folder went: it has crashed, with what was taken in by then."""
 
     def work() -> None:
-        cursor.execute("UPDATE runs SET status = 'crashed' WHERE run_id = ?", [run_id])
+        carry_out(cursor, "UPDATE runs SET status = 'crashed' WHERE run_id = ?", [run_id])
         _conclude(cursor, run_id)
 
     _in_transaction(cursor, work)
@@ -201,15 +208,15 @@ def lose_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 def _conclude(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     close_open_spans(cursor, run_id)
-    cursor.execute(f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
+    carry_out(cursor, f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
 
 
 def _in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
-    cursor.execute("BEGIN")
+    carry_out(cursor, "BEGIN")
     try:
         outcome = work()
     except BaseException:
-        cursor.execute("ROLLBACK")
+        carry_out(cursor, "ROLLBACK")
         raise
-    cursor.execute("COMMIT")
+    carry_out(cursor, "COMMIT")
     return outcome

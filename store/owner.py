@@ -1,7 +1,7 @@
 """The owner's socket: while the app has the store, `python -m store` asks here. One JSON line each way.
 
-A request is `{"command": "list" | "ingest" | "verify", …}`; the answer `{"ok": …}`, or `{"error": …}` in one line. The
-socket lies in LAB_HOME, open to its owner alone.
+A request is `{"command": "list" | "ingest" | "refresh" | "verify", …}`; the answer `{"ok": …}`, or `{"error": …}` in
+one line. The socket lies in LAB_HOME, open to its owner alone.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from store.store import Store
 SOCKET = "store.sock"
 MAX_PATH_BYTES = 100  # the system's own limit is 108
 MAX_REQUEST_BYTES = 1 << 20
+PATIENCE_S = 5.0  # with one who connects and then says nothing
 
 
 class OwnerSocket:
-    """Answers for `store` until it is stopped. `on_change` is called after each ingest that was asked for."""
+    """Answers for `store` until it is stopped. `on_change` is called after each request that takes folders in."""
 
     def __init__(self, store: Store, on_change: Callable[[], None]) -> None:
         self.path = store.home / SOCKET
@@ -43,7 +44,7 @@ class OwnerSocket:
         threading.Thread(target=self._server.serve_forever, args=(0.1,), name="store-socket", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop answering. Stopping twice does no harm."""
+        """Stop answering, once what was asked is answered. Stopping twice does no harm."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -74,7 +75,7 @@ def ask_owner(home: Path, request: Mapping[str, Any], timeout_s: float = 600.0) 
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
+    daemon_threads = False  # closing the server waits for what was asked: the store is closed after it
 
     def __init__(self, address: str, store: Store, on_change: Callable[[], None]) -> None:
         self.store = store
@@ -84,9 +85,10 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 class _Handler(socketserver.StreamRequestHandler):
     server: _Server
+    timeout = PATIENCE_S
 
     def handle(self) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
             line = self.rfile.readline(MAX_REQUEST_BYTES)
             self.wfile.write(json.dumps(self._reply(line)).encode() + b"\n")
 
@@ -96,7 +98,7 @@ class _Handler(socketserver.StreamRequestHandler):
             if not isinstance(request, dict):
                 raise ValueError("a request is a JSON object")
             reply = answer(self.server.store, request)
-            if request.get("command") == "ingest":
+            if request["command"] != "list":
                 self.server.on_change()
             return {"ok": reply}
         except Exception as error:  # whatever it is, the one who asked has to hear of it

@@ -61,7 +61,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the look at hand. Stopping twice does no harm."""
+        """Stop after the folder at hand, and after what the socket was asked for. Stopping twice does no harm."""
         self._stopping.set()
         self._socket.stop()
         if self._thread is not None:
@@ -81,9 +81,11 @@ class Recorder:
             self.problems.pop(folder, None)
         has_changed = False
         for folder in folders:
+            if self._stopping.is_set():
+                break
             if not self._is_settled(folder, now) or sweep:
                 has_changed |= self._look_at(folder, now)
-        if sweep:  # and at those that were ingested from elsewhere
+        if sweep and not self._stopping.is_set():  # and at those that were ingested from elsewhere
             has_changed |= self.store.follow_running()
         if has_changed:
             self._changed()

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from engine.runlog.schema import WATCHED_FILE
-from store.database import first_row
+from store.database import carry_out, first_row
 
 DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
@@ -28,10 +28,10 @@ def upsert_run(
     known = first_row(cursor, "SELECT 1 FROM runs WHERE run_id = ?", [row["run_id"]])
     if known:
         changes = ", ".join(f"{name} = ?" for name in row)
-        cursor.execute(f"UPDATE runs SET {changes} WHERE run_id = ?", [*row.values(), row["run_id"]])
+        carry_out(cursor, f"UPDATE runs SET {changes} WHERE run_id = ?", [*row.values(), row["run_id"]])
     else:
         places = ", ".join("?" for _ in row)
-        cursor.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({places})", [*row.values()])
+        carry_out(cursor, f"INSERT INTO runs ({', '.join(row)}) VALUES ({places})", [*row.values()])
     _insert_experiment(cursor, _part(info, "experiment"), row["created_at"])
 
 
@@ -67,7 +67,8 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
 
 def close_open_spans(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Of a run that is over: a span that is still open ends at the last logged pass."""
-    cursor.execute(
+    carry_out(
+        cursor,
         """
         UPDATE spans SET
             end_pass = greatest(start_pass, last.end_pass),
@@ -97,7 +98,8 @@ def _insert_experiment(
     experiment_id = experiment.get("id")
     known = first_row(cursor, "SELECT 1 FROM experiments WHERE experiment_id = ?", [experiment_id])
     if experiment_id is not None and not known:
-        cursor.execute(
+        carry_out(
+            cursor,
             "INSERT INTO experiments VALUES (?, ?, ?, ?)",
             [experiment_id, experiment.get("kind"), experiment.get("label"), created_at],
         )

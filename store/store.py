@@ -5,6 +5,7 @@ Opened once a process. Reading never waits for writing: each question sees the l
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -96,7 +97,8 @@ class Store:
         has_changed = False
         for run_id, folder in rows:
             if (Path(folder) / RUN_FILE).is_file():
-                has_changed |= self.ingest_folder(Path(folder)).has_changed
+                with contextlib.suppress(ValueError, OSError):  # a damaged one is told of where it is taken in
+                    has_changed |= self.ingest_folder(Path(folder)).has_changed
             else:
                 with self._writing:
                     lose_run(self.cursor(), run_id)
@@ -192,7 +194,12 @@ class Store:
             if is_ours:  # first out of sight, so that nobody takes it in again
                 aside = folder.with_name(f"{DELETED}{folder.name}-{os.getpid()}")
                 folder.rename(aside)
-            self._delete_rows(run_id, run["experiment_id"])
+            try:
+                self._delete_rows(run_id, run["experiment_id"])
+            except BaseException:
+                if is_ours:  # the run is still there, so its folder is too
+                    aside.rename(folder)
+                raise
             if is_ours:
                 shutil.rmtree(aside, ignore_errors=True)
 

@@ -118,14 +118,21 @@ def _state_differences(reader: RunLogReader, run: Mapping[str, Any]) -> list[str
 
 
 def _total_differences(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str) -> list[str]:
-    """The worker's own totals against the view's; its memory peak may be later than its last memory sample."""
+    """The worker's own totals against the view's."""
     totals = (reader.result() or {}).get("totals") or {}
     metrics = queries.metrics(cursor, run_id)
     return [
         f"{name}: {totals[name]} by the run log, {metrics[name]} in the store"
         for name in totals
-        if name in metrics and name != "peak_memory_bytes" and not _same(totals[name], metrics[name])
+        if name in metrics and not _fits(name, totals[name], metrics[name])
     ]
+
+
+def _fits(name: str, total: Any, stored: Any) -> bool:
+    """Whether a total and the store agree. A peak of memory may be later than its last sample, never below one."""
+    if name == "peak_memory_bytes":
+        return total is None or stored is None or total >= stored
+    return _same(total, stored)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from engine.runlog.schema import STREAMS
 from store import Store, StoreHeld
-from store.database import MIGRATIONS, open_database
+from store.database import MIGRATIONS, VIEWS, open_database
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
 
@@ -138,6 +138,26 @@ def test_summaries_follow_the_metrics_definitions(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert store.metrics(folder.name) == before
         assert store.runs()["ttft_p50_s"].tolist() == [before["ttft_p50_s"]]
+
+
+def test_summaries_follow_a_formula_that_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, views = tmp_path / "home", tmp_path / "views"
+    with Store(home) as store:
+        folder = write_sample_run(store.runs_folder)
+        store.ingest_folder(folder)
+        requests = store.metrics(folder.name)["requests"]
+        store.cursor().execute("UPDATE run_summaries SET requests = 7").fetchall()
+    with Store(home) as store:
+        assert store.metrics(folder.name)["requests"] == 7, "the same formulas, yet they were made anew"
+    views.mkdir()
+    for path in VIEWS.glob("*.sql"):
+        text = path.read_text()
+        changed = text.replace("coalesce(a.requests, 0) AS requests", "coalesce(a.requests + 100, 0) AS requests")
+        assert (changed != text) == (path.name == "2_run_metrics.sql")
+        (views / path.name).write_text(changed)
+    monkeypatch.setattr("store.database.VIEWS", views)
+    with Store(home) as store:
+        assert store.metrics(folder.name)["requests"] == requests + 100
 
 
 def test_what_is_no_store_is_told_in_one_line(tmp_path: Path) -> None:
