@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from store.ingest import IngestReport, ingest_folder, lose_run
 from store.verify import Verdict, verify_run
 
 DELETED = ".deleted-"
+CLOSING_S = 5.0
 
 
 class Store:
@@ -54,10 +56,10 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. Closing twice does no harm."""
+        """Let go of the file, after the ingest at hand; questions at hand are cut off. Closing twice does no harm."""
         with self._writing:
             for cursor in list(self._cursors):
-                cursor.close()
+                _close(cursor)
             self._connection.close()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -224,6 +226,19 @@ class Store:
         if self.runs_folder.is_dir():
             for folder in self.runs_folder.glob(f"{DELETED}*"):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _close(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Close a cursor, whatever its thread does with it: a busy one refuses until it has been interrupted."""
+    deadline = time.monotonic() + CLOSING_S
+    while True:
+        try:
+            return cursor.close()
+        except duckdb.Error:
+            if time.monotonic() > deadline:
+                raise
+            cursor.interrupt()
+            time.sleep(0.01)
 
 
 def run_folders(parent: Path) -> list[Path]:

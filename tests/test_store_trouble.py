@@ -232,6 +232,25 @@ def test_a_socket_stops_after_what_it_was_asked(home: Path, many: list[Path], mo
     assert finished == [path.name for path in many[:3]]
 
 
+def test_a_store_closes_though_a_question_is_at_hand(home: Path) -> None:
+    cut_off: list[duckdb.Error] = []
+    with Store(home) as store:
+
+        def ask() -> None:
+            try:
+                store.cursor().execute("SELECT count(*) FROM range(400_000_000_000) WHERE range % 7 = 3").fetchall()
+            except duckdb.Error as error:
+                cut_off.append(error)
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        time.sleep(0.5)
+        store.close()
+        asking.join(5)
+    assert len(cut_off) == 1
+    Store(home).close()
+
+
 def test_a_stored_peak_above_the_runs_own_differs_and_one_below_may_be_an_older_log(home: Path) -> None:
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
