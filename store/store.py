@@ -222,10 +222,16 @@ class Store:
         cursor.execute("COMMIT")
 
     def _sweep_deleted(self) -> None:
-        """Finish what a process that died in mid-delete has left."""
-        if self.runs_folder.is_dir():
-            for folder in self.runs_folder.glob(f"{DELETED}*"):
-                shutil.rmtree(folder, ignore_errors=True)
+        """Finish what a process that died in mid-delete has left: the folder, and rows that are still there."""
+        if not self.runs_folder.is_dir():
+            return
+        for aside in self.runs_folder.glob(f"{DELETED}*"):
+            folder = self.runs_folder.resolve() / aside.name.removeprefix(DELETED).rpartition("-")[0]
+            query = "SELECT run_id, experiment_id FROM runs WHERE folder = ?"
+            for run_id, experiment_id in self.cursor().execute(query, [str(folder)]).fetchall():
+                if not folder.exists():
+                    self._delete_rows(run_id, experiment_id)
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def _close(cursor: duckdb.DuckDBPyConnection) -> None:

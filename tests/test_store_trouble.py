@@ -145,6 +145,16 @@ def test_a_delete_that_fails_leaves_the_run_and_its_folder(home: Path, monkeypat
         assert store.verify(folder.name).outcome == "agrees"
 
 
+def test_a_delete_that_was_cut_off_takes_the_rows_too(home: Path) -> None:
+    with Store(home) as store:
+        folders = [write_sample_run(store.runs_folder) for _ in range(2)]
+        store.ingest_new(store.runs_folder)
+        folders[0].rename(store.runs_folder / f".deleted-{folders[0].name}-123")  # and there it died
+    with Store(home) as store:
+        assert store.runs()["run_id"].tolist() == [folders[1].name]
+        assert list(store.runs_folder.iterdir()) == [folders[1]]
+
+
 class Strict:
     """A cursor that refuses what a busy DuckDB may refuse: the next call before an answer was read to its end."""
 
