@@ -160,20 +160,24 @@ def recording_cost(bench: Bench, repeats: int) -> dict[str, Any]:
     }
 
 
+FIGURES = {
+    "continuous_over_static": continuous_over_static,
+    "static_over_generate": static_over_generate,
+    "recording": recording_cost,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", action="append", choices=FIGURES, help="one of the figures; may be given again")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     use_available_threads()
     bench = Bench(args.model)
     with hold(device_lock("cpu"), purpose="benchmark cpu_engines"):
-        report = {
-            "continuous_over_static": continuous_over_static(bench, args.repeats),
-            "static_over_generate": static_over_generate(bench, args.repeats),
-            "recording": recording_cost(bench, args.repeats),
-        }
+        report = {name: FIGURES[name](bench, args.repeats) for name in args.only or FIGURES}
     if args.json:
         print(json.dumps(report))
         return
