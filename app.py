@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from store import StoreHeld
 
+# A file of our own: an icon by name is fetched from a font server by every visitor's browser.
+ICON = str(Path(__file__).parent / "pages" / "parts" / "favicon.png")
 PAGES = [
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", default=True),
     st.Page("pages/run.py", title="Run", icon=":material/view_timeline:", url_path="run"),
@@ -19,7 +23,7 @@ PAGES = [
 
 def main() -> None:
     """Set the frame, open the services, run the page that the address names."""
-    st.set_page_config(page_title="The batching lab", page_icon=":material/stacked_bar_chart:", layout="wide")
+    st.set_page_config(page_title="The batching lab", page_icon=ICON, layout="wide")
     page = st.navigation(PAGES, position="top")
     st.html("<style>.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}</style>")
     try:
@@ -27,6 +31,13 @@ def main() -> None:
     except StoreHeld as error:
         st.title("The batching lab", anchor=False)
         st.error(f"The store is in use: {plain(str(error))}", icon=":material/lock:")
+        return
+    except OSError as error:
+        st.title("The batching lab", anchor=False)
+        st.error(
+            f"The lab's folder cannot be used: {plain(str(error))}. LAB_HOME names another.",
+            icon=":material/folder_off:",
+        )
         return
     page.run()
 

@@ -19,7 +19,7 @@ from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
 from store.owner import OwnerSocket
 from store.store import Store, run_folders
 
-POLL_S = 0.25
+POLL_S = 0.5
 SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …
 SWEEP_S = 10.0  # … but for a look this often
 
