@@ -1,6 +1,6 @@
 """Static against continuous, static against transformers' generate, recording against not: in turns, in one call.
 
-    python benchmarks/cpu_engines.py [--repeats 3] [--json]
+    python -m benchmarks.cpu_engines [--repeats 3] [--json]
 
 Every figure is a median over repeats taken in turns (ABAB), so that a machine that slows down slows both sides alike.
 """

@@ -1,6 +1,6 @@
 """The texts' mixed workload on a GPU: static and continuous, sync and async, and serial on its first eight requests.
 
-    python benchmarks/cuda_engines.py --out FOLDER [--model qwen2.5-1.5b-random] [--requests 64] [--slots 32]
+    python -m benchmarks.cuda_engines --out FOLDER [--model qwen2.5-1.5b-random] [--requests 64] [--slots 32]
 
 Writes ordinary run folders, to be copied and ingested elsewhere, and prints one line a run.
 """

@@ -1,6 +1,6 @@
 """The default pair in a real app and a real browser: click to first token, click to the finished comparison.
 
-    python benchmarks/default_pair.py [--repeats 3] [--json]
+    python -m benchmarks.default_pair [--repeats 3] [--json]
 
 The page stays open in one turn and is closed after the click in the next (ABAB). The first pair only warms the worker.
 Times are read off the run logs on disk, so that watching and not watching are measured alike.

@@ -1,6 +1,6 @@
 """How long the default model takes to load: in fresh processes with a warm cache, and once with the conversion.
 
-    .venv/bin/python benchmarks/model_load.py [--processes 5] [--convert]
+    .venv/bin/python -m benchmarks.model_load [--processes 5] [--convert]
 
 Each process imports torch, then the lab's loader (which imports transformers), then loads; the three are told apart.
 `--convert` adds one first load into an empty cache of its own, which is removed again (half a gigabyte).
