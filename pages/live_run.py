@@ -15,7 +15,7 @@ import streamlit as st
 from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
 from pages.figures.timeline import growing_range
-from pages.parts.answers import Decoder, decode_all, decoder_of, tokenizer_file_of
+from pages.parts.answers import Decoder, decode_all, decoder_of
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
@@ -104,7 +104,7 @@ def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _decoder(run_id: str) -> Decoder:
-    return decoder_of(tokenizer_file_of(lab().store.run(run_id)))
+    return decoder_of(lab().store.run(run_id))
 
 
 def draw_answers(run: JobRun) -> None:
@@ -133,8 +133,7 @@ def _texts(run: JobRun, requests: pd.DataFrame) -> dict[int, str]:
     if requests.empty:
         return {}
     few = requests["request_id"].tolist()
-    tokens = lab().store.tokens(run.run_id)
-    return decode_all(tokens[tokens["request_id"].isin(few)], _decoder(run.run_id))
+    return decode_all(lab().store.tokens(run.run_id, of=few), _decoder(run.run_id))
 
 
 def _card(row: pd.Series, text: str) -> str:

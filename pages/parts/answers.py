@@ -7,6 +7,7 @@ A model without a tokenizer file has no text here: its ids are shown as they are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,29 @@ MAX_IDS_SHOWN = 40
 Decoder = Callable[[Sequence[int]], str]
 
 
-def decoder_of(tokenizer_file: str | None) -> Decoder:
-    """What turns ids into text: the tokenizer of that file, or the ids themselves when there is no such file."""
-    if not tokenizer_file or not Path(tokenizer_file).is_file():
+def decoder_of(run: Mapping[str, Any]) -> Decoder:
+    """What turns a run's ids into text: its model's tokenizer, or the ids themselves where this machine has none.
+
+    A counted budget goes on past the end of the sequence; an answer ends there, as in the worker's own text.
+    """
+    file = tokenizer_file_of(run)
+    if not file or not Path(file).is_file():
         return ids_as_text
-    tokenizer = _tokenizer(tokenizer_file)
-    return lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=True))
+    tokenizer, ends = _tokenizer(file), _model_of(run).get("eos_token_ids") or ()
+    return lambda ids: str(tokenizer.decode(list(takewhile(lambda i: i not in ends, ids)), skip_special_tokens=True))
 
 
 def tokenizer_file_of(run: Mapping[str, Any]) -> str | None:
-    """The tokenizer file that a run.json names; None for a model of random weights."""
-    model = run.get("model")
-    file = model.get("tokenizer_file") if isinstance(model, Mapping) else run.get("tokenizer_file")
+    """The tokenizer file that a run names; None for a model of random weights."""
+    file = _model_of(run).get("tokenizer_file")
     return str(file) if file else None
+
+
+def _model_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The model as run.json describes it, from that file's content or from the store's row of the run."""
+    info = run.get("info", run)
+    model = info.get("model") if isinstance(info, Mapping) else None
+    return model if isinstance(model, Mapping) else {}
 
 
 def decode_all(tokens: pd.DataFrame, decoder: Decoder) -> dict[int, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts.answers import decode_all, decoder_of, tokenizer_file_of
+from pages.parts.answers import decode_all, decoder_of
 from pages.parts.format import count, is_missing, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
@@ -86,7 +86,7 @@ def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
     unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
     if unfinished:
         tokens = lab().store.tokens(run.run_id, of=unfinished)
-        texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(tokenizer_file_of(run.info)))
+        texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(run.info))
     return texts
 
 
