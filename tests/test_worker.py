@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine.runlog.reader import RunLogReader
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.runlog.reader import RunLogReader
 
 PATIENCE_S = 120
 
