@@ -32,7 +32,7 @@ def main() -> None:
         st.title("The batching lab", anchor=False)
         st.error(f"The store is in use: {plain(str(error))}", icon=":material/lock:")
         return
-    except OSError as error:
+    except (OSError, ValueError) as error:
         st.title("The batching lab", anchor=False)
         st.error(
             f"The lab's folder cannot be used: {plain(str(error))}. LAB_HOME names another.",

@@ -7,8 +7,9 @@ import streamlit as st
 from engine.core.config import RunConfig
 from engine.launcher.job import JobKind
 from pages.live import show_live
+from pages.live_end import leave_for_results
 from pages.parts.bench_controls import draw_controls
-from pages.parts.bench_fields import complaints
+from pages.parts.bench_fields import complaints, unbounded
 from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
@@ -19,6 +20,7 @@ from pages.parts.visit import follow_job, followed_job, visitor
 
 def render() -> None:
     """What the page is for, what will happen, the live view when there is something to see, the controls."""
+    leave_for_results()
     st.title("Bench", anchor=False)
     st.markdown(
         "Choose an engine and some requests, run them for real and watch the slots fill. "
@@ -26,6 +28,8 @@ def render() -> None:
     )
     for line in complaints(st.query_params.to_dict()):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    for name in unbounded(st.query_params.to_dict()):
+        del st.query_params[name]
     _warm_the_worker()
     job_id = followed_job()
     live = st.container() if job_id else None  # what runs comes first, as long as there is something to follow

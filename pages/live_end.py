@@ -11,16 +11,29 @@ from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 
 INGEST_PATIENCE_S = 1.5
+LEAVING = "leaving_for_results_of"
 
 
 def move_on(job: Job) -> None:
-    """Leave for the results of a job that has just ended well; of any other, draw the page anew as it is now."""
+    """A job has just ended: draw the whole page anew, and let it leave for the results if all went well.
+
+    The fragment that sees the end does not leave by itself: a page reached from inside one was seen to stay blank.
+    """
     _await_results([run.run_id for run in job.runs if run.has_log])
     if job.outcome == "completed":
-        if job.kind == "pair":
-            st.switch_page("pages/compare.py", query_params={"runs": _run_ids(job)})
-        st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
+        st.session_state[LEAVING] = job.job_id
     st.rerun()
+
+
+def leave_for_results() -> None:
+    """Go where `move_on` asked to go. Called by the whole page, first of all."""
+    job_id = st.session_state.pop(LEAVING, None)
+    job = lab().queue.job(job_id) if job_id else None
+    if job is None:
+        return
+    if job.kind == "pair":
+        st.switch_page("pages/compare.py", query_params={"runs": _run_ids(job)})
+    st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
 
 
 def draw_end(job: Job) -> None:

@@ -13,8 +13,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
 from store.owner import OwnerSocket
 from store.store import Store, run_folders
@@ -119,7 +117,7 @@ class Recorder:
         while not self._stopping.is_set():
             try:
                 self.look()
-            except (duckdb.Error, ValueError, OSError):
+            except Exception:  # whatever it was, the next look may go well; a dead recorder shows nothing any more
                 if not self._stopping.is_set():
                     log.exception("the recorder could not look at %s", self.runs_folder)
             self._stopping.wait(POLL_S)

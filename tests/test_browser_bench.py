@@ -18,7 +18,7 @@ from tests.processes import await_end, worker_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-LONG = "?model=tiny-random&prompts=lengths&mix=p64&requests=64&budget=400&slots=4"
+LONG = "?model=tiny-random&prompts=lengths&mix=p64&requests=64&budget=2000&slots=4"
 SHORT = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=8"
 LIVE_MS = 60_000
 
@@ -49,7 +49,7 @@ def start(page: Page, button: str) -> None:
 
 def await_tokens(page: Page) -> None:
     """Wait until the live view counts new tokens."""
-    expect(page.get_by_text(re.compile(r"of \d+ requests finished, \d+ tokens"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"of \d+ requests finished, [\d,]+ tokens"))).to_be_visible(timeout=LIVE_MS)
 
 
 def test_a_killed_worker_is_reported_within_three_seconds_and_the_next_run_works(page: Page, app: AppServer) -> None:

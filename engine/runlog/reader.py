@@ -139,7 +139,7 @@ def _column(values: pa.ChunkedArray) -> Column:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{path}: not readable as JSON: {str(error).splitlines()[0]}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: not a JSON object")

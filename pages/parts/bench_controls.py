@@ -158,7 +158,7 @@ def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: Setting
         "mix": lambda: mix_words(values["mix"]),
         "budget": lambda: budget_words(values["budget"]),
         "arrival": lambda: arrival_words(values["arrival"]),
-        "form": lambda: form_words(values["form"], values["arrival"]),
+        "form": lambda: "" if "arrival" in settings.problems else form_words(values["form"], values["arrival"]),
         "file": lambda: "",
         "requests": lambda: "",
     }

@@ -40,8 +40,8 @@ class Number:
 
     def complaint(self, text: str) -> str | None:
         try:
-            value = int(text) if self.whole else float(text)
-        except ValueError:
+            value = float(int(text)) if self.whole else float(text)
+        except (ValueError, OverflowError):
             value = math.nan
         is_low = value <= self.low if self.above else value < self.low
         if math.isfinite(value) and not is_low and value <= self.high:
@@ -65,6 +65,8 @@ class Text:
 
 
 Field = Choice | Number | Text
+
+MAX_SHOWN = 40  # characters of a link's bad value
 
 FIELDS: dict[str, Field] = {
     "engine": Choice(options=ENGINES, default="continuous"),
@@ -99,8 +101,21 @@ def complaints(query: Mapping[str, str]) -> list[str]:
         why = field.complaint(query[name]) if name in query else None
         if why is not None:
             used = "none" if field.default is None else field.default
-            lines.append(f"{name} {query[name]!r}: {why}; {used} is used instead")
+            text = query[name] if len(query[name]) <= MAX_SHOWN else f"{query[name][:MAX_SHOWN]}…"
+            lines.append(f"{name} {text!r}: {why}; {used} is used instead")
     return lines
+
+
+def unbounded(query: Mapping[str, str]) -> list[str]:
+    """The numbers of a link that no widget can even be asked to refuse: infinite, or larger than a float holds."""
+    return [name for name, field in FIELDS.items() if isinstance(field, Number) and _is_unbounded(query.get(name, ""))]
+
+
+def _is_unbounded(text: str) -> bool:
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def query_of(config: RunConfig) -> dict[str, str]:

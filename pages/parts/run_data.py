@@ -17,6 +17,7 @@ from engine.core.config import RunConfig
 from engine.core.metrics import Value
 from pages.parts.comparable import setting_of
 from pages.parts.compared import Compared
+from pages.parts.format import plain
 from pages.parts.lab import lab
 
 KEPT_RUNS = 8
@@ -85,7 +86,12 @@ def load_run(run_id: str) -> RunData | None:
         return None
     is_over = row["status"] != "running"
     version = -1 if is_over else lab().recorder.version
-    return _read(str(lab().home), run_id, str(row["status"]), version)
+    try:
+        return _read(str(lab().home), run_id, str(row["status"]), version)
+    except ValueError as error:  # made by a lab that knows other engines or settings than this one
+        line = f"The settings of run {plain(run_id)} cannot be read here: {plain(str(error))}."
+        st.error(line, icon=":material/error:")
+        st.stop()
 
 
 def partner_of(run: RunData) -> str | None:
