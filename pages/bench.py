@@ -9,7 +9,7 @@ from engine.launcher.job import JobKind
 from pages.live import show_live
 from pages.live_end import leave_for_results
 from pages.parts.bench_controls import draw_controls
-from pages.parts.bench_fields import complaints, unbounded
+from pages.parts.bench_fields import complaints
 from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
@@ -28,8 +28,6 @@ def render() -> None:
     )
     for line in complaints(st.query_params.to_dict()):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
-    for name in unbounded(st.query_params.to_dict()):
-        del st.query_params[name]
     _warm_the_worker()
     job_id = followed_job()
     live = st.container() if job_id else None  # what runs comes first, as long as there is something to follow

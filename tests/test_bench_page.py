@@ -163,3 +163,19 @@ def test_with_a_gpu_cuda_and_its_settings_are_on(lab_home: Path, monkeypatch: py
     assert "smollm2-135m in bf16 on cuda" in texts(app)
     assert not widget(app, "timing").disabled
     assert not widget(app, "gpu_memory_utilization").disabled
+
+
+@pytest.mark.parametrize("arrival", ["poisson:", "poisson:nan", "<b>x</b> $x$"])
+def test_bad_arrivals_under_static_get_one_line_too(lab_home: Path, arrival: str) -> None:
+    words = texts(opened(engine="static", model="tiny-random", arrival=arrival))
+    assert f"arrival '{arrival}'" in words
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("seed", "inf"), ("slots", "1e400"), ("slots", "9" * 400), ("slots", "9" * 4301)]
+)
+def test_numbers_without_bound_in_a_link_are_named_and_the_default_used(lab_home: Path, name: str, text: str) -> None:
+    app = opened(**{name: text})
+    assert "is used instead" in texts(app)
+    assert len(texts(app)) < 5000
+    assert run_buttons(app)["Run the pair"]

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.core.model_catalogue import list_models
 from engine.core.presets import PRESETS
-from pages.parts.bench_fields import FIELDS, Choice, Number
+from pages.parts.bench_fields import FIELDS, Choice, Number, unbounded
 from pages.parts.bench_settings import Settings, read_settings
 from pages.parts.bench_words import arrival_words, budget_words, form_words, mix_words
 from pages.parts.devices import available_devices, device_of, dtype_of
@@ -206,6 +206,7 @@ def _number(label: str, name: str, *, disabled: bool = False, step: float | None
     kind = int if field.whole else float
     low = kind(field.low) if not field.above else kind(0.01)
     high = None if field.high == float("inf") else kind(field.high)
+    is_unbounded = name in unbounded(st.query_params.to_dict())  # the widget would fail on it before it could refuse
     return st.number_input(
         label,
         low,
@@ -214,7 +215,7 @@ def _number(label: str, name: str, *, disabled: bool = False, step: float | None
         step=kind(step) if step else None,
         key=name,
         disabled=disabled,
-        bind="query-params",
+        bind=None if is_unbounded else "query-params",
         placeholder="no cap" if field.default is None else None,
     )
 
