@@ -65,7 +65,8 @@ def live_timeline(
     theme = "dark" if dark else "light"
     return (
         f'<div class="slots {theme}" role="img" aria-label="{html.escape(title)}: slots over steps">'
-        f'<div class="head"><strong>{html.escape(title)}</strong>{legend}</div>'
+        f'<div class="head"><strong>{html.escape(title)}</strong>{legend}'
+        '<span class="across">steps across</span></div>'
         f'<div class="plot">{_axis(window)}<div class="queue"><i>queue</i>{_queue(passes, window)}</div>'
         f"{lanes}{message}</div></div>{_style(colours, theme, lane_px)}"
     )
@@ -149,6 +150,7 @@ def _style(colours: Palette, theme: str, lane_px: int) -> str:
 .slots {{font-size: .75rem; line-height: 1; margin-bottom: .75rem}}
 .slots .head {{display: flex; flex-wrap: wrap; gap: .2rem .9rem; align-items: center; margin-bottom: .5rem}}
 .slots .head strong {{font-size: .95rem; min-width: 5.5rem}}
+.slots .head .across {{margin-left: auto; opacity: .7}}
 .slots .head b {{display: inline-block; width: 11px; height: 11px; margin-right: 5px; vertical-align: -1px}}
 .slots .plot {{position: relative; margin-left: 42px; padding-bottom: 22px}}
 .slots .plot i {{position: absolute; right: calc(100% + 8px); font-style: normal; opacity: .7; top: 35%}}
