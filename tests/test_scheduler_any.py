@@ -52,6 +52,6 @@ def _assert_positions_add_up(played: Played) -> None:
         assert shape.computed_positions == real + shape.padding_positions + shape.dead_positions
         assert shape.padding_positions >= 0
         assert shape.dead_positions == shape.width * (len(planned.rows) - len(planned.live))
-        assert planned.kv_used <= planned.kv_reserved
+        assert planned.kv.used <= planned.kv.reserved
         assert planned.prompt_tokens == (prompts if planned.kind is PassKind.PREFILL else 0)
         said.update(r.request_id for r in planned.live_requests)

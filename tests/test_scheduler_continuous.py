@@ -164,7 +164,7 @@ def test_passes_tell_how_much_memory_is_reserved_and_used() -> None:
     made = requests([2, 4], prompts=[4, 6])
     played = play(continuous(made, 2))
     assert played.table == ["0 P ab", "0 D ab", "1 D b", "2 D b"]
-    assert [planned.kv_reserved for planned in played.passes] == [20, 20, 20, 20]
+    assert [planned.kv.reserved for planned in played.passes] == [20, 20, 20, 20]
     # The prompts; then one more column each; then b alone: 8, 9.
-    assert [planned.kv_used for planned in played.passes] == [10, 12, 8, 9]
+    assert [planned.kv.used for planned in played.passes] == [10, 12, 8, 9]
     assert [planned.prompt_tokens for planned in played.passes] == [10, 0, 0, 0]

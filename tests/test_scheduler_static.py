@@ -148,9 +148,9 @@ def test_passes_tell_widths_padding_and_dead_positions() -> None:
     assert [s.padding_positions for s in shapes] == [3, 3, 0]
     assert [s.dead_positions for s in shapes] == [0, 0, 7]
     assert all(s.masked for s in shapes)
-    assert [planned.kv_reserved for planned in played.passes] == [16, 16, 16]
+    assert [planned.kv.reserved for planned in played.passes] == [16, 16, 16]
     # 2 + 5 prompt tokens; one more each; b alone: 5 + 2.
-    assert [planned.kv_used for planned in played.passes] == [7, 9, 7]
+    assert [planned.kv.used for planned in played.passes] == [7, 9, 7]
 
 
 def test_a_batch_gives_its_memory_back() -> None:

@@ -10,15 +10,17 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
-ENGINES = ("serial", "static", "continuous")
+ENGINES = ("serial", "static", "continuous", "paged", "chunked")
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("auto", "fp32", "bf16", "fp16")
-EXECUTIONS = ("eager",)
+EXECUTIONS = ("eager", "graph")
 TIMINGS = ("sync", "async")
 RETURNS = ("stream", "whole")
 
 MAX_REQUESTS = 100_000
 MAX_SLOTS = 4096
+BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # token positions; powers of two, so that a kernel can shift
+MAX_BATCHED_TOKENS = 1_000_000
 MIN_TEMPERATURE = 0.01  # logits over less overflow; it is greedy long before
 
 
@@ -95,7 +97,11 @@ class WorkloadConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """One run: an engine over a workload. Memory sizes are in GiB (2^30 bytes)."""
+    """One run: an engine over a workload. Memory sizes are in GiB (2^30 bytes).
+
+    `block_size` (token positions) is read by the paged layouts alone, `max_num_batched_tokens` (tokens a step) by
+    chunked alone.
+    """
 
     engine: str = "continuous"
     model: str = "smollm2-135m"
@@ -104,6 +110,8 @@ class RunConfig:
     execution: str = "eager"
     timing: str = "sync"
     slots: int = 4
+    block_size: int = 16
+    max_num_batched_tokens: int = 512
     form: FormRule = field(default_factory=FormRule)
     returns: str = "stream"
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
@@ -122,6 +130,19 @@ class RunConfig:
         _require_choice("return", self.returns, RETURNS)
         _require(bool(self.model.strip()), "model: name one, or a folder or hub id; `models` lists the names")
         _require(1 <= self.slots <= MAX_SLOTS, f"slots {self.slots}: use 1 to {MAX_SLOTS:,}")
+        _require(
+            self.block_size in BLOCK_SIZES,
+            f"block-size {self.block_size}: use one of {', '.join(map(str, BLOCK_SIZES))} token positions",
+        )
+        _require(
+            1 <= self.max_num_batched_tokens <= MAX_BATCHED_TOKENS,
+            f"max-num-batched-tokens {self.max_num_batched_tokens}: use 1 to {MAX_BATCHED_TOKENS:,} tokens a step",
+        )
+        _require(
+            self.engine != "chunked" or self.max_num_batched_tokens >= self.slots,
+            f"max-num-batched-tokens {self.max_num_batched_tokens}: every row decodes one token a step, so that "
+            f"{self.slots} slots need at least {self.slots}; raise it or use fewer slots",
+        )
         _require(0 <= self.warmups <= 100, f"warmups {self.warmups}: use 0 to 100")
         for name, gib in (("pool-gib", self.pool_gib), ("capacity-gib", self.capacity_gib)):
             _require(gib is None or (math.isfinite(gib) and gib > 0), f"{name} {gib}: use a size in GiB above 0")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from engine.core.passes import PassKind, PassShape
+from engine.core.passes import KVHeld, PassKind, PassShape
 from engine.core.request import Request
 
 
 class KVLayout(Protocol):
-    """How rows share the KV cache. `reserved` is in token positions."""
+    """How rows share the KV cache. `reserved` and what is `held` are in token positions."""
 
     name: str
 
@@ -24,6 +24,8 @@ class KVLayout(Protocol):
     def admit(self, newcomers: Sequence[Request]) -> None: ...
 
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape: ...
+
+    def held(self, running: Sequence[Request], used: int) -> KVHeld: ...
 
     def release_all(self) -> None: ...
 
@@ -48,6 +50,9 @@ class SlotLayout:
     @property
     def reserved(self) -> int:
         return self.slots * self.width
+
+    def held(self, running: Sequence[Request], used: int) -> KVHeld:
+        return KVHeld(reserved=self.reserved, used=used)
 
     def admit(self, newcomers: Sequence[Request]) -> None:
         assert all(r.num_prompt_tokens + r.spec.budget_tokens <= self.width for r in newcomers)
@@ -98,6 +103,15 @@ class PaddedLayout:
         self.prompt_width = max(lengths)
         self.buffer_width = self.prompt_width + max(r.spec.budget_tokens for r in newcomers)
         self.uniform = min(lengths) == self.prompt_width
+
+    def held(self, running: Sequence[Request], used: int) -> KVHeld:
+        live = [r for r in running if r.finish_reason is None]
+        return KVHeld(
+            reserved=self.reserved,
+            used=used,
+            padding=sum(self.prompt_width - r.num_prompt_tokens for r in live),
+            dead=(len(running) - len(live)) * self.buffer_width,
+        )
 
     def release_all(self) -> None:
         self.rows = self.prompt_width = self.buffer_width = 0

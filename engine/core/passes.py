@@ -15,6 +15,7 @@ from engine.core.request import Request
 class PassKind(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
+    MIXED = "mixed"  # decode rows and prefill chunks in one forward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class PassShape:
     """The columns that a pass attends over, and what they hold.
 
     `computed_positions` = real + `padding_positions` + `dead_positions`. A padded or slot-shaped pass computes rows x
-    width positions; a packed prefill computes just its real tokens.
+    width positions; a packed prefill computes just its real tokens, and a paged decode each row's true length.
     """
 
     width: int
@@ -33,12 +34,73 @@ class PassShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Tokens [start, start + tokens) of a request (prompt, then what it has said), computed in one pass.
+
+    `is_last` when nothing of it is left to compute after this pass: only then does the row yield a token. `recomputed`
+    of the tokens had been computed once before and were lost to a preemption.
+    """
+
+    request: Request
+    start: int
+    tokens: int
+    is_last: bool
+    recomputed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockEvent:
+    """A block of the KV pool changed hands: it became place `table_index` of a request's block table, or left it."""
+
+    block_id: int
+    request_id: int
+    table_index: int
+    allocated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """A running request lost its `blocks` blocks and waits again; `tokens` positions have to be computed anew.
+
+    `request` keeps its place at the front of the queue. `lane` is the one it left.
+    """
+
+    request: Request
+    lane: int
+    blocks: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KVHeld:
+    """Token positions that the layout holds allocated, by what is in them once the pass is done.
+
+    `reserved` is all of them. `used` holds tokens of running requests, `padding` their padding columns, `dead` whatever
+    rows that ended still hold, `fragment` the unfilled end of each last block. The rest of `reserved` is room kept for
+    tokens to come.
+    """
+
+    reserved: int
+    used: int
+    padding: int = 0
+    dead: int = 0
+    fragment: int = 0
+
+    @property
+    def room(self) -> int:
+        return self.reserved - self.used - self.padding - self.dead - self.fragment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPass:
     """One forward pass, decided. `live` lists the places in `rows` whose token someone still waits for.
 
-    `newcomers` are the requests admitted in this step (prefill passes only); `rows` of a decode pass are in physical
-    slot order. KV counts are in token positions: `kv_reserved` is what the layout holds allocated, `kv_used` what
-    requests still running have filled once the pass is done.
+    `rows` are the requests that yield a token in this pass. Of a prefill they are the step's newcomers; of a decode
+    pass all that run, in physical slot order; of a mixed pass the decoding ones first, then those whose last chunk this
+    is. `chunks` (paged layouts only) lists what is prefilled, in the order in which it is packed: chunks that are not
+    the last yield no token, and their requests are not in `rows`. `tokens` counts the new tokens computed.
+
+    `block_events` and `preemptions` are what became of the KV pool since the pass before, in order.
     """
 
     index: int
@@ -49,8 +111,23 @@ class PlannedPass:
     shape: PassShape
     prompt_tokens: int
     queue_depth: int
-    kv_reserved: int
-    kv_used: int
+    tokens: int
+    kv: KVHeld
+    chunks: tuple[Chunk, ...] = ()
+    block_events: tuple[BlockEvent, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+
+    @property
+    def num_decode_rows(self) -> int:
+        """How many of `rows` decode; they stand first. Of a prefill without chunks (slots, padded) there are none."""
+        if self.kind is PassKind.DECODE:
+            return len(self.rows)
+        return len(self.rows) - sum(c.is_last for c in self.chunks) if self.chunks else 0
+
+    @property
+    def partial_chunks(self) -> tuple[Chunk, ...]:
+        """The chunks whose request has more to compute: they yield no token."""
+        return tuple(c for c in self.chunks if not c.is_last)
 
     @property
     def live_requests(self) -> tuple[Request, ...]:
@@ -86,6 +163,9 @@ class PassTiming:
     waits for the next kernel to be issued are in it.
 
     `produced_s` is when the device had the tokens, `delivered_s` when the host could hand them to a reader.
+
+    `bucket_tokens` is how many tokens the pass computed with the padding of its CUDA graph's bucket; None where the
+    pass was not captured.
     """
 
     start_s: float
@@ -94,3 +174,4 @@ class PassTiming:
     device_s: float
     produced_s: float
     delivered_s: float
+    bucket_tokens: int | None = None

@@ -128,6 +128,10 @@ class Recorder:
             device_s=timing.device_s,
             rows=len(planned.rows),
             live_rows=len(planned.live),
+            chunk_rows=len(planned.partial_chunks),
+            tokens=planned.tokens,
+            bucket_tokens=timing.bucket_tokens,
+            recomputed_tokens=sum(c.recomputed for c in planned.chunks),
             width=shape.width,
             masked=shape.masked,
             prompt_tokens=planned.prompt_tokens,
@@ -135,8 +139,11 @@ class Recorder:
             computed_positions=shape.computed_positions,
             padding_positions=shape.padding_positions,
             dead_positions=shape.dead_positions,
-            kv_reserved_positions=planned.kv_reserved,
-            kv_used_positions=planned.kv_used,
+            kv_reserved_positions=planned.kv.reserved,
+            kv_used_positions=planned.kv.used,
+            kv_padding_positions=planned.kv.padding,
+            kv_dead_positions=planned.kv.dead,
+            kv_fragment_positions=planned.kv.fragment,
         )
 
     def _log_tokens(self, planned: PlannedPass, timing: PassTiming, token_ids: Sequence[int]) -> None:

@@ -71,6 +71,9 @@ class Request:
     state: RequestState = RequestState.WAITING
     output_ids: list[int] = field(default_factory=list)
     num_scheduled: int = 0  # output tokens that passes were issued for; ahead of len(output_ids) in async timing
+    num_computed: int = 0  # positions whose keys and values passes were issued for (paged layouts)
+    blocks: list[int] = field(default_factory=list)  # the block table (paged layouts)
+    num_preemptions: int = 0
     submitted_s: float | None = None
     admitted_s: float | None = None
     finished_s: float | None = None
@@ -85,6 +88,11 @@ class Request:
     @property
     def num_prompt_tokens(self) -> int:
         return len(self.prompt_ids)
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt tokens and every output token that a pass was issued for."""
+        return self.num_prompt_tokens + self.num_scheduled
 
     @property
     def is_finished(self) -> bool:

@@ -91,8 +91,8 @@ class Scheduler(ABC):
             shape=self.layout.shape(kind, rows, live),
             prompt_tokens=sum(r.num_prompt_tokens for r in rows) if kind is PassKind.PREFILL else 0,
             queue_depth=len(self.waiting),
-            kv_reserved=self.layout.reserved,
-            kv_used=self._kv_used(kind),
+            tokens=sum(r.num_prompt_tokens for r in rows) if kind is PassKind.PREFILL else len(rows),
+            kv=self.layout.held(self.running, self._kv_used(kind)),
         )
 
     def _kv_used(self, kind: PassKind) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: blocks, events, chunks, what KV memory holds; a reader of 2 reads 1, the new columns null
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -37,6 +37,7 @@ REQUESTS = _table(
     ("lane", pa.int32()),
     ("output_tokens", pa.int32()),
     ("finish_reason", pa.string()),  # budget, eos
+    ("preemptions", pa.int32()),  # how often it lost its blocks and was computed anew
     ("prompt_text", pa.string()),
     ("output_text", pa.string()),
 )
@@ -44,13 +45,17 @@ REQUESTS = _table(
 PASSES = _table(
     ("pass_index", pa.int32()),
     ("step", pa.int32()),
-    ("kind", pa.string()),  # prefill, decode
+    ("kind", pa.string()),  # prefill, decode, mixed
     ("start_s", pa.float64()),
     ("end_s", pa.float64()),
     ("issue_s", pa.float64()),
     ("device_s", pa.float64()),
-    ("rows", pa.int32()),
+    ("rows", pa.int32()),  # rows that yield a token
     ("live_rows", pa.int32()),
+    ("chunk_rows", pa.int32()),  # rows beside them whose prompt is not whole yet: they yield no token
+    ("tokens", pa.int32()),  # new tokens computed
+    ("bucket_tokens", pa.int32()),  # with the padding of the CUDA graph's bucket; null for a pass that was not captured
+    ("recomputed_tokens", pa.int32()),  # of them computed before, and lost to a preemption
     ("width", pa.int32()),
     ("masked", pa.bool_()),
     ("prompt_tokens", pa.int32()),
@@ -60,6 +65,9 @@ PASSES = _table(
     ("dead_positions", pa.int64()),
     ("kv_reserved_positions", pa.int64()),
     ("kv_used_positions", pa.int64()),
+    ("kv_padding_positions", pa.int64()),
+    ("kv_dead_positions", pa.int64()),
+    ("kv_fragment_positions", pa.int64()),
 )
 
 TOKENS = _table(
@@ -77,6 +85,7 @@ SPANS = _table(
     ("slot", pa.int32()),
     ("request_id", pa.int32()),  # null for empty
     ("phase", pa.string()),  # prefill, decode, dead, empty
+    ("chunk", pa.int32()),  # which chunk of its prefill, from 0; null for a prefill in one piece
     ("start_pass", pa.int32()),
     ("end_pass", pa.int32()),  # exclusive; null while open
     ("start_s", pa.float64()),
@@ -92,12 +101,33 @@ MEMORY = _table(
     ("free_bytes", pa.int64()),
 )
 
+BLOCKS = _table(
+    ("block_id", pa.int32()),
+    ("request_id", pa.int32()),
+    ("table_index", pa.int32()),  # its place in the request's block table
+    ("allocated", pa.bool_()),  # false: it was given back
+    ("pass_index", pa.int32()),  # the pass before which it changed hands
+    ("time_s", pa.float64()),  # that pass's start
+)
+
+EVENTS = _table(
+    ("event", pa.string()),  # preempt
+    ("request_id", pa.int32()),
+    ("lane", pa.int32()),
+    ("blocks", pa.int32()),  # given back
+    ("tokens", pa.int32()),  # positions to compute anew
+    ("pass_index", pa.int32()),  # the pass before which it happened
+    ("time_s", pa.float64()),
+)
+
 STREAMS: dict[str, pa.Schema] = {
     "requests": REQUESTS,
     "passes": PASSES,
     "tokens": TOKENS,
     "spans": SPANS,
     "memory": MEMORY,
+    "blocks": BLOCKS,
+    "events": EVENTS,
 }
 
 KEYED: dict[str, str] = {"requests": "request_id", "spans": "span_id"}

@@ -19,7 +19,7 @@ class CapacityCheck:
         tokens = planned.shape.computed_positions if planned.kind is PassKind.PREFILL else len(planned.rows)
         need = pass_memory(
             self.model,
-            kv_positions=planned.kv_reserved,
+            kv_positions=planned.kv.reserved,
             tokens=tokens,
             rows=len(planned.rows),
             sampled_in_fp32=self.sampled_in_fp32,
