@@ -15,6 +15,8 @@ from typing import Any
 
 import duckdb
 
+from engine.runlog.schema import STREAMS
+
 FILE = "lab.duckdb"
 MEMORY_LIMIT = "600MB"
 THREADS = 2
@@ -22,6 +24,7 @@ HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 VIEWS = HERE / "views"
 SUMMARIES = "run_summaries"
+TABLES = {stream: {"blocks": "block_events"}.get(stream, stream) for stream in STREAMS}  # where each stream goes
 
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from engine.runlog.batches import CHUNK_BYTES
 from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
-from store.database import SUMMARIES, carry_out, first_row
+from store.database import SUMMARIES, TABLES, carry_out, first_row
 from store.run_row import close_open_spans, upsert_run
 
 T = TypeVar("T")
@@ -164,22 +164,22 @@ def _ingest_chunk(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_i
 
 def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: pa.Table) -> None:
     """Insert the rows of a stream; of a keyed one, bring rows that are there up to date."""
-    key = KEYED.get(stream)
+    key, into = KEYED.get(stream), TABLES[stream]
     cursor.register("incoming", table if key is None else newest(table, key))
     if key is None:
-        carry_out(cursor, f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
+        carry_out(cursor, f"INSERT INTO {into} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
     else:
         others = [name for name in STREAMS[stream].names if name != key]
         changes = ", ".join(f"{name} = coalesce(n.{name}, old.{name})" for name in others)
         carry_out(
             cursor,
-            f"UPDATE {stream} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
+            f"UPDATE {into} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
             [run_id],
         )
         carry_out(
             cursor,
-            f"INSERT INTO {stream} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
-            f"ANTI JOIN (SELECT {key} FROM {stream} WHERE run_id = ?) old ON old.{key} = n.{key}",
+            f"INSERT INTO {into} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
+            f"ANTI JOIN (SELECT {key} FROM {into} WHERE run_id = ?) old ON old.{key} = n.{key}",
             [run_id, run_id],
         )
     cursor.unregister("incoming")  # not after an error: a transaction that failed takes nothing but its end

@@ -20,10 +20,10 @@ import duckdb
 import pandas as pd
 
 from engine.runlog.locks import is_held
-from engine.runlog.schema import LOCK_FILE, RUN_FILE, STREAMS
+from engine.runlog.schema import LOCK_FILE, RUN_FILE
 from store import queries
 from store.calibrations import ingest_calibrations
-from store.database import SUMMARIES, first_row, open_database
+from store.database import SUMMARIES, TABLES, first_row, open_database
 from store.ingest import IngestReport, ingest_folder, lose_run
 from store.verify import Verdict, verify_run
 
@@ -209,7 +209,7 @@ class Store:
         cursor = self.cursor()
         cursor.execute("BEGIN")
         try:
-            for table in (*STREAMS, "ingest_progress", SUMMARIES, "runs"):
+            for table in (*TABLES.values(), "ingest_progress", SUMMARIES, "runs"):
                 cursor.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
             cursor.execute(
                 "DELETE FROM experiments WHERE experiment_id = ? AND experiment_id NOT IN "

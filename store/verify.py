@@ -19,7 +19,7 @@ from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import KEYED, STREAMS, stream_file
 from engine.runlog.writer import END_OF_STREAM
 from store import queries
-from store.database import first_row
+from store.database import TABLES, first_row
 
 CHUNK_ROWS = 200_000
 
@@ -86,7 +86,7 @@ def _fingerprint_of(cursor: duckdb.DuckDBPyConnection, table: pa.Table, stream: 
 
 
 def _of_store(cursor: duckdb.DuckDBPyConnection, run_id: str, stream: str) -> tuple[int, int]:
-    return _fingerprint(cursor, f"SELECT {_hash(stream)} FROM {stream} WHERE run_id = ?", [run_id])
+    return _fingerprint(cursor, f"SELECT {_hash(stream)} FROM {TABLES[stream]} WHERE run_id = ?", [run_id])
 
 
 def _hash(stream: str) -> str:

@@ -13,9 +13,12 @@ import pytest
 
 from engine.runlog.schema import STREAMS
 from store import Store, StoreHeld
-from store.database import MIGRATIONS, VIEWS, open_database
+from store.database import MIGRATIONS, TABLES, VIEWS, open_database
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
+
+NUMBERED = sorted(MIGRATIONS.glob("*.sql"))
+NEWEST = len(NUMBERED)
 
 HOLDS = """
 import sys, time
@@ -73,8 +76,9 @@ def test_tables_have_the_run_logs_columns(tmp_path: Path) -> None:
     kinds = {"int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}
     with Store(tmp_path) as store:
         for stream, schema in STREAMS.items():
-            rows = store.cursor().execute(f"SELECT column_name, column_type FROM (DESCRIBE {stream})").fetchall()
-            assert rows == [("run_id", "VARCHAR"), *((field.name, kinds[str(field.type)]) for field in schema)], stream
+            rows = store.cursor().execute(f"SELECT column_name, column_type FROM (DESCRIBE {TABLES[stream]})").fetchall()
+            assert rows[0] == ("run_id", "VARCHAR")
+            assert dict(rows[1:]) == {field.name: kinds[str(field.type)] for field in schema}, stream
 
 
 def test_a_store_is_what_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
@@ -86,15 +90,16 @@ def test_a_store_is_what_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
         assert store.metrics(folder.name) == before[0]
         assert store.runs().to_dict("records") == before[1]
         assert store.spans(folder.name).equals(before[2])
-        assert store.cursor().execute("SELECT version, name FROM schema_migrations").fetchall() == [(1, "0001_runs")]
+        applied = store.cursor().execute("SELECT version, name FROM schema_migrations ORDER BY version").fetchall()
+        assert applied == [(number, path.stem) for number, path in enumerate(NUMBERED, 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab.duckdb", "runs"]
 
 
-def with_second_migration(folder: Path, sql: str) -> Path:
+def with_one_more_migration(folder: Path, sql: str) -> Path:
     folder.mkdir()
-    for path in MIGRATIONS.glob("*.sql"):
+    for path in NUMBERED:
         (folder / path.name).write_text(path.read_text())
-    (folder / "0002_more.sql").write_text(sql)
+    (folder / f"{NEWEST + 1:04}_more.sql").write_text(sql)
     return folder
 
 
@@ -103,16 +108,17 @@ def test_a_migration_copies_the_file_first(tmp_path: Path) -> None:
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
         store.ingest_folder(folder)
-    migrations = with_second_migration(
+    migrations = with_one_more_migration(
         tmp_path / "migrations", "ALTER TABLE runs ADD COLUMN mood VARCHAR DEFAULT 'fine'"
     )
     connection = open_database(home, migrations)
     assert connection.execute("SELECT run_id, mood FROM runs").fetchall() == [(folder.name, "fine")]
-    assert connection.execute("SELECT version FROM schema_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+    applied = connection.execute("SELECT version FROM schema_migrations ORDER BY 1").fetchall()
+    assert [version for (version,) in applied] == list(range(1, NEWEST + 2))
     connection.close()
-    with duckdb.connect(str(home / "lab.duckdb.backup-version-1"), read_only=True) as backup:
+    with duckdb.connect(str(home / f"lab.duckdb.backup-version-{NEWEST}"), read_only=True) as backup:
         assert backup.execute("SELECT run_id FROM runs").fetchall() == [(folder.name,)]
-    with pytest.raises(ValueError, match="of version 2, made by a newer lab; this one knows up to 1"):
+    with pytest.raises(ValueError, match=f"of version {NEWEST + 1}, made by a newer lab; this one knows up to {NEWEST}"):
         Store(home)
 
 
@@ -121,7 +127,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     Store(home).close()
     sql = "ALTER TABLE runs ADD COLUMN mood VARCHAR; ALTER TABLE nowhere ADD COLUMN x VARCHAR"
     with pytest.raises(duckdb.Error, match="nowhere"):
-        open_database(home, with_second_migration(tmp_path / "migrations", sql))
+        open_database(home, with_one_more_migration(tmp_path / "migrations", sql))
     with Store(home) as store:
         columns = {row[0] for row in store.cursor().execute("DESCRIBE runs").fetchall()}
         assert "run_id" in columns

@@ -23,10 +23,11 @@ from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import STREAMS
 from engine.runlog.writer import RunLogWriter
 from store import Store
+from store.database import TABLES
 from tests.app_server import ROOT
 from tests.sample_runs import play, sample_run_info, write_sample_run
 
-TABLES = (*STREAMS, "runs", "experiments", "run_summaries", "ingest_progress")
+EVERY_TABLE = (*TABLES.values(), "runs", "experiments", "run_summaries", "ingest_progress")
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def everything(store: Store) -> dict[str, list[Any]]:
     """Every row of every table."""
-    return {table: sorted(store.cursor().execute(f"FROM {table}").fetchall(), key=repr) for table in TABLES}
+    return {table: sorted(store.cursor().execute(f"FROM {table}").fetchall(), key=repr) for table in EVERY_TABLE}
 
 
 def log_of(folder: Path, stream: str) -> list[dict[str, Any]]:
@@ -48,7 +49,8 @@ def log_of(folder: Path, stream: str) -> list[dict[str, Any]]:
 
 def stored(store: Store, run_id: str, stream: str) -> list[dict[str, Any]]:
     cursor = store.cursor()
-    cursor.execute(f"SELECT * EXCLUDE (run_id) FROM {stream} WHERE run_id = ?", [run_id])
+    columns = ", ".join(f'"{name}"' for name in STREAMS[stream].names)
+    cursor.execute(f"SELECT {columns} FROM {TABLES[stream]} WHERE run_id = ?", [run_id])
     names = [column[0] for column in cursor.description]
     return sorted((dict(zip(names, row, strict=True)) for row in cursor.fetchall()), key=repr)
 
@@ -60,7 +62,7 @@ def test_every_row_of_the_log_is_in_the_store(store: Store, tmp_path: Path, engi
     assert (report.status, report.is_new, report.has_changed) == ("completed", True, True)
     for stream in STREAMS:
         assert stored(store, folder.name, stream) == log_of(folder, stream), stream
-        assert len(log_of(folder, stream)) > 0
+        assert len(log_of(folder, stream)) > 0 or stream in ("blocks", "events")
 
 
 def test_ingesting_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
