@@ -74,6 +74,7 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestRepo
             pass
     except duckdb.Error as error:
         raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
+    _note_damage(cursor, taking, None if known is None else known.damage)
     for damage in taking.damaged.values():
         raise damage
     return IngestReport(
@@ -123,17 +124,26 @@ class _Taking:
         return bool(new)
 
 
+def _note_damage(cursor: duckdb.DuckDBPyConnection, taking: _Taking, before: str | None) -> None:
+    """Keep with the run what of its log cannot be read, or that now all of it can."""
+    lines = [str(error).removeprefix(f"{taking.reader.folder}/") for error in taking.damaged.values()]
+    damage = "; ".join(lines) or None
+    if damage != before:
+        carry_out(cursor, "UPDATE runs SET damage = ? WHERE run_id = ?", [damage, taking.info["run_id"]])
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     status: str
     run_info: str
     folder: Path
+    damage: str | None
 
 
 def _known(cursor: duckdb.DuckDBPyConnection, run_id: str) -> _Known | None:
     """What the store has of the run; None when it is new."""
-    row = first_row(cursor, "SELECT status, run_info, folder FROM runs WHERE run_id = ?", [run_id])
-    return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]))
+    row = first_row(cursor, "SELECT status, run_info, folder, damage FROM runs WHERE run_id = ?", [run_id])
+    return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]), row[3])
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ RUNS = f"""
         coalesce(m.finished_requests, CASE WHEN r.status <> 'running' THEN 0 END) AS finished_requests,
         coalesce(p.rows, 0) AS output_tokens, m.output_tokens_per_s, m.ttft_p50_s, m.dead_fraction, m.duration_s,
         r.experiment_id, e.kind AS experiment_kind, e.label AS experiment_label,
-        r.random_weights, r.simulated, r.watched, r.folder
+        r.random_weights, r.simulated, r.watched, r.folder, r.kv_layout, r.block_size, r.max_num_batched_tokens,
+        r.kv_blocks, r.damage
     FROM runs r
     LEFT JOIN {SUMMARIES} m ON m.run_id = r.run_id
     LEFT JOIN experiments e ON e.experiment_id = r.experiment_id

@@ -120,7 +120,8 @@ class Store:
         Columns: run_id, created_at, ended_at (UTC), status, error, engine, model, dtype (fp32, bf16, fp16), device,
         device_name, execution, timing, slots, requests (asked for), workload_digest, finished_requests, output_tokens,
         output_tokens_per_s, ttft_p50_s, dead_fraction, duration_s, experiment_id, experiment_kind, experiment_label,
-        random_weights, simulated, watched, folder.
+        random_weights, simulated, watched, folder, kv_layout, block_size, max_num_batched_tokens, kv_blocks (missing
+        where KV memory is not paged, or prefill not chunked), damage (what of its run log cannot be read, or None).
         """
         return queries.list_runs(self.cursor(), limit=limit, offset=offset, experiment_id=None)
 

@@ -76,7 +76,7 @@ def test_tables_have_the_run_logs_columns(tmp_path: Path) -> None:
     kinds = {"int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}
     with Store(tmp_path) as store:
         for stream, schema in STREAMS.items():
-            rows = store.cursor().execute(f"SELECT column_name, column_type FROM (DESCRIBE {TABLES[stream]})").fetchall()
+            rows = [row[:2] for row in store.cursor().execute(f"DESCRIBE {TABLES[stream]}").fetchall()]
             assert rows[0] == ("run_id", "VARCHAR")
             assert dict(rows[1:]) == {field.name: kinds[str(field.type)] for field in schema}, stream
 
@@ -85,10 +85,10 @@ def test_a_store_is_what_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         folder = write_sample_run(store.runs_folder, "static")
         store.ingest_folder(folder)
-        before = store.metrics(folder.name), store.runs().to_dict("records"), store.spans(folder.name)
+        before = store.metrics(folder.name), store.runs(), store.spans(folder.name)
     with Store(tmp_path) as store:
         assert store.metrics(folder.name) == before[0]
-        assert store.runs().to_dict("records") == before[1]
+        assert store.runs().equals(before[1])
         assert store.spans(folder.name).equals(before[2])
         applied = store.cursor().execute("SELECT version, name FROM schema_migrations ORDER BY version").fetchall()
         assert applied == [(number, path.stem) for number, path in enumerate(NUMBERED, 1)]
@@ -118,7 +118,7 @@ def test_a_migration_copies_the_file_first(tmp_path: Path) -> None:
     connection.close()
     with duckdb.connect(str(home / f"lab.duckdb.backup-version-{NEWEST}"), read_only=True) as backup:
         assert backup.execute("SELECT run_id FROM runs").fetchall() == [(folder.name,)]
-    with pytest.raises(ValueError, match=f"of version {NEWEST + 1}, made by a newer lab; this one knows up to {NEWEST}"):
+    with pytest.raises(ValueError, match=f"of version {NEWEST + 1}, made by a newer lab; .* up to {NEWEST}"):
         Store(home)
 
 

@@ -121,6 +121,20 @@ def test_what_is_whole_of_a_damaged_run_is_taken_in(home: Path) -> None:
         assert store.verify(folder.name).outcome == "differs"
 
 
+def test_a_damaged_run_says_so_until_its_log_is_whole(home: Path) -> None:
+    folder, good = write_sample_run(home / "runs"), write_sample_run(home / "runs")
+    whole = (folder / "tokens.arrows").read_bytes()
+    damage(folder)
+    with Store(home) as store:
+        store.ingest_new(store.runs_folder)
+        assert store.run(folder.name)["damage"].startswith("tokens.arrows: damaged behind byte 0: ")
+        assert store.run(good.name)["damage"] is None
+        (folder / "tokens.arrows").write_bytes(whole)
+        store.ingest_folder(folder)
+        assert store.run(folder.name)["damage"] is None
+        assert store.verify(folder.name).outcome == "agrees"
+
+
 def test_a_damaged_run_does_not_keep_others_from_being_followed(home: Path, tmp_path: Path) -> None:
     with Store(home) as store:
         folders = [write_sample_run(tmp_path, status=None) for _ in range(2)]
