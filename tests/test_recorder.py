@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from engine.core.passes import PassKind, PassTiming
+from engine.core.passes import PassTiming
 from engine.core.presets import make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request, RequestSpec, TextPrompt
@@ -62,7 +62,7 @@ def play(
             assert wake_s is not None
             now_s = wake_s
             continue
-        for kind in PassKind:
+        for kind in scheduler.kinds:
             planned = scheduler.plan(kind)
             if planned is None:
                 continue

@@ -42,6 +42,18 @@ PRESETS: dict[str, Preset] = {
             kv_layout="slots",
             shows="no dead slots; what is left is the width of the widest row, and the stall of each admission",
         ),
+        Preset(
+            name="paged",
+            policy="admit and evict every step",
+            kv_layout="paged",
+            shows="no padding left: each row is read at its true length; what is left is the stall of each admission",
+        ),
+        Preset(
+            name="chunked",
+            policy="a token budget a step, decode first",
+            kv_layout="paged",
+            shows="bounded stalls: prompts are read in chunks, beside the rows that decode",
+        ),
     )
 }
 

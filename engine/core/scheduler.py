@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Sequence
+from typing import ClassVar
 
 from engine.core.config import FormRule
 from engine.core.kv_layout import KVLayout, decode_length
@@ -21,8 +22,11 @@ from engine.core.request import FinishReason, Request, RequestState
 class Scheduler(ABC):
     """Requests on their way from `pending` (not arrived) through `waiting` and `running` to the end.
 
-    `running[i]` occupies physical slot i. Times are seconds on the run's clock.
+    `running[i]` occupies physical slot i. Times are seconds on the run's clock. `kinds` are the passes of a step, in
+    the order in which they are planned and run.
     """
+
+    kinds: ClassVar[tuple[PassKind, ...]] = (PassKind.PREFILL, PassKind.DECODE)
 
     def __init__(self, requests: Sequence[Request], slots: int, layout: KVLayout) -> None:
         assert slots >= 1

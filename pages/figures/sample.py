@@ -129,8 +129,8 @@ def _note_pass(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
             "computed_positions": shape.computed_positions,
             "padding_positions": shape.padding_positions,
             "dead_positions": shape.dead_positions,
-            "kv_reserved_positions": planned.kv_reserved,
-            "kv_used_positions": planned.kv_used,
+            "kv_reserved_positions": planned.kv.reserved,
+            "kv_used_positions": planned.kv.used,
         }
     )
 
