@@ -65,7 +65,7 @@ def test_text_on_spans_and_on_the_page_can_be_read(colours: Palette) -> None:
 @PALETTES
 def test_marks_stand_out_from_the_page(colours: Palette) -> None:
     """WCAG asks 3:1 of what carries meaning; lines around pale fills carry theirs."""
-    for fill in (colours.prefill, colours.decode, colours.dead):
+    for fill in (colours.prefill, colours.decode, colours.dead, colours.mixed):
         assert contrast(fill, colours.surface) >= 3
     assert contrast(colours.dead_line, colours.dead) >= 2  # the hatching shows on the red
 
@@ -73,8 +73,22 @@ def test_marks_stand_out_from_the_page(colours: Palette) -> None:
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
 def test_phases_differ_for_every_eye(colours: Palette, vision: str) -> None:
-    fills = [colours.prefill, colours.decode, colours.dead, colours.empty, colours.waiting]
+    fills = [colours.prefill, colours.decode, colours.dead, colours.empty, colours.waiting, colours.mixed]
     assert min(difference(a, b, vision) for a, b in combinations(fills, 2)) >= 12
+
+
+@PALETTES
+@pytest.mark.parametrize("vision", VISION)
+def test_owners_of_blocks_differ_for_every_eye_and_from_free_blocks(colours: Palette, vision: str) -> None:
+    assert min(difference(a, b, vision) for a, b in combinations(colours.owners, 2)) >= 12
+    assert min(difference(owner, colours.empty, vision) for owner in colours.owners) >= 12
+
+
+@PALETTES
+@pytest.mark.parametrize("vision", VISION)
+def test_what_memory_holds_differs_for_every_eye(colours: Palette, vision: str) -> None:
+    parts = [colours.decode, colours.padding, colours.dead, colours.fragment, colours.empty]
+    assert min(difference(a, b, vision) for a, b in combinations(parts, 2)) >= 12
 
 
 @PALETTES
@@ -93,7 +107,9 @@ def test_an_engine_keeps_its_colour_and_two_runs_never_share_a_style() -> None:
     assert four["static 1"] == both["static"]
     assert four["continuous"] == both["continuous"]
     assert len({style.colour for style in four.values()}) == 4
-    assert {style.dash for style in four.values()} == set(DASHES)
+    assert len({style.dash for style in four.values()}) == 4
+    five = series_styles(["serial", "static", "continuous", "paged", "chunked"])
+    assert [five[name].dash for name in ("continuous", "static", "serial", "paged", "chunked")] == list(DASHES[:5])
 
 
 def test_many_runs_still_get_a_style_and_one_alone_is_solid() -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 PHASES = ("prefill", "decode", "dead", "empty")
 
-ENGINE_ORDER = ("continuous", "static", "serial")
-DASHES = ("solid", "dash", "dot", "dashdot")
+ENGINE_ORDER = ("continuous", "static", "serial", "paged", "chunked")  # the last style is anybody's
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class Palette:
     """Colours as #rrggbb. `on_<phase>` is the text colour on that phase.
 
     `dead_line` is the hatching over dead; `dead_weave` the same where a line is a cell wide and would outshine the red.
+    `owners` are given to requests in turn, to tell neighbours in the KV pool apart; they mean nothing by themselves.
     """
 
     surface: str
@@ -40,12 +41,20 @@ class Palette:
     waiting: str
     padding: str
     padding_line: str
+    mixed: str
+    fragment: str
+    fragment_line: str
     series: tuple[str, ...]
+    owners: tuple[str, ...]
 
     def phase(self, name: str) -> str:
         """The fill of one of PHASES."""
         assert name in PHASES
         return str(getattr(self, name))
+
+    def pass_kind(self, kind: str) -> str:
+        """The colour of a pass that is prefill, decode, or mixed: decode rows and prompt chunks in one."""
+        return self.mixed if kind == "mixed" else self.phase(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,14 @@ LIGHT = Palette(
     waiting="#e0982a",
     padding="#d7c9e8",
     padding_line="#8f74b8",
-    series=("#1f5fbf", "#b02a83", "#7a5a2e", "#2b2a28"),
+    mixed="#2691d9",
+    fragment="#b7dccd",
+    fragment_line="#1b7e60",
+    series=("#1f5fbf", "#b02a83", "#7a5a2e", "#6d28d9", "#0e7490", "#2b2a28"),
+    owners=(
+        *("#2d69d2", "#c0a57c", "#8a426b", "#a8a824", "#292673"),
+        *("#cd98ab", "#674732", "#7c87c0", "#7e6a1b", "#322dd2"),
+    ),
 )
 
 DARK = Palette(
@@ -95,7 +111,14 @@ DARK = Palette(
     waiting="#f0b04a",
     padding="#57486f",
     padding_line="#a58fd0",
-    series=("#6ea8ff", "#f083c6", "#cfae7a", "#f4f4f2"),
+    mixed="#3b8fd6",
+    fragment="#244a3c",
+    fragment_line="#3fb57f",
+    series=("#6ea8ff", "#f083c6", "#cfae7a", "#9d6bff", "#8ff0ff", "#f4f4f2"),
+    owners=(
+        *("#8999e6", "#d4d435", "#a16036", "#abd0ed", "#3a35d4"),
+        *("#d0deba", "#467091", "#cfbb6e", "#2559b1", "#36a18f"),
+    ),
 )
 
 
