@@ -148,7 +148,11 @@ def test_a_link_with_good_values_has_no_complaint() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("engine", "dance", "engine 'dance': use one of serial, static, continuous; continuous is used instead"),
+        (
+            "engine",
+            "dance",
+            "engine 'dance': use one of serial, static, continuous, paged, chunked; continuous is used instead",
+        ),
         ("slots", "0", "slots '0': use a whole number from 1 to 4,096; 4 is used instead"),
         ("slots", "4.5", "slots '4.5': use a whole number from 1 to 4,096; 4 is used instead"),
         ("requests", "many", "requests 'many': use a whole number from 1 to 100,000; 8 is used instead"),

@@ -13,6 +13,7 @@ import pytest
 
 from engine.commands import run
 from engine.commands.options import read_prompt_file
+from engine.core.config import ENGINES
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
 
@@ -197,7 +198,7 @@ def test_parity_of_the_tiny_model(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert done.returncode == 0, report
     assert report["all_equal"] is True
-    assert {row["engine"] for row in report["cases"]} == {"serial", "static", "continuous"}
+    assert {row["engine"] for row in report["cases"]} == set(ENGINES)
     assert len({row["name"] for row in report["cases"]}) == 6
 
 
