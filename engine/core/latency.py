@@ -24,22 +24,33 @@ def request_metrics(record: RunRecord) -> Table:
     NaN where undefined: a wait that has not ended, a first token that never came; tpot_s and e2e_s of a request that
     did not finish; tpot_s of one token, and of a request that was returned whole.
     """
+    answers = request_answers(record)
+    output_tokens, finished = answers["output_tokens"], answers["state"] == "finished"
+    streamed = finished & np.isnan(answers["returned_s"]) & (output_tokens > 1)
+    gaps = np.where(streamed, output_tokens - 1, 1)
+    return {
+        "request_id": answers["request_id"],
+        "queue_wait_s": answers["admitted_s"] - answers["arrival_s"],
+        "ttft_s": answers["first_s"] - answers["arrival_s"],
+        "tpot_s": np.where(streamed, (answers["last_s"] - answers["first_s"]) / gaps, np.nan),
+        "e2e_s": np.where(finished, answers["last_s"] - answers["arrival_s"], np.nan),
+        "output_tokens": output_tokens,
+    }
+
+
+def request_answers(record: RunRecord) -> Table:
+    """What latencies are made of, one row a request, by request id: request_id, state, arrival_s, admitted_s,
+    returned_s, the delivery of its first and its last token (first_s, last_s), output_tokens; NaN where missing."""
     order = np.argsort(record.requests["request_id"])
     requests = {name: record.requests[name][order] for name in ("request_id", "state", *_REQUEST_TIMES)}
     token_requests, delivered_s = deliveries(record)
     first = np.searchsorted(token_requests, requests["request_id"], side="left")
     last = np.searchsorted(token_requests, requests["request_id"], side="right") - 1
     output_tokens = last - first + 1
-    first_s, last_s = _take(delivered_s, first, output_tokens), _take(delivered_s, last, output_tokens)
-    finished = requests["state"] == "finished"
-    streamed = finished & np.isnan(requests["returned_s"]) & (output_tokens > 1)
-    gaps = np.where(streamed, output_tokens - 1, 1)
     return {
-        "request_id": requests["request_id"],
-        "queue_wait_s": requests["admitted_s"] - requests["arrival_s"],
-        "ttft_s": first_s - requests["arrival_s"],
-        "tpot_s": np.where(streamed, (last_s - first_s) / gaps, np.nan),
-        "e2e_s": np.where(finished, last_s - requests["arrival_s"], np.nan),
+        **requests,
+        "first_s": _take(delivered_s, first, output_tokens),
+        "last_s": _take(delivered_s, last, output_tokens),
         "output_tokens": output_tokens,
     }
 

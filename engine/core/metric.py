@@ -1,7 +1,7 @@
 """What a metric is: a name, a unit, a formula, what it means, and how it is computed. Nothing else says what one is.
 
-Percentiles interpolate linearly between samples. Below 100 samples a 99th percentile would be little else than the
-maximum, so there is none.
+Percentiles interpolate linearly between samples (`distribution`). Below 100 samples a 99th percentile would be little
+else than the maximum, so there is none.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.distribution import percentile as percentile
 from engine.core.latency import Floats, itl, request_metrics
 from engine.core.record import RunRecord, Table
 
 Value = float | int | None
 Level = Literal["request", "gap", "pass", "run"]
 Better = Literal["higher", "lower"] | None
-
-P99_SAMPLES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +80,6 @@ def run_facts(record: RunRecord, peak_memory_bytes: int | None) -> RunFacts:
         duration_s=_duration_s(record),
         peak_memory_bytes=peak_memory_bytes,
     )
-
-
-def percentile(samples: NDArray[Any], percent: float) -> float | None:
-    """Linear between samples; NaN is no sample. None without samples, and for 99 with fewer than 100."""
-    measured = samples[~np.isnan(samples)]
-    if not measured.size or (percent == 99 and measured.size < P99_SAMPLES):
-        return None
-    return float(np.percentile(measured, percent))
 
 
 def share(part: float, whole: float | None) -> float | None:
