@@ -7,6 +7,8 @@ keyword of forward), which stores keys and values and attends. One class a shape
     SlotDecode      one token a row, each row its own length, masked to the widest      slots
     PaddedPrefill   rows left-padded to the longest prompt                               padded
     PaddedDecode    one token a row, all rows at one column                              padded
+    GatherPass      decode rows and chunks over block tables, on a CPU                   paged (paged_attention)
+    KernelPass      the same by kernels that read through the tables, on a GPU           paged (kernel_attention)
 
 Shapes: B rows, T tokens, H query heads, K KV heads, G = H / K query heads of one KV head, W columns, D head width.
 It does not know sliding windows, soft-capping or latent attention; `check_attention` refuses models that need them.
@@ -98,7 +100,7 @@ class PackedPrefill:
             length = segment.end - segment.start
             keys[segment.slot, :, :length] = key[0, :, here]
             values[segment.slot, :, :length] = value[0, :, here]
-            outputs.append(_causal(query[:, :, here], key[:, :, here], value[:, :, here], None, scale))
+            outputs.append(causal_attention(query[:, :, here], key[:, :, here], value[:, :, here], None, scale))
         return torch.cat(outputs, dim=2).transpose(1, 2)
 
 
@@ -117,7 +119,9 @@ class SlotDecode:
         keys[self.rows, :, self.lengths] = key[:, :, 0]
         values[self.rows, :, self.lengths] = value[:, :, 0]
         num_rows = query.shape[0]
-        return _grouped(query, keys[:num_rows, :, : self.width], values[:num_rows, :, : self.width], self.mask, scale)
+        return grouped_attention(
+            query, keys[:num_rows, :, : self.width], values[:num_rows, :, : self.width], self.mask, scale
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +135,7 @@ class PaddedPrefill:
         width = key.shape[2]
         self.cache.keys[layer][:, :, :width] = key
         self.cache.values[layer][:, :, :width] = value
-        return _causal(query, key, value, self.mask, scale).transpose(1, 2)
+        return causal_attention(query, key, value, self.mask, scale).transpose(1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,10 +151,10 @@ class PaddedDecode:
         keys[:, :, self.column] = key[:, :, 0]
         values[:, :, self.column] = value[:, :, 0]
         width = self.column + 1
-        return _grouped(query, keys[:, :, :width], values[:, :, :width], self.mask, scale)
+        return grouped_attention(query, keys[:, :, :width], values[:, :, :width], self.mask, scale)
 
 
-def _causal(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+def causal_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """Prefill attention, (B, H, T, D). A mask already holds causality.
 
     On CUDA, grouped queries with a mask or in fp32 would fall to a kernel that keeps every score in memory; repeating
@@ -170,7 +174,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scal
     )
 
 
-def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+def grouped_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """Decode attention, (B, H, 1, D) to (B, 1, H, D).
 
     The G query heads of a KV head stand where a longer query would have its positions: grouped-query attention

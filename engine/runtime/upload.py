@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 
-def upload(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Tensor:
+def upload(values: Sequence[Any] | np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
     """`values` on `device`. From pinned memory: an ordinary copy would wait for every kernel issued before it."""
     if device.type != "cuda":
         return torch.tensor(values, dtype=dtype, device=device)
     return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+
+
+def upload_together(arrays: Sequence[np.ndarray], dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    """All of `arrays` on `device`, in one copy, each in its own shape."""
+    whole = upload(np.concatenate([a.reshape(-1) for a in arrays]), dtype, device)
+    parts = whole.split([a.size for a in arrays])
+    return [part.view(a.shape) for part, a in zip(parts, arrays, strict=True)]

@@ -1,0 +1,134 @@
+"""What a pass over paged KV needs to know, as plain arrays: from a planned pass and block tables, without a device.
+
+A pass packs its tokens end to end: first one token a decode row, then the chunks. Shapes: T tokens, D decode rows,
+C chunks, B rows that yield a token, S engine slots, N blocks a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.passes import Chunk, PlannedPass
+from engine.core.request import Request
+
+Ints = NDArray[np.int32]
+
+ON_DEVICE = -1  # in token_ids: the token was sampled by an earlier pass and never left the device
+
+
+class BlockTables:
+    """The block tables of all engine slots, `ids` (S, N), kept from pass to pass. A request's table lives at its slot.
+
+    Places that a table has not filled hold whatever was there: nobody reads past a row's length.
+    """
+
+    def __init__(self, slots: int, blocks_per_row: int, block_size: int) -> None:
+        self.block_size = block_size
+        self.ids: Ints = np.zeros((slots, blocks_per_row), dtype=np.int32)
+        self._owners: list[tuple[Request, int] | None] = [None] * slots
+        self._known = [0] * slots
+
+    def learn(self, requests: Iterable[Request]) -> tuple[Ints, Ints]:
+        """Take over the blocks that the requests have gained: their places in `ids`, flattened, and their ids."""
+        places: list[int] = []
+        blocks: list[int] = []
+        for request in requests:
+            slot = slot_of(request)
+            owner = (request, request.num_preemptions)
+            if self._owners[slot] != owner:  # requests compare by identity
+                self._owners[slot], self._known[slot] = owner, 0
+            known, held = self._known[slot], len(request.blocks)
+            if held > known:
+                first = slot * self.ids.shape[1]
+                places.extend(range(first + known, first + held))
+                blocks.extend(request.blocks[known:])
+                self._known[slot] = held
+        where, what = np.array(places, dtype=np.int32), np.array(blocks, dtype=np.int32)
+        self.ids.reshape(-1)[where] = what
+        return where, what
+
+    def pool_positions(self, slots: Ints, columns: Ints) -> Ints:
+        """Where in the pool column `columns[i]` of engine slot `slots[i]` lives."""
+        place, offset = np.divmod(columns, self.block_size)
+        positions: Ints = self.ids[slots, place] * self.block_size + offset
+        return positions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedInputs:
+    """One pass. `table_places` and `table_blocks` are what its block tables gained since the pass before."""
+
+    token_ids: Ints  # (T,) ON_DEVICE for decode rows
+    positions: Ints  # (T,) columns of their own request
+    pool_positions: Ints  # (T,) where their keys and values go
+    row_slots: Ints  # (B,) engine slots of the rows that yield a token, the D decode rows first
+    lengths: Ints  # (D,) columns that each decode row attends over, its new token included
+    segments: Ints  # (C, 5) of each chunk: engine slot, first token, tokens, first column, first visible column
+    logits_indices: Ints  # (B,) the token after which each row's next token comes
+    table_places: Ints
+    table_blocks: Ints
+
+    @property
+    def num_decode_rows(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def of_the_model(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """What the model itself is given, in the order of `ModelInputs`."""
+        return self.token_ids, self.positions, self.row_slots, self.logits_indices
+
+
+def pack(planned: PlannedPass, tables: BlockTables) -> PackedInputs:
+    """The arrays of `planned`, to be called once a pass and before it is completed. `tables` learns of new blocks."""
+    decoding = planned.rows[: planned.num_decode_rows]
+    chunks = planned.chunks
+    places, blocks = tables.learn([*decoding, *(c.request for c in chunks)])
+    decode_slots = _ints(slot_of(r) for r in decoding)
+    lengths = _ints(r.num_tokens for r in decoding)
+    segments = _segments(chunks, first=len(decoding))
+    owners = np.concatenate([decode_slots, np.repeat(segments[:, 0], segments[:, 2])])
+    positions = np.concatenate([lengths - 1, *(np.arange(c.start, c.start + c.tokens) for c in chunks)], dtype=np.int32)
+    ends = {c.request.request_id: int(s[1] + s[2] - 1) for c, s in zip(chunks, segments, strict=True)}
+    finishing = planned.rows[len(decoding) :]
+    return PackedInputs(
+        token_ids=np.concatenate([np.full(len(decoding), ON_DEVICE), *map(_chunk_ids, chunks)], dtype=np.int32),
+        positions=positions,
+        pool_positions=tables.pool_positions(owners, positions),
+        row_slots=_ints(slot_of(r) for r in planned.rows),
+        lengths=lengths,
+        segments=segments,
+        logits_indices=_ints([*range(len(decoding)), *(ends[r.request_id] for r in finishing)]),
+        table_places=places,
+        table_blocks=blocks,
+    )
+
+
+def _segments(chunks: Iterable[Chunk], first: int) -> Ints:
+    rows = []
+    for chunk in chunks:
+        rows.append((slot_of(chunk.request), first, chunk.tokens, chunk.start, 0))
+        first += chunk.tokens
+    return np.array(rows, dtype=np.int32).reshape(-1, 5)
+
+
+def _chunk_ids(chunk: Chunk) -> list[int]:
+    """Its tokens. Past the prompt they are what the request had said before it lost its blocks."""
+    prompt, end = chunk.request.prompt_ids, chunk.start + chunk.tokens
+    if end <= len(prompt):
+        return prompt[chunk.start : end]
+    ids = [*prompt, *chunk.request.output_ids][chunk.start : end]
+    assert len(ids) == chunk.tokens, "a request is computed anew before its tokens have landed"
+    return ids
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int32)
+
+
+def slot_of(request: Request) -> int:
+    assert request.slot is not None
+    return request.slot

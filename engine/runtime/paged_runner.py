@@ -1,0 +1,86 @@
+"""Carries out passes over paged KV: decode rows and chunks packed end to end in one forward, no column of padding.
+
+Each engine slot keeps its last token on the device, so that a decode row's input needs no token to have reached the
+host. What else a pass needs goes up in one copy. Shapes: T tokens, D decode rows, B rows that yield a token.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from engine.core.passes import PlannedPass
+from engine.runtime.attention import KVPass
+from engine.runtime.kv_cache import KVShape
+from engine.runtime.kv_pool import KVPool
+from engine.runtime.model_runner import ModelRunner
+from engine.runtime.paged_attention import GatherAttention, ModelInputs
+from engine.runtime.paged_inputs import BlockTables, PackedInputs, pack
+from engine.runtime.sampler import Sampler
+
+
+class PagedAttention(Protocol):
+    """How a device reads through block tables: by gathering (a CPU) or by kernels (CUDA)."""
+
+    def prepare(self, inputs: PackedInputs) -> tuple[KVPass, ModelInputs]: ...
+
+
+class PagedRunner(ModelRunner):
+    """Prefill, decode and mixed passes over one `pool`. Slots are stable: a request stays in its slot while it runs.
+
+    `max_row_tokens` is the longest that a request may grow. Raises EngineOutOfMemory as `KVPool`.
+    """
+
+    name = "paged"
+
+    def __init__(
+        self,
+        model: Any,
+        kv_shape: KVShape,
+        sampler: Sampler,
+        slots: int,
+        max_row_tokens: int,
+        *,
+        num_blocks: int,
+        block_size: int,
+        pool_bytes: int | None = None,
+    ) -> None:
+        super().__init__(model, kv_shape, sampler, pool_bytes)
+        self.pool = KVPool(kv_shape, num_blocks, block_size, pool_bytes)
+        self.tables = BlockTables(slots, -(-max_row_tokens // block_size), block_size)
+        self.last_ids = torch.zeros(slots, dtype=torch.long, device=self.device)
+        self._attention = _attention(self.pool, self.tables)
+
+    @property
+    def kv_bytes(self) -> int:
+        return self.pool.num_bytes
+
+    @torch.inference_mode()
+    def run(self, planned: PlannedPass) -> Tensor:
+        inputs = pack(planned, self.tables)
+        kv_pass, given = self._attention.prepare(inputs)
+        decoding = inputs.num_decode_rows
+        given.token_ids[:decoding] = self.last_ids[given.row_slots[:decoding]]
+        logits = self._logits(given.token_ids[None], given.positions[None], kv_pass, given.logits_indices)
+        sampled = self.sampler.sample(logits[0], planned.rows)
+        self.last_ids[given.row_slots] = sampled
+        return sampled
+
+    def release_all(self) -> None:
+        """The pool is kept for the whole run."""
+
+    def _prefill(self, planned: PlannedPass) -> Tensor:
+        return self.run(planned)
+
+    def _decode(self, planned: PlannedPass) -> Tensor:
+        return self.run(planned)
+
+
+def _attention(pool: KVPool, tables: BlockTables) -> PagedAttention:
+    if pool.keys.device.type != "cuda":
+        return GatherAttention(pool, tables)
+    from engine.runtime.kernel_attention import KernelAttention  # its kernels need Triton, which a CPU build has not
+
+    return KernelAttention(pool, tables)
