@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from engine.runlog.schema import STREAMS
 FILE = "lab.duckdb"
 MEMORY_LIMIT = "600MB"
 THREADS = 2
+CLOSING_S = 5.0
 HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 VIEWS = HERE / "views"
@@ -67,15 +69,31 @@ def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyC
     return connection
 
 
-def first_row(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+def first_row(
+    cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] | Mapping[str, Any] = ()
+) -> tuple[Any, ...] | None:
     """The first row of an answer, or None. The answer is read to its end: an unfinished one blocks its cursor."""
-    rows = cursor.execute(query, list(values)).fetchall()
+    named = dict(values) if isinstance(values, Mapping) else list(values)
+    rows = cursor.execute(query, named).fetchall()
     return rows[0] if rows else None
 
 
 def carry_out(cursor: duckdb.DuckDBPyConnection, statement: str, values: Sequence[Any] = ()) -> None:
     """A statement whose answer is of no interest, read to its end all the same: an unfinished one blocks its cursor."""
     cursor.execute(statement, list(values)).fetchall()
+
+
+def close_cursor(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Close a cursor, whatever its thread does with it: a busy one refuses until it has been interrupted."""
+    deadline = time.monotonic() + CLOSING_S
+    while True:
+        try:
+            return cursor.close()
+        except duckdb.Error:
+            if time.monotonic() > deadline:
+                raise
+            cursor.interrupt()
+            time.sleep(0.01)
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:

@@ -42,7 +42,8 @@ REQUESTS = """
 """
 
 # A pass's place on the axis of steps: a step is divided evenly among its passes. The last step of a run that is still
-# going has room for the decode pass that follows a prefill, so that what is drawn does not shrink when it comes.
+# going has room for the decode pass that follows a prefill, so that what is drawn does not shrink when it comes; of a
+# chunked run a step is one pass.
 PLACES = """
     SELECT
         pass_index,
@@ -53,7 +54,11 @@ PLACES = """
             p.pass_index, p.step,
             greatest(
                 count(*) OVER (PARTITION BY p.step),
-                CASE WHEN r.status = 'running' AND p.kind = 'prefill' AND p.step = max(p.step) OVER () THEN 2 ELSE 1 END
+                CASE
+                    WHEN r.status = 'running' AND p.kind = 'prefill' AND p.step = max(p.step) OVER ()
+                        AND r.engine IS DISTINCT FROM 'chunked' THEN 2
+                    ELSE 1
+                END
             ) AS parts
         FROM passes p JOIN runs r ON r.run_id = p.run_id
         WHERE p.run_id = $run_id AND r.run_id = $run_id
@@ -75,7 +80,7 @@ SPANS = f"""
     finish AS (SELECT max(end_s) AS s FROM passes WHERE run_id = $run_id),
     placed AS (
         SELECT
-            s.span_id, s.lane, s.slot, s.request_id, s.phase, s.start_pass,
+            s.span_id, s.lane, s.slot, s.request_id, s.phase, s.chunk, s.start_pass,
             coalesce(s.end_pass, 2147483647) AS end_pass,
             coalesce(a.start_step, last.step) AS start_step,
             coalesce(b.start_step, last.step) AS end_step,
@@ -89,7 +94,7 @@ SPANS = f"""
     ),
     said AS (SELECT request_id, token_index, pass_index FROM tokens WHERE run_id = $run_id)
     SELECT
-        p.span_id, p.lane, p.slot, p.request_id, p.phase, p.start_step, p.end_step, p.start_s, p.end_s,
+        p.span_id, p.lane, p.slot, p.request_id, p.phase, p.chunk, p.start_step, p.end_step, p.start_s, p.end_s,
         q.prompt_tokens,
         CASE WHEN p.request_id IS NOT NULL THEN coalesce(t.token_index + 1, 0) END AS tokens_so_far
     FROM placed p
@@ -123,7 +128,7 @@ def list_runs(
     """Runs, the newest first; `limit` None is all of them."""
     where = "" if experiment_id is None else "WHERE r.experiment_id = $experiment_id"
     values: dict[str, Any] = {} if experiment_id is None else {"experiment_id": experiment_id}
-    return _frame(
+    return frame_of(
         cursor,
         f"{RUNS} {where} ORDER BY r.created_at DESC NULLS LAST, r.run_id DESC LIMIT $limit OFFSET $offset",
         {**values, "limit": 2**62 if limit is None else limit, "offset": offset},
@@ -132,7 +137,7 @@ def list_runs(
 
 def one_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
     """A run's row of `list_runs` with `info` (run.json), `result` (result.json or None) and `tokenizer_file`."""
-    frame = _frame(cursor, f"{RUNS} WHERE r.run_id = $run_id", {"run_id": run_id})
+    frame = frame_of(cursor, f"{RUNS} WHERE r.run_id = $run_id", {"run_id": run_id})
     files = cursor.execute("SELECT run_info, result FROM runs WHERE run_id = ?", [run_id]).fetchall()
     if frame.empty or not files:
         raise KeyError(f"the store has no run {run_id}")
@@ -149,15 +154,15 @@ def one_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
 
 def ask(cursor: duckdb.DuckDBPyConnection, query: str, run_id: str) -> pd.DataFrame:
     """One of this module's questions about one run. A run that the store does not know has no rows."""
-    return _frame(cursor, query, {"run_id": run_id})
+    return frame_of(cursor, query, {"run_id": run_id})
 
 
 def tokens(cursor: duckdb.DuckDBPyConnection, run_id: str, request_ids: Sequence[int] | None) -> pd.DataFrame:
     """A run's tokens, or those of some of its requests."""
     if request_ids is None:
-        return _frame(cursor, TOKENS.format(of_request=""), {"run_id": run_id})
+        return frame_of(cursor, TOKENS.format(of_request=""), {"run_id": run_id})
     query = TOKENS.format(of_request="AND t.request_id IN (SELECT unnest($request_ids))")
-    return _frame(cursor, query, {"run_id": run_id, "request_ids": [int(i) for i in request_ids]})
+    return frame_of(cursor, query, {"run_id": run_id, "request_ids": [int(i) for i in request_ids]})
 
 
 def metrics(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float | int | None]:
@@ -171,7 +176,7 @@ def metrics(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float |
     raise KeyError(f"the store has no run {run_id}")
 
 
-def _frame(cursor: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> pd.DataFrame:
+def frame_of(cursor: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> pd.DataFrame:
     frame = cursor.execute(query, values).df()
     return frame.assign(**{name: _uniform(frame[name]) for name in frame.columns})
 

@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import threading
-import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,14 +20,14 @@ import pandas as pd
 
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE, RUN_FILE
-from store import queries
+from store import kv_queries, queries
+from store.block_map import BlockMap, Unit, block_map
 from store.calibrations import ingest_calibrations
-from store.database import SUMMARIES, TABLES, first_row, open_database
+from store.database import SUMMARIES, TABLES, close_cursor, first_row, open_database
 from store.ingest import IngestReport, ingest_folder, lose_run
 from store.verify import Verdict, verify_run
 
 DELETED = ".deleted-"
-CLOSING_S = 5.0
 
 
 class Store:
@@ -59,7 +58,7 @@ class Store:
         """Let go of the file, after the ingest at hand; questions at hand are cut off. Closing twice does no harm."""
         with self._writing:
             for cursor in list(self._cursors):
-                _close(cursor)
+                close_cursor(cursor)
             self._connection.close()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -155,8 +154,8 @@ class Store:
         return queries.ask(self.cursor(), queries.PASSES, run_id)
 
     def spans(self, run_id: str) -> pd.DataFrame:
-        """What each lane held: span_id, lane, slot, request_id, phase, start_step, end_step, start_s, end_s,
-        prompt_tokens, tokens_so_far (at the span's end).
+        """What each lane held: span_id, lane, slot, request_id, phase, chunk (which of its prefill; missing for one in
+        one piece), start_step, end_step, start_s, end_s, prompt_tokens, tokens_so_far (at the span's end).
 
         Steps are places on the axis of steps, where a step is divided evenly among its passes. A span that is open
         ends at the last pass that was logged.
@@ -175,6 +174,51 @@ class Store:
     def memory(self, run_id: str) -> pd.DataFrame:
         """Memory samples in order of time: time_s, pass_index, allocated_bytes, peak_bytes, kv_bytes, free_bytes."""
         return queries.ask(self.cursor(), queries.MEMORY, run_id)
+
+    def events(self, run_id: str) -> pd.DataFrame:
+        """What befell requests, in order: event (preempt), request_id, lane (the one it left), blocks (given back),
+        tokens (to compute anew), pass_index (the pass before which it was), time_s, step (its place on that axis)."""
+        return queries.ask(self.cursor(), kv_queries.EVENTS, run_id)
+
+    def blocks(self, run_id: str, *, limit: int = 100_000) -> pd.DataFrame:
+        """Who held which block: block_id, request_id, table_index, start_pass, end_pass (exclusive), start_s, end_s.
+
+        The first `limit` holds in order of their begin; `block_map` shows a run of any size. What was not given back
+        ends with the last pass that was logged. A block got and given back before the same pass is left out.
+        """
+        return kv_queries.blocks(self.cursor(), run_id, limit)
+
+    def blocks_at(self, run_id: str, pass_index: int) -> pd.DataFrame:
+        """The blocks held during a pass, in order: block_id, request_id, table_index."""
+        return kv_queries.blocks_at(self.cursor(), run_id, pass_index)
+
+    def block_map(
+        self,
+        run_id: str,
+        *,
+        max_blocks: int = 128,
+        max_bins: int = 400,
+        unit: Unit = "step",
+        num_blocks: int | None = None,
+    ) -> BlockMap:
+        """The pool (or its first `num_blocks`) over the run as a grid of at most `max_blocks` x `max_bins` cells.
+
+        A cell of several blocks, or of more than a pass, names one owner: who held most of it; of two who held as much,
+        the earlier request. Lost are the others' names, and when within the cell it changed hands: `held`, `owned` and
+        `requests` say how much is lost. Binned means keep their largest beside them.
+        """
+        return block_map(
+            self.cursor(), run_id, max_blocks=max_blocks, max_bins=max_bins, unit=unit, num_blocks=num_blocks
+        )
+
+    def kv_positions(self, run_ids: Sequence[str]) -> pd.DataFrame:
+        """Where token positions went, a row a run in the order asked for, whatever its KV layout.
+
+        As memory, in position-seconds (a pass's positions x its seconds): reserved_position_s, and what it is the sum
+        of: used_, padding_, dead_, fragment_, room_position_s. As work, in positions: computed_positions, the sum of
+        real_, padding_ and dead_positions. Missing where nobody logged it: before schema 2 all but reserved and used.
+        """
+        return kv_queries.kv_positions(self.cursor(), run_ids)
 
     def verify(self, run_id: str) -> Verdict:
         """Hold a run's rows against its run log. KeyError for a run that is not known."""
@@ -233,19 +277,6 @@ class Store:
                 if not folder.exists():
                     self._delete_rows(run_id, experiment_id)
             shutil.rmtree(aside, ignore_errors=True)
-
-
-def _close(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Close a cursor, whatever its thread does with it: a busy one refuses until it has been interrupted."""
-    deadline = time.monotonic() + CLOSING_S
-    while True:
-        try:
-            return cursor.close()
-        except duckdb.Error:
-            if time.monotonic() > deadline:
-                raise
-            cursor.interrupt()
-            time.sleep(0.01)
 
 
 def run_folders(parent: Path) -> list[Path]:
