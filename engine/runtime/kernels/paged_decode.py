@@ -1,0 +1,211 @@
+"""Decode attention over block tables: one new query a row, each row at its own length.
+
+The columns of a row are cut into splits that work at once, and a second kernel merges them by their log-sum-exp
+(Flash-Decoding; Dao et al., 2023). A row's column c lives in the pool at its table's block c // block_size, offset
+c % block_size (PagedAttention; Kwon et al., SOSP 2023). The G query heads of a KV head share a program, so that each key
+is read once (GQA). Softmax runs online in base 2 and in fp32 (FlashAttention; Dao et al., 2022).
+
+It does not know causality beyond a row's length, sliding windows or soft-capping, nor whether a table is right: columns
+before a row's `read_ends` must have blocks, and the pool must hold finite numbers (a hidden column weighs 0, and 0 x a
+leftover number is 0). Splits are equal in columns and not in work: a row's short tail has a program of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.runtime.kernels.dot import dot
+
+LOG2_E = math.log2(math.e)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeTuning:
+    """Columns a step of the loop, warps a program, and steps whose keys and values are on their way at once."""
+
+    columns: int
+    warps: int
+    stages: int
+
+
+DECODE_16_BIT = DecodeTuning(columns=64, warps=4, stages=3)
+DECODE_FP32 = DecodeTuning(columns=32, warps=4, stages=2)
+
+
+@triton.jit
+def _columns_of(pages, columns, BLOCK_SIZE: tl.constexpr):
+    """Pool positions, int64, of `columns` whose blocks are `pages`."""
+    return pages.to(tl.int64) * BLOCK_SIZE + columns % BLOCK_SIZE
+
+
+@triton.jit
+def _attend(
+    queries, keys, values, table, first, end, start, length, scale_log2,
+    POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, QUERIES: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The unnormalised sum, the largest score and the weight of columns first … end, of which start … length show.
+
+    The table's entries of the next step are read a step early: a load that waits for another is not pipelined as deep.
+    """
+    d = tl.arange(0, BLOCK_D)
+    offsets = tl.arange(0, COLUMNS)
+    acc = tl.zeros([QUERIES, BLOCK_D], dtype=tl.float32)
+    top = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
+    total = tl.zeros([QUERIES], dtype=tl.float32)
+    pages = tl.load(table + (first + offsets) // BLOCK_SIZE, mask=first + offsets < end, other=0)
+    for begin in range(first, end, COLUMNS):
+        columns = begin + offsets
+        places = _columns_of(pages, columns, BLOCK_SIZE)[:, None] * POSITION + d[None, :]
+        ahead = columns + COLUMNS
+        pages = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < end, other=0)
+        inside = (columns < end)[:, None] & (d < HEAD_DIM)[None, :]
+        key = tl.load(keys + places, mask=inside, other=0.0)
+        scores = dot(queries, tl.trans(key), tl.zeros([QUERIES, COLUMNS], dtype=tl.float32)) * scale_log2
+        scores = tl.where(((columns >= start) & (columns < length))[None, :], scores, float("-inf"))
+        new_top = tl.maximum(top, tl.max(scores, 1))
+        base = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing visible yet: keep -inf - -inf away
+        weights = tl.exp2(scores - base[:, None])
+        fade = tl.exp2(top - base)
+        total = total * fade + tl.sum(weights, 1)
+        value = tl.load(values + places, mask=inside, other=0.0)
+        acc = dot(weights.to(value.dtype), value, acc * fade[:, None])
+        top = new_top
+    return acc, top, total
+
+
+@triton.jit(do_not_specialize_on_alignment=["rows", "starts", "lengths", "read_ends"])
+def _decode_kernel(
+    query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, output, log_sums,
+    query_row, query_head, table_row, scale_log2,
+    KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    QUERIES: tl.constexpr, BLOCK_SIZE: tl.constexpr, COLUMNS: tl.constexpr, SPLIT: tl.constexpr,
+):  # fmt: skip
+    """One row, one KV head, one split. SPLIT: partial sums (B, H, S, D) and log-sums (B, H, S); else the answer."""
+    kv_head, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    split, splits = tl.program_id(2), tl.num_programs(2)
+    length = tl.load(lengths + row)
+    read_end = tl.where(length > 0, tl.load(read_ends + row), 0)
+    share = tl.cdiv(tl.cdiv(read_end, splits), COLUMNS) * COLUMNS
+    first = split * share
+    end = tl.minimum(first + share, read_end)
+    group = tl.arange(0, QUERIES)
+    d = tl.arange(0, BLOCK_D)
+    head = kv_head * GROUPS + group
+    ours = (group < GROUPS)[:, None] & (d < HEAD_DIM)[None, :]
+    queries = tl.load(query + row * query_row + head[:, None] * query_head + d[None, :], mask=ours, other=0.0)
+    acc, top, total = _attend(
+        queries, key_pool + kv_head * HEAD_DIM, value_pool + kv_head * HEAD_DIM,
+        block_tables + tl.load(rows + row).to(tl.int64) * table_row, first, end, tl.load(starts + row), length,
+        scale_log2, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, QUERIES, BLOCK_SIZE, COLUMNS,
+    )  # fmt: skip
+    answer_row = row * (KV_HEADS * GROUPS) + head
+    seen = total > 0
+    total = tl.where(seen, total, 1.0)
+    acc = acc / total[:, None]
+    if SPLIT:
+        answer_row = answer_row * splits + split
+        tl.store(log_sums + answer_row, tl.where(seen, top + tl.log2(total), float("-inf")), mask=group < GROUPS)
+        ours = ours & seen[:, None]
+    places = answer_row[:, None] * HEAD_DIM + d[None, :]
+    tl.store(output + places, acc.to(output.dtype.element_ty), mask=ours)
+
+
+@triton.jit(do_not_specialize=["splits"])
+def _merge_kernel(
+    partials, log_sums, output, splits,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    """One row, one head: its splits' answers, each by its share of the whole weight. Splits that saw nothing: none."""
+    answer_row = tl.program_id(0).to(tl.int64)
+    split = tl.arange(0, SPLITS)
+    d = tl.arange(0, BLOCK_D)
+    place = answer_row * splits + split
+    log_sum = tl.load(log_sums + place, mask=split < splits, other=float("-inf"))
+    top = tl.max(log_sum, 0)
+    weights = tl.exp2(log_sum - tl.where(top == float("-inf"), 0.0, top))
+    total = tl.sum(weights, 0)
+    read = (log_sum > float("-inf"))[:, None] & (d < HEAD_DIM)[None, :]
+    partial = tl.load(partials + place[:, None] * HEAD_DIM + d[None, :], mask=read, other=0.0)
+    answer = tl.sum(partial * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
+    tl.store(output + answer_row * HEAD_DIM + d, answer.to(output.dtype.element_ty), mask=d < HEAD_DIM)
+
+
+def paged_decode(
+    query: Tensor,
+    key_pool: Tensor,
+    value_pool: Tensor,
+    block_tables: Tensor,
+    rows: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    read_ends: Tensor,
+    block_size: int,
+    scale: float,
+    num_splits: int,
+    *,
+    output: Tensor | None = None,
+    tuning: DecodeTuning | None = None,
+) -> Tensor:
+    """(B, H, D): attention of `query` (B, H, D) over columns starts … lengths - 1 of each row.
+
+    The pools are (P, K, D); `block_tables` (R, N) int32; the rest (B,) int32: `rows` of block_tables, `starts` the first
+    column that shows, `lengths` one past the last that shows (0: a padding row, which reads nothing and answers zeros),
+    `read_ends` one past the last column that is read, shown or not, at least `lengths`. Columns from 0 are read.
+    All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
+    Answers go to `output` (B, H, D), where one is handed in.
+    """
+    num_rows, num_heads, head_dim = query.shape
+    kv_heads = key_pool.shape[1]
+    _check(query, key_pool, value_pool, block_tables, (rows, starts, lengths, read_ends), block_size)
+    assert num_splits > 0
+    assert scale > 0
+    chosen = tuning or (DECODE_FP32 if query.dtype is torch.float32 else DECODE_16_BIT)
+    if output is None:
+        output = torch.empty(num_rows, num_heads, head_dim, dtype=query.dtype, device=query.device)
+    assert output.shape == query.shape
+    assert output.is_contiguous()
+    if num_rows == 0:
+        return output
+    split = num_splits > 1
+    log_sums = torch.empty(num_rows, num_heads, num_splits, dtype=torch.float32, device=query.device) if split else None
+    partials = output.new_empty(num_rows, num_heads, num_splits, head_dim, dtype=torch.float32) if split else output
+    block_d = triton.next_power_of_2(head_dim)
+    groups = num_heads // kv_heads
+    _decode_kernel[(kv_heads, num_rows, num_splits)](
+        query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, partials, log_sums,
+        query.stride(0), query.stride(1), block_tables.stride(0), scale * LOG2_E,
+        KV_HEADS=kv_heads, GROUPS=groups, HEAD_DIM=head_dim, BLOCK_D=block_d,
+        QUERIES=max(16, triton.next_power_of_2(groups)), BLOCK_SIZE=block_size, COLUMNS=chosen.columns, SPLIT=split,
+        num_warps=chosen.warps, num_stages=chosen.stages,
+    )  # fmt: skip
+    if split:
+        _merge_kernel[(num_rows * num_heads,)](
+            partials, log_sums, output, num_splits,
+            HEAD_DIM=head_dim, BLOCK_D=block_d, SPLITS=triton.next_power_of_2(num_splits), num_warps=1,
+        )  # fmt: skip
+    return output
+
+
+def _check(
+    query: Tensor, key_pool: Tensor, value_pool: Tensor, tables: Tensor, row_facts: tuple[Tensor, ...], block_size: int
+) -> None:
+    num_rows, num_heads, head_dim = query.shape
+    assert key_pool.shape == value_pool.shape
+    assert key_pool.shape[2] == head_dim
+    assert num_heads % key_pool.shape[1] == 0
+    assert query.dtype == key_pool.dtype == value_pool.dtype
+    assert query.stride(2) == 1
+    assert key_pool.is_contiguous()
+    assert value_pool.is_contiguous()
+    assert tables.dtype == torch.int32
+    assert tables.stride(1) == 1
+    assert block_size > 0
+    assert block_size & (block_size - 1) == 0, "a power of two"
+    assert all(fact.shape == (num_rows,) and fact.dtype == torch.int32 for fact in row_facts)

@@ -1,0 +1,193 @@
+"""Prefill attention over block tables: whole prompts, chunks with context before them, and left-padded prompts.
+
+FlashAttention-2's loop (Dao, 2023): one program a tile of queries and a head, keys in steps of columns, online softmax
+in base 2 and fp32. Steps that every query of the tile sees in full carry no mask; steps beyond the tile's last query
+are never read. Keys and values, the pass's own included, come from the pool by block table, so a chunk's context needs
+no gathering (PagedAttention; Kwon et al., SOSP 2023).
+
+It does not know sliding windows or soft-capping. A segment of one query costs a whole tile: decode rows belong to
+`paged_decode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.runtime.kernels.dot import dot
+from engine.runtime.kernels.paged_decode import LOG2_E
+from engine.runtime.kernels.tiles import TILE_TOKENS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillTuning:
+    """Queries a program (at most a tile), columns a step of its loop, warps, and steps on their way at once."""
+
+    queries: int
+    columns: int
+    warps: int
+    stages: int
+
+
+PREFILL_16_BIT = PrefillTuning(queries=128, columns=64, warps=8, stages=3)
+PREFILL_FP32 = PrefillTuning(queries=32, columns=32, warps=4, stages=1)
+
+
+@triton.jit
+def _attend(
+    acc, top, total, queries, query_columns, keys, values, table, begin, end, limit, first_visible, scale_log2,
+    MASKED: tl.constexpr, POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Take columns begin … end into the running sums. MASKED: some queries do not see some of them."""
+    d = tl.arange(0, BLOCK_D)
+    offsets = tl.arange(0, COLUMNS)
+    pages = tl.load(table + (begin + offsets) // BLOCK_SIZE, mask=begin + offsets < limit, other=0)
+    for step in range(begin, end, COLUMNS):
+        columns = step + offsets
+        home = pages.to(tl.int64) * BLOCK_SIZE + columns % BLOCK_SIZE
+        places = home[:, None] * POSITION + d[None, :]
+        ahead = columns + COLUMNS
+        pages = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < limit, other=0)
+        inside = (columns < limit)[:, None] & (d < HEAD_DIM)[None, :]
+        if MASKED or HEAD_DIM != BLOCK_D:
+            key = tl.load(keys + places, mask=inside, other=0.0)
+        else:
+            key = tl.load(keys + places)
+        scores = dot(queries, tl.trans(key), tl.zeros([QUERIES, COLUMNS], dtype=tl.float32))
+        if MASKED:
+            past = columns[None, :] <= query_columns[:, None]
+            shown = columns[None, :] >= tl.minimum(query_columns, first_visible)[:, None]
+            scores = tl.where(past & shown, scores * scale_log2, float("-inf"))
+            new_top = tl.maximum(top, tl.max(scores, 1))
+            base = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing visible yet
+            weights = tl.exp2(scores - base[:, None])
+        else:
+            new_top = tl.maximum(top, tl.max(scores, 1) * scale_log2)
+            base = new_top
+            weights = tl.exp2(scores * scale_log2 - base[:, None])
+        fade = tl.exp2(top - base)
+        total = total * fade + tl.sum(weights, 1)
+        if MASKED or HEAD_DIM != BLOCK_D:
+            value = tl.load(values + places, mask=inside, other=0.0)
+        else:
+            value = tl.load(values + places)
+        acc = dot(weights.to(value.dtype), value, acc * fade[:, None])
+        top = new_top
+    return acc, top, total
+
+
+@triton.jit(do_not_specialize_on_alignment=["segments", "tiles"])
+def _prefill_kernel(
+    query, key_pool, value_pool, block_tables, segments, tiles, output, query_token, query_head, table_row, scale_log2,
+    KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One head, QUERIES of a tile's queries. Late tiles, which see most columns, start first."""
+    head = tl.program_id(0)
+    part = tl.num_programs(1) - 1 - tl.program_id(1)
+    tile = part // (TILE // QUERIES)
+    segment = tl.load(tiles + tile * 2)
+    if segment < 0:
+        return
+    facts = segments + segment * 5
+    first_query = tl.load(tiles + tile * 2 + 1) * TILE + part % (TILE // QUERIES) * QUERIES
+    num_queries = tl.load(facts + 2)
+    if first_query >= num_queries:
+        return
+    query_index = first_query + tl.arange(0, QUERIES)
+    d = tl.arange(0, BLOCK_D)
+    token = (tl.load(facts + 1) + query_index).to(tl.int64)
+    ours = (query_index < num_queries)[:, None] & (d < HEAD_DIM)[None, :]
+    queries = tl.load(query + token[:, None] * query_token + head * query_head + d[None, :], mask=ours, other=0.0)
+    first_position, first_visible = tl.load(facts + 3), tl.load(facts + 4)
+    lowest = first_position + first_query
+    limit = first_position + tl.minimum(first_query + QUERIES, num_queries)
+    begin = tl.minimum(lowest, first_visible)
+    full = tl.where(lowest >= first_visible, (lowest + 1 - begin) // COLUMNS * COLUMNS, 0)
+    kv_head = head // GROUPS * HEAD_DIM
+    keys, values = key_pool + kv_head, value_pool + kv_head
+    table = block_tables + tl.load(facts).to(tl.int64) * table_row
+    acc = tl.zeros([QUERIES, BLOCK_D], dtype=tl.float32)
+    top = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
+    total = tl.zeros([QUERIES], dtype=tl.float32)
+    acc, top, total = _attend(
+        acc, top, total, queries, first_position + query_index, keys, values, table, begin, begin + full, limit,
+        first_visible, scale_log2, False, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_SIZE, QUERIES, COLUMNS,
+    )  # fmt: skip
+    acc, top, total = _attend(
+        acc, top, total, queries, first_position + query_index, keys, values, table, begin + full, limit, limit,
+        first_visible, scale_log2, True, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_SIZE, QUERIES, COLUMNS,
+    )  # fmt: skip
+    places = (token * (KV_HEADS * GROUPS) + head)[:, None] * HEAD_DIM + d[None, :]
+    tl.store(output + places, (acc / total[:, None]).to(output.dtype.element_ty), mask=ours)
+
+
+def paged_prefill(
+    query: Tensor,
+    key_pool: Tensor,
+    value_pool: Tensor,
+    block_tables: Tensor,
+    segments: Tensor,
+    tiles: Tensor,
+    block_size: int,
+    scale: float,
+    *,
+    tile_tokens: int = TILE_TOKENS,
+    output: Tensor | None = None,
+    tuning: PrefillTuning | None = None,
+) -> Tensor:
+    """(T, H, D): causal attention of `query` (T, H, D), segment by segment, over the pools (P, K, D).
+
+    `block_tables` (R, N) int32. `segments` (S, 5) int32: [table row, first query token, query tokens, column of the first
+    query, first column that shows]. Query i stands at column first + i and sees the columns that show up to its own; one
+    before the first that shows (left padding) sees itself alone. The pass's own keys and values are in the pool already.
+    `tiles` (N, 2) int32 as `make_tiles` cuts them by `tile_tokens`, with [-1, 0] for tiles that are none.
+    Tokens of no segment: zeros, or whatever `output` (T, H, D) held, where one is handed in.
+    All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
+    """
+    tokens, num_heads, head_dim = query.shape
+    kv_heads = key_pool.shape[1]
+    _check(query, key_pool, value_pool, block_tables, segments, tiles, block_size)
+    assert scale > 0
+    chosen = tuning or (PREFILL_FP32 if query.dtype is torch.float32 else PREFILL_16_BIT)
+    queries = min(chosen.queries, tile_tokens)
+    assert tile_tokens % queries == 0
+    if output is None:
+        output = torch.zeros(tokens, num_heads, head_dim, dtype=query.dtype, device=query.device)
+    assert output.shape == query.shape
+    assert output.is_contiguous()
+    if tokens == 0 or len(tiles) == 0:
+        return output
+    _prefill_kernel[(num_heads, len(tiles) * (tile_tokens // queries))](
+        query, key_pool, value_pool, block_tables, segments, tiles, output,
+        query.stride(0), query.stride(1), block_tables.stride(0), scale * LOG2_E,
+        KV_HEADS=kv_heads, GROUPS=num_heads // kv_heads, HEAD_DIM=head_dim, BLOCK_D=triton.next_power_of_2(head_dim),
+        BLOCK_SIZE=block_size, TILE=tile_tokens, QUERIES=queries, COLUMNS=chosen.columns,
+        num_warps=chosen.warps, num_stages=chosen.stages,
+    )  # fmt: skip
+    return output
+
+
+def _check(
+    query: Tensor, key_pool: Tensor, value_pool: Tensor, tables: Tensor, segments: Tensor, tiles: Tensor, block_size: int
+) -> None:
+    assert key_pool.shape == value_pool.shape
+    assert key_pool.shape[2] == query.shape[2]
+    assert query.shape[1] % key_pool.shape[1] == 0
+    assert query.dtype == key_pool.dtype == value_pool.dtype
+    assert query.stride(2) == 1
+    assert key_pool.is_contiguous()
+    assert value_pool.is_contiguous()
+    assert tables.dtype == segments.dtype == tiles.dtype == torch.int32
+    assert tables.stride(1) == 1
+    assert segments.shape[1:] == (5,)
+    assert segments.is_contiguous()
+    assert tiles.shape[1:] == (2,)
+    assert tiles.is_contiguous()
+    assert block_size > 0
+    assert block_size & (block_size - 1) == 0, "a power of two"
