@@ -19,7 +19,8 @@ MOVED = [
 
 
 def frame(rows: list[tuple[object, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    columns = list(COLUMNS)
+    return pd.DataFrame(rows, columns=columns[: len(rows[0])] if rows else columns)
 
 
 def test_a_slot_move_is_one_span_that_names_its_slots() -> None:
@@ -122,3 +123,22 @@ def test_integer_nullable_columns_of_a_database_are_taken() -> None:
     texts = hover_texts(merge_moves(closed_spans(spans)))
     assert texts[0].startswith("<b>request 5</b>, prefill<br>47 prompt tokens<br>")
     assert np.isfinite(merge_moves(closed_spans(spans))["end_s"]).all()
+
+
+def test_chunks_of_a_prefill_stay_apart_and_are_told_by_their_number() -> None:
+    rows = [
+        (0, 0, 3, "prefill", 0.0, 1.0, 0.0, 0.1, 40, 0, 0),
+        (0, 0, 3, "prefill", 1.0, 2.0, 0.1, 0.2, 40, 0, 1),
+        (0, 0, 3, "prefill", 2.0, 3.0, 0.2, 0.3, 40, 1, 2),
+        (0, 0, 3, "decode", 3.0, 4.0, 0.3, 0.4, 40, 2, None),
+        (0, 0, 3, "decode", 4.0, 5.0, 0.4, 0.5, 40, 3, None),
+    ]
+    merged = merge_moves(closed_spans(frame(rows)))
+    assert merged[["start_step", "end_step"]].values.tolist() == [[0, 1], [1, 2], [2, 3], [3, 5]]
+    texts = hover_texts(merged)
+    assert [text.split("<br>")[0] for text in texts] == [
+        "<b>request 3</b>, prefill, chunk 1",
+        "<b>request 3</b>, prefill, chunk 2",
+        "<b>request 3</b>, prefill, chunk 3",
+        "<b>request 3</b>, decode",
+    ]

@@ -30,7 +30,7 @@ def many_spans(count: int, lanes: int) -> pd.DataFrame:
     lane, step = order % lanes, (order // lanes).astype(float)
     phase = np.array(["prefill", "decode", "dead"])[(order // lanes) % 3]
     columns = [lane, lane, order // lanes // 3 * lanes + lane, phase, step, step + 1, step / 50, (step + 1) / 50]
-    return pd.DataFrame(dict(zip(COLUMNS, [*columns, np.full(count, 20), np.full(count, 7)], strict=True)))
+    return pd.DataFrame(dict(zip(COLUMNS[:-1], [*columns, np.full(count, 20), np.full(count, 7)], strict=True)))
 
 
 def test_one_trace_a_phase_and_the_dead_area_of_the_static_sample() -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
+from pages.figures.measures import GOOD, PART_WORDS, ledger_shares
 from pages.figures.readable import count_text, seconds_text, share_text, three_digits
 from pages.figures.spans import Unit, closed_spans, unit_columns
 from pages.figures.throughput import bin_seconds, token_rates
-from pages.figures.waste import ledger_shares
 
 SAME = 0.005  # values within half a percent of each other are not called different
 LANE_WORDS = {"step": "lane-steps", "second": "lane time"}
@@ -67,16 +67,21 @@ def latency(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> s
 
 
 def passes(passes: pd.DataFrame) -> str:
-    """For passes.pass_trace: prefill's share of the time, and the median and longest decode pass."""
+    """For passes.pass_trace: the share of the time that prompts took, and the median and longest decode pass."""
     passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
     if passes.empty:
         return "No pass has run yet."
     seconds = (passes["end_s"] - passes["start_s"]).astype(float)
-    prefill, decode = seconds[passes["kind"] == "prefill"], seconds[passes["kind"] == "decode"]
-    share = share_text(float(prefill.sum() / seconds.sum())) if seconds.sum() > 0 else "0 %"
+    prefill, mixed, decode = (seconds[passes["kind"] == kind] for kind in ("prefill", "mixed", "decode"))
+    reading = [(prefill, "prefill"), (mixed, "mixed")] if len(mixed) else [(prefill, "prefill")]
+    parts = [
+        f"{count_text(len(mine), f'{kind} pass', f'{kind} passes')} "
+        f"{share_text(float(mine.sum() / seconds.sum())) if seconds.sum() > 0 else '0 %'}"
+        for mine, kind in reading
+    ]
     sentence = (
         f"{count_text(len(passes), 'pass', 'passes')} took {seconds_text(float(seconds.sum()))}, "
-        f"{count_text(len(prefill), 'prefill pass', 'prefill passes')} {share} of it"
+        f"{' and '.join(parts)} of it"
     )
     if decode.empty:
         return f"{sentence}; no decode pass has run."
@@ -91,7 +96,7 @@ def waste(ledger: pd.DataFrame) -> str:
     shares = ledger_shares(ledger)
     if shares.empty:
         return "Nothing has been computed yet."
-    is_bad = shares["part"].isin(["padding", "dead", "unused"])
+    is_bad = ~shares["part"].isin(GOOD)
     said = []
     for heading, group in shares[is_bad].groupby("heading", sort=False):
         if group["noun"].iloc[0] == "s":
@@ -189,5 +194,8 @@ def _bracketed_ratio(value: float, base: float) -> str:
 
 
 def _waste_of(series: str, bar: pd.DataFrame) -> str:
-    parts = " and ".join(f"{share_text(share)} {part}" for part, share in zip(bar["part"], bar["share"], strict=True))
-    return f"{series} {parts}".strip()
+    """`static 20.4 % padding and 43.9 % dead`; of many kinds of waste only those that there are."""
+    shown = bar if len(bar) <= 2 else bar[bar["share"] > 0]
+    parts = [f"{share_text(s)} {PART_WORDS[part]}" for part, s in zip(shown["part"], shown["share"], strict=True)]
+    words = " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]])) or "nothing wasted"
+    return f"{series} {words}".strip()

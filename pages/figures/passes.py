@@ -1,7 +1,8 @@
 """The pass trace: how long each forward pass took, how many rows it ran and how wide it was, one under the other.
 
 All three share the x axis. Up to BARS passes are bars as wide as they lasted; more are marks; more than DENSE are drawn
-by WebGL and thinned, keeping the longest and shortest of every stretch. Rows above the live ones are dead: hatched.
+by WebGL and thinned, keeping the longest and shortest of every stretch. A mixed pass decodes rows and reads chunks of
+prompts at once. Rows above the live ones are dead: hatched; above those, rows whose prompt is still being read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DENSE = 4000
 MAX_POINTS = 12_000
 PANELS_PX = (170, 80, 80)
 GAP_PX = 30
-SYMBOLS = {"prefill": "diamond", "decode": "circle"}
+SYMBOLS = {"prefill": "diamond", "decode": "circle", "mixed": "square"}
 
 
 def pass_trace(
@@ -31,26 +32,29 @@ def pass_trace(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw the passes table: step, kind, start_s, end_s, rows, live_rows, width. `x_range` is in the unit drawn.
+    """Draw the passes table: step, kind, start_s, end_s, rows, live_rows, width; of chunked runs chunk_rows too.
 
-    A pass stands where it began. No passes give a figure with a note.
+    `x_range` is in the unit drawn. A pass stands where it began. No passes give a figure with a note.
     """
     passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
     if passes.empty:
         return note_figure("No pass has run yet.", dark=dark, title=title)
-    passes = _placed(passes, unit)
+    passes = placed(passes, unit)
     end = float(passes["x_end"].max())
-    figure = _canvas(unit, x_range or (0.0, end or 1.0), title, dark)
+    chunk_rows = _chunk_rows(passes)
+    figure = _canvas(unit, x_range or (0.0, end or 1.0), bool(chunk_rows.any()), title, dark)
     for kind in SYMBOLS:
         mine = thinned(passes[passes["kind"] == kind], MAX_POINTS)
+        if mine.empty and kind == "mixed":
+            continue  # prefill and decode stand in every legend, so that legends of two runs agree
         drawing = _bars(mine, kind, dark) if len(passes) <= BARS else _marks(mine, kind, len(passes), dark)
         _add_durations(figure, mine, kind, unit, drawing)
-    _add_rows(figure, passes, dark)
+    _add_rows(figure, passes, chunk_rows, dark)
     _add_width(figure, passes, dark)
     return figure
 
 
-def _placed(passes: pd.DataFrame, unit: Unit) -> pd.DataFrame:
+def placed(passes: pd.DataFrame, unit: Unit) -> pd.DataFrame:
     """The passes in order, with x and x_end in the unit drawn and their duration in ms."""
     passes = passes.sort_values("start_s", ignore_index=True)
     passes = passes.assign(duration_ms=(passes["end_s"] - passes["start_s"]) * 1000.0)
@@ -62,11 +66,19 @@ def _placed(passes: pd.DataFrame, unit: Unit) -> pd.DataFrame:
     return passes.assign(x=x, x_end=x + 1 / size)
 
 
-def _canvas(unit: Unit, window: tuple[float, float], title: str, dark: bool) -> go.Figure:
+def _chunk_rows(passes: pd.DataFrame) -> pd.Series:
+    """The rows of each pass that yield no token since their prompt is not whole yet; none where nobody logged them."""
+    if "chunk_rows" not in passes:
+        return pd.Series(0.0, index=passes.index)
+    return passes["chunk_rows"].astype(float).fillna(0.0)
+
+
+def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: str, dark: bool) -> go.Figure:
     inner_px = sum(PANELS_PX) + 2 * GAP_PX
     figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=44, left=52)
     tops = np.cumsum([0, PANELS_PX[0] + GAP_PX, PANELS_PX[1] + GAP_PX])
-    headings = ("time of each pass, ms", "rows (hatched: dead)", "width, columns")
+    rows = "rows (hatched: dead; slate above: prompts being read)" if has_chunks else "rows (hatched: dead)"
+    headings = ("time of each pass, ms", rows, "width, columns")
     colours = palette(dark)
     for number, (top, height, heading) in enumerate(zip(tops, PANELS_PX, headings, strict=True), start=1):
         low, high = 1 - (top + height) / inner_px, 1 - top / inner_px
@@ -98,7 +110,7 @@ def _canvas(unit: Unit, window: tuple[float, float], title: str, dark: bool) -> 
 def _bars(mine: pd.DataFrame, kind: str, dark: bool) -> go.Bar:
     """A bar a pass, as wide as the pass lasted."""
     width = (mine["x_end"] - mine["x"]).to_numpy(dtype=float)
-    marker = {"color": palette(dark).phase(kind), "line": {"width": 0}}
+    marker = {"color": palette(dark).pass_kind(kind), "line": {"width": 0}}
     return go.Bar(x=mine["x"].to_numpy(dtype=float) + width / 2, width=width * 0.94, marker=marker)
 
 
@@ -109,7 +121,7 @@ def _marks(mine: pd.DataFrame, kind: str, num_passes: int, dark: bool) -> go.Sca
     marker = {
         "symbol": SYMBOLS[kind],
         "size": (6 if is_dense else 7) - (kind == "decode") * 2,
-        "color": palette(dark).phase(kind),
+        "color": palette(dark).pass_kind(kind),
         "opacity": 0.7,
     }
     return draw(x=mine["x"].to_numpy(dtype=float), mode="markers", marker=marker)
@@ -143,18 +155,22 @@ def thinned(passes: pd.DataFrame, max_points: int) -> pd.DataFrame:
     return passes.loc[kept]
 
 
-def _add_rows(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
-    """The live rows of prefill and decode passes as areas, and what is dead above them in hatched red."""
+def _add_rows(figure: go.Figure, passes: pd.DataFrame, chunk_rows: pd.Series, dark: bool) -> None:
+    """The live rows of each kind of pass as areas; above them what is dead, hatched; above that, unfinished prompts."""
     colours = palette(dark)
     x = np.append(passes["x"].to_numpy(dtype=float), passes["x_end"].iloc[-1])
-    prefilling = _held(passes["live_rows"].where(passes["kind"] == "prefill", 0))
+    of_kind = {kind: passes["live_rows"].where(passes["kind"] == kind, 0) for kind in ("mixed", "prefill")}
     layers = (
-        ("decode", _held(passes["live_rows"]), "tozeroy", "%{y:,.0f} live rows"),
-        ("dead", _held(passes["rows"]), "tonexty", "%{y:,.0f} rows in all"),
-        ("prefill", prefilling, "tozeroy", ""),
+        ("decode", passes["live_rows"], "tozeroy", "%{y:,.0f} live rows"),
+        ("dead", passes["rows"], "tonexty", "%{y:,.0f} rows that yield a token"),
+        ("prefill", passes["rows"] + chunk_rows if chunk_rows.any() else None, "tonexty", "%{y:,.0f} rows in all"),
+        ("mixed", of_kind["mixed"] if of_kind["mixed"].any() else None, "tozeroy", ""),
+        ("prefill", of_kind["prefill"], "tozeroy", ""),
     )
-    for phase, y, fill, hover in layers:
-        points = changes_only(x, y)
+    for phase, counts, fill, hover in layers:
+        if counts is None:
+            continue
+        points = changes_only(x, _held(counts))
         figure.add_scatter(
             x=points[0],
             y=points[1],
@@ -162,7 +178,7 @@ def _add_rows(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
             mode="lines",
             line={"shape": "hv", "width": 0},
             fill=fill,
-            fillcolor=colours.phase(phase),
+            fillcolor=colours.pass_kind(phase),
             fillpattern=dict(hatch(dark)) if phase == "dead" else None,
             name=f"{phase} rows",
             showlegend=False,

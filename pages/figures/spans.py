@@ -1,8 +1,8 @@
 """Spans made ready for drawing: open ends closed, a slot move healed, gaps filled as empty, hover text written.
 
 A span is what a lane held from one step to another. The frame's columns are lane, slot, request_id, phase, start_step,
-end_step, start_s, end_s, prompt_tokens, tokens_so_far; ends may be null while a run is live, request_id is null for
-empty. Both units stay in the frame, so that a hover can tell both.
+end_step, start_s, end_s, prompt_tokens, tokens_so_far, chunk; ends may be null while a run is live, request_id is null
+for empty, chunk (from 0) for all but a prefill in chunks. Both units stay in the frame, so that a hover can tell both.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ COLUMNS = (
     "end_s",
     "prompt_tokens",
     "tokens_so_far",
+    "chunk",
 )
 
 
@@ -59,13 +60,14 @@ def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
 def merge_moves(spans: pd.DataFrame) -> pd.DataFrame:
     """Join neighbours of one lane, request and phase that touch: a slot move is no change of what the lane holds.
 
-    Takes closed spans. Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".
+    Chunks of a prefill stay apart: where one ends and the next begins is what chunking is about. Takes closed spans. Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".
     """
     if spans.empty:
         return spans.assign(slots=pd.Series(dtype=str))
     before = spans.shift()
     same = (spans["lane"] == before["lane"]) & (spans["phase"] == before["phase"])
     same &= (spans["request_id"] == before["request_id"]) & (spans["start_step"] <= before["end_step"] + 1e-9)
+    same &= (spans["chunk"] == before["chunk"]) | (spans["chunk"].isna() & before["chunk"].isna())
     group = (~same).cumsum()
     edges = spans.groupby(group, sort=False)
     merged = edges.first()
@@ -143,6 +145,9 @@ def _what_text(span: dict[str, object]) -> str:
     request_id = span.get("request_id")
     if span["phase"] == "empty" or request_id is None or pd.isna(request_id):  # type: ignore[call-overload]
         return f"<b>{what}</b>"
+    chunk = span.get("chunk")
+    if chunk is not None and not pd.isna(chunk):  # type: ignore[call-overload]
+        what += f", chunk {int(chunk) + 1}"  # type: ignore[call-overload]
     return f"<b>request {request_id:.0f}</b>, {what}"
 
 

@@ -1,8 +1,9 @@
 """The slot timeline: lanes down, steps (or seconds) across, and what each lane held, moment by moment.
 
-Grey is a prompt being read, green a request in progress, hatched red a row that is still computed for a request that
-has finished. A thin strip above shows how many requests wait. Up to DENSE_SPANS visible spans are drawn one by one;
-above that the picture is an overview in time bins, and says so. It does not know why a request waits or ends.
+Grey is a prompt being read, chunk by chunk where it is read in chunks; green a request in progress, hatched red a row
+that is still computed for a request that has finished. A triangle marks where a request was preempted. A thin strip
+above shows how many requests wait. Up to DENSE_SPANS visible spans are drawn one by one; above that the picture is an
+overview in time bins, and says so. It does not know why a request waits or ends.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import plotly.graph_objects as go
 from pages.figures.colours import PHASES, Palette, palette
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure
 from pages.figures.overview import add_overview
+from pages.figures.preemptions import add_preemptions
 from pages.figures.queue import add_queue_strip
 from pages.figures.spans import (
     Unit,
@@ -47,11 +49,14 @@ def slot_timeline(
     queue: pd.DataFrame | None = None,
     x_range: tuple[float, float] | None = None,
     num_lanes: int | None = None,
+    preemptions: pd.DataFrame | None = None,
     title: str = "",
     note: str = "No request has been given a slot yet.",
     dark: bool = False,
 ) -> go.Figure:
     """Draw spans (columns as in spans.COLUMNS) over lanes; `queue` is a frame of queue.queue_from_passes.
+
+    `preemptions` are rows of the run log's events: lane, request_id, blocks, tokens, step, time_s.
 
     `x_range`, in the unit drawn, fixes the axis, so that runs can be compared. `num_lanes` draws lanes that no request
     ever used. `note` stands in a figure without spans. The height follows from the lanes, the title and whether there
@@ -75,6 +80,8 @@ def slot_timeline(
             _add_legend_entry(figure, phase, dark)
     else:
         _add_bars(figure, visible_spans(fill_empty(merged, lanes, unit), unit, window), lanes, unit, window, dark)
+    if preemptions is not None and not preemptions.empty:
+        add_preemptions(figure, preemptions, y=preemptions["lane"].to_numpy(dtype=float), unit=unit, dark=dark)
     if queue is not None and not queue.empty:
         add_queue_strip(figure, queue, unit=unit, window=window, dark=dark)
     return figure

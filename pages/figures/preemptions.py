@@ -1,0 +1,61 @@
+"""Preemptions as marks: a request lost its blocks at this moment and waits again. A shape of its own, and words.
+
+The mark is amber as all that waits, and a triangle that points down, so that it is known without its colour.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.figures.colours import palette
+from pages.figures.layout import legend_name
+from pages.figures.readable import count_text, seconds_text
+from pages.figures.spans import Unit
+
+MAX_MARKS = 1500
+NAME = "preempted"
+
+
+def preemptions_of(events: pd.DataFrame) -> pd.DataFrame:
+    """The preemptions among the run log's events, in order."""
+    return events[events["event"] == "preempt"].sort_values("time_s", ignore_index=True) if len(events) else events
+
+
+def preemption_text(request_id: Any, blocks: Any, tokens: Any, step: Any, time_s: Any) -> str:
+    """The request, the blocks it gave back, the positions that have to be computed again, and when; with breaks."""
+    return (
+        f"<b>request {int(request_id)} preempted</b><br>{count_text(blocks, 'block')} given back, "
+        f"{count_text(tokens, 'position')} to compute again<br>step {np.floor(step):,.0f}, {seconds_text(time_s)}"
+    )
+
+
+def add_preemptions(
+    figure: go.Figure, preemptions: pd.DataFrame, *, y: np.ndarray, unit: Unit, dark: bool = False
+) -> None:
+    """A mark on the first y axis at `y` for each: request_id, blocks, tokens, step, time_s. Of very many, some."""
+    if len(preemptions) > MAX_MARKS:
+        kept = np.unique(np.linspace(0, len(preemptions) - 1, MAX_MARKS).astype(int))
+        preemptions, y = preemptions.iloc[kept], y[kept]
+    colours = palette(dark)
+    told = preemptions[["request_id", "blocks", "tokens", "step", "time_s"]].itertuples(index=False, name=None)
+    figure.add_scatter(
+        x=preemptions["step" if unit == "step" else "time_s"].to_numpy(dtype=float),
+        y=y,
+        mode="markers",
+        marker={
+            "symbol": "triangle-down",
+            "size": 11,
+            "color": colours.waiting,
+            "line": {"width": 1.5, "color": colours.text},
+        },
+        cliponaxis=False,
+        name=legend_name(NAME),
+        legendrank=100,
+        showlegend=True,
+        hovertext=[preemption_text(*row) for row in told],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
