@@ -1,9 +1,10 @@
 """How fast the store takes a run in: a run log of a million tokens, ingested into a new store, by the clock.
 
-    python -m benchmarks.ingest [--tokens 1000000] [--repeats 3] [--json]
+    python -m benchmarks.ingest [--tokens 1000000] [--repeats 3] [--layout slots|paged] [--json]
 
 Also measured: the same log once more (nothing is new), the questions that the Run page asks, and the process's peak
-memory. Each repeat is a process of its own, since peak memory never goes down within one.
+memory. With `--layout paged` the log has a pool's blocks besides, one event for every three tokens. Each repeat is a
+process of its own, since peak memory never goes down within one.
 """
 
 from __future__ import annotations
@@ -20,18 +21,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.runlog.schema import SCHEMA_VERSION
 from engine.runlog.writer import RunLogWriter
 from store import Store
 
 RUN_ID = "benchmark"
 TOKENS_A_REQUEST = 160
 SLOTS = 64
+PROMPT_TOKENS = 256
+BLOCK_SIZE = 16
+POOL_BLOCKS = SLOTS * (PROMPT_TOKENS + TOKENS_A_REQUEST) // BLOCK_SIZE
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokens", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--layout", choices=("slots", "paged"), default="slots")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--once", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -39,7 +45,7 @@ def main() -> None:
         print(json.dumps(measure(options.once)))
         return
     with tempfile.TemporaryDirectory() as name:
-        folder = write_log(Path(name) / "elsewhere", options.tokens)
+        folder = write_log(Path(name) / "elsewhere", options.tokens, options.layout)
         command = [sys.executable, "-m", "benchmarks.ingest", "--once", str(folder)]
         runs = [json.loads(subprocess.check_output(command)) for _ in range(options.repeats)]
     report = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
@@ -50,9 +56,18 @@ def main() -> None:
             print(f"{key:<24} {value:,.3g}" if isinstance(value, float) else f"{key:<24} {value:,}")
 
 
-def write_log(parent: Path, num_tokens: int) -> Path:
+def write_log(parent: Path, num_tokens: int, layout: str = "slots") -> Path:
     """A run of SLOTS rows that never end early, TOKENS_A_REQUEST tokens a request, a batch about every 200 passes."""
-    info = {"run_id": RUN_ID, "schema_version": 1, "engine": "continuous", "config": {"slots": SLOTS}}
+    is_paged = layout == "paged"
+    engine = "paged" if is_paged else "continuous"
+    info = {
+        "run_id": RUN_ID,
+        "schema_version": SCHEMA_VERSION,
+        "engine": engine,
+        "kv_layout": layout,
+        "kv_blocks": POOL_BLOCKS if is_paged else None,
+        "config": {"slots": SLOTS},
+    }
     with RunLogWriter(parent / RUN_ID, info) as log:
         for number in range(num_tokens // SLOTS):
             wave, index = divmod(number, TOKENS_A_REQUEST)
@@ -60,6 +75,8 @@ def write_log(parent: Path, num_tokens: int) -> Path:
             if index == 0:
                 _begin_wave(log, first, number)
             _log_pass(log, number, first, index)
+            if is_paged:
+                _log_blocks(log, number, first, index)
             if index == TOKENS_A_REQUEST - 1:
                 _end_wave(log, first, number)
             if number % 200 == 0:
@@ -78,7 +95,7 @@ def _begin_wave(log: RunLogWriter, first: int, number: int) -> None:
             "state": ["running"] * SLOTS,
             "arrival_s": [0.0] * SLOTS,
             "admitted_s": started,
-            "prompt_tokens": [256] * SLOTS,
+            "prompt_tokens": [PROMPT_TOKENS] * SLOTS,
             "prompt_text": ["Why is the sky blue?"] * SLOTS,
         },
     )
@@ -91,6 +108,33 @@ def _begin_wave(log: RunLogWriter, first: int, number: int) -> None:
             "phase": ["decode"] * SLOTS,
             "start_pass": [number] * SLOTS,
             "start_s": started,
+        },
+    )
+
+
+def _log_blocks(log: RunLogWriter, number: int, first: int, index: int) -> None:
+    """A wave's blocks: its prompts' at its begin, one more a row every BLOCK_SIZE tokens, and all given back after."""
+    if index == 0:
+        _log_block_events(log, number, first, range(PROMPT_TOKENS // BLOCK_SIZE), True)
+    elif index % BLOCK_SIZE == 1:
+        place = (PROMPT_TOKENS + index - 1) // BLOCK_SIZE
+        _log_block_events(log, number, first, range(place, place + 1), True)
+    elif index == TOKENS_A_REQUEST - 1:
+        _log_block_events(log, number + 1, first, range((PROMPT_TOKENS + TOKENS_A_REQUEST) // BLOCK_SIZE), False)
+
+
+def _log_block_events(log: RunLogWriter, number: int, first: int, places: range, allocated: bool) -> None:
+    """Each row of the wave gets, or gives back, the blocks of these places in its table."""
+    count = SLOTS * len(places)
+    log.extend(
+        "blocks",
+        {
+            "block_id": [place * SLOTS + row for place in places for row in range(SLOTS)],
+            "request_id": [first + row for _ in places for row in range(SLOTS)],
+            "table_index": [place for place in places for _ in range(SLOTS)],
+            "allocated": [allocated] * count,
+            "pass_index": [number] * count,
+            "time_s": [number / 100] * count,
         },
     )
 
@@ -113,7 +157,7 @@ def _log_pass(log: RunLogWriter, number: int, first: int, index: int) -> None:
         device_s=0.008,
         rows=SLOTS,
         live_rows=SLOTS,
-        width=256 + index,
+        width=PROMPT_TOKENS + index,
         prompt_tokens=0,
         queue_depth=0,
         computed_positions=SLOTS * 300,
@@ -121,6 +165,12 @@ def _log_pass(log: RunLogWriter, number: int, first: int, index: int) -> None:
         dead_positions=0,
         kv_reserved_positions=SLOTS * 500,
         kv_used_positions=SLOTS * 300,
+        kv_padding_positions=0,
+        kv_dead_positions=0,
+        kv_fragment_positions=SLOTS * 8,
+        chunk_rows=0,
+        tokens=SLOTS,
+        recomputed_tokens=0,
     )
     log.extend(
         "tokens",
@@ -156,6 +206,7 @@ def measure(folder: Path) -> dict[str, Any]:
             "passes_s": _timed(lambda: store.passes(RUN_ID))[0],
             "requests_s": _timed(lambda: store.requests(RUN_ID))[0],
             "gaps_s": _timed(lambda: store.gaps(RUN_ID))[0],
+            "block_map_s": _timed(lambda: store.block_map(RUN_ID))[0],
             "verify_s": _timed(lambda: store.verify(RUN_ID))[0],
             "peak_after_ingest_bytes": ingest_rss,
             "peak_bytes": _peak_bytes(),
