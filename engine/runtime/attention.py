@@ -11,7 +11,7 @@ keyword of forward), which stores keys and values and attends. One class a shape
     KernelPass      the same by kernels that read through the tables, on a GPU           paged (kernel_attention)
 
 Shapes: B rows, T tokens, H query heads, K KV heads, G = H / K query heads of one KV head, W columns, D head width.
-It does not know sliding windows, soft-capping or latent attention; `check_attention` refuses models that need them.
+It does not know sliding windows, soft-capping or latent attention; `attention_fit` refuses models that need them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import AttentionInterface, PreTrainedConfig
 
 from engine.runtime.kv_cache import KVCache
 
 ATTENTION_NAME = "batching_lab"
+UNKNOWN = ("sliding_window", "softcap", "s_aux")  # what else a layer may ask for, and the lab does not compute
 
 
 class KVPass(Protocol):
@@ -45,35 +45,15 @@ def lab_attention(
     scaling: float | None = None,
     *,
     kv_pass: KVPass,
-    **_: Any,
+    **more: Any,
 ) -> tuple[Tensor, None]:
     """The function that transformers calls in every layer. Returns ((B, T, H, D), no weights)."""
+    if any(more.get(name) is not None for name in UNKNOWN):
+        raise ValueError(f"a layer asks for {', '.join(sorted(more))}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer = module.layer_idx
     assert isinstance(layer, int)
     return kv_pass.attend(layer, query, key, value, scale), None
-
-
-def install(model: Any) -> None:
-    """Make `model` attend through the lab. ValueError for a model whose attention this is not."""
-    check_attention(model.config)
-    AttentionInterface.register(ATTENTION_NAME, lab_attention)
-    model.set_attn_implementation(ATTENTION_NAME)
-
-
-def check_attention(config: PreTrainedConfig) -> None:
-    """ValueError with one line for attention that the lab's passes do not compute."""
-    text = config.get_text_config()
-    windowed = getattr(text, "use_sliding_window", True) and getattr(text, "sliding_window", None)
-    layer_types = set(getattr(text, "layer_types", None) or ["full_attention"])
-    reasons = {
-        "sliding-window attention": bool(windowed) or bool(layer_types - {"full_attention"}),
-        "soft-capped attention": getattr(text, "attn_logit_softcapping", None) is not None,
-        "latent attention (MLA)": getattr(text, "kv_lora_rank", None) is not None,
-    }
-    for reason, applies in reasons.items():
-        if applies:
-            raise ValueError(f"model of type {text.model_type!r} uses {reason}, which the lab does not compute")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

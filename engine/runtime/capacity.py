@@ -8,18 +8,25 @@ from engine.core.passes import PassKind, PlannedPass
 
 
 class CapacityCheck:
-    """Raises EngineOutOfMemory for a pass whose estimated memory is over `capacity_bytes`."""
+    """Raises EngineOutOfMemory for a pass whose estimated memory is over `capacity_bytes`.
 
-    def __init__(self, model: ModelDimensions, capacity_bytes: int, *, sampled_in_fp32: bool) -> None:
+    `pool_positions` of a paged layout are allocated whole, whatever the pass's rows hold of them.
+    """
+
+    def __init__(
+        self, model: ModelDimensions, capacity_bytes: int, *, sampled_in_fp32: bool, pool_positions: int = 0
+    ) -> None:
         self.model = model
         self.capacity_bytes = capacity_bytes
         self.sampled_in_fp32 = sampled_in_fp32
+        self.pool_positions = pool_positions
 
     def __call__(self, planned: PlannedPass) -> None:
-        tokens = planned.shape.computed_positions if planned.kind is PassKind.PREFILL else len(planned.rows)
+        is_padded = planned.kind is PassKind.PREFILL and not planned.chunks
+        tokens = planned.shape.computed_positions if is_padded else planned.tokens
         need = pass_memory(
             self.model,
-            kv_positions=planned.kv.reserved,
+            kv_positions=max(planned.kv.reserved, self.pool_positions),
             tokens=tokens,
             rows=len(planned.rows),
             sampled_in_fp32=self.sampled_in_fp32,

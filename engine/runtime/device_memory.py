@@ -35,10 +35,9 @@ class DeviceMemory:
         self.peak_bytes = 0
         if self.device.type != "cuda":
             return
+        self.cap_bytes = cap_bytes(self.device, utilization, capacity_gib)
         total = torch.cuda.get_device_properties(self.device).total_memory
-        cap = total * utilization if capacity_gib is None else min(total * utilization, capacity_gib * GIB)
-        self.cap_bytes = int(cap)
-        torch.cuda.set_per_process_memory_fraction(cap / total)
+        torch.cuda.set_per_process_memory_fraction(self.cap_bytes / total)
         torch.cuda.reset_peak_memory_stats()
 
     def sample(self) -> MemorySample:
@@ -60,11 +59,21 @@ class DeviceMemory:
             self.cap_bytes = None
 
     def _cuda_free_bytes(self) -> int:
-        """What an allocation could still get: under the cap, and on the card (the allocator's idle blocks count)."""
-        on_card, _ = torch.cuda.mem_get_info()
-        allocated = torch.cuda.memory_allocated()
-        on_card += torch.cuda.memory_reserved() - allocated
-        return on_card if self.cap_bytes is None else min(on_card, self.cap_bytes - allocated)
+        """What an allocation could still get: under the cap, and on the card."""
+        on_card = cuda_free_bytes()
+        return on_card if self.cap_bytes is None else min(on_card, self.cap_bytes - torch.cuda.memory_allocated())
+
+
+def cap_bytes(device: torch.device, utilization: float, capacity_gib: float | None) -> int:
+    """What a run may take of a CUDA `device`: a share of the card, or fewer GiB."""
+    share = torch.cuda.get_device_properties(device).total_memory * utilization
+    return int(share if capacity_gib is None else min(share, capacity_gib * GIB))
+
+
+def cuda_free_bytes() -> int:
+    """What the card has left for this process; the allocator's idle blocks count."""
+    on_card, _ = torch.cuda.mem_get_info()
+    return int(on_card + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
 def _resident_bytes() -> int:

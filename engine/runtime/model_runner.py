@@ -33,6 +33,8 @@ class ModelRunner(ABC):
         self.sampler = sampler
         self.pool_bytes = pool_bytes
         self.cache: KVCache | None = None
+        self.num_blocks: int | None = None  # of the pool, where the layout is paged
+        self.bucket_tokens: int | None = None  # of the last pass, where it ran as a captured graph
 
     @property
     def device(self) -> torch.device:

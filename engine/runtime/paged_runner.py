@@ -45,10 +45,10 @@ class PagedRunner(ModelRunner):
         *,
         num_blocks: int,
         block_size: int,
-        pool_bytes: int | None = None,
     ) -> None:
-        super().__init__(model, kv_shape, sampler, pool_bytes)
-        self.pool = KVPool(kv_shape, num_blocks, block_size, pool_bytes)
+        super().__init__(model, kv_shape, sampler)
+        self.num_blocks = num_blocks
+        self.pool = KVPool(kv_shape, num_blocks, block_size)
         self.tables = BlockTables(slots, -(-max_row_tokens // block_size), block_size)
         self.last_ids = torch.zeros(slots, dtype=torch.long, device=self.device)
         self._attention = _attention(self.pool, self.tables)

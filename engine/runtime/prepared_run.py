@@ -11,7 +11,7 @@ from engine.core.config import RunConfig
 from engine.core.memory_model import ModelDimensions
 from engine.core.request import Request, RequestSpec, TextPrompt
 from engine.core.workload import Workload, build_workload
-from engine.runtime import attention
+from engine.runtime.attention_fit import install
 from engine.runtime.device_memory import DeviceMemory
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
@@ -36,7 +36,7 @@ class WarmModel:
         if self.key != key or self.loaded is None:
             self.drop()
             loaded = _load(config.model, device, dtype, on_progress)
-            attention.install(loaded.model)
+            install(loaded.model)
             self.loaded, self.key = loaded, key
         return self.loaded, device, dtype
 

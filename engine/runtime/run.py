@@ -26,7 +26,9 @@ from engine.runtime.device_memory import GIB, DeviceMemory
 from engine.runtime.engine import Engine
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
 from engine.runtime.out_of_memory import as_out_of_memory
+from engine.runtime.paged_runner import PagedRunner
 from engine.runtime.passes_in_flight import make_timing
+from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel
 from engine.runtime.run_description import describe_run, utc_now
 from engine.runtime.run_watcher import Progress, RunWatcher
@@ -34,15 +36,39 @@ from engine.runtime.sampler import Sampler
 from engine.runtime.warm_up import warm_up
 
 
-def make_runner(prepared: PreparedRun, requests: list[Request]) -> ModelRunner:
-    """The runner of the engine's KV layout, its cache allocated where the layout keeps one for the whole run."""
+def make_runner(prepared: PreparedRun, requests: list[Request], num_blocks: int | None = None) -> ModelRunner:
+    """The runner of the engine's KV layout, its cache allocated where the layout keeps one for the whole run.
+
+    `num_blocks` of a paged layout's pool; None for as many as `pool_blocks` gives.
+    """
     config = prepared.config
     sampler = Sampler(config.sampling)
     pool_bytes = None if config.pool_gib is None else int(config.pool_gib * GIB)
     if PRESETS[config.engine].kv_layout == "padded":
         return PaddedRunner(prepared.loaded.model, prepared.kv_shape(), sampler, pool_bytes)
     width = slot_width(requests)
+    if PRESETS[config.engine].kv_layout == "paged":
+        return _paged_runner(prepared, requests, sampler, num_blocks)
     return SlotRunner(prepared.loaded.model, prepared.kv_shape(), sampler, config.num_slots, width, pool_bytes)
+
+
+def _paged_runner(
+    prepared: PreparedRun, requests: list[Request], sampler: Sampler, num_blocks: int | None
+) -> PagedRunner:
+    config = prepared.config
+    if num_blocks is None:
+        num_blocks = pool_blocks(prepared, requests)
+    assert num_blocks is not None
+    check_lone_request(prepared, requests, num_blocks)
+    return PagedRunner(
+        prepared.loaded.model,
+        prepared.kv_shape(),
+        sampler,
+        config.num_slots,
+        slot_width(requests),
+        num_blocks=num_blocks,
+        block_size=config.block_size,
+    )
 
 
 def build_engine(
@@ -71,7 +97,7 @@ def build_engine(
         eos_ids=eos_ids,
         prompt_texts=prepared.prompt_texts,
         on_pass=lambda now_s: on_pass(engine, now_s),
-        check=_capacity_check(prepared),
+        check=_capacity_check(prepared, runner),
     )
     return engine
 
@@ -89,9 +115,10 @@ def execute_run(
 ) -> dict[str, Any]:
     """Run and log. Returns what result.json holds. The caller holds the device's lock."""
     memory = DeviceMemory(prepared.device)
-    with RunLogWriter(folder, describe_run(prepared, run_id, experiment)) as log:
+    num_blocks = pool_blocks(prepared, prepared.requests())
+    with RunLogWriter(folder, describe_run(prepared, run_id, experiment, num_blocks)) as log:
         on_started()
-        result = _measured(prepared, log, memory, warm, on_progress, should_stop)
+        result = _measured(prepared, num_blocks, log, memory, warm, on_progress, should_stop)
         memory.give_back()
         log.flush()
         reader = RunLogReader(folder)
@@ -108,6 +135,7 @@ def until_end(ids: list[int], eos_ids: frozenset[int]) -> list[int]:
 
 def _measured(
     prepared: PreparedRun,
+    num_blocks: int | None,
     log: RunLogWriter,
     memory: DeviceMemory,
     warm: WarmModel,
@@ -121,7 +149,7 @@ def _measured(
     try:
         memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
         requests = prepared.requests()
-        runner = make_runner(prepared, requests)
+        runner = make_runner(prepared, requests, num_blocks)
         warm_up(prepared, runner, warm, should_stop)
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         engine = build_engine(prepared, requests, runner, log, watcher)
@@ -174,9 +202,14 @@ def _in_hand(engine: Engine | None, prepared: PreparedRun) -> tuple[str, str]:
     return f"{len(planned.rows)} rows x {planned.shape.width} columns", f"{planned.kind} pass {planned.index}"
 
 
-def _capacity_check(prepared: PreparedRun) -> CapacityCheck | None:
+def _capacity_check(prepared: PreparedRun, runner: ModelRunner) -> CapacityCheck | None:
     config = prepared.config
     if config.capacity_gib is None or prepared.device.type == "cuda":
         return None
     capacity_bytes = int(config.capacity_gib * GIB)
-    return CapacityCheck(prepared.dimensions(), capacity_bytes, sampled_in_fp32=not config.sampling.is_greedy)
+    return CapacityCheck(
+        prepared.dimensions(),
+        capacity_bytes,
+        sampled_in_fp32=not config.sampling.is_greedy,
+        pool_positions=(runner.num_blocks or 0) * config.block_size,
+    )

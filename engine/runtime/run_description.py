@@ -11,8 +11,10 @@ from engine.runtime.environment import describe_device, describe_environment
 from engine.runtime.prepared_run import PreparedRun
 
 
-def describe_run(prepared: PreparedRun, run_id: str, experiment: dict[str, Any] | None) -> dict[str, Any]:
-    """Plain JSON values, for a reader who has nothing but the run's folder."""
+def describe_run(
+    prepared: PreparedRun, run_id: str, experiment: dict[str, Any] | None, kv_blocks: int | None = None
+) -> dict[str, Any]:
+    """Plain JSON values, for a reader who has nothing but the run's folder. What does not apply is null."""
     config, spec = prepared.config, prepared.loaded.spec
     preset = PRESETS[config.engine]
     return {
@@ -22,6 +24,9 @@ def describe_run(prepared: PreparedRun, run_id: str, experiment: dict[str, Any] 
         "engine": config.engine,
         "policy": preset.policy,
         "kv_layout": preset.kv_layout,
+        "kv_blocks": kv_blocks,
+        "block_size": None if kv_blocks is None else config.block_size,
+        "max_num_batched_tokens": config.max_num_batched_tokens if config.engine == "chunked" else None,
         "execution": config.execution,
         "timing": config.timing,
         "config": config.to_dict(),

@@ -1,7 +1,8 @@
 """Before the clock starts: a prefill of each prompt length and three decode steps, so that no measured pass is a first.
 
 On a GPU the first full batch goes through as well, since its shapes choose other kernels than a single row's. A warm
-process skips the lengths it has seen.
+process skips the lengths it has seen: in chunks where the engine cuts prompts, since a chunk is another shape than the
+whole prompt. The chunks of a mixed pass, cut shorter by the rows that decode beside them, are not all met beforehand.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.core.config import FormRule
+from engine.core.config import FormRule, RunConfig
 from engine.core.presets import make_scheduler, slot_width
 from engine.core.recorder import Recorder
 from engine.core.request import Request
@@ -39,7 +40,8 @@ def warm_up(prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_
     if not requests or prepared.config.warmups == 0:
         return
     by_length = {r.num_prompt_tokens: r for r in sorted(requests, key=lambda r: -r.num_prompt_tokens)}
-    fresh = [r for length, r in by_length.items() if (runner.name, length) not in warm.warmed]
+    manner = _manner(prepared.config, runner)
+    fresh = [r for length, r in by_length.items() if (manner, length) not in warm.warmed]
     width = slot_width(requests)
     for _ in range(prepared.config.warmups):
         if fresh:
@@ -50,7 +52,12 @@ def warm_up(prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_
             first = requests[: prepared.config.num_slots]
             batch = [_short(r, min(1 + DECODE_STEPS, r.spec.budget_tokens)) for r in first]
             _drive(prepared, runner, batch, prepared.config.num_slots, should_stop)
-    warm.warmed.update((runner.name, r.num_prompt_tokens) for r in fresh)
+    warm.warmed.update((manner, r.num_prompt_tokens) for r in fresh)
+
+
+def _manner(config: RunConfig, runner: ModelRunner) -> str:
+    """How a prompt of some length is prefilled: what was warmed in one manner is not warm in another."""
+    return f"{runner.name} in {config.max_num_batched_tokens}" if config.engine == "chunked" else runner.name
 
 
 def _decode_budget(request: Request, width: int) -> int:

@@ -1,0 +1,84 @@
+"""How many blocks the KV pool of a paged run gets: what the workload can use, unless a cap or the memory allows less.
+
+The pool is allocated once, before the first pass. On a GPU the rest of the run's share of the card has to hold the
+passes' activations, which are estimated; so a pool that just fits may still leave too little for the largest pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.core.memory_model import pass_memory
+from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core import presets
+from engine.core.presets import PRESETS
+from engine.core.request import Request
+from engine.runtime.device_memory import GIB, cap_bytes, cuda_free_bytes
+from engine.runtime.prepared_run import PreparedRun
+
+ACTIVATION_MARGIN = 1.5  # over the estimate, which leaves out attention's workspace and what the allocator rounds up
+
+
+def pool_blocks(prepared: PreparedRun, requests: Sequence[Request]) -> int | None:
+    """Blocks of the pool; None for a layout that has none. May be too few for a request: see `check_lone_request`."""
+    config = prepared.config
+    if PRESETS[config.engine].kv_layout != "paged":
+        return None
+    block_bytes = config.block_size * prepared.kv_shape().position_bytes
+    room = room_bytes(prepared, requests)
+    wanted = presets.blocks_for(config, requests)
+    return wanted if room is None else max(0, min(wanted, room // block_bytes))
+
+
+def room_bytes(prepared: PreparedRun, requests: Sequence[Request]) -> int | None:
+    """What the pool may take under every cap; None where nothing limits it."""
+    config = prepared.config
+    rooms = [] if config.pool_gib is None else [int(config.pool_gib * GIB)]
+    if prepared.device.type == "cuda":
+        cap = cap_bytes(prepared.device, config.gpu_memory_utilization, config.capacity_gib)
+        free = min(cap - torch.cuda.memory_allocated(prepared.device), cuda_free_bytes())
+        rooms.append(free - int(ACTIVATION_MARGIN * _activation_bytes(prepared, requests)))
+    elif config.capacity_gib is not None:
+        rooms.append(
+            int(config.capacity_gib * GIB) - prepared.dimensions().weight_bytes - _activation_bytes(prepared, requests)
+        )
+    return min(rooms, default=None)
+
+
+def _activation_bytes(prepared: PreparedRun, requests: Sequence[Request]) -> int:
+    """The estimate for the largest pass that the engine can make of these requests, beside weights and KV."""
+    config = prepared.config
+    longest = sorted((r.num_prompt_tokens + r.spec.budget_tokens for r in requests), reverse=True)
+    tokens = sum(longest[: config.num_slots])
+    if config.engine == "chunked":
+        tokens = min(tokens, config.max_num_batched_tokens)
+    need = pass_memory(
+        prepared.dimensions(),
+        kv_positions=0,
+        tokens=tokens,
+        rows=min(config.num_slots, len(requests)),
+        sampled_in_fp32=not config.sampling.is_greedy,
+    )
+    return need.mlp_activation_bytes + need.logits_bytes
+
+
+def check_lone_request(prepared: PreparedRun, requests: Sequence[Request], num_blocks: int) -> None:
+    """EngineOutOfMemory where a request could not run even with the pool to itself: it would wait for ever."""
+    if not requests:
+        return
+    config = prepared.config
+    longest = max(requests, key=lambda r: r.num_prompt_tokens + r.spec.budget_tokens)
+    tokens = longest.num_prompt_tokens + longest.spec.budget_tokens
+    needed = presets.blocks_for(config, [longest])
+    if needed <= num_blocks:
+        return
+    block_bytes = config.block_size * prepared.kv_shape().position_bytes
+    raise EngineOutOfMemory(
+        asked_bytes=needed * block_bytes,
+        free_bytes=room_bytes(prepared, requests),
+        shape=f"request {longest.request_id} alone: {tokens:,} tokens in {needed:,} blocks of {config.block_size} "
+        f"positions, {num_blocks:,} to be had",
+        where="KV pool",
+    )
