@@ -39,7 +39,6 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
     """The columns of `runs`. What the files do not tell is null."""
     model, device, workload, config = (_part(info, name) for name in ("model", "device", "workload", "config"))
     result = result or {}
-    is_paged, is_chunked = info.get("kv_layout") == "paged", info.get("engine") == "chunked"
     dtype = model.get("dtype")
     return {
         "run_id": info["run_id"],
@@ -56,11 +55,7 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
         "device": device.get("kind"),
         "device_name": device.get("name"),
         "slots": 1 if info.get("engine") == "serial" else config.get("slots"),
-        "block_size": info.get("block_size", config.get("block_size")) if is_paged else None,
-        "max_num_batched_tokens": (
-            info.get("max_num_batched_tokens", config.get("max_num_batched_tokens")) if is_chunked else None
-        ),
-        "kv_blocks": info.get("kv_blocks") if is_paged else None,
+        **{name: info.get(name) for name in ("block_size", "max_num_batched_tokens", "kv_blocks")},
         "workload_requests": workload.get("requests"),
         "workload_digest": workload.get("digest"),
         "simulated": bool(info.get("simulated")),
