@@ -1,0 +1,77 @@
+"""RMSNorm over the hidden width, alone or with the residual addition before it (Zhang and Sennrich, 2019).
+
+One program a token. Sums are fp32; the normalised row is rounded to its dtype before the weight multiplies it, and the
+residual sum before it is normalised, in the order of transformers' Llama layers. It does not know LayerNorm's mean or
+bias, nor Gemma's 1 + weight.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+WARPS = 4
+
+
+@triton.jit
+def _normalised(row, weight, eps, WIDTH: tl.constexpr):
+    """`row` is fp32 values of the weight's dtype, with zeros beyond WIDTH."""
+    inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
+    rounded = (row * inverse).to(weight.dtype).to(tl.float32)
+    return (rounded * weight.to(tl.float32)).to(weight.dtype)
+
+
+@triton.jit
+def _norm_kernel(x, weight, output, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    column = tl.arange(0, BLOCK)
+    place = tl.program_id(0).to(tl.int64) * WIDTH + column
+    inside = column < WIDTH
+    row = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.load(weight + column, mask=inside, other=0.0)
+    tl.store(output + place, _normalised(row, scale, eps, WIDTH), mask=inside)
+
+
+@triton.jit
+def _add_norm_kernel(x, residual, weight, output, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    column = tl.arange(0, BLOCK)
+    place = tl.program_id(0).to(tl.int64) * WIDTH + column
+    inside = column < WIDTH
+    row = tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
+    row += tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.load(weight + column, mask=inside, other=0.0)
+    summed = row.to(scale.dtype)
+    tl.store(residual + place, summed, mask=inside)
+    tl.store(output + place, _normalised(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """(T, C): each row of `x` (T, C) over its root mean square, times `weight` (C,)."""
+    output = _like(x, weight)
+    if tokens := x.shape[0]:
+        width = x.shape[1]
+        block = triton.next_power_of_2(width)
+        _norm_kernel[(tokens,)](x, weight, output, eps, WIDTH=width, BLOCK=block, num_warps=WARPS)
+    return output
+
+
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """(T, C): `residual` += `x`, both (T, C), IN PLACE; the norm of that sum times `weight` (C,)."""
+    output = _like(x, weight)
+    assert residual.shape == x.shape
+    assert residual.dtype == x.dtype
+    assert residual.is_contiguous()
+    if tokens := x.shape[0]:
+        width = x.shape[1]
+        block = triton.next_power_of_2(width)
+        _add_norm_kernel[(tokens,)](x, residual, weight, output, eps, WIDTH=width, BLOCK=block, num_warps=WARPS)
+    return output
+
+
+def _like(x: Tensor, weight: Tensor) -> Tensor:
+    assert x.dim() == 2
+    assert x.is_contiguous()
+    assert weight.shape == x.shape[1:]
+    assert weight.dtype == x.dtype
+    assert weight.is_contiguous()
+    return x.new_empty(x.shape)
