@@ -14,7 +14,8 @@ def request(prompt_tokens: int, scheduled: int = 0, budget: int = 10) -> Request
         arrival_s=0.0,
         sampling_seed=0,
     )
-    return Request(spec=spec, prompt_ids=[1] * prompt_tokens, num_scheduled=scheduled)
+    computed = prompt_tokens + scheduled - 1 if scheduled else 0
+    return Request(spec=spec, prompt_ids=[1] * prompt_tokens, num_scheduled=scheduled, num_computed=computed)
 
 
 def test_a_packed_prefill_computes_real_tokens_only() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.block_manager import BlockManager, watermark_blocks
+from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.config import RunConfig
 from engine.core.kv_layout import PaddedLayout, SlotLayout
+from engine.core.paged_scheduler import PagedScheduler, blocks_of
 from engine.core.request import Request
 from engine.core.scheduler import ContinuousScheduler, Scheduler, StaticScheduler
 
@@ -58,13 +61,30 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def make_scheduler(config: RunConfig, requests: Sequence[Request]) -> Scheduler:
-    """The scheduler of `config.engine` over `requests`, its layout sized for them."""
+def make_scheduler(config: RunConfig, requests: Sequence[Request], num_blocks: int | None = None) -> Scheduler:
+    """The scheduler of `config.engine` over `requests`, its layout sized for them.
+
+    `num_blocks` of the pool are read by the paged layouts alone; None for as many as `blocks_for` says.
+    """
     if config.engine == "static":
         return StaticScheduler(requests, config.num_slots, PaddedLayout(), config.form)
+    if PRESETS[config.engine].kv_layout == "paged":
+        pool = BlockManager(blocks_for(config, requests) if num_blocks is None else num_blocks, config.block_size)
+        if config.engine == "paged":
+            return PagedScheduler(requests, config.num_slots, pool)
+        return ChunkedScheduler(requests, config.num_slots, pool, config.max_num_batched_tokens)
     return ContinuousScheduler(requests, config.num_slots, SlotLayout(config.num_slots, slot_width(requests)))
 
 
 def slot_width(requests: Sequence[Request]) -> int:
     """Columns that hold any of the requests from its prompt to its last token."""
     return max((r.num_prompt_tokens + r.spec.budget_tokens for r in requests), default=1)
+
+
+def blocks_for(config: RunConfig, requests: Sequence[Request]) -> int:
+    """The least blocks with which nobody is ever preempted, nor waits for anything but a slot."""
+    largest = sorted((blocks_of(r, config.block_size) for r in requests), reverse=True)[: config.num_slots]
+    needed = num_blocks = sum(largest)
+    while len(largest) > 1 and num_blocks - watermark_blocks(num_blocks) < needed:
+        num_blocks += 1  # one that runs alone may use the watermark up
+    return num_blocks

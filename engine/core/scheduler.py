@@ -9,12 +9,14 @@ memory, no tokens beyond "was it the end of the sequence". The real engine and a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Sequence
+from heapq import heappop, heappush
+from operator import attrgetter
 from typing import ClassVar
 
 from engine.core.config import FormRule
-from engine.core.kv_layout import KVLayout, decode_length
+from engine.core.kv_layout import KVLayout
 from engine.core.passes import Move, PassKind, PassOutcome, PlannedPass
 from engine.core.request import FinishReason, Request, RequestState
 
@@ -38,7 +40,14 @@ class Scheduler(ABC):
         self.step = -1
         self._newcomers: tuple[Request, ...] = ()
         self._num_passes = 0
-        self._free_lanes = set(range(slots))
+        self._free_lanes = list(range(slots))  # a heap: the lowest free lane is the next to be taken
+        self._used = 0  # positions that the requests which still run have computed
+        # A decode pass has a few milliseconds for hundreds of rows. So nothing but their counters is touched row by
+        # row: whose budget is spent is looked up by the number of the pass, and rows stay the same tuple for as long
+        # as nobody comes or goes.
+        self._num_decodes = 0
+        self._spent_with: defaultdict[int, list[Request]] = defaultdict(list)
+        self._decoding: tuple[tuple[Request, ...], tuple[int, ...]] | None = None
 
     @property
     def is_done(self) -> bool:
@@ -60,20 +69,34 @@ class Scheduler(ABC):
 
     def admit(self, now_s: float) -> tuple[Request, ...]:
         """Begin a step: give waiting requests their slot and lane. Returns the newcomers, in slot order."""
-        newcomers = [self.waiting.popleft() for _ in range(self.num_admissible(now_s))]
-        for request in newcomers:
-            request.state = RequestState.RUNNING
-            request.admitted_s = now_s
-            request.slot = len(self.running)
-            request.lane = min(self._free_lanes)
-            self._free_lanes.remove(request.lane)
-            self.running.append(request)
+        newcomers = []
+        for _ in range(self.num_admissible(now_s)):
+            if not self._take_room(self.waiting[0]):
+                break
+            newcomers.append(self._seat(self.waiting.popleft(), now_s))
         if newcomers:
             self.layout.admit(newcomers)
+        self._newcomers = tuple(newcomers)
+        self._begin_step()
+        return self._newcomers
+
+    def _take_room(self, request: Request) -> bool:
+        """Take what a newcomer needs beside its slot; False, and nothing taken, when it is not to be had now."""
+        return True
+
+    def _seat(self, request: Request, now_s: float) -> Request:
+        request.state = RequestState.RUNNING
+        if request.admitted_s is None:
+            request.admitted_s = now_s
+        request.slot = len(self.running)
+        request.lane = heappop(self._free_lanes)
+        self.running.append(request)
+        self._decoding = None
+        return request
+
+    def _begin_step(self) -> None:
         if self.running:
             self.step += 1
-        self._newcomers = tuple(newcomers)
-        return self._newcomers
 
     def wake_s(self, now_s: float) -> float | None:
         """When an idle engine has to look again: the next arrival. None when nothing more will come."""
@@ -81,56 +104,115 @@ class Scheduler(ABC):
 
     def plan(self, kind: PassKind) -> PlannedPass | None:
         """The prefill of this step's newcomers, or the decode pass over all rows; None when there is nothing to run."""
-        rows = self._newcomers if kind is PassKind.PREFILL else tuple(self.running)
-        live = tuple(i for i, r in enumerate(rows) if r.finish_reason is None)
+        is_prefill = kind is PassKind.PREFILL
+        rows, live = (self._newcomers, tuple(range(len(self._newcomers)))) if is_prefill else self._decode_rows()
         if not live:
             return None
-        index, self._num_passes = self._num_passes, self._num_passes + 1
+        prompt_tokens = sum(r.num_prompt_tokens for r in rows) if is_prefill else 0
         return PlannedPass(
-            index=index,
+            index=self._next_index(),
             step=self.step,
             kind=kind,
             rows=rows,
             live=live,
             shape=self.layout.shape(kind, rows, live),
-            prompt_tokens=sum(r.num_prompt_tokens for r in rows) if kind is PassKind.PREFILL else 0,
+            prompt_tokens=prompt_tokens,
             queue_depth=len(self.waiting),
-            tokens=sum(r.num_prompt_tokens for r in rows) if kind is PassKind.PREFILL else len(rows),
-            kv=self.layout.held(self.running, self._kv_used(kind)),
+            tokens=prompt_tokens if is_prefill else len(rows),
+            kv=self.layout.held(self.running, self._used + (prompt_tokens if is_prefill else len(live))),
         )
 
-    def _kv_used(self, kind: PassKind) -> int:
-        """Positions that running requests have filled after this pass. In a prefill, those that run already wait with
-        their newest token not yet cached: the next decode pass writes it."""
-        live = [r for r in self.running if r.finish_reason is None]
-        waiting = sum(r.num_scheduled > 0 for r in live) if kind is PassKind.PREFILL else 0
-        return sum(decode_length(r) for r in live) - waiting
+    def _decode_rows(self) -> tuple[tuple[Request, ...], tuple[int, ...]]:
+        """The rows of a decode pass, and the places of those that still run."""
+        if self._decoding is None:
+            live = tuple(i for i, r in enumerate(self.running) if r.finish_reason is None)
+            self._decoding = tuple(self.running), live
+        return self._decoding
+
+    def _next_index(self) -> int:
+        self._num_passes += 1
+        return self._num_passes - 1
 
     def complete(self, planned: PlannedPass, at_eos: Collection[int] = ()) -> PassOutcome:
         """Count the pass's tokens, end requests that are spent or said EOS, and release those that may leave.
 
         `at_eos` holds the places in `planned.rows` whose token was the end of the sequence.
         """
-        ended = []
-        for i in planned.live:
-            request = planned.rows[i]
-            request.num_scheduled += 1
-            if i in at_eos and not request.spec.ignore_eos:
-                request.finish_reason = FinishReason.EOS
-            elif request.num_scheduled >= request.spec.budget_tokens:
+        self._used = planned.kv.used
+        spent = self._count_decoded(planned) + self._count_prefilled(planned)
+        if not spent and not at_eos:
+            return PassOutcome(ended=(), released=(), moves=())
+        ended = [planned.rows[i] for i in at_eos if not planned.rows[i].spec.ignore_eos]
+        for request in ended:
+            request.finish_reason = FinishReason.EOS
+        for request in spent:
+            if request.finish_reason is None:
                 request.finish_reason = FinishReason.BUDGET
-            if request.finish_reason is not None:
                 ended.append(request)
-        released, moves = self.evict() if ended else ((), ())
+        return self._end(ended)
+
+    def _count_decoded(self, planned: PlannedPass) -> list[Request]:
+        """One more token for each live row that decodes. Returns those that have reached their budget."""
+        count = planned.num_decode_rows
+        if not count:
+            return []
+        rows = planned.rows
+        for request in rows[:count] if len(planned.live) == len(rows) else planned.live_requests:
+            request.num_scheduled += 1
+            request.num_computed += 1
+        self._num_decodes += 1
+        # A request that was preempted since is looked up here too: it is behind, or has said as much by other passes.
+        due = self._spent_with.pop(self._num_decodes, ())
+        return [r for r in due if r.num_scheduled >= r.spec.budget_tokens]
+
+    def _count_prefilled(self, planned: PlannedPass) -> list[Request]:
+        """The first token, or after a preemption the next, of each row whose prefill is whole now."""
+        spent = []
+        for request in planned.rows[planned.num_decode_rows :]:
+            request.num_computed = request.num_tokens
+            request.num_scheduled += 1
+            left = request.spec.budget_tokens - request.num_scheduled
+            if left:
+                self._spent_with[self._num_decodes + left].append(request)
+            else:
+                spent.append(request)
+        return spent
+
+    def end_late(self, requests: Sequence[Request], issued: Collection[Request]) -> PassOutcome:
+        """The last token of these requests was the end of the sequence, which is known only now.
+
+        `issued` are those of them that the pass after it runs once more: its token is discarded and taken back. Those
+        that have left already, their budget spent with that pass, only get their reason.
+        """
+        for request in issued:
+            request.num_scheduled -= 1
+        ended = [r for r in requests if r.finish_reason is None]
+        for request in requests:
+            request.finish_reason = FinishReason.EOS
+        outcome = self._end(ended)
+        return PassOutcome(ended=tuple(requests), released=outcome.released, moves=outcome.moves)
+
+    def _end(self, ended: list[Request]) -> PassOutcome:
+        if not ended:
+            return PassOutcome(ended=(), released=(), moves=())
+        ended.sort(key=attrgetter("slot"))
+        self._used -= sum(r.num_computed for r in ended)
+        self._decoding = None
+        released, moves = self.evict(ended)
+        self._release(released)
         return PassOutcome(ended=tuple(ended), released=released, moves=moves)
 
     @abstractmethod
-    def evict(self) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
-        """Take out the requests that may leave. Returns them and the rows that moved to keep the live ones in front."""
+    def evict(self, ended: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
+        """Take out the requests that may leave, now that `ended` (in slot order) have come to their end.
 
-    def _release(self, request: Request) -> None:
-        assert request.lane is not None
-        self._free_lanes.add(request.lane)
+        Returns them and the rows that moved to keep the live ones in front.
+        """
+
+    def _release(self, released: Iterable[Request]) -> None:
+        for request in released:
+            assert request.lane is not None
+            heappush(self._free_lanes, request.lane)
 
 
 class ContinuousScheduler(Scheduler):
@@ -139,10 +221,9 @@ class ContinuousScheduler(Scheduler):
     def num_admissible(self, now_s: float) -> int:
         return min(len(self.waiting), self.slots - len(self.running))
 
-    def evict(self) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
-        released = tuple(r for r in self.running if r.finish_reason is not None)
-        num_live = len(self.running) - len(released)
-        holes = [slot for slot in range(num_live) if self.running[slot].finish_reason is not None]
+    def evict(self, ended: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
+        num_live = len(self.running) - len(ended)
+        holes = [r.slot for r in ended if r.slot is not None and r.slot < num_live]
         movers = [r for r in reversed(self.running[num_live:]) if r.finish_reason is None]
         moves = []
         for target, request in zip(holes, movers, strict=True):
@@ -151,9 +232,7 @@ class ContinuousScheduler(Scheduler):
             self.running[target] = request
             request.slot = target
         del self.running[num_live:]
-        for request in released:
-            self._release(request)
-        return released, tuple(moves)
+        return tuple(ended), tuple(moves)
 
 
 class StaticScheduler(Scheduler):
@@ -177,14 +256,12 @@ class StaticScheduler(Scheduler):
             return next_arrival_s
         return min(next_arrival_s, self._timeout_s())
 
-    def evict(self) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
+    def evict(self, ended: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
         if any(r.finish_reason is None for r in self.running):
             return (), ()
         released = tuple(self.running)
         self.running.clear()
         self.layout.release_all()
-        for request in released:
-            self._release(request)
         return released, ()
 
     def _timeout_s(self) -> float:
