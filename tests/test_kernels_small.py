@@ -101,7 +101,8 @@ def test_rotate_and_store(heads: int, kv_heads: int, head_dim: int, dtype: torch
     norms = weights.to(DEVICE) if normed else (None, None)
     got = rotate_and_store(
         qkv.to(DEVICE), cos.to(DEVICE), sin.to(DEVICE), ints(positions),
-        torch.tensor(slots, device=DEVICE), pools[0], pools[1], heads, *norms, eps=1e-5,
+        torch.tensor(slots, dtype=torch.int32 if normed else torch.int64, device=DEVICE),
+        pools[0], pools[1], heads, *norms, eps=1e-5,
     )  # fmt: skip
     query, key, value = qkv.unflatten(1, (-1, head_dim)).split([heads, kv_heads, kv_heads], dim=1)
     if normed:

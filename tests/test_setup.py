@@ -24,8 +24,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def pins(lock: str) -> dict[str, str]:
     """Package -> version as a lock file pins them."""
     lines = [line for line in (ROOT / lock).read_text().splitlines() if line and not line.startswith("#")]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), "one exact version a line, no local suffix"
-    return {canonicalize_name(name): pinned for name, pinned in (line.split("==") for line in lines)}
+    found = [re.fullmatch(r"([\w.-]+)==([\w.]+)(; platform_system == \"Linux\")?", line) for line in lines]
+    assert all(found), "one exact version a line, no local suffix"
+    return {canonicalize_name(pin[1]): pin[2] for pin in found if pin}
 
 
 @pytest.fixture

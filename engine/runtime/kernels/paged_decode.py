@@ -2,8 +2,8 @@
 
 The columns of a row are cut into splits that work at once, and a second kernel merges them by their log-sum-exp
 (Flash-Decoding; Dao et al., 2023). A row's column c lives in the pool at its table's block c // block_size, offset
-c % block_size (PagedAttention; Kwon et al., SOSP 2023). The G query heads of a KV head share a program, so that each key
-is read once (GQA). Softmax runs online in base 2 and in fp32 (FlashAttention; Dao et al., 2022).
+c % block_size (PagedAttention; Kwon et al., SOSP 2023). The G query heads of a KV head share a program, so that each
+key is read once (GQA). Softmax runs online in base 2 and in fp32 (FlashAttention; Dao et al., 2022).
 
 It does not know causality beyond a row's length, sliding windows or soft-capping, nor whether a table is right: columns
 before a row's `read_ends` must have blocks, and the pool must hold finite numbers (a hidden column weighs 0, and 0 x a
@@ -155,10 +155,10 @@ def paged_decode(
 ) -> Tensor:
     """(B, H, D): attention of `query` (B, H, D) over columns starts … lengths - 1 of each row.
 
-    The pools are (P, K, D); `block_tables` (R, N) int32; the rest (B,) int32: `rows` of block_tables, `starts` the first
-    column that shows, `lengths` one past the last that shows (0: a padding row, which reads nothing and answers zeros),
-    `read_ends` one past the last column that is read, shown or not, at least `lengths`. Columns from 0 are read.
-    All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
+    The pools are (P, K, D); `block_tables` (R, N) int32; the rest (B,) int32: `rows` of block_tables, `starts` the
+    first column that shows, `lengths` one past the last that shows (0: a padding row, which reads nothing and answers
+    zeros), `read_ends` one past the last column that is read, shown or not, at least `lengths`. Columns from 0 are
+    read. All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
     Answers go to `output` (B, H, D), where one is handed in.
     """
     num_rows, num_heads, head_dim = query.shape

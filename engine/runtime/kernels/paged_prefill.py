@@ -143,10 +143,10 @@ def paged_prefill(
 ) -> Tensor:
     """(T, H, D): causal attention of `query` (T, H, D), segment by segment, over the pools (P, K, D).
 
-    `block_tables` (R, N) int32. `segments` (S, 5) int32: [table row, first query token, query tokens, column of the first
-    query, first column that shows]. Query i stands at column first + i and sees the columns that show up to its own; one
-    before the first that shows (left padding) sees itself alone. The pass's own keys and values are in the pool already.
-    `tiles` (N, 2) int32 as `make_tiles` cuts them by `tile_tokens`, with [-1, 0] for tiles that are none.
+    `block_tables` (R, N) int32. `segments` (S, 5) int32: [table row, first query token, query tokens, column of the
+    first query, first column that shows]. Query i stands at column first + i and sees the columns that show, up to its
+    own; one before the first that shows (left padding) sees itself alone. The pass's own keys and values are in the
+    pool already. `tiles` (N, 2) int32 as `make_tiles` cuts them by `tile_tokens`, with [-1, 0] for tiles that are none.
     Tokens of no segment: zeros, or whatever `output` (T, H, D) held, where one is handed in.
     All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
     """
@@ -174,7 +174,13 @@ def paged_prefill(
 
 
 def _check(
-    query: Tensor, key_pool: Tensor, value_pool: Tensor, tables: Tensor, segments: Tensor, tiles: Tensor, block_size: int
+    query: Tensor,
+    key_pool: Tensor,
+    value_pool: Tensor,
+    tables: Tensor,
+    segments: Tensor,
+    tiles: Tensor,
+    block_size: int,
 ) -> None:
     assert key_pool.shape == value_pool.shape
     assert key_pool.shape[2] == query.shape[2]

@@ -80,8 +80,8 @@ def rotate_and_store(
 ) -> Tensor:
     """(T, H, D) queries of `qkv` (T, (H + 2K) * D), turned; keys, turned, and values to their places in the pools.
 
-    `cos` and `sin` (M, D/2) fp32 hold positions 0 … M - 1; `positions` (T,) int32; `slots` (T,) int64 are positions of
-    the pools (P, K, D), -1 to write nowhere. `q_norm` and `k_norm` (D,): both or neither.
+    `cos` and `sin` (M, D/2) fp32 hold positions 0 … M - 1; `positions` (T,) int32; `slots` (T,), int32 or
+    int64, are positions of the pools (P, K, D), -1 to write nowhere. `q_norm` and `k_norm` (D,): both or neither.
     """
     kv_heads, head_dim = key_pool.shape[1:]
     tokens = qkv.shape[0]
@@ -114,4 +114,4 @@ def _check(
     assert head_dim % 2 == 0
     assert positions.shape == slots.shape == qkv.shape[:1]
     assert positions.dtype == torch.int32
-    assert slots.dtype == torch.int64
+    assert slots.dtype in (torch.int32, torch.int64)
