@@ -13,9 +13,12 @@ from pages.parts.bench_fields import complaints
 from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
-from pages.parts.format import plain
+from pages.parts.format import listed, plain
 from pages.parts.lab import lab
 from pages.parts.visit import follow_job, followed_job, visitor
+
+Runs = tuple[RunConfig, ...]
+BUTTONS = {"pair": "The pair", "layouts": "The four layouts"}
 
 
 def render() -> None:
@@ -24,7 +27,8 @@ def render() -> None:
     st.title("Bench", anchor=False)
     st.markdown(
         "Choose an engine and some requests, run them for real and watch the slots fill. "
-        "**Run the pair** gives the same requests to static and then to continuous batching."
+        "**Run the pair** gives the same requests to two engines, one after the other; **Run the four layouts** to "
+        "every way of keeping keys and values."
     )
     for line in complaints(st.query_params.to_dict()):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
@@ -51,11 +55,11 @@ def _warm_the_worker() -> None:
 
 
 def _draw_plan(settings: Settings) -> None:
-    if settings.config is None or settings.pair is None or settings.workload is None:
+    if settings.config is None or settings.workload is None:
         st.markdown("**Something has to be mended before this can run:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
         return
-    engines = settings.pair if settings.config.engine != "serial" else (settings.config, *settings.pair)
+    engines = dict.fromkeys((settings.config, *(settings.pair or ())))
     rows = [(config, forecast_of(config)) for config in engines]
     st.markdown(f"**{workload_words(settings.config, settings.workload)}**")
     st.markdown(f"{machine_words(settings.config)}, {engine_words(settings.config)}.")
@@ -65,25 +69,34 @@ def _draw_plan(settings: Settings) -> None:
 
 
 def _draw_buttons(settings: Settings) -> None:
-    ready = settings.config is not None
     engine = settings.config.engine if settings.config else "the engine"
-    one, two = st.columns(2)
-    if one.button(f"Run {engine}", icon=":material/play_arrow:", type="primary", width="stretch", disabled=not ready):
-        assert settings.config is not None
-        _submit((settings.config,), "single")
-    if two.button(
-        "Run the pair",
-        icon=":material/compare_arrows:",
-        type="primary",
-        width="stretch",
-        disabled=not ready,
-    ):
-        assert settings.pair is not None
-        _submit(settings.pair, "pair")
+    single = (settings.config,) if settings.config else None
+    choices: tuple[tuple[str, str, JobKind, Runs | None], ...] = (
+        (f"Run {engine}", ":material/play_arrow:", "single", single),
+        ("Run the pair", ":material/compare_arrows:", "pair", settings.pair),
+        ("Run the four layouts", ":material/stacks:", "layouts", settings.layouts),
+    )
+    for column, (label, icon, kind, runs) in zip(st.columns(3), choices, strict=True):
+        pressed = column.button(
+            label,
+            icon=icon,
+            type="primary" if kind != "layouts" else "secondary",
+            width="stretch",
+            disabled=runs is None,
+            help=_button_help(runs),
+        )
+        if pressed and runs is not None:
+            _submit(runs, kind)
+    for name, why in settings.hindrances.items():
+        st.caption(f":material/block: {BUTTONS[name]} cannot run: {plain(why)}.")
 
 
-def _submit(configs: tuple[RunConfig, ...], kind: JobKind) -> None:
-    label = " and ".join(config.engine for config in configs)
+def _button_help(runs: Runs | None) -> str | None:
+    return f"{listed([config.engine for config in runs])}, on the same requests" if runs and len(runs) > 1 else None
+
+
+def _submit(configs: Runs, kind: JobKind) -> None:
+    label = listed([config.engine for config in configs])
     job = lab().queue.submit(configs, kind=kind, label=label, visitor=visitor())
     follow_job(job.job_id)
     st.rerun()

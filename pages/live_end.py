@@ -31,7 +31,7 @@ def leave_for_results() -> None:
     job = lab().queue.job(job_id) if job_id else None
     if job is None:
         return
-    if job.kind == "pair":
+    if job.kind != "single":
         st.switch_page("pages/compare.py", query_params={"runs": _run_ids(job)})
     st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
 
@@ -45,9 +45,9 @@ def draw_end(job: Job) -> None:
         if len(logged) > 1:
             st.page_link(
                 "pages/compare.py",
-                label="Compare the two",
+                label="Compare the two" if len(logged) == 2 else "Compare them",
                 icon=":material/compare_arrows:",
-                query_params={"runs": _run_ids(job)},
+                query_params={"runs": ",".join(run.run_id for run in logged)},
             )
         for run in logged:
             part = "" if run.status == "completed" else "partial "

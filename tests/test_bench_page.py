@@ -48,7 +48,7 @@ def test_the_default_is_eight_chat_questions_through_four_slots(bench: AppTest) 
     assert "8 chat questions" in words
     assert "continuous batching, 4 slots" in words
     assert "| engine | passes | slot-steps | dead |" in words
-    assert run_buttons(bench) == {"Run continuous": True, "Run the pair": True}
+    assert run_buttons(bench) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": True}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_bad_text_gets_one_line_at_its_field_and_stays(bench: AppTest, key: str,
     widget(bench, key).set_value(text)
     bench.run()
     assert texts(bench).count(line) == 2  # at the field, and where the plan would be
-    assert run_buttons(bench) == {"Run the engine": False, "Run the pair": False}
+    assert run_buttons(bench) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
     assert widget(bench, key).value == text
 
 
@@ -126,7 +126,7 @@ def test_a_link_sets_the_controls(lab_home: Path) -> None:
     words = texts(app)
     assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all." in words
     assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
-    assert list(run_buttons(app)) == ["Run static", "Run the pair"]
+    assert list(run_buttons(app)) == ["Run static", "Run the pair", "Run the four layouts"]
 
 
 @pytest.mark.parametrize(
@@ -179,3 +179,63 @@ def test_numbers_without_bound_in_a_link_are_named_and_the_default_used(lab_home
     assert "is used instead" in texts(app)
     assert len(texts(app)) < 5000
     assert run_buttons(app)["Run the pair"]
+
+
+def test_options_carry_the_names_that_people_know(bench: AppTest) -> None:
+    labels = {element.label for kind in (bench.number_input, bench.segmented_control) for element in kind}
+    for name in ("max-num-seqs", "block-size", "max-num-batched-tokens", "gpu-memory-utilization"):
+        assert [label for label in labels if f"({name})" in label], name
+
+
+def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
+    link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
+    app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
+    words = texts(app)
+    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens a step." in words
+    assert widget(app, "pool_gib").value == 0.002
+    assert list(run_buttons(app)) == ["Run chunked", "Run the pair", "Run the four layouts"]
+    assert "| paged | 3 = 1 + 2 | 6 | none |" in words
+    # 200 prompt tokens, 48 a step: 48, 48, then 4 + 44; request 0 decodes beside the next 47 and its last 9
+    assert "| chunked | 6 = 3 + 1 + 2 mixed | 6 | none |" in words
+
+
+def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
+    app = opened(first="paged", second="paged")
+    assert run_buttons(app) == {"Run continuous": True, "Run the pair": False, "Run the four layouts": True}
+    assert "The pair cannot run: choose two different engines to set side by side." in texts(app)
+
+
+def test_what_only_chunked_cannot_have_hinders_its_comparison_alone(lab_home: Path) -> None:
+    app = opened(slots="8", max_num_batched_tokens="4")
+    assert run_buttons(app) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": False}
+    assert "8 slots need at least 8; raise it or use fewer slots" in texts(app)
+    alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
+    assert run_buttons(alone) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
+    assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too
+
+
+def test_a_small_pool_is_a_way_to_see_preemption(lab_home: Path) -> None:
+    assert "shows preemption" in texts(opened(engine="paged"))
+    assert "shows preemption" not in texts(opened(engine="static"))
+
+
+def test_graphs_are_offered_where_a_gpu_shows_itself_and_the_run_is_on_it(
+    lab_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def executions(app: AppTest) -> list[str]:
+        return [option.content for option in widget(app, "execution").proto.options]
+
+    monkeypatch.setattr("pages.parts.devices.has_cuda", lambda: False)
+    on_cpu = opened(execution="graph")
+    assert executions(on_cpu) == ["eager"]
+    assert "needs a GPU: no NVIDIA GPU shows itself here, so it is not offered" in texts(on_cpu)
+    monkeypatch.setattr("pages.parts.devices.has_cuda", lambda: True)
+    monkeypatch.setattr("pages.parts.bench_memory.has_cuda", lambda: True)
+    with_gpu = opened(execution="graph")
+    assert executions(with_gpu) == ["eager", "graph"]
+    assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)
+    widget(with_gpu, "device").set_value("cpu")
+    with_gpu.run()
+    assert executions(with_gpu) == ["eager"]
+    assert widget(with_gpu, "execution").value == "eager"
+    assert "this run is on the CPU, so it is not offered" in texts(with_gpu)

@@ -1,4 +1,4 @@
-"""A job: what one press of a button asks for. One run, or a pair of runs over the same requests.
+"""A job: what one press of a button asks for. One run, two side by side, or one of each KV layout on the same requests.
 
 Frozen snapshots: the queue replaces them as events come in, and a page may keep one for as long as it likes.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 from engine.core.config import RunConfig
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]
-JobKind = Literal["single", "pair"]
+JobKind = Literal["single", "pair", "layouts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,8 @@ def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
 def merge_moves(spans: pd.DataFrame) -> pd.DataFrame:
     """Join neighbours of one lane, request and phase that touch: a slot move is no change of what the lane holds.
 
-    Chunks of a prefill stay apart: where one ends and the next begins is what chunking is about. Takes closed spans. Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".
+    Chunks of a prefill stay apart: where one ends and the next begins is what chunking is about. Takes closed spans.
+    Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".
     """
     if spans.empty:
         return spans.assign(slots=pd.Series(dtype=str))

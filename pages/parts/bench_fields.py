@@ -11,7 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.config import DEVICES, DTYPES, ENGINES, MAX_REQUESTS, MAX_SLOTS, RETURNS, TIMINGS, RunConfig
+from engine.core.config import (
+    BLOCK_SIZES,
+    DEVICES,
+    DTYPES,
+    ENGINES,
+    EXECUTIONS,
+    MAX_BATCHED_TOKENS,
+    MAX_REQUESTS,
+    MAX_SLOTS,
+    RETURNS,
+    TIMINGS,
+    RunConfig,
+)
 
 FORMS = ("arrived", "full", "timeout")
 PROMPT_KINDS = ("chat", "lengths", "file")
@@ -71,6 +83,10 @@ MAX_SHOWN = 40  # characters of a link's bad value
 FIELDS: dict[str, Field] = {
     "engine": Choice(options=ENGINES, default="continuous"),
     "slots": Number(low=1, high=MAX_SLOTS, default=4),
+    "first": Choice(options=ENGINES, default="static"),
+    "second": Choice(options=ENGINES, default="continuous"),
+    "max_num_batched_tokens": Number(low=1, high=MAX_BATCHED_TOKENS, default=512),
+    "block_size": Choice(options=tuple(map(str, BLOCK_SIZES)), default="16"),
     "form": Choice(options=FORMS, default="arrived"),
     "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True),
     "return": Choice(options=RETURNS, default="stream"),
@@ -87,6 +103,7 @@ FIELDS: dict[str, Field] = {
     "top_k": Number(low=0, high=1_000_000, default=0),
     "top_p": Number(low=0, high=1, default=1.0, whole=False, above=True),
     "warmups": Number(low=0, high=100, default=1),
+    "execution": Choice(options=EXECUTIONS, default="eager"),
     "timing": Choice(options=TIMINGS, default="sync"),
     "pool_gib": Number(low=0, high=math.inf, default=None, whole=False, above=True),
     "capacity_gib": Number(low=0, high=math.inf, default=None, whole=False, above=True),
@@ -128,6 +145,8 @@ def query_of(config: RunConfig) -> dict[str, str]:
     values: dict[str, Any] = {
         "engine": config.engine,
         "slots": config.slots,
+        "max_num_batched_tokens": config.max_num_batched_tokens,
+        "block_size": str(config.block_size),
         "form": config.form.rule,
         "timeout": config.form.timeout_s,
         "return": config.returns,
@@ -144,6 +163,7 @@ def query_of(config: RunConfig) -> dict[str, str]:
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
         "warmups": config.warmups,
+        "execution": config.execution,
         "timing": config.timing,
         "pool_gib": config.pool_gib,
         "capacity_gib": config.capacity_gib,

@@ -1,13 +1,13 @@
-"""From what the controls say to runs: one configuration, the pair's two, their workload, and what is wrong with them.
+"""From what the controls say to runs: one, two side by side, one a KV layout; their workload, and what is wrong.
 
 Pure: the page draws the controls and hands their values over, by the names of bench_fields. A problem belongs to a
-field, so that the page can show it there.
+field, so that the page can show it there. What stands in the way of a comparison alone leaves the single run be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.core.arrivals import parse_arrival
@@ -18,32 +18,58 @@ from engine.core.workload import Workload
 from pages.parts.forecast import workload_of
 
 NO_FILE = "upload a text file with one prompt a line"
+LAYOUTS = ("static", "continuous", "paged", "chunked")
+TWICE = "choose two different engines to set side by side"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Runs that can be started, or the problems, a line a field, that stand in their way."""
+    """Runs that can be started, or the problems, a line a field, that stand in their way.
+
+    `pair` are the two engines chosen to be set side by side, `layouts` one run of each of LAYOUTS. One of them that
+    cannot be had is None, and `hindrances` says why, by the name `pair` or `layouts`.
+    """
 
     config: RunConfig | None
-    pair: tuple[RunConfig, RunConfig] | None
+    pair: tuple[RunConfig, ...] | None
+    layouts: tuple[RunConfig, ...] | None
     workload: Workload | None
     problems: Mapping[str, str]
+    hindrances: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_settings(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> Settings:
     """`values` has an entry for each of bench_fields.FIELDS; `prompt_lines` are the lines of an uploaded file."""
     problems = _text_problems(values, prompt_lines)
     if problems:
-        return Settings(config=None, pair=None, workload=None, problems=problems)
+        return _unusable(problems)
     try:
         config = _config(values, prompt_lines)
         workload = workload_of(config.workload)
     except ValueError as error:
-        problem = {_field_of(str(error)): str(error)}
-        return Settings(config=None, pair=None, workload=None, problems=problem)
-    static = replace(config, engine="static", form=_form(values), returns=values["return"])
-    continuous = replace(config, engine="continuous", form=FormRule(), returns="stream")
-    return Settings(config=config, pair=(static, continuous), workload=workload, problems={})
+        return _unusable({_field_of(str(error)): str(error)})
+    hindrances = {}
+    comparisons: dict[str, tuple[RunConfig, ...] | None] = {}
+    for name, engines in (("pair", (values["first"], values["second"])), ("layouts", LAYOUTS)):
+        try:
+            comparisons[name] = side_by_side(values, config, engines)
+        except ValueError as error:
+            comparisons[name], hindrances[name] = None, str(error)
+    return Settings(config=config, **comparisons, workload=workload, problems={}, hindrances=hindrances)
+
+
+def _unusable(problems: Mapping[str, str]) -> Settings:
+    return Settings(config=None, pair=None, layouts=None, workload=None, problems=problems)
+
+
+def side_by_side(values: Mapping[str, Any], config: RunConfig, engines: Sequence[str]) -> tuple[RunConfig, ...]:
+    """One run an engine, alike in all else; what only one of them reads is set as the controls stand.
+
+    ValueError where an engine is named twice, or where one of them cannot have the settings.
+    """
+    if len(set(engines)) < len(engines):
+        raise ValueError(TWICE)
+    return tuple(replace(config, engine=engine, **_of_static(values, engine)) for engine in engines)
 
 
 def _text_problems(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> dict[str, str]:
@@ -68,16 +94,17 @@ def _text_problems(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> 
 
 def _config(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> RunConfig:
     kind = values["prompts"]
-    is_static = values["engine"] == "static"
     return RunConfig(
         engine=values["engine"],
         model=values["model"].strip(),
         device=values["device"],
         dtype=values["dtype"],
+        execution=values["execution"],
         timing=values["timing"],
         slots=values["slots"],
-        form=_form(values) if is_static else FormRule(),
-        returns=values["return"] if is_static else "stream",
+        block_size=int(values["block_size"]),
+        max_num_batched_tokens=values["max_num_batched_tokens"],
+        **_of_static(values, values["engine"]),
         workload=WorkloadConfig(
             prompts=values["mix"].strip() if kind == "lengths" else kind,
             prompt_lines=prompt_lines if kind == "file" else (),
@@ -94,15 +121,19 @@ def _config(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> RunConf
     )
 
 
-def _form(values: Mapping[str, Any]) -> FormRule:
+def _of_static(values: Mapping[str, Any], engine: str) -> dict[str, Any]:
+    """How batches are formed and handed back: as set for the static engine, and no choice for any other."""
+    if engine != "static":
+        return {"form": FormRule(), "returns": "stream"}
     timeout_s = values["timeout"] if values["form"] == "timeout" else None
-    return FormRule(rule=values["form"], timeout_s=timeout_s)
+    return {"form": FormRule(rule=values["form"], timeout_s=timeout_s), "returns": values["return"]}
 
 
 def _field_of(message: str) -> str:
     """The field that an error names with its first word; `requests` stands for the whole workload."""
     first = message.split(maxsplit=1)[0].rstrip(":") if message else ""
-    names = {"prompts": "mix", "prompt": "mix", "top-k": "top_k", "top-p": "top_p"}
+    names = {"prompts": "mix", "prompt": "mix"}
     known = ("budget", "arrival", "mix", "model", "slots", "seed", "temperature", "top_k", "top_p", "warmups")
-    name = names.get(first, first)
+    known += ("max_num_batched_tokens", "block_size", "pool_gib", "capacity_gib", "gpu_memory_utilization")
+    name = names.get(first, first.replace("-", "_"))
     return name if name in known else "requests"

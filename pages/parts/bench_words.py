@@ -10,7 +10,7 @@ from engine.core.config import RunConfig
 from engine.core.prompts import parse_prompts
 from engine.core.workload import Workload
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.forecast import Forecast
+from pages.parts.forecast import Forecast, is_paged
 from pages.parts.format import count, number, plain, plural, seconds, share
 
 
@@ -80,16 +80,22 @@ def workload_words(config: RunConfig, workload: Workload) -> str:
 
 
 def machine_words(config: RunConfig) -> str:
-    """`smollm2-135m in fp32 on cpu`."""
+    """`smollm2-135m in fp32 on cpu`; with CUDA graphs that too."""
     device = device_of(config.device)
-    return f"{plain(config.model)} in {dtype_of(config.dtype, device)} on {device}"
+    graphs = ", as CUDA graphs" if config.execution == "graph" else ""
+    return f"{plain(config.model)} in {dtype_of(config.dtype, device)} on {device}{graphs}"
 
 
 def engine_words(config: RunConfig) -> str:
-    """`static batching, 4 slots`, `one at a time` for serial."""
+    """`static batching, 4 slots`; with blocks and tokens a step where the engine has them; `serial` has one slot."""
     if config.engine == "serial":
         return "serial, one request at a time"
-    return f"{config.engine} batching, {plural(config.slots, 'slot')}"
+    words = f"{config.engine} batching, {plural(config.slots, 'slot')}"
+    if is_paged(config):
+        words += f", blocks of {plural(config.block_size, 'position')}"
+    if config.engine == "chunked":
+        words += f", at most {plural(config.max_num_batched_tokens, 'token')} a step"
+    return words
 
 
 def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
@@ -102,34 +108,46 @@ def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
         dead = plan.dead_slot_steps or 0
         dead_share = f"{count(dead)} ({share(dead / plan.slot_steps)})" if dead and plan.slot_steps else "none"
         passes = f"{count(plan.passes)} = {count(plan.prefill_passes)} + {count(plan.decode_passes)}"
+        if config.engine == "chunked":
+            passes += f" + {count(plan.mixed_passes)} mixed"
         lines.append(f"| {config.engine} | {passes} | {count(plan.slot_steps)} | {dead_share} |")
     return "\n".join(lines)
 
 
 def forecast_words(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
-    """What the table rests on, and what the pair's schedules promise against each other."""
-    plan = rows[0][1]
-    if plan.basis == "unknown":
-        return (
-            "How many passes that takes depends on how fast this machine is: requests arrive while it runs."
-            if plan.output_tokens <= 400_000
-            else "Too many tokens to walk through beforehand: the run will count its passes."
-        )
-    basis = {
-        "exact": "Prefill + decode passes, counted by driving the engines' own schedulers over these requests.",
-        "at most": "Prefill + decode passes, counted as if every budget were spent; an early end makes it less.",
-    }[plan.basis]
-    passes = {config.engine: plan.passes for config, plan in rows}
-    static, continuous = passes.get("static"), passes.get("continuous")
-    if not static or not continuous or len(rows) < 2:
-        return basis
-    if static == continuous:
-        return f"{basis} Both need the same number of passes here: the schedule alone gives neither an advantage."
-    more, fewer = ("static", "continuous") if static > continuous else ("continuous", "static")
-    ratio = max(static, continuous) / min(static, continuous)
-    return (
-        f"{basis} {more.capitalize()} needs {number(ratio)} times the passes of {fewer}; a pass's time will differ too."
-    )
+    """What the table rests on, what it leaves out, and what the schedules promise against each other."""
+    known = [(config, plan) for config, plan in rows if plan.passes is not None]
+    if not known:
+        return _UNKNOWN[rows[0][1].unknown or "arrivals"]
+    said = [_BASIS[known[0][1].basis]]
+    if any(is_paged(config) for config, _ in known):
+        said.append("Paged runs are counted as if their pool never ran out; a preemption adds passes.")
+    said += [f"{c.engine.capitalize()}: {_UNKNOWN[plan.unknown]}" for c, plan in rows if plan.unknown]
+    return " ".join([*said, *_promise(known)])
+
+
+_BASIS = {
+    "exact": "Prefill + decode passes, counted by driving the engines' own schedulers over these requests.",
+    "at most": "Prefill + decode passes, counted as if every budget were spent; an early end makes it less.",
+}
+_UNKNOWN = {
+    "arrivals": "How many passes that takes depends on how fast this machine is: requests arrive while it runs.",
+    "size": "Too many tokens to walk through beforehand: the run will count its passes.",
+    "prompt lengths": "how many chunks these prompts take is known once their words are tokens.",
+}
+
+
+def _promise(known: Sequence[tuple[RunConfig, Forecast]]) -> list[str]:
+    """How the most passes compare with the fewest, where there is something to compare."""
+    passes = {config.engine: plan.passes for config, plan in known if plan.passes}
+    if len(passes) < 2:
+        return []
+    more, fewer = max(passes, key=lambda name: passes[name]), min(passes, key=lambda name: passes[name])
+    if passes[more] == passes[fewer]:
+        both = "Both need" if len(passes) == 2 else "All need"
+        return [f"{both} the same number of passes here: the schedule alone gives none of them an advantage."]
+    ratio = number(passes[more] / passes[fewer])
+    return [f"{more.capitalize()} needs {ratio} times the passes of {fewer}; a pass's time will differ too."]
 
 
 def _lengths(config: RunConfig) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from engine.core.config import DEVICES
+from engine.core.config import DEVICES, EXECUTIONS
 
 
 def has_cuda() -> bool:
@@ -24,6 +24,11 @@ def available_devices() -> tuple[str, ...]:
 def device_of(setting: str) -> str:
     """The device that `auto`, `cpu` or `cuda` means here."""
     return "cuda" if setting != "cpu" and has_cuda() else "cpu"
+
+
+def available_executions(device: str) -> tuple[str, ...]:
+    """The executions that a run on this device setting may ask for: CUDA graphs need CUDA."""
+    return EXECUTIONS if device_of(device) == "cuda" else ("eager",)
 
 
 def dtype_of(setting: str, device: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pages.parts.comparable import Mismatch
 from pages.parts.compared import Compared
 from pages.parts.comparison import is_tie
-from pages.parts.format import count, plural, seconds, share
+from pages.parts.format import count, listed, plural, seconds, share
 from pages.parts.speed import Speed
 
 SMALL_SHARE = 0.005
@@ -23,7 +23,7 @@ def finding(runs: Sequence[Compared], differing: Sequence[Mismatch] = ()) -> str
     going = [run.name for run in runs if run.status == "running"]
     if going:
         verb = "is" if len(going) == 1 else "are"
-        return f"{_listed(going)} {verb} still running; the finding comes when every run has ended."
+        return f"{listed(going)} {verb} still running; the finding comes when every run has ended."
     complete = [run for run in runs if run.is_complete and run.metric("output_tokens_per_s")]
     if len(complete) < 2:
         return _without_a_pair(runs, complete)
@@ -34,13 +34,13 @@ def finding(runs: Sequence[Compared], differing: Sequence[Mismatch] = ()) -> str
 def _without_a_pair(runs: Sequence[Compared], complete: Sequence[Compared]) -> str:
     failed = [f"{run.name} {run.end_words}" for run in runs if not run.is_complete]
     if not failed:
-        return "No speed to compare: " + _listed([f"{r.name} produced {_tokens(r)}" for r in runs]) + "."
+        return "No speed to compare: " + listed([f"{r.name} produced {_tokens(r)}" for r in runs]) + "."
     if complete:
         figure = Speed.of(complete).figure(complete[0])
         return _with_capital(
-            f"only {complete[0].name} completed ({figure}): {_listed(failed)}, so there is no speed to compare it with."
+            f"only {complete[0].name} completed ({figure}): {listed(failed)}, so there is no speed to compare it with."
         )
-    return f"No run completed: {_listed(failed)}."
+    return f"No run completed: {listed(failed)}."
 
 
 def _pair(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
@@ -63,12 +63,12 @@ def _ranking(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
     best, *others = speed.ranked(runs)
     level = [best, *(run for run in others if speed.is_close(best, run))]
     behind = [run for run in others if run not in level]
-    who = f"{_listed([run.name for run in level])} {'was' if len(level) == 1 else 'were'} fastest"
+    who = f"{listed([run.name for run in level])} {'was' if len(level) == 1 else 'were'} fastest"
     words = f"of {len(runs)} runs{_where(runs, differing)} {who} ({speed.figure(best)})"
     if len(level) > 1:
         words += ", within 2 % of each other"
     if behind:
-        words += ", " + _listed(
+        words += ", " + listed(
             [f"{speed.times(best, run)} as fast as {run.name} ({speed.figure(run)})" for run in behind]
         )
     return words
@@ -160,17 +160,12 @@ def _caveat(differing: Sequence[Mismatch]) -> str:
     if not differing:
         return ""
     verb = "differs" if len(differing) == 1 else "differ"
-    return f"not a comparison of engines alone, since their {_listed([m.what for m in differing])} {verb}: "
+    return f"not a comparison of engines alone, since their {listed([m.what for m in differing])} {verb}: "
 
 
 def _left_out(runs: Sequence[Compared]) -> str:
     out = [f"{run.name} {run.end_words}" for run in runs if not run.is_complete]
-    return f" (left out: {_listed(out)})" if out else ""
-
-
-def _listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f" (left out: {listed(out)})" if out else ""
 
 
 def _with_capital(sentence: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 MISSING = "–"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&-])")
@@ -88,3 +89,8 @@ def plural(amount: int, noun: str, plural_noun: str | None = None) -> str:
 def plain(text: str) -> str:
     """Foreign text (a prompt, an answer, an error) that Markdown must show as it is, on one line."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""

@@ -1,0 +1,89 @@
+"""The controls of Bench for memory and for how passes are carried out: blocks, caps, execution, timing, warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from engine.core.presets import PRESETS
+from pages.parts.bench_widgets import choice, group, number
+from pages.parts.devices import available_executions, device_of, has_cuda
+from pages.parts.format import number as digits
+from pages.parts.format import plain, plural, size
+from pages.parts.kv_size import GIB, known_position_bytes
+
+LEAST_POOL_GIB = 1e-6
+CAP = "Empty: no cap. A cap that is too small ends the run as out of memory, which can be the point."
+SMALL_POOL = (
+    "A pool that is too small on purpose shows preemption: when blocks run out, the youngest request gives all of its "
+    "blocks back, waits at the front of the queue, and is computed anew. Nothing it has said is lost."
+)
+
+
+def draw_memory(values: dict[str, Any], notes: dict[str, Any]) -> None:
+    """Where keys and values live: the size of a block, and how large the pool may be."""
+    with group("KV memory", "Where the keys and values of all tokens so far are kept."):
+        values["block_size"] = choice("Token positions a block (block-size)", "block_size")
+        st.caption("Read by paged and chunked alone. Small blocks leave less unfilled; large ones make shorter tables.")
+        values["pool_gib"] = number("KV pool, at most GiB", "pool_gib", step=0.01, least=LEAST_POOL_GIB)
+        notes["memory"] = st.empty()
+
+
+def memory_words(values: Mapping[str, Any]) -> str:
+    """What the pool's cap does to this engine, and how many blocks it is where the model's size is known."""
+    if PRESETS[values["engine"]].kv_layout != "paged":
+        return CAP
+    position_bytes = known_position_bytes(values["model"], values["dtype"], device_of(values["device"]))
+    if position_bytes is None:
+        return f"Empty: no cap. {SMALL_POOL}"
+    block_bytes = position_bytes * int(values["block_size"])
+    if values["pool_gib"] is None:
+        in_gib = digits(block_bytes / GIB)
+        return f"Empty: no cap. A block holds {size(block_bytes)} here ({in_gib} GiB). {SMALL_POOL}"
+    blocks = int(values["pool_gib"] * GIB / block_bytes)
+    return f"{plural(blocks, 'block')} of {size(block_bytes)} each, at most. {SMALL_POOL}"
+
+
+def draw_advanced(values: dict[str, Any]) -> None:
+    """Execution, timing, warm-up and the caps on all memory."""
+    on_cpu = device_of(values["device"]) == "cpu"
+    with st.expander("Advanced: execution, timing, warm-up, memory"):
+        left, right = st.columns(2, gap="medium")
+        with left:
+            values["execution"] = choice("Execution", "execution", available_executions(values["device"]))
+            st.caption(execution_words(values["device"]))
+            values["timing"] = choice("Timing", "timing", disabled=on_cpu)
+            st.caption(
+                "Off: on a CPU a pass is over when its call returns, so both timings are the same."
+                if on_cpu
+                else "sync stops after each pass, as the sources did; async issues the next pass while one still runs."
+            )
+            values["warmups"] = number("Warm-up rounds before the clock starts", "warmups")
+            st.caption("One round: a prefill of each prompt length and three decode steps.")
+        with right:
+            values["capacity_gib"] = number("All memory, at most GiB", "capacity_gib", step=0.5)
+            st.caption(CAP)
+            values["gpu_memory_utilization"] = number(
+                "Share of the GPU's memory (gpu-memory-utilization)",
+                "gpu_memory_utilization",
+                disabled=on_cpu,
+                step=0.05,
+            )
+            st.caption(
+                "Off: this run is not on a GPU."
+                if on_cpu
+                else "What weights, activations and the KV pool may take of the card together."
+            )
+
+
+def execution_words(device: str) -> str:
+    """What the choice of execution means on a device; on a CPU, why there is none."""
+    if device_of(device) == "cuda":
+        return (
+            "eager issues every operation by itself, as the sources did; graph compiles the model once and replays "
+            "recorded CUDA graphs, so that a pass costs one launch."
+        )
+    where = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU shows itself here"
+    return plain(f"graph replays CUDA graphs and needs a GPU: {where}, so it is not offered.")

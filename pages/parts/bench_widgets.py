@@ -1,0 +1,62 @@
+"""The widgets of the Bench page: each is bound to the query parameter of its name (see bench_fields)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from pages.parts.bench_fields import FIELDS, Choice, Number, unbounded
+
+
+def group(title: str, explanation: str) -> Any:
+    """A framed part of the page, to be drawn into."""
+    box = st.container(border=True)
+    box.markdown(f"**{title}**", help=explanation)
+    return box
+
+
+def choice(label: str, name: str, options: tuple[str, ...] | None = None, *, disabled: bool = False) -> str:
+    """One of a field's words. They are their own labels: the address, the command line and the screen say the same."""
+    field = FIELDS[name]
+    assert isinstance(field, Choice)
+    chosen = st.segmented_control(
+        label,
+        options or field.options,
+        default=field.default,
+        required=True,
+        key=name,
+        disabled=disabled,
+        bind="query-params",
+    )
+    return str(chosen)
+
+
+def number(label: str, name: str, *, disabled: bool = False, step: float | None = None, least: float = 0.01) -> Any:
+    """A number within its field's bounds; `least` is the smallest that a field with an open lower bound takes."""
+    field = FIELDS[name]
+    assert isinstance(field, Number)
+    kind = int if field.whole else float
+    low = kind(field.low) if not field.above else kind(least)
+    high = None if field.high == float("inf") else kind(field.high)
+    is_unbounded = name in unbounded(st.query_params.to_dict())  # the widget would fail on it before it could refuse
+    return st.number_input(
+        label,
+        low,
+        high,
+        field.default,
+        step=kind(step) if step else None,
+        format="%g" if least < 0.01 else None,
+        key=name,
+        disabled=disabled,
+        bind=None if is_unbounded else "query-params",
+        placeholder="no cap" if field.default is None else None,
+    )
+
+
+def text(label: str, name: str, examples: str) -> str:
+    """Free text, without the blanks around it."""
+    field = FIELDS[name]
+    return str(
+        st.text_input(label, str(field.default), key=name, help=f"Use {examples}.", bind="query-params") or ""
+    ).strip()
