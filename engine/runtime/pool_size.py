@@ -12,8 +12,7 @@ import torch
 
 from engine.core.memory_model import pass_memory
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.core import presets
-from engine.core.presets import PRESETS
+from engine.core.presets import PRESETS, blocks_for
 from engine.core.request import Request
 from engine.runtime.device_memory import GIB, cap_bytes, cuda_free_bytes
 from engine.runtime.prepared_run import PreparedRun
@@ -28,7 +27,7 @@ def pool_blocks(prepared: PreparedRun, requests: Sequence[Request]) -> int | Non
         return None
     block_bytes = config.block_size * prepared.kv_shape().position_bytes
     room = room_bytes(prepared, requests)
-    wanted = presets.blocks_for(config, requests)
+    wanted = blocks_for(config, requests)
     return wanted if room is None else max(0, min(wanted, room // block_bytes))
 
 
@@ -71,7 +70,7 @@ def check_lone_request(prepared: PreparedRun, requests: Sequence[Request], num_b
     config = prepared.config
     longest = max(requests, key=lambda r: r.num_prompt_tokens + r.spec.budget_tokens)
     tokens = longest.num_prompt_tokens + longest.spec.budget_tokens
-    needed = presets.blocks_for(config, [longest])
+    needed = blocks_for(config, [longest])
     if needed <= num_blocks:
         return
     block_bytes = config.block_size * prepared.kv_shape().position_bytes

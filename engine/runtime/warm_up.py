@@ -77,6 +77,6 @@ def _drive(
     if config.engine == "static":
         config = replace(config, form=FormRule(rule="arrived"))
     clock = RunClock()
-    scheduler = make_scheduler(config, requests)
+    scheduler = make_scheduler(config, requests, runner.num_blocks)
     timing = make_timing("sync", prepared.device, clock)
     Engine(scheduler, runner, Recorder(NoSink(), slots), clock, timing).run(should_stop)
