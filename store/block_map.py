@@ -32,10 +32,10 @@ CELLS = f"""
         GROUP BY ALL
     ),
     placed AS (
-        SELECT t.row, t.request_id, t.blocks, a.x, coalesce(b.x, finish.x) AS x_end
+        SELECT t.row, t.request_id, t.blocks, a.x, coalesce(b.x_end, finish.x) AS x_end
         FROM together t
         JOIN axis a ON a.pass_index = t.start_pass
-        LEFT JOIN axis b ON b.pass_index = t.end_pass
+        LEFT JOIN axis b ON b.pass_index = t.end_pass - 1
         CROSS JOIN finish
     ),
     cut AS (

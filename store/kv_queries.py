@@ -13,15 +13,18 @@ import pandas as pd
 
 from store.queries import PLACES, frame_of
 
-# A block that was not given back is held until the last pass that was logged.
+# A block that was not given back is held until the last pass that was logged. One that was, was needed no longer when
+# the pass before ended: the event tells the next pass's begin, which comes late where the engine stood idle between.
 INTERVALS = """
-    SELECT * FROM (
+    SELECT
+        h.block_id, h.request_id, h.table_index, h.start_pass, h.end_pass, h.start_s,
+        greatest(h.start_s, coalesce(p.end_s, h.end_s)) AS end_s
+    FROM (
         SELECT
             got.block_id, got.request_id, got.table_index,
             got.pass_index AS start_pass,
             greatest(got.pass_index, coalesce(gave.pass_index, last.pass_index + 1, 0)) AS end_pass,
-            got.time_s AS start_s,
-            greatest(got.time_s, coalesce(gave.time_s, last.end_s)) AS end_s
+            got.time_s AS start_s, gave.time_s AS end_s
         FROM (
             SELECT *, row_number() OVER (PARTITION BY block_id, request_id ORDER BY pass_index) AS n
             FROM block_events WHERE run_id = $run_id AND allocated
@@ -30,11 +33,10 @@ INTERVALS = """
             SELECT *, row_number() OVER (PARTITION BY block_id, request_id ORDER BY pass_index) AS n
             FROM block_events WHERE run_id = $run_id AND NOT allocated
         ) gave ON gave.block_id = got.block_id AND gave.request_id = got.request_id AND gave.n = got.n
-        CROSS JOIN (
-            SELECT max(pass_index) AS pass_index, max(end_s) AS end_s FROM passes WHERE run_id = $run_id
-        ) last
-    )
-    WHERE end_pass > start_pass
+        CROSS JOIN (SELECT max(pass_index) AS pass_index FROM passes WHERE run_id = $run_id) last
+    ) h
+    LEFT JOIN (SELECT pass_index, end_s FROM passes WHERE run_id = $run_id) p ON p.pass_index = h.end_pass - 1
+    WHERE h.end_pass > h.start_pass
 """
 
 BLOCKS = f"{INTERVALS} ORDER BY start_pass, block_id LIMIT $limit"
