@@ -41,10 +41,35 @@ INTERVALS = """
 
 BLOCKS = f"{INTERVALS} ORDER BY start_pass, block_id LIMIT $limit"
 
+# A request that has yielded a token since it got its first block has cached all its tokens but the newest. Before that
+# it takes blocks as its chunks need them: all are full, and of the last one nothing more is known.
 BLOCKS_AT = f"""
-    SELECT block_id, request_id, table_index FROM ({INTERVALS})
-    WHERE start_pass <= $pass_index AND end_pass > $pass_index
-    ORDER BY block_id
+    WITH held AS MATERIALIZED (
+        SELECT block_id, request_id, table_index, start_pass FROM ({INTERVALS})
+        WHERE start_pass <= $pass_index AND end_pass > $pass_index
+    ),
+    said AS (
+        SELECT request_id, count(*) AS tokens, max(pass_index) AS last_pass
+        FROM tokens WHERE run_id = $run_id AND pass_index <= $pass_index GROUP BY request_id
+    ),
+    filled AS (
+        SELECT
+            h.request_id,
+            CASE WHEN any_value(s.last_pass) >= min(h.start_pass)
+                THEN any_value(q.prompt_tokens) + any_value(s.tokens) - 1 ELSE 2147483647 END AS positions
+        FROM held h
+        LEFT JOIN said s ON s.request_id = h.request_id
+        LEFT JOIN (SELECT request_id, prompt_tokens FROM requests WHERE run_id = $run_id) q
+            ON q.request_id = h.request_id
+        GROUP BY h.request_id
+    )
+    SELECT
+        h.block_id, h.request_id, h.table_index,
+        least(greatest(f.positions - h.table_index::BIGINT * r.block_size, 0), r.block_size)::INTEGER AS positions
+    FROM held h
+    JOIN filled f ON f.request_id = h.request_id
+    CROSS JOIN (SELECT block_size FROM runs WHERE run_id = $run_id) r
+    ORDER BY h.block_id
 """
 
 EVENTS = f"""

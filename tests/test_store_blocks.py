@@ -91,13 +91,44 @@ def test_a_block_is_held_from_the_pass_it_was_got_for_to_that_before_it_was_give
     assert rows(store.blocks("run", limit=1)) == [(0, 0, 0, 0, 6, 0.0, 6.0)]
 
 
+def held_at(store: Store, pass_index: int) -> list[tuple[Any, ...]]:
+    return rows(store.blocks_at("run", pass_index)[["block_id", "request_id", "table_index"]])
+
+
 def test_the_blocks_of_one_pass(store: Store) -> None:
     hand_made(store)
-    assert rows(store.blocks_at("run", 0)) == [(0, 0, 0), (1, 0, 1)]
-    assert rows(store.blocks_at("run", 2)) == [(0, 0, 0), (1, 0, 1), (2, 1, 0)]
-    assert rows(store.blocks_at("run", 3)) == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
-    assert rows(store.blocks_at("run", 5)) == [(0, 0, 0), (2, 0, 2)]
+    assert held_at(store, 0) == [(0, 0, 0), (1, 0, 1)]
+    assert held_at(store, 2) == [(0, 0, 0), (1, 0, 1), (2, 1, 0)]
+    assert held_at(store, 3) == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
+    assert held_at(store, 5) == [(0, 0, 0), (2, 0, 2)]
     assert store.blocks_at("run", 6).empty
+
+
+def test_how_far_the_blocks_of_one_pass_are_filled(store: Store) -> None:
+    """Request 0, a prompt of 5: whole in pass 0. Request 1, of 6: a chunk of 4 in pass 1, one of 2 in pass 2; it is
+    preempted after its second token and has computed 8 positions anew in pass 5, which yields its third."""
+    with RunLogWriter(store.runs_folder / "run", INFO) as log:
+        log_passes(log, 6)
+        for request_id, prompt_tokens, passes in ((0, 5, [0, 1, 2, 3, 4, 5]), (1, 6, [2, 3, 5])):
+            log.append("requests", request_id=request_id, prompt_tokens=prompt_tokens)
+            for index, at in enumerate(passes):
+                log.append("tokens", request_id=request_id, token_index=index, pass_index=at)
+        again: list[Event] = [(2, 1, 0, False, 4), (3, 1, 1, False, 4), (2, 1, 0, True, 5), (3, 1, 1, True, 5)]
+        got: list[Event] = [(0, 0, 0, True, 0), (1, 0, 1, True, 0), (2, 1, 0, True, 1), (3, 1, 1, True, 2)]
+        log_blocks(log, [*got, *again, (4, 0, 2, True, 4)])
+        log.finish(RESULT)
+    store.ingest_folder(log.folder)
+    filled = [
+        {block: positions for block, _, _, positions in rows(store.blocks_at("run", index))} for index in range(6)
+    ]
+    assert filled == [
+        {0: 4, 1: 1},
+        {0: 4, 1: 2, 2: 4},
+        {0: 4, 1: 3, 2: 4, 3: 2},
+        {0: 4, 1: 4, 2: 4, 3: 3},
+        {0: 4, 1: 4, 4: 1},
+        {0: 4, 1: 4, 4: 2, 2: 4, 3: 4},
+    ]
 
 
 def test_blocks_of_a_run_that_is_going_are_held_so_far(store: Store) -> None:
@@ -273,7 +304,7 @@ def test_random_events_are_what_a_plain_replay_makes_of_them(store: Store, seed:
         log.finish(RESULT)
     store.ingest_folder(log.folder)
     for index in range(0, NUM_PASSES, 7):
-        found = {block: request for block, request, _ in rows(store.blocks_at("run", index))}
+        found = {block: request for block, request, _ in held_at(store, index)}
         assert found == {block: owner for block, owner in enumerate(grid[index]) if owner is not None}
     by_pass: list[list[int | None]] = [[None] * NUM_BLOCKS for _ in range(NUM_PASSES)]
     for block, request, _, start, end, start_s, end_s in rows(store.blocks("run")):
