@@ -10,13 +10,15 @@ import hashlib
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
 from engine.runlog.schema import STREAMS
+
+T = TypeVar("T")
 
 FILE = "lab.duckdb"
 MEMORY_LIMIT = "600MB"
@@ -81,6 +83,18 @@ def first_row(
 def carry_out(cursor: duckdb.DuckDBPyConnection, statement: str, values: Sequence[Any] = ()) -> None:
     """A statement whose answer is of no interest, read to its end all the same: an unfinished one blocks its cursor."""
     cursor.execute(statement, list(values)).fetchall()
+
+
+def in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
+    """All of the work, or none of it."""
+    carry_out(cursor, "BEGIN")
+    try:
+        outcome = work()
+    except BaseException:
+        carry_out(cursor, "ROLLBACK")
+        raise
+    carry_out(cursor, "COMMIT")
+    return outcome
 
 
 def close_cursor(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -8,10 +8,9 @@ long run needs no more memory than a short one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -19,10 +18,9 @@ import pyarrow as pa
 from engine.runlog.batches import CHUNK_BYTES
 from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
-from store.database import SUMMARIES, TABLES, carry_out, first_row
+from store.checks import keep_checks
+from store.database import SUMMARIES, TABLES, carry_out, first_row, in_transaction
 from store.run_row import close_open_spans, upsert_run
-
-T = TypeVar("T")
 
 LAST_BYTES = CHUNK_BYTES // 2  # a chunk smaller than this is most likely a stream's last for now
 
@@ -70,7 +68,7 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestRepo
         damaged={},
     )
     try:
-        while _in_transaction(cursor, taking.take_some):
+        while in_transaction(cursor, taking.take_some):
             pass
     except duckdb.Error as error:
         raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
@@ -213,20 +211,10 @@ def lose_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
         carry_out(cursor, "UPDATE runs SET status = 'crashed' WHERE run_id = ?", [run_id])
         _conclude(cursor, run_id)
 
-    _in_transaction(cursor, work)
+    in_transaction(cursor, work)
 
 
 def _conclude(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     close_open_spans(cursor, run_id)
     carry_out(cursor, f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
-
-
-def _in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
-    carry_out(cursor, "BEGIN")
-    try:
-        outcome = work()
-    except BaseException:
-        carry_out(cursor, "ROLLBACK")
-        raise
-    carry_out(cursor, "COMMIT")
-    return outcome
+    keep_checks(cursor, run_id)

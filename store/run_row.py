@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,10 +61,19 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
         "workload_digest": workload.get("digest"),
         "simulated": bool(info.get("simulated")),
         "watched": (folder / WATCHED_FILE).exists(),
+        "log_bytes": log_bytes(folder),
         "schema_version": info["schema_version"],
         "run_info": json.dumps(info),
         "result": json.dumps(result) if result else None,
     }
+
+
+def log_bytes(folder: Path) -> int | None:
+    """How much a run's log takes on disk; None where it is gone."""
+    try:
+        return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
+    except OSError:
+        return None
 
 
 def close_open_spans(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:

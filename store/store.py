@@ -6,8 +6,6 @@ Opened once a process. Reading never waits for writing: each question sees the l
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import threading
 import weakref
 from collections.abc import Sequence
@@ -18,16 +16,17 @@ from typing import Any, Self
 import duckdb
 import pandas as pd
 
-from engine.runlog.locks import is_held
-from engine.runlog.schema import LOCK_FILE, RUN_FILE
+from engine.runlog.schema import RUN_FILE
 from store import kv_queries, queries
 from store.block_map import BlockMap, Unit, block_map
 from store.calibrations import ingest_calibrations
-from store.database import SUMMARIES, TABLES, close_cursor, first_row, open_database
+from store.checks import fit_checks, run_checks
+from store.database import close_cursor, first_row, in_transaction, open_database
+from store.history import Found, RunFilter, facets, find_runs
 from store.ingest import IngestReport, ingest_folder, lose_run
+from store.notes import Annotation, annotate, annotation_of
+from store.trash import Trash
 from store.verify import Verdict, verify_run
-
-DELETED = ".deleted-"
 
 
 class Store:
@@ -43,8 +42,10 @@ class Store:
         self._connection = open_database(home)
         self._own = threading.local()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # threads that end take theirs
-        self._writing = threading.RLock()
-        self._sweep_deleted()
+        self.writing = threading.RLock()  # held by whoever changes rows
+        self.trash = Trash(self)
+        self.trash.sweep()
+        in_transaction(self.cursor(), lambda: fit_checks(self.cursor()))
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +57,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file, after the ingest at hand; questions at hand are cut off. Closing twice does no harm."""
-        with self._writing:
+        with self.writing:
             for cursor in list(self._cursors):
                 close_cursor(cursor)
             self._connection.close()
@@ -73,7 +74,7 @@ class Store:
 
     def ingest_folder(self, folder: Path) -> IngestReport:
         """Take in what is new in one run folder; see `store.ingest`. ValueError, one line, where it is no run."""
-        with self._writing:
+        with self.writing:
             return ingest_folder(self.cursor(), folder.resolve())
 
     def ingest_new(self, runs_folder: Path) -> tuple[list[IngestReport], dict[Path, str]]:
@@ -101,14 +102,14 @@ class Store:
                 with contextlib.suppress(ValueError, OSError):  # a damaged one is told of where it is taken in
                     has_changed |= self.ingest_folder(Path(folder)).has_changed
             else:
-                with self._writing:
+                with self.writing:
                     lose_run(self.cursor(), run_id)
                 has_changed = True
         return has_changed
 
     def ingest_calibrations(self) -> int:
         """Take in the calibration files of this home that are new. Returns how many there were."""
-        with self._writing:
+        with self.writing:
             return ingest_calibrations(self.cursor(), self.home / "calibrations")
 
     # Asking
@@ -128,6 +129,10 @@ class Store:
         """How many runs there are."""
         row = first_row(self.cursor(), "SELECT count(*) FROM runs")
         return int(row[0]) if row else 0
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether the store knows the run."""
+        return first_row(self.cursor(), "SELECT 1 FROM runs WHERE run_id = ?", [run_id]) is not None
 
     def experiment(self, experiment_id: str) -> pd.DataFrame:
         """The runs of an experiment, in the columns of `runs`, the oldest first."""
@@ -189,7 +194,8 @@ class Store:
         return kv_queries.blocks(self.cursor(), run_id, limit)
 
     def blocks_at(self, run_id: str, pass_index: int) -> pd.DataFrame:
-        """The blocks held during a pass, in order: block_id, request_id, table_index."""
+        """The blocks held during a pass, in order: block_id, request_id, table_index, positions (filled when the pass
+        is over; while a prompt is being read in chunks, its last block counts as full)."""
         return kv_queries.blocks_at(self.cursor(), run_id, pass_index)
 
     def block_map(
@@ -222,61 +228,41 @@ class Store:
 
     def verify(self, run_id: str) -> Verdict:
         """Hold a run's rows against its run log. KeyError for a run that is not known."""
-        with self._writing:
+        with self.writing:
             return verify_run(self.cursor(), self.run(run_id))
 
-    # Deleting
+    # The history: what people say of runs, what the checks say, what was deleted
+
+    def find_runs(self, wanted: RunFilter, *, limit: int | None = 200, offset: int = 0) -> Found:
+        """A page of the runs that fit, pinned ones first, then the newest first; see `store.history`."""
+        return find_runs(self.cursor(), wanted, limit=limit, offset=offset)
+
+    def facets(self) -> dict[str, list[str]]:
+        """What runs can be filtered by: the values of engine, model, device_name, status, and the tags."""
+        return facets(self.cursor())
+
+    def checks(self, run_id: str) -> list[dict[str, Any]]:
+        """What the checks of validity found, a row a check: check_name, outcome (pass, fail, not applicable), value,
+        threshold, finding. Empty for a run that is still going."""
+        return run_checks(self.cursor(), run_id)
+
+    def annotation(self, run_id: str) -> Annotation:
+        """What people say of a run: its note, its tags, whether it is pinned."""
+        return annotation_of(self.cursor(), run_id)
+
+    def annotate(self, run_id: str, annotation: Annotation) -> None:
+        """Say this of a run instead. KeyError for one that is not known, ValueError for what is too long."""
+        with self.writing:
+            if not self.has_run(run_id):
+                raise KeyError(f"the store has no run {run_id}")
+            in_transaction(self.cursor(), lambda: annotate(self.cursor(), run_id, annotation))
 
     def delete_run(self, run_id: str) -> None:
-        """Delete a run's rows and its folder, if that lies in this home: a folder ingested from elsewhere is left.
+        """Move a run into the trash, from where it can be restored. Of one ingested from elsewhere the folder is left.
 
         KeyError for a run that is not known, ValueError for one that is still going.
         """
-        with self._writing:
-            run = self.run(run_id)
-            folder = Path(run["folder"])
-            if is_held(folder / LOCK_FILE):
-                raise ValueError(f"run {run_id} is still going; stop it before deleting it")
-            is_ours = folder.parent == self.runs_folder.resolve() and folder.is_dir()
-            if is_ours:  # first out of sight, so that nobody takes it in again
-                aside = folder.with_name(f"{DELETED}{folder.name}-{os.getpid()}")
-                folder.rename(aside)
-            try:
-                self._delete_rows(run_id, run["experiment_id"])
-            except BaseException:
-                if is_ours:  # the run is still there, so its folder is too
-                    aside.rename(folder)
-                raise
-            if is_ours:
-                shutil.rmtree(aside, ignore_errors=True)
-
-    def _delete_rows(self, run_id: str, experiment_id: str | None) -> None:
-        cursor = self.cursor()
-        cursor.execute("BEGIN")
-        try:
-            for table in (*TABLES.values(), "ingest_progress", SUMMARIES, "runs"):
-                cursor.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-            cursor.execute(
-                "DELETE FROM experiments WHERE experiment_id = ? AND experiment_id NOT IN "
-                "(SELECT experiment_id FROM runs WHERE experiment_id IS NOT NULL)",
-                [experiment_id],
-            )
-        except duckdb.Error:
-            cursor.execute("ROLLBACK")
-            raise
-        cursor.execute("COMMIT")
-
-    def _sweep_deleted(self) -> None:
-        """Finish what a process that died in mid-delete has left: the folder, and rows that are still there."""
-        if not self.runs_folder.is_dir():
-            return
-        for aside in self.runs_folder.glob(f"{DELETED}*"):
-            folder = self.runs_folder.resolve() / aside.name.removeprefix(DELETED).rpartition("-")[0]
-            query = "SELECT run_id, experiment_id FROM runs WHERE folder = ?"
-            for run_id, experiment_id in self.cursor().execute(query, [str(folder)]).fetchall():
-                if not folder.exists():
-                    self._delete_rows(run_id, experiment_id)
-            shutil.rmtree(aside, ignore_errors=True)
+        self.trash.delete_one(run_id)
 
 
 def run_folders(parent: Path) -> list[Path]:

@@ -160,16 +160,6 @@ def test_a_deleted_run_does_not_come_back(store: Store, recorder: Recorder) -> N
     assert list(store.runs_folder.iterdir()) == []
 
 
-def test_a_delete_that_was_cut_off_is_finished(store: Store, tmp_path: Path) -> None:
-    left = store.runs_folder / ".deleted-abc-1"
-    left.mkdir(parents=True)
-    write_sample_run(left)
-    store.close()
-    with Store(tmp_path / "home") as again:
-        assert not left.exists()
-        assert Recorder(again, again.runs_folder).look() is False
-
-
 def test_calibrations_are_taken_in_once(store: Store) -> None:
     measured = Calibration(
         device="cpu",

@@ -20,7 +20,6 @@ Floats = NDArray[np.float64]
 
 REQUEST_COLUMNS = (
     "request_id",
-    "state",
     "prompt_tokens",
     "asked_prompt_tokens",
     "arrival_s",
@@ -86,8 +85,7 @@ class Evidence:
     @property
     def end_s(self) -> float:
         """When the last pass was over; 0 for a run without passes."""
-        ends = self.pass_s("end_s")
-        return float(np.nanmax(ends)) if ends.size else 0.0
+        return float(np.nan_to_num(self.pass_s("end_s")).max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

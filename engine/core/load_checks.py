@@ -68,7 +68,7 @@ def judge_offered_rate(run: Evidence) -> Verdict:
         text = f"Only {len(arrival_s):,} of {expected:,} requests were ever given to the engine."
         return failed(text, len(arrival_s) / expected, 1.0)
     drawn, given = offered_rate(arrival_s), offered_rate(submitted_s)
-    if drawn is None or given is None or np.isnan(submitted_s).any():
+    if drawn is None or given is None or np.isnan(arrival_s + submitted_s).any():
         return not_applicable("Fewer than two requests came at different times: there is no rate.")
     asked, chance = law.rate, CHANCE * _variation(law) / np.sqrt(len(arrival_s) - 1)
     text = (
@@ -96,9 +96,10 @@ def judge_steady_window(run: Evidence) -> Verdict:
         return not_applicable("No request finished: there is nothing to be steady.")
     if np.isnan(window.stay_s):
         share = window.length_s / max(run.end_s - _first_s(run), 1e-12)
+        rest = "" if share > 1 - 1e-9 else "; the rest is ramp and tail, with slots to spare"
         text = (
             f"The engine was as full as it ever was from {duration(window.begin_s)} to {duration(window.end_s)}: "
-            f"{percent(share)} of the run. The rest is ramp and tail, with slots to spare."
+            f"{percent(share)} of the run{rest}."
         )
         return judged(share >= STEADY_SHARE, text, share, STEADY_SHARE)
     stays = window.length_s / max(window.stay_s, 1e-12)

@@ -45,13 +45,16 @@ def judge_warm_up(run: Evidence) -> Verdict:
     if not isinstance(warmed, Mapping):
         return not_applicable("The run log does not tell what was warmed up.")
     measured = np.unique(counts(run.record.requests, "prompt_tokens"))
-    missing = np.setdiff1d(measured, np.array(warmed.get("prompt_tokens") or [], np.int64))
+    listed = warmed.get("prompt_tokens")
+    known = [n for n in listed if isinstance(n, int)] if isinstance(listed, list) else []
+    missing = np.setdiff1d(measured, np.array(known, np.int64))
     lengths = ", ".join(f"{length:,}" for length in missing[:5])
     covered = len(measured) - len(missing)
     if len(missing):
         text = f"{len(missing):,} of {len(measured):,} prompt lengths were met for the first time: {lengths} tokens."
         return failed(text, covered / len(measured), 1.0)
-    rows, largest = int(warmed.get("rows") or 0), int(max(run.record.passes["rows"], default=0))
+    batch, largest = warmed.get("rows"), int(max(run.record.passes["rows"], default=0))
+    rows = batch if isinstance(batch, int) else 0
     if run.part("device").get("kind") == "cuda" and rows < largest:
         text = f"Batches of up to {rows:,} rows were warmed up, up to {largest:,} were run."
         return failed(text, rows / largest, 1.0)
@@ -158,10 +161,10 @@ def drift_of_like_passes(run: Evidence) -> tuple[float | None, int]:
     is_late = start_s > (start_s.min() + run.end_s) / 2
     drifts, weights = [], []
     for alike in _by_shape(run):
-        early, late = pass_s[alike & ~is_late], pass_s[alike & is_late]
+        early, late = pass_s[alike[~is_late[alike]]], pass_s[alike[is_late[alike]]]
         if min(len(early), len(late)) >= LIKE_PASSES and np.median(early) > 0:
             drifts.append(float(np.median(late) / np.median(early)) - 1)
-            weights.append(len(early) + len(late))
+            weights.append(len(alike))
     return (float(np.average(drifts, weights=weights)), sum(weights)) if drifts else (None, 0)
 
 
@@ -209,13 +212,14 @@ def _megahertz(clocks: Mapping[str, Any], name: str) -> float | None:
         return None
 
 
-def _by_shape(run: Evidence) -> list[NDArray[np.bool_]]:
-    """Which passes are of one shape, a mask a shape."""
+def _by_shape(run: Evidence) -> list[NDArray[np.int64]]:
+    """The places of the passes of one shape, for each shape."""
     passes = run.record.passes
+    kind = np.unique(np.asarray(passes["kind"], dtype=str), return_inverse=True)[1].astype(np.int64)
     width = np.floor(np.log(np.maximum(passes["width"], 1)) / np.log(SHAPE_RATIO)).astype(np.int64)
-    kinds = np.unique(np.asarray(passes["kind"], dtype=str), return_inverse=True)[1]
-    shapes, place = np.unique(np.stack([kinds, passes["rows"], width]), axis=1, return_inverse=True)
-    return [place.ravel() == shape for shape in range(shapes.shape[1])]
+    shape = ((kind << 32) + passes["rows"] << 8) + width
+    order = np.argsort(shape, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(shape[order])) + 1)
 
 
 def _steps(run: Evidence) -> tuple[Floats, Floats]:

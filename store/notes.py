@@ -1,0 +1,66 @@
+"""What people say of runs: a note, tags, a pin. They belong to the run's id and outlive its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from store.database import carry_out, first_row
+
+MAX_NOTE = 4_000
+MAX_TAG = 40
+MAX_TAGS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """A run without anything said of it has the defaults. Tags are in alphabetical order."""
+
+    note: str = ""
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+
+
+def annotation_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Annotation:
+    """What is said of a run; the defaults for one that is not known."""
+    row = first_row(cursor, "SELECT note, pinned FROM run_notes WHERE run_id = ?", [run_id])
+    note, pinned = row or ("", False)
+    tags = cursor.execute("SELECT DISTINCT tag FROM run_tags WHERE run_id = ? ORDER BY tag", [run_id]).fetchall()
+    return Annotation(note=str(note), tags=tuple(str(tag) for (tag,) in tags), pinned=bool(pinned))
+
+
+def annotate(cursor: duckdb.DuckDBPyConnection, run_id: str, annotation: Annotation) -> None:
+    """Say this of a run instead of what was said before. ValueError in one line for a note or tag that is too long."""
+    note, tags = checked_note(annotation.note), checked_tags(annotation.tags)
+    forget(cursor, run_id)
+    if note or annotation.pinned:
+        carry_out(cursor, "INSERT INTO run_notes VALUES (?, ?, ?)", [run_id, annotation.pinned, note])
+    for tag in tags:
+        carry_out(cursor, "INSERT INTO run_tags VALUES (?, ?)", [run_id, tag])
+
+
+def forget(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Nothing is said of the run any more."""
+    for table in ("run_notes", "run_tags"):
+        carry_out(cursor, f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+
+
+def checked_note(note: str) -> str:
+    """The note without the space around it."""
+    note = note.strip()
+    if len(note) > MAX_NOTE:
+        raise ValueError(f"a note of {len(note):,} characters: use at most {MAX_NOTE:,}")
+    return note
+
+
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Each tag once, in alphabetical order, its spaces single. ValueError for one that is empty, long or has commas."""
+    found = sorted({" ".join(tag.split()) for tag in tags})
+    for tag in found:
+        if not tag or len(tag) > MAX_TAG or "," in tag or not tag.isprintable():
+            raise ValueError(f"tag {tag[:MAX_TAG]!r}: use 1 to {MAX_TAG} characters without a comma")
+    if len(found) > MAX_TAGS:
+        raise ValueError(f"{len(found)} tags: use at most {MAX_TAGS} for a run")
+    return tuple(found)

@@ -1,0 +1,193 @@
+"""The trash: deleted runs, out of the store and out of the runs folder, until they are restored or purged.
+
+`LAB_HOME/trash/<entry>/` holds `entry.json`, what was deleted and when, and `log`, the run's folder. A run that was
+ingested from elsewhere leaves its folder where it is. Each step is one rename or one transaction, in an order that a
+process which dies in between leaves something that `sweep` finishes or takes back.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.run_id import new_run_id
+from engine.runlog.locks import is_held
+from engine.runlog.schema import LOCK_FILE
+from engine.runlog.writer import write_json
+from store.notes import forget
+from store.rows import delete_rows
+from store.run_row import log_bytes
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+ENTRY_FILE = "entry.json"
+LOG = "log"
+PURGED = ".purged-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One deleted run. `folder` is where its log lay; `is_ours` when that was in the runs folder, and the log moved."""
+
+    entry_id: str
+    run_id: str
+    folder: str
+    is_ours: bool
+    deleted_at: str
+    engine: str
+    created_at: str
+    log_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of several runs: `entries` that went the way they should, and a line for each that did not."""
+
+    entries: tuple[Entry, ...]
+    refused: tuple[str, ...]
+
+
+class Trash:
+    """The trash of a store. Every method may be called from any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.folder = store.home / "trash"
+
+    def entries(self) -> list[Entry]:
+        """All that is in it, the last deleted first. An entry that cannot be read is not listed."""
+        found = []
+        for path in self._paths():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                found.append(_read(path))
+        return sorted(found, key=lambda entry: entry.entry_id, reverse=True)
+
+    def delete(self, run_ids: Sequence[str]) -> Outcome:
+        """Move runs here, all that can be."""
+        entries, refused = [], []
+        for run_id in run_ids:
+            try:
+                entries.append(self.delete_one(run_id))
+            except (KeyError, ValueError, OSError) as error:
+                refused.append(_line(run_id, error))
+        return Outcome(entries=tuple(entries), refused=tuple(refused))
+
+    def delete_one(self, run_id: str) -> Entry:
+        """Move a run here. KeyError for one that is not known, ValueError for one that is still going."""
+        with self.store.writing:
+            run = self.store.run(run_id)
+            folder = Path(run["folder"])
+            if is_held(folder / LOCK_FILE):
+                raise ValueError(f"run {run_id} is still going; stop it before deleting it")
+            entry = self._entry_of(run, folder)
+            place = self.folder / entry.entry_id
+            place.mkdir(parents=True)
+            write_json(place / ENTRY_FILE, asdict(entry))
+            try:
+                if entry.is_ours:  # first out of sight, so that nobody takes it in again
+                    folder.rename(place / LOG)
+                delete_rows(self.store.cursor(), run_id)
+            except BaseException:
+                if (place / LOG).exists():  # the run is still there, so its folder is too
+                    (place / LOG).rename(folder)
+                shutil.rmtree(place, ignore_errors=True)
+                raise
+            return entry
+
+    def restore(self, entry_ids: Sequence[str]) -> Outcome:
+        """Undo: put runs back where they were and take them in again."""
+        entries, refused = [], []
+        for entry_id in entry_ids:
+            try:
+                entries.append(self._restore_one(entry_id))
+            except (KeyError, ValueError, OSError) as error:
+                refused.append(_line(entry_id, error))
+        return Outcome(entries=tuple(entries), refused=tuple(refused))
+
+    def purge(self, entry_ids: Sequence[str]) -> int:
+        """Delete for good, notes and tags too. Returns how many were there."""
+        count = 0
+        with self.store.writing:
+            for entry in [entry for entry in self.entries() if entry.entry_id in entry_ids]:
+                aside = self.folder / f"{PURGED}{entry.entry_id}"
+                (self.folder / entry.entry_id).rename(aside)
+                shutil.rmtree(aside, ignore_errors=True)
+                self._forget_notes(entry.run_id)
+                count += 1
+        return count
+
+    def sweep(self) -> None:
+        """Finish or take back what a process that died in between has left."""
+        for aside in self.folder.glob(f"{PURGED}*"):
+            shutil.rmtree(aside, ignore_errors=True)
+        for path in self._paths():
+            try:
+                entry = _read(path)
+            except (OSError, ValueError, KeyError, TypeError):
+                if not (path / LOG).exists():
+                    shutil.rmtree(path, ignore_errors=True)  # died before it had said what it would delete
+                continue
+            if entry.is_ours and not (path / LOG).exists():
+                shutil.rmtree(path, ignore_errors=True)  # nothing was deleted yet, or all of it is back
+            elif entry.is_ours and not Path(entry.folder).exists():
+                with self.store.writing:
+                    delete_rows(self.store.cursor(), entry.run_id, folder=entry.folder)
+
+    def _restore_one(self, entry_id: str) -> Entry:
+        with self.store.writing:
+            place = self.folder / entry_id
+            if place not in self._paths():
+                raise KeyError(f"the trash has no {entry_id}: it was restored or purged")
+            entry = _read(place)
+            folder = Path(entry.folder)
+            if self.store.has_run(entry.run_id) or (entry.is_ours and folder.exists()):
+                raise ValueError(f"run {entry.run_id} is here again; delete that one first")
+            if entry.is_ours:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                (place / LOG).rename(folder)
+            elif not folder.is_dir():
+                raise ValueError(f"run {entry.run_id}: its folder is gone: {folder}")
+            shutil.rmtree(place, ignore_errors=True)
+            self.store.ingest_folder(folder)
+            return entry
+
+    def _entry_of(self, run: dict[str, Any], folder: Path) -> Entry:
+        return Entry(
+            entry_id=new_run_id(),
+            run_id=str(run["run_id"]),
+            folder=str(folder),
+            is_ours=folder.parent == self.store.runs_folder.resolve() and folder.is_dir(),
+            deleted_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            engine=str(run["engine"]),
+            created_at=str(run["info"].get("created_at")),
+            log_bytes=log_bytes(folder),
+        )
+
+    def _forget_notes(self, run_id: str) -> None:
+        """Unless the run is here again, or lies in the trash a second time."""
+        if not self.store.has_run(run_id) and all(entry.run_id != run_id for entry in self.entries()):
+            forget(self.store.cursor(), run_id)
+
+    def _paths(self) -> list[Path]:
+        try:
+            return [path for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        except FileNotFoundError:
+            return []
+
+
+def _read(path: Path) -> Entry:
+    told = json.loads((path / ENTRY_FILE).read_text(encoding="utf-8"))
+    return Entry(**{field.name: told[field.name] for field in fields(Entry)} | {"entry_id": path.name})
+
+
+def _line(what: str, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{what}: {error.strerror or error}"
+    return str(error.args[0] if error.args else error)
