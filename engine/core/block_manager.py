@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from engine.core.passes import BlockEvent
 from engine.core.request import Request
@@ -79,11 +79,18 @@ class BlockManager:
         missing = blocks_for_tokens(num_tokens, self.block_size) - held
         if missing <= 0:
             return
-        assert missing <= len(self._free), f"{missing} blocks wanted, {len(self._free)} free"
-        taken = self._free[: -missing - 1 : -1]
-        del self._free[-missing:]
+        taken = self._take(missing)
         request.blocks += taken
         self._note(request, taken, held, allocated=True)
+
+    def append_one_each(self, requests: Collection[Request]) -> None:
+        """One more block for each request, whose tables are full. There have to be as many free."""
+        for request, block in zip(requests, self._take(len(requests)), strict=True):
+            index = len(request.blocks)
+            request.blocks.append(block)
+            self._events.append(
+                BlockEvent(block_id=block, request_id=request.spec.request_id, table_index=index, allocated=True)
+            )
 
     def free(self, request: Request) -> None:
         """Take back all blocks of the request; its table is empty then."""
@@ -121,6 +128,14 @@ class BlockManager:
             f"request {request.request_id} has computed {request.num_computed} positions but holds {held} blocks"
         )
         assert held <= most, f"request {request.request_id} of {request.num_tokens} tokens holds {held} blocks"
+
+    def _take(self, count: int) -> list[int]:
+        """The next free blocks, in the order in which the stack gives them."""
+        assert count <= len(self._free), f"{count} blocks wanted, {len(self._free)} free"
+        taken = self._free[len(self._free) - count :]
+        del self._free[len(self._free) - count :]
+        taken.reverse()
+        return taken
 
     def _note(self, request: Request, blocks: Sequence[int], first_index: int, *, allocated: bool) -> None:
         request_id = request.request_id

@@ -19,10 +19,9 @@ from engine.core.request import Request
 class ChunkedScheduler(PagedScheduler):
     """`max_num_batched_tokens` of a step are never exceeded; blocks are taken chunk by chunk.
 
-    A newcomer is admitted when its whole prompt would fit beside what those who are still reading theirs have yet to
-    take, as in the paged policy. So a prompt that was begun waits for blocks only where others have grown meanwhile. It
-    then takes them from those who are younger, but never gives up its own for want of more: it waits, and the older
-    ones go on.
+    A newcomer is admitted when all that it has to compute would fit beside what those who are still being read have yet
+    to take, as in the paged policy. So a prompt that was begun is short of blocks only where rows have grown meanwhile:
+    then it takes what there is and waits for the rest until somebody leaves. It preempts nobody, and may be preempted.
     """
 
     kinds: ClassVar[tuple[PassKind, ...]] = (PassKind.MIXED,)
@@ -40,39 +39,28 @@ class ChunkedScheduler(PagedScheduler):
         self._grow()
         self._chunks = []
         left = self.max_num_batched_tokens - len(self._decode_rows()[0])
-        short = bool(self._preemptions)
-        for request in list(self._prefilling):
-            if left == 0 or request.slot is None:
-                continue
-            wanted = min(left, request.num_tokens - request.num_computed)
-            tokens = self._take_blocks(request, wanted)
-            left -= tokens
-            short = short or tokens < wanted or bool(self._preemptions)
-        newcomers = [] if short else self._take_newcomers(left, now_s)
+        for request in self._prefilling:
+            left -= self._take_chunk(request, left)
+        newcomers: list[Request] = []
+        # Whoever was preempted in this step comes first in the queue, and what is left of its blocks is too little.
+        while left and self.num_admissible(now_s) and self._fits(self.waiting[0]):
+            newcomers.append(self._seat(self.waiting.popleft(), now_s))
+            left -= self._take_chunk(newcomers[-1], left)
         self._begin_step()
         return tuple(newcomers)
-
-    def _take_newcomers(self, left: int, now_s: float) -> list[Request]:
-        newcomers: list[Request] = []
-        while left and self.num_admissible(now_s) and self._fits(self.waiting[0]):
-            request = self._seat(self.waiting.popleft(), now_s)
-            newcomers.append(request)
-            left -= self._take_blocks(request, min(left, request.num_tokens))
-        return newcomers
 
     def _fits(self, request: Request) -> bool:
         size = self.blocks.block_size
         promised = sum(blocks_for_tokens(r.num_tokens, size) - len(r.blocks) for r in self._prefilling)
         return self.blocks.can_allocate((promised + blocks_for_tokens(request.num_tokens, size)) * size)
 
-    def _take_blocks(self, request: Request, wanted: int) -> int:
-        """Plan the request's next chunk, of `wanted` tokens or as many as there are blocks for. Returns how many."""
-        while not self.blocks.can_append(request, request.num_computed + wanted) and self.running[-1] is not request:
-            self._preempt(self.running[-1])
-        room = (len(request.blocks) + self.blocks.num_free) * self.blocks.block_size - request.num_computed
-        tokens = min(wanted, room)
+    def _take_chunk(self, request: Request, left: int) -> int:
+        """Plan the request's next chunk, as large as tokens and blocks allow. Returns its tokens."""
+        start = request.num_computed
+        room = (len(request.blocks) + self.blocks.num_free) * self.blocks.block_size - start
+        tokens = min(left, room, request.num_tokens - start)
         if tokens:
-            self.blocks.append(request, request.num_computed + tokens)
+            self.blocks.append(request, start + tokens)
             self._chunks.append(self._chunk(request, tokens))
         return tokens
 

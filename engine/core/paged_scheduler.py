@@ -35,7 +35,7 @@ class PagedScheduler(Scheduler):
         assert all(blocks_of(r, blocks.block_size) <= blocks.num_blocks for r in requests), "larger than the pool"
         self.blocks = blocks
         self._prefilling: dict[Request, None] = {}  # running, not yet whole; oldest first
-        self._lost: dict[Request, int] = {}  # positions that a request had computed before it was preempted
+        self._lost: dict[Request, int] = {}  # the most positions that a request had computed when it was preempted
         self._preemptions: list[Preemption] = []
         # Rows whose last block is full at decode pass n are those in place n % block_size: a pass fills one position.
         self._growing: list[dict[Request, None]] = [{} for _ in range(blocks.block_size)]
@@ -109,7 +109,6 @@ class PagedScheduler(Scheduler):
             chunk.request.num_computed = chunk.start + chunk.tokens
         for request in whole:
             del self._prefilling[request]
-            self._lost.pop(request, None)
             self._decoding = None
         outcome = super().complete(planned, at_eos)
         for request in whole:
@@ -123,22 +122,15 @@ class PagedScheduler(Scheduler):
 
     def _grow(self) -> None:
         """Every row that decodes gets room for one more token, at the cost of the youngest where blocks are short."""
-        full = list(self._growing[self._num_decodes % self.blocks.block_size])
-        if len(full) > self.blocks.num_free:
-            wanted = set(full)
-            full = [r for r in self.running if r in wanted]  # the oldest first
-        for request in full:
-            if request.slot is not None and self._make_room(request, request.num_computed + 1):
+        full = self._growing[self._num_decodes % self.blocks.block_size]
+        if len(full) <= self.blocks.num_free:
+            self.blocks.append_one_each(full)
+            return
+        for request in [r for r in self.running if r in full]:  # the oldest first
+            while request.slot is not None and self.blocks.num_free == 0:
+                self._preempt(self.running[-1])  # which may be the request itself
+            if request.slot is not None:
                 self.blocks.append(request, request.num_computed + 1)
-
-    def _make_room(self, request: Request, num_tokens: int) -> bool:
-        """Preempt from the youngest on, until the request's table can hold that much; False if that was the last."""
-        while not self.blocks.can_append(request, num_tokens):
-            youngest = self.running[-1]
-            self._preempt(youngest)
-            if youngest is request:
-                return False
-        return True
 
     def _preempt(self, request: Request) -> None:
         assert request is self.running[-1]
@@ -177,7 +169,6 @@ class PagedScheduler(Scheduler):
         preempted = [r for r in requests if r.slot is None and r.finish_reason is None]
         for request in preempted:
             self.waiting.remove(request)
-            self._lost.pop(request, None)
         running = [r for r in requests if r not in preempted]
         outcome = super().end_late(running, issued)
         for request in preempted:
