@@ -18,6 +18,7 @@ from engine.core.config import (
     WorkloadConfig,
 )
 
+EXECUTION_HELP = "how a pass is issued: kernel by kernel, or as a CUDA graph (a GPU alone; default eager)"
 MAX_PROMPT_FILE_BYTES = 32 * 2**20
 
 
@@ -31,9 +32,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
     group.add_argument("--engine", default="continuous", choices=ENGINES, help="default continuous")
-    group.add_argument("--execution", default="eager", choices=EXECUTIONS, help="how a pass is issued")
+    group.add_argument("--execution", default="eager", choices=EXECUTIONS, help=EXECUTION_HELP)
     group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
     group.add_argument("--slots", "--max-num-seqs", type=int, default=4, metavar="B", help="rows at once (default 4)")
+    group.add_argument(
+        "--block-size", type=int, default=16, metavar="N", help="paged, chunked: token positions a block (default 16)"
+    )
+    group.add_argument(
+        "--max-num-batched-tokens", type=int, default=512, metavar="N", help="chunked: tokens a step (default 512)"
+    )
     group.add_argument("--form", default="arrived", help="static: arrived, full or timeout:S (default arrived)")
     group.add_argument(
         "--return", dest="returns", default="stream", choices=RETURNS, help="static: when results are handed over"
@@ -77,6 +84,8 @@ def run_config(args: argparse.Namespace) -> RunConfig:
         execution=args.execution,
         timing=args.timing,
         slots=args.slots,
+        block_size=args.block_size,
+        max_num_batched_tokens=args.max_num_batched_tokens,
         form=FormRule.parse(args.form),
         returns=args.returns,
         workload=WorkloadConfig(

@@ -1,17 +1,20 @@
-"""`engine parity`: every engine's tokens against serial's and against transformers' generate, case by case."""
+"""`engine parity`: every engine's tokens against serial's and against transformers' own, case by case.
+
+In fp32 tokens have to be equal. In bf16 and fp16 near ties decide tokens, so that logits are compared instead: with
+exact ones, and with how far transformers' sdpa is from them in the same dtype.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
-from engine.core.config import ENGINES, RunConfig, WorkloadConfig
+from engine.commands.parity_cases import make_cases
+from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
 from engine.core.home import device_lock
-from engine.core.workload import Workload, build_workload
 from engine.runlog.locks import hold
 
 if TYPE_CHECKING:
@@ -20,49 +23,98 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
-    parser.add_argument(
-        "--engines", default=",".join(ENGINES), metavar="LIST", help=f"of {', '.join(ENGINES)} (default all of them)"
-    )
-    parser.add_argument("--timing", default="sync", choices=("sync", "async"), help="default sync")
+    parser.add_argument("--engines", default="all", metavar="LIST", help=f"all (default), or of {', '.join(ENGINES)}")
+    parser.add_argument("--execution", default="eager", choices=EXECUTIONS, help=options.EXECUTION_HELP)
+    parser.add_argument("--timing", default="sync", choices=TIMINGS, help="default sync")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
-    parser.add_argument("--no-generate", action="store_true", help="compare with serial only")
-    parser.add_argument("--json", action="store_true", help="one JSON object: cases, all_equal")
+    parser.add_argument("--no-generate", action="store_true", help="do not compare with transformers' generate")
+    parser.add_argument(
+        "--no-generate-batch", action="store_true", help="do not compare with transformers' continuous batching"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object: cases, all_equal (bf16, fp16: all_within)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all are equal, 1 when one is not."""
-    engines = [name.strip() for name in args.engines.split(",")]
-    for name in engines:
-        if name not in ENGINES:
-            raise ValueError(f"engines {name!r}: use some of {', '.join(ENGINES)}")
-    config = RunConfig(model=args.model, device=args.device, dtype=args.dtype, timing=args.timing)
+    """0 when all are equal (in bf16 and fp16: within the error that is allowed), 1 when one is not."""
+    engines = _engines(args.engines)
+    config = RunConfig(
+        model=args.model, device=args.device, dtype=args.dtype, execution=args.execution, timing=args.timing
+    )
     cases = make_cases(args.seed)
 
-    from engine.runtime.environment import use_available_threads
-    from engine.runtime.models import resolve_device
-    from engine.runtime.parity import run_case
-    from engine.runtime.prepared_run import WarmModel
+    from engine.runtime.environment import use_available_threads, use_exact_matmuls
+    from engine.runtime.models import resolve_device, resolve_dtype
 
     use_available_threads()
-    warm = WarmModel()
-    rows = []
-    lock = hold(
-        device_lock(str(resolve_device(args.device))),
-        purpose="parity",
-        on_wait=lambda holder: print(f"waiting: the device is taken: {holder}", file=sys.stderr),
-    )
+    use_exact_matmuls()
+    device = resolve_device(args.device)
+    in_tokens = resolve_dtype(args.dtype, device).itemsize == 4
+    oracles = [
+        name
+        for name, left_out in (("generate", args.no_generate), ("generate_batch", args.no_generate_batch))
+        if not left_out
+    ]
+    lock = hold(device_lock(str(device)), purpose="parity", on_wait=lambda holder: _tell(f"waiting: {holder}"))
     with lock:
-        for case in cases:
-            print(f"parity: {case.name} …", file=sys.stderr)
-            rows += run_case(case, engines, config, warm, with_generate=not args.no_generate)
-    all_equal = all(row["equal"] for row in rows)
+        rows = _token_rows(cases, engines, config, oracles) if in_tokens else _logit_rows(cases, engines, config)
+    key, verdict = ("equal", "all_equal") if in_tokens else ("within", "all_within")
+    passed = all(row[key] for row in rows)
     if args.json:
-        print(json.dumps({"model": args.model, "cases": rows, "all_equal": all_equal}))
+        print(json.dumps({"model": args.model, "execution": args.execution, "cases": rows, verdict: passed}))
     else:
-        for row in rows:
-            print(f"{row['name']:<34} {row['engine']:<12} {_verdict(row)}")
-        print("all equal" if all_equal else "NOT all equal: --json shows where, and by how much the logits differ")
-    return 0 if all_equal else 1
+        _print_table(rows, passed, in_tokens=in_tokens)
+    return 0 if passed else 1
+
+
+def _engines(text: str) -> list[str]:
+    """The engines that a list names. ValueError for a name that is none."""
+    names = [name.strip() for name in text.split(",")]
+    if names == ["all"]:
+        return list(ENGINES)
+    for name in names:
+        if name not in ENGINES:
+            raise ValueError(f"engines {name!r}: use all, or some of {', '.join(ENGINES)}")
+    return names
+
+
+def _token_rows(
+    cases: list[ParityCase], engines: list[str], config: RunConfig, oracles: list[str]
+) -> list[dict[str, Any]]:
+    from engine.runtime.parity import References, run_case
+    from engine.runtime.prepared_run import WarmModel
+
+    warm = WarmModel()
+    references = References(config, warm, oracles, _tell)
+    rows = []
+    for case in cases:
+        _tell(f"parity: {case.name} …")
+        rows += run_case(case, engines, config, warm, references)
+    return rows
+
+
+def _logit_rows(cases: list[ParityCase], engines: list[str], config: RunConfig) -> list[dict[str, Any]]:
+    from engine.runtime.logit_error import LogitJudge, judge_case
+    from engine.runtime.parity import References
+    from engine.runtime.prepared_run import WarmModel
+
+    warm, judge = WarmModel(), LogitJudge()
+    references = References(config, warm, (), _tell)
+    rows = []
+    for case in cases:
+        _tell(f"parity: {case.name} …")
+        rows += judge_case(case, engines, config, warm, references, judge)
+    return rows
+
+
+def _print_table(rows: list[dict[str, Any]], passed: bool, *, in_tokens: bool) -> None:
+    for row in rows:
+        print(f"{row['name']:<36} {row['engine']:<12} {_verdict(row) if in_tokens else _error(row)}")
+    if in_tokens:
+        print("all equal" if passed else "NOT all equal: --json shows where, and by how much the logits differ")
+    else:
+        print("all within the error allowed" if passed else "NOT all within the error allowed")
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -74,39 +126,10 @@ def _verdict(row: dict[str, Any]) -> str:
     return f"UNEQUAL at {len(found)} tokens, {ties} of them near ties within rounding"
 
 
-def make_cases(seed: int) -> list[ParityCase]:
-    """Single, uniform, ragged, the longest prompt ending first, a queue through 4 slots: closed, and as it arrives."""
-    from engine.runtime.parity import ParityCase
-
-    ragged = _workload("p16,p40,p64,p128", 6, "8-32", seed=seed)
-    return [
-        ParityCase(name="single", workload=_workload("chat", 1, "24", seed=seed), slots=1),
-        ParityCase(name="uniform 4", workload=_workload("p64", 4, "24", seed=seed), slots=4),
-        ParityCase(name="ragged", workload=ragged, slots=6),
-        ParityCase(name="ragged, longest prompt ends first", workload=_longest_ends_first(ragged), slots=6),
-        ParityCase(name="8 through 4 slots, closed", workload=_workload("chat", 8, "8-48", seed=seed), slots=4),
-        ParityCase(
-            name="8 through 4 slots, poisson",
-            workload=_workload("chat", 8, "8-48", seed=seed, arrival="poisson:2"),
-            slots=4,
-        ),
-    ]
+def _error(row: dict[str, Any]) -> str:
+    word = "within" if row["within"] else "NOT within"
+    return f"logits off by {row['logit_error']:.4g}, sdpa by {row['logit_error_sdpa']:.4g}: {row['ratio']:.3f}, {word}"
 
 
-def _workload(prompts: str, requests: int, budget: str, *, seed: int, arrival: str = "closed") -> Workload:
-    return build_workload(WorkloadConfig(prompts=prompts, requests=requests, budget=budget, arrival=arrival, seed=seed))
-
-
-def _longest_ends_first(workload: Workload) -> Workload:
-    """The same prompts with budgets that shrink as prompts grow: the width that all attend over loses its owner."""
-    longest = max(_tokens(s.prompt) for s in workload.requests)
-    specs = tuple(
-        replace(s, budget_tokens=4 + 28 * (longest - _tokens(s.prompt)) // longest) for s in workload.requests
-    )
-    return replace(workload, requests=specs)
-
-
-def _tokens(prompt: object) -> int:
-    tokens = getattr(prompt, "tokens", None)
-    assert isinstance(tokens, int)
-    return tokens
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)

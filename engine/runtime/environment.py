@@ -52,6 +52,11 @@ def use_available_threads() -> None:
     torch.set_num_threads(available_cores())
 
 
+def use_exact_matmuls() -> None:
+    """fp32 products in fp32: no TF32, which would round their factors to ten bits."""
+    torch.set_float32_matmul_precision("highest")
+
+
 def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Do the engines say the same? Their tokens against serial's and against transformers' generate, request by request.
+"""Do the engines say the same? Their tokens against serial's and against transformers' own, request by request.
 
 Greedy only. Batched and single rows round differently, so that two tokens whose logits are closer than that rounding
 may swap. Where a token differs, the logits of both candidates are taken from one plain forward pass, and the rounding
@@ -8,32 +8,54 @@ through another attention. A `logit_gap` within twice the rounding is a near tie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from engine.core.config import RunConfig
 from engine.core.workload import Workload
-from engine.runtime import attention
+from engine.runtime.device_memory import GIB
+from engine.runtime.oracles import REFERENCE_ATTENTION, generate_batch_outputs, generate_outputs, own_attention
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine, make_runner
+from engine.runtime.sampler import Sampler
 from engine.runtime.warm_up import NoSink
 
-REFERENCE_ATTENTION = "sdpa"
 OTHER_ATTENTION = "eager"
 ROUNDING_ROWS = 4
+ORACLES: dict[str, Callable[[PreparedRun], dict[int, list[int]]]] = {
+    "generate": generate_outputs,
+    "generate_batch": generate_batch_outputs,
+}
+
+Outputs = dict[int, list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParityCase:
-    """A workload and the number of slots it is forced through."""
+    """A workload, and what it is forced through. `engines` are those that the case says something about.
+
+    `settings` are settings of the run beside the engine's name; `pool_blocks` makes the KV pool that small.
+    """
 
     name: str
     workload: Workload
     slots: int
+    engines: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    pool_blocks: int | None = None
+
+    def config(self, base: RunConfig, engine: str) -> RunConfig:
+        return replace(base, engine=engine, slots=self.slots, **self.settings)
+
+    def prepare(self, base: RunConfig, engine: str, warm: WarmModel) -> PreparedRun:
+        prepared = prepare_run(self.config(base, engine), warm, lambda message, fraction: None, self.workload)
+        if self.pool_blocks is None:
+            return prepared
+        pool_bytes = self.pool_blocks * prepared.config.block_size * prepared.kv_shape().position_bytes
+        return replace(prepared, config=replace(prepared.config, pool_gib=pool_bytes / GIB))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,65 +71,88 @@ class Difference:
     near_tie: bool
 
 
+class References:
+    """What serial and the oracles say to a case. Cases with the same prompts and budgets share one answer."""
+
+    def __init__(self, config: RunConfig, warm: WarmModel, oracles: Sequence[str], tell: Callable[[str], None]) -> None:
+        self.config = config
+        self.warm = warm
+        self.oracles = oracles
+        self.tell = tell
+        self._known: dict[tuple[str, object], Outputs | None] = {}
+
+    def of(self, case: ParityCase) -> dict[str, Outputs | None]:
+        """By name: serial, and each oracle; None for one that cannot run here."""
+        asked = tuple((s.prompt, s.budget_tokens, s.ignore_eos) for s in case.workload.requests)
+        prepared = replace(case, settings={}, pool_blocks=None).prepare(self.config, "serial", self.warm)
+        for name in ("serial", *self.oracles):
+            if (name, asked) not in self._known:
+                self._known[name, asked] = self._ask(name, prepared)
+        return {name: self._known[name, asked] for name in ("serial", *self.oracles)}
+
+    def _ask(self, name: str, prepared: PreparedRun) -> Outputs | None:
+        if name == "serial":
+            return engine_outputs(prepared)
+        try:
+            return ORACLES[name](prepared)
+        except RuntimeError as error:
+            self.tell(str(error))
+            return None
+
+
 def run_case(
-    case: ParityCase, engines: Sequence[str], config: RunConfig, warm: WarmModel, with_generate: bool
+    case: ParityCase, engines: Sequence[str], config: RunConfig, warm: WarmModel, references: References
 ) -> list[dict[str, Any]]:
-    """One row an engine: name, engine, equal, equal_to_serial, equal_to_generate, requests, tokens, differences."""
-    outputs = {}
-    for engine in dict.fromkeys(["serial", *engines]):
-        engine_config = replace(config, engine=engine, slots=case.slots)
-        prepared = prepare_run(engine_config, warm, lambda message, fraction: None, case.workload)
-        outputs[engine] = engine_outputs(prepared)
-    generated = generate_outputs(prepared) if with_generate else None
-    return [_compare(case, engine, outputs, generated, prepared) for engine in engines]
+    """One row an engine that the case concerns: name, engine, equal, equal_to_…, requests, tokens, differences."""
+    expected = references.of(case)
+    rows = []
+    for engine in (e for e in engines if e in case.engines):
+        prepared = case.prepare(config, engine, warm)
+        run = run_engine(prepared)
+        rows.append(_compare(case, engine, run, expected, prepared))
+    return rows
 
 
-def engine_outputs(prepared: PreparedRun) -> dict[int, list[int]]:
-    """Every request's tokens, by request id, from one run of the prepared engine."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRun:
+    """What an engine said, by request id, and how often it had to take a request's blocks away."""
+
+    outputs: Outputs
+    preemptions: int
+
+
+def run_engine(prepared: PreparedRun, sampler: Sampler | None = None) -> EngineRun:
+    """One run of the prepared engine, unlogged. `sampler` may stand in for the run's own."""
     requests = prepared.requests()
     runner = make_runner(prepared, requests)
+    if sampler is not None:
+        runner.sampler = sampler
+    runner.capture(lambda: False)
     engine = build_engine(prepared, requests, runner, NoSink())
     engine.run(lambda: False)
     engine.recorder.close(engine.clock.now_s())
-    return {r.request_id: r.output_ids for r in requests}
+    outputs = {r.request_id: r.output_ids for r in requests}
+    return EngineRun(outputs=outputs, preemptions=sum(r.num_preemptions for r in requests))
 
 
-def generate_outputs(prepared: PreparedRun) -> dict[int, list[int]]:
-    """The same requests, one at a time, by transformers' generate with its own attention and its own cache."""
-    outputs = {}
-    eos_ids = list(prepared.loaded.spec.eos_token_ids)
-    with _own_attention(prepared, REFERENCE_ATTENTION) as model, torch.inference_mode():
-        for spec in prepared.workload.requests:
-            prompt = torch.tensor([prepared.prompt_ids[spec.request_id]], device=prepared.device)
-            generated = model.generate(
-                prompt,
-                attention_mask=torch.ones_like(prompt),
-                max_new_tokens=spec.budget_tokens,
-                do_sample=False,
-                eos_token_id=None if spec.ignore_eos else eos_ids,
-                pad_token_id=0,
-                repetition_penalty=1.0,
-            )
-            outputs[spec.request_id] = generated[0, prompt.shape[1] :].tolist()
-    return outputs
+def engine_outputs(prepared: PreparedRun) -> Outputs:
+    """Every request's tokens, by request id, from one run of the prepared engine."""
+    return run_engine(prepared).outputs
 
 
 def _compare(
-    case: ParityCase,
-    engine: str,
-    outputs: Mapping[str, Mapping[int, list[int]]],
-    generated: Mapping[int, list[int]] | None,
-    prepared: PreparedRun,
+    case: ParityCase, engine: str, run: EngineRun, expected: Mapping[str, Outputs | None], prepared: PreparedRun
 ) -> dict[str, Any]:
-    references = (
-        {"serial": outputs["serial"]} if generated is None else {"serial": outputs["serial"], "generate": generated}
-    )
-    differences = {name: _differences(outputs[engine], expected, prepared) for name, expected in references.items()}
+    differences = {
+        name: None if outputs is None else _differences(run.outputs, outputs, prepared)
+        for name, outputs in expected.items()
+    }
     row: dict[str, Any] = {"name": case.name, "engine": engine, "equal": not any(differences.values())}
-    for name in references:
-        row[f"equal_to_{name}"] = not differences[name]
+    for name, found in differences.items():
+        row[f"equal_to_{name}"] = None if found is None else not found
     row["requests"] = len(case.workload.requests)
-    row["tokens"] = sum(len(ids) for ids in outputs[engine].values())
+    row["tokens"] = sum(len(ids) for ids in run.outputs.values())
+    row["preemptions"] = run.preemptions
     row["differences"] = {name: [asdict(d) for d in found] for name, found in differences.items() if found}
     return row
 
@@ -148,10 +193,10 @@ def _difference(request_id: int, place: int, pair: list[int], gap: float, roundi
 def _reference_logits(prepared: PreparedRun, request_id: int, said: Sequence[int]) -> tuple[torch.Tensor, float]:
     """(V,) logits of the next token after the prompt and `said`, and by how much rounding alone moves them."""
     ids = torch.tensor([[*prepared.prompt_ids[request_id], *said]], device=prepared.device)
-    with _own_attention(prepared, REFERENCE_ATTENTION) as model:
+    with own_attention(prepared, REFERENCE_ATTENTION) as model:
         logits = _last_logits(model, ids)
         in_a_batch = _last_logits(model, ids.repeat(ROUNDING_ROWS, 1))
-    with _own_attention(prepared, OTHER_ATTENTION) as model:
+    with own_attention(prepared, OTHER_ATTENTION) as model:
         otherwise = _last_logits(model, ids)
     rounding = max(float((logits - other).abs().max()) for other in (in_a_batch, otherwise))
     return logits, rounding
@@ -160,14 +205,3 @@ def _reference_logits(prepared: PreparedRun, request_id: int, said: Sequence[int
 def _last_logits(model: Any, ids: torch.Tensor) -> torch.Tensor:
     logits: torch.Tensor = model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].float()
     return logits
-
-
-@contextmanager
-def _own_attention(prepared: PreparedRun, name: str) -> Iterator[Any]:
-    """The model with one of transformers' attentions in place of the lab's, for as long as a reference is computed."""
-    model = prepared.loaded.model
-    model.set_attn_implementation(name)
-    try:
-        yield model
-    finally:
-        model.set_attn_implementation(attention.ATTENTION_NAME)

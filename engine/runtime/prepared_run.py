@@ -31,6 +31,8 @@ class WarmModel:
     def get(self, config: RunConfig, on_progress: ProgressCallback) -> tuple[LoadedModel, torch.device, torch.dtype]:
         """The model of `config`, loaded now if it is not the one at hand. ValueError as `load_model`."""
         device = resolve_device(config.device)
+        if config.execution == "graph" and device.type != "cuda":
+            raise ValueError("execution graph: CUDA graphs need a CUDA GPU, and this run is on a CPU; use eager")
         dtype = resolve_dtype(config.dtype, device)
         key = (config.model, device, dtype)
         if self.key != key or self.loaded is None:
