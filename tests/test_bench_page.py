@@ -195,8 +195,8 @@ def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
     assert widget(app, "pool_gib").value == 0.002
     assert list(run_buttons(app)) == ["Run chunked", "Run the pair", "Run the four layouts"]
     assert "| paged | 3 = 1 + 2 | 6 | none |" in words
-    # 200 prompt tokens, 48 a step: 48, 48, then 4 + 44; request 0 decodes beside the next 47 and its last 9
-    assert "| chunked | 6 = 3 + 1 + 2 mixed | 6 | none |" in words
+    # 200 prompt tokens, 48 a step: 48, 48, 4 + 44; request 0 decodes twice beside the next 47 and the last 9
+    assert "| chunked | 7 = 3 + 2 + 2 mixed | 6 | none |" in words
 
 
 def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:

@@ -109,7 +109,7 @@ def test_passes_tell_prefills_share_and_the_decode_pass() -> None:
 def test_waste_is_told_for_positions_and_memory() -> None:
     text = captions.waste(pd.concat([STATIC.ledger.assign(series="static"), CONTINUOUS.ledger.assign(series="cont.")]))
     assert "static 20.4 % padding and 43.9 % dead, cont. 33.6 % padding and 0 % dead" in text
-    assert "static 68.9 % unused, cont. 56.4 % unused" in text
+    assert "static 19 % padding, 36.3 % dead and 13.5 % room, cont. 56.4 % room" in text
 
 
 def test_queue_in_words() -> None:

@@ -29,6 +29,7 @@ PART_WORDS = {
     "unused": "unused",
     "bucket": "bucket padding",
 }
+NOISE = 1e-9  # what is left of a difference of two equal sums
 COLUMNS = ("heading", "noun", "series", "part", "amount", "whole", "share", "before")
 
 
@@ -122,6 +123,7 @@ def _parts(measure: Measure, record: dict[Hashable, Any]) -> list[dict[str, obje
     if whole <= 0:
         return []
     amounts = {part: float(record[column]) for part, column in measure.wasted}
+    amounts = {part: amount if amount > NOISE * whole else 0.0 for part, amount in amounts.items()}
     amounts = {measure.good: whole - sum(amounts.values())} | amounts
     before, rows = 0.0, []
     for part, amount in amounts.items():

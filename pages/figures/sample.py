@@ -10,25 +10,33 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from engine.core.config import FormRule
-from engine.core.kv_layout import PaddedLayout, SlotLayout
+from engine.core.config import RunConfig
 from engine.core.passes import PassKind, PlannedPass
+from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
-from engine.core.scheduler import ContinuousScheduler, Scheduler, StaticScheduler
+from engine.core.scheduler import Scheduler
 
 BUDGETS = (20, 44, 12, 31, 48, 9, 36, 17)
 PROMPTS = (38, 52, 41, 95, 33, 47, 120, 44)
+BLOCK_SIZE = 16
+TOKENS_A_STEP = 64
+KV_COLUMNS = ("reserved", "used", "padding", "dead", "fragment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRun:
-    """One made-up run as the figures take it: a DataFrame a table, and the ledger's one row."""
+    """One made-up run as the figures take it: a DataFrame a table, and the ledger's one row.
+
+    `block_events` and `events` are the run log's streams of a paged run; empty for the others.
+    """
 
     spans: pd.DataFrame
     passes: pd.DataFrame
     tokens: pd.DataFrame
     requests: pd.DataFrame
     ledger: pd.DataFrame
+    block_events: pd.DataFrame
+    events: pd.DataFrame
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +47,10 @@ class _Notes:
     passes: list[dict[str, object]] = field(default_factory=list)
     tokens: list[dict[str, object]] = field(default_factory=list)
     cells: list[dict[str, object]] = field(default_factory=list)
+    block_events: list[dict[str, object]] = field(default_factory=list)
+    events: list[dict[str, object]] = field(default_factory=list)
+    chunks: dict[int, int] = field(default_factory=dict)  # each request's newest chunk
+    reading: set[int] = field(default_factory=set)  # requests with more to read, whether they run in a pass or not
 
 
 def sample_run(
@@ -48,16 +60,21 @@ def sample_run(
     budgets: tuple[int, ...] = BUDGETS,
     prompts: tuple[int, ...] = PROMPTS,
     arrivals_s: tuple[float, ...] | None = None,
+    num_blocks: int | None = None,
 ) -> SampleRun:
-    """Run `static` or `continuous` over made-up requests, one a budget; prompts repeat when they are fewer."""
+    """Run an engine over made-up requests, one a budget; prompts repeat when they are fewer.
+
+    `num_blocks` of a paged pool; None for so many that nobody is preempted.
+    """
     arrivals = arrivals_s or (0.0,) * len(budgets)
     requests = [_request(i, prompts[i % len(prompts)], budget, arrivals[i]) for i, budget in enumerate(budgets)]
-    scheduler = _scheduler(engine, requests, slots)
+    config = RunConfig(engine=engine, slots=slots, block_size=BLOCK_SIZE, max_num_batched_tokens=TOKENS_A_STEP)
+    scheduler = make_scheduler(config, requests, num_blocks)
     notes = _Notes()
     while not scheduler.is_done:
         scheduler.submit_arrived(notes.clock_s)
         scheduler.admit(notes.clock_s)
-        ran = [_run_pass(scheduler, kind, notes) for kind in (PassKind.PREFILL, PassKind.DECODE)]
+        ran = [_run_pass(scheduler, kind, notes) for kind in scheduler.kinds]
         if not any(ran):
             wake_s = scheduler.wake_s(notes.clock_s)
             assert wake_s is not None
@@ -77,27 +94,17 @@ def _request(request_id: int, prompt_tokens: int, budget: int, arrival_s: float)
     return Request(spec=spec, prompt_ids=[0] * prompt_tokens)
 
 
-def _scheduler(engine: str, requests: list[Request], slots: int) -> Scheduler:
-    if engine == "static":
-        return StaticScheduler(requests, slots, PaddedLayout(), FormRule())
-    width = max((r.num_prompt_tokens + r.spec.budget_tokens for r in requests), default=1)
-    return ContinuousScheduler(requests, slots, SlotLayout(slots, width))
-
-
 def _run_pass(scheduler: Scheduler, kind: PassKind, notes: _Notes) -> bool:
     planned = scheduler.plan(kind)
     if planned is None:
         return False
-    is_prefill = kind is PassKind.PREFILL
-    per_pass_s = 0.018 + 0.0011 * planned.prompt_tokens if is_prefill else 0.031
+    reads = planned.kind is not PassKind.DECODE
+    per_pass_s = 0.018 + 0.0011 * planned.prompt_tokens if reads else 0.031
     start_s = notes.clock_s
     notes.clock_s = start_s + per_pass_s + 0.0012 * len(planned.rows) + 0.00002 * planned.shape.width
     _note_pass(planned, start_s, notes)
-    if not is_prefill:
-        _note_cells(planned, planned.rows, "decode", notes)
-    else:
-        _note_cells(planned, planned.rows, "prefill", notes)
-        _note_cells(planned, tuple(r for r in scheduler.running if r not in planned.rows), "decode", notes)
+    _note_pool(planned, start_s, notes)
+    _note_cells(planned, scheduler.running, notes)
     for row in planned.live_requests:
         notes.tokens.append(
             {
@@ -110,6 +117,19 @@ def _run_pass(scheduler: Scheduler, kind: PassKind, notes: _Notes) -> bool:
     for request in scheduler.complete(planned).ended:
         request.finished_s = notes.clock_s
     return True
+
+
+def _note_pool(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
+    """What became of the KV pool before this pass, as the run log has it."""
+    at = {"pass_index": planned.index, "time_s": start_s}
+    for change in planned.block_events:
+        names = ("block_id", "request_id", "table_index", "allocated")
+        notes.block_events.append({name: getattr(change, name) for name in names} | at)
+    for lost in planned.preemptions:
+        who = {"event": "preempt", "request_id": lost.request.request_id, "lane": lost.lane}
+        notes.events.append(who | {"blocks": lost.blocks, "tokens": lost.tokens, "step": float(planned.step)} | at)
+        notes.chunks.pop(lost.request.request_id, None)
+        notes.reading.discard(lost.request.request_id)
 
 
 def _note_pass(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
@@ -129,15 +149,24 @@ def _note_pass(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
             "computed_positions": shape.computed_positions,
             "padding_positions": shape.padding_positions,
             "dead_positions": shape.dead_positions,
-            "kv_reserved_positions": planned.kv.reserved,
-            "kv_used_positions": planned.kv.used,
+            "chunk_rows": len(planned.partial_chunks),
+            "tokens": planned.tokens,
+            "recomputed_tokens": sum(chunk.recomputed for chunk in planned.chunks),
         }
+        | {f"kv_{name}_positions": getattr(planned.kv, name) for name in KV_COLUMNS}
     )
 
 
-def _note_cells(planned: PlannedPass, rows: tuple[Request, ...], phase: str, notes: _Notes) -> None:
-    """One cell a row and pass; the frames below join them into spans."""
-    for request in rows:
+def _note_cells(planned: PlannedPass, running: list[Request], notes: _Notes) -> None:
+    """One cell a running request and pass; the frames below join them into spans."""
+    yielding = set(planned.rows)
+    for chunk in planned.chunks:
+        if chunk.start or not chunk.is_last:  # a prompt read in one piece is no chunk
+            notes.chunks[chunk.request.request_id] = notes.chunks.get(chunk.request.request_id, -1) + 1
+    notes.reading |= {chunk.request.request_id for chunk in planned.partial_chunks}
+    notes.reading -= {chunk.request.request_id for chunk in planned.chunks if chunk.is_last}
+    for request in running:
+        phase, number = _held(planned, request, notes)
         notes.cells.append(
             {
                 "lane": request.lane,
@@ -146,9 +175,19 @@ def _note_cells(planned: PlannedPass, rows: tuple[Request, ...], phase: str, not
                 "phase": phase if request.finish_reason is None else "dead",
                 "pass_index": planned.index,
                 "prompt_tokens": request.num_prompt_tokens,
-                "tokens_so_far": request.num_scheduled + (request.finish_reason is None),
+                "tokens_so_far": request.num_scheduled + (request in yielding and request.finish_reason is None),
+                "chunk": number,
             }
         )
+
+
+def _held(planned: PlannedPass, request: Request, notes: _Notes) -> tuple[str, int]:
+    """What a running request's lane shows during a pass, and which chunk of its prompt; -1 where there are none."""
+    is_read = planned.kind is PassKind.PREFILL and request in planned.rows
+    is_read |= any(chunk.request is request for chunk in planned.chunks)
+    if is_read or request.request_id in notes.reading:
+        return "prefill", notes.chunks.get(request.request_id, -1)
+    return "decode", -1
 
 
 def _frames(notes: _Notes, requests: list[Request]) -> SampleRun:
@@ -169,13 +208,15 @@ def _frames(notes: _Notes, requests: list[Request]) -> SampleRun:
         tokens=tokens,
         requests=pd.DataFrame(rows),
         ledger=_ledger(passes),
+        block_events=pd.DataFrame(notes.block_events),
+        events=pd.DataFrame(notes.events),
     )
 
 
 def _spans(cells: pd.DataFrame, passes: pd.DataFrame) -> pd.DataFrame:
     """Join neighbouring cells of one lane, slot, request and phase into spans, with step positions and seconds."""
     cells = cells.sort_values(["lane", "pass_index"], ignore_index=True)
-    key = cells[["lane", "slot", "request_id", "phase"]]
+    key = cells[["lane", "slot", "request_id", "phase", "chunk"]]
     starts = (key != key.shift()).any(axis=1) | (cells["pass_index"].diff() != 1)
     spans = cells.groupby(starts.cumsum(), sort=False).agg(
         lane=("lane", "first"),
@@ -186,7 +227,9 @@ def _spans(cells: pd.DataFrame, passes: pd.DataFrame) -> pd.DataFrame:
         last_pass=("pass_index", "last"),
         prompt_tokens=("prompt_tokens", "first"),
         tokens_so_far=("tokens_so_far", "last"),
+        chunk=("chunk", "first"),
     )
+    spans["chunk"] = spans["chunk"].where(spans["chunk"] >= 0)
     in_step = passes.groupby("step").cumcount() / passes.groupby("step")["step"].transform("size")
     position = passes["step"] + in_step
     end = [*position.iloc[1:], passes["step"].iloc[-1] + 1.0]
@@ -201,11 +244,13 @@ def _ledger(passes: pd.DataFrame) -> pd.DataFrame:
     totals = passes[["computed_positions", "padding_positions", "dead_positions"]].sum().to_dict()
     for part in ("padding", "dead"):
         totals[f"{part}_s"] = float((seconds * passes[f"{part}_positions"] / passes["computed_positions"]).sum())
-    for kind in ("prefill", "decode"):
+    for kind in ("prefill", "decode", "mixed"):
         totals[f"{kind}_s"] = float(seconds[passes["kind"] == kind].sum())
     held_s = passes["start_s"].shift(-1).fillna(passes["end_s"]) - passes["start_s"]
-    unused = passes["kv_reserved_positions"] - passes["kv_used_positions"]
-    totals["kv_reserved_position_s"] = float((held_s * passes["kv_reserved_positions"]).sum())
-    totals["kv_unused_position_s"] = float((held_s * unused).sum())
+    for name in KV_COLUMNS:
+        totals[f"kv_{name}_position_s"] = float((held_s * passes[f"kv_{name}_positions"]).sum())
+    reserved_s, *parts_s = (totals[f"kv_{name}_position_s"] for name in KV_COLUMNS)
+    totals["kv_room_position_s"] = reserved_s - sum(parts_s)
+    totals["kv_unused_position_s"] = reserved_s - totals["kv_used_position_s"]
     totals["slot_steps"], totals["useful_slot_steps"] = int(passes["rows"].sum()), int(passes["live_rows"].sum())
     return pd.DataFrame([totals])

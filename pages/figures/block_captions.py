@@ -1,0 +1,94 @@
+"""The sentences under the figures of KV memory, their numbers computed from the same data as the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from pages.figures.blocks import NO_BLOCKS
+from pages.figures.kv_layouts import NOTHING, kv_parts
+from pages.figures.measures import COMPUTED, GOOD, HELD
+from pages.figures.readable import count_text, seconds_text, share_text, three_digits
+
+
+def blocks(
+    bins: pd.DataFrame,
+    preemptions: pd.DataFrame,
+    *,
+    pool_blocks: int,
+    block_size: int,
+    unfilled_share: float | None,
+    recomputed_tokens: int | None,
+) -> str:
+    """For blocks.block_map: how full the pool became, what share of it was unfilled, and what preemption cost.
+
+    `unfilled_share` is of the KV memory held over time; it and `recomputed_tokens` are left out where not known.
+    """
+    if bins.empty or not bins["reserved_max_positions"].max() > 0:
+        return NO_BLOCKS
+    most = float(bins["reserved_max_positions"].max()) / block_size
+    said = [
+        f"At most {count_text(most, 'block')} of {pool_blocks:,} held at once ({share_text(most / pool_blocks)}), "
+        f"of {count_text(block_size, 'position')} each"
+    ]
+    if unfilled_share is not None:
+        said.append(f"over time {share_text(unfilled_share)} of what was held was not filled")
+    return f"{'; '.join(said)}. {_preempted(preemptions, recomputed_tokens)}"
+
+
+def _preempted(preemptions: pd.DataFrame, recomputed_tokens: int | None) -> str:
+    if preemptions.empty:
+        return "No request was preempted."
+    again = "" if recomputed_tokens is None else f", and {count_text(recomputed_tokens, 'token')} were computed again"
+    times = count_text(len(preemptions), "preemption")
+    who = count_text(preemptions["request_id"].nunique(), "request")
+    return f"{times} of {who} gave back {count_text(float(preemptions['blocks'].sum()), 'block')}{again}."
+
+
+def pool(held: pd.DataFrame, *, pool_blocks: int, block_size: int, pass_index: int, step: float, time_s: float) -> str:
+    """For pool.pool_at: how many blocks are held by how many requests, and how many of their positions are empty."""
+    when = f"During pass {pass_index:,} (step {int(step):,}, from {seconds_text(time_s)} on)"
+    if held.empty:
+        return f"{when} all {count_text(pool_blocks, 'block')} are free."
+    said = (
+        f"{when} {count_text(len(held), 'block')} of {pool_blocks:,} are held by "
+        f"{count_text(held['request_id'].nunique(), 'request')}"
+    )
+    if held["positions"].isna().any():
+        return f"{said}."
+    empty, whole = len(held) * block_size - float(held["positions"].sum()), len(held) * block_size
+    return f"{said}; {count_text(empty, 'position')} of {whole:,} in them not filled ({share_text(empty / whole)})."
+
+
+def kv_layouts(ledger: pd.DataFrame) -> str:
+    """For kv_layouts.kv_layouts: what share real tokens had, the most first, and how much more the most held."""
+    parts = kv_parts(ledger)
+    if parts.empty:
+        return NOTHING
+    said = []
+    for heading, intro, verb in (
+        (HELD.heading, "Of the KV memory held over time, real tokens filled", "held"),
+        (COMPUTED.heading, "Of the positions computed, real ones were", "computed"),
+    ):
+        good = parts[(parts["heading"] == heading) & parts["part"].isin(GOOD)]
+        if good.empty:
+            continue
+        shares = dict(zip(good["series"], good["share"], strict=True))
+        wholes = dict(zip(good["series"], good["whole"], strict=True))
+        said.append(f"{intro} {_ranked(shares)}{_most(wholes, verb)}.")
+    return " ".join(said)
+
+
+def _ranked(shares: Mapping[str, float]) -> str:
+    """`paged 91 %, static 31 %`; of a run alone the share alone."""
+    names = sorted(shares, key=lambda name: -shares[name])
+    return ", ".join(f"{name} {share_text(shares[name])}".strip() for name in names)
+
+
+def _most(wholes: Mapping[str, float], verb: str) -> str:
+    """How many times the least the most is, where there are several and they differ."""
+    least, most = min(wholes, key=lambda name: wholes[name]), max(wholes, key=lambda name: wholes[name])
+    if len(wholes) < 2 or wholes[most] <= wholes[least] * 1.005:
+        return ""
+    return f"; {most} {verb} {three_digits(wholes[most] / wholes[least])} times what {least} did"

@@ -1,0 +1,192 @@
+"""The KV pool over time: who held which block, how many were free, and how much of what was held was still unfilled.
+
+Three panels over one x axis. Above, the free blocks, with a mark for each preemption: a moment when there were too few.
+In the middle the pool, blocks down, each in the colour of the request that holds it. Below, the unfilled ends of the
+last blocks, as a share of what was held: what paging wastes. A large pool or a long run comes in bins: a cell then
+stands for several blocks over several passes, takes the colour of the request that held most of it, and says in its
+hover how much was held. Blocks with higher numbers than any that was ever held are not drawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.figures.colours import palette
+from pages.figures.layout import axis, label, legend_above, new_figure, note_figure
+from pages.figures.owners import code_colours, code_range, owner_codes
+from pages.figures.preemptions import add_preemptions
+from pages.figures.queue import changes_only
+from pages.figures.readable import count_text
+from pages.figures.spans import Unit, unit_columns
+
+MAX_BLOCK_BINS = 128  # what one asks the store for
+MAX_PASS_BINS = 400
+STRIP_PX = 64
+GAP_PX = 30
+MAP_PX = (150, 420)
+BLOCK_PX = 15
+NO_BLOCKS = "No block has been given to a request yet."
+
+
+def block_map(
+    cells: pd.DataFrame,
+    bins: pd.DataFrame,
+    *,
+    num_blocks: int,
+    pool_blocks: int,
+    blocks_per_bin: int,
+    block_size: int,
+    unit: Unit = "step",
+    preemptions: pd.DataFrame | None = None,
+    title: str = "",
+    dark: bool = False,
+) -> go.Figure:
+    """Draw blocks 0 to `num_blocks` of a pool of `pool_blocks`, each of `block_size` token positions.
+
+    `cells` has a row a cell that was held at all: block_bin (`blocks_per_bin` blocks), pass_bin, request_id (who held
+    most of it), owners (how many did), held_fraction. `bins` has a row a bin of passes, in order: pass_bin, start_step,
+    end_step, start_s, end_s, start_pass, end_pass, reserved_max_positions, fragment_fraction. `preemptions` are rows of
+    the run log's events, with `step` and `time_s`.
+    """
+    if bins.empty or cells.empty:
+        return note_figure(NO_BLOCKS, dark=dark, title=title)
+    begin, finish = unit_columns(unit)
+    edges = np.append(bins[begin].to_numpy(dtype=float), float(bins[finish].iloc[-1]))
+    rows = -(-num_blocks // blocks_per_bin)
+    map_px = int(np.clip(rows * BLOCK_PX, *MAP_PX))
+    figure = _canvas(map_px, unit, float(edges[-1]), title, dark)
+    _add_headings(figure, map_px, num_blocks, pool_blocks, blocks_per_bin, dark)
+    _add_grid(figure, cells, edges, (rows, len(bins)), blocks_per_bin, unit, dark)
+    free = pool_blocks - bins["reserved_max_positions"] / block_size
+    _add_strip(figure, edges, free, "free", dark)
+    _add_strip(figure, edges, bins["fragment_fraction"], "unfilled", dark)
+    figure.update_layout(yaxis2_range=[num_blocks - 0.5, -0.5])
+    figure.update_layout(xaxis_title_text=_x_title(unit, bins))
+    if preemptions is not None and not preemptions.empty:
+        add_preemptions(figure, preemptions, y=np.zeros(len(preemptions)), unit=unit, dark=dark)
+    return figure
+
+
+def _canvas(map_px: int, unit: Unit, end: float, title: str, dark: bool) -> go.Figure:
+    """Three y axes over one x axis; a legend above for the one mark that needs words."""
+    inner_px = map_px + 2 * (STRIP_PX + GAP_PX)
+    figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=46, left=52)
+    domains = _domains(map_px)
+    figure.update_layout(
+        dragmode="zoom",
+        showlegend=True,
+        legend=legend_above(gap_px=20, plot_px=inner_px, indent_px=-8),
+        xaxis=axis(dark, title=unit, range=[0, end], anchor="y3", showgrid=False),
+        yaxis=axis(dark, domain=domains[0], rangemode="tozero", tickformat=",d", nticks=3, fixedrange=True),
+        yaxis2=axis(dark, domain=domains[1], showgrid=False, tickformat=",d", nticks=6, fixedrange=True),
+        yaxis3=axis(dark, domain=domains[2], rangemode="tozero", tickformat=".0%", nticks=3, fixedrange=True),
+    )
+    return figure
+
+
+def _domains(map_px: int) -> list[list[float]]:
+    """Where the three panels stand, from 0 at the bottom of the plot to 1 at its top."""
+    heights = (STRIP_PX, map_px, STRIP_PX)
+    inner_px = sum(heights) + 2 * GAP_PX
+    tops = np.cumsum([0, STRIP_PX + GAP_PX, map_px + GAP_PX])
+    return [
+        [max(1 - (top + height) / inner_px, 0.0), float(1 - top / inner_px)]
+        for top, height in zip(tops, heights, strict=True)
+    ]
+
+
+def _add_headings(
+    figure: go.Figure, map_px: int, num_blocks: int, pool_blocks: int, blocks_per_bin: int, dark: bool
+) -> None:
+    in_rows = "" if blocks_per_bin == 1 else f", {blocks_per_bin} a row"
+    of_pool = f"blocks 0 to {num_blocks - 1:,}" if num_blocks < pool_blocks else "all blocks"
+    words = (
+        f"free blocks, of {pool_blocks:,}",
+        f"{of_pool}{in_rows}, by the request that holds them",
+        "held and not filled, the ends of the last blocks",
+    )
+    faint = {"size": 12, "color": palette(dark).faint_text}
+    for heading, (_, top) in zip(words, _domains(map_px), strict=True):
+        place = {"x": 0, "xref": "paper", "y": top, "yref": "paper", "yanchor": "bottom"}
+        figure.add_annotation(label(heading, font=faint, **place))
+
+
+def _x_title(unit: Unit, bins: pd.DataFrame) -> str:
+    per_bin = int((bins["end_pass"] - bins["start_pass"]).max())
+    name = "step" if unit == "step" else "seconds"
+    return name if per_bin <= 1 else f"{name}, {count_text(per_bin, 'pass', 'passes')} a column"
+
+
+def _add_grid(
+    figure: go.Figure,
+    cells: pd.DataFrame,
+    edges: np.ndarray,
+    shape: tuple[int, int],
+    blocks_per_bin: int,
+    unit: Unit,
+    dark: bool,
+) -> None:
+    """A ground of free blocks, and over it the held cells; each answers the pointer by itself."""
+    low, high = code_range(dark)
+    look = {
+        "x": edges,
+        "y0": (blocks_per_bin - 1) / 2,
+        "dy": blocks_per_bin,
+        "yaxis": "y2",
+        "colorscale": code_colours(dark),
+        "zmin": low,
+        "zmax": high,
+        "showscale": False,
+        "ygap": 1 if shape[0] <= 48 else 0,
+    }
+    at = "step %{x:,.0f}" if unit == "step" else "%{x:.3~r} s"
+    which = "block %{y:,.0f}" if blocks_per_bin == 1 else f"{blocks_per_bin} blocks around %{{y:,.0f}}"
+    free = f"{which}, around {at}<br><b>free</b><extra></extra>"
+    figure.add_heatmap(z=np.zeros(shape, dtype=np.uint8), hovertemplate=free, **look)
+    row, column = cells["block_bin"].to_numpy(dtype=int), cells["pass_bin"].to_numpy(dtype=int)
+    codes = owner_codes(cells.sort_values(["pass_bin", "block_bin"])["request_id"], dark)
+    z = np.full(shape, np.nan, dtype=np.float32)
+    z[row, column] = cells["request_id"].map(codes).to_numpy()
+    held = np.ceil(cells["held_fraction"].to_numpy(dtype=float) * 100 - 1e-6)
+    facts = np.zeros((*shape, 3), dtype=np.int32)
+    facts[row, column] = np.column_stack([cells["request_id"], held, cells["owners"]])
+    share = "<br>holds most of it; %{customdata[1]} % held, by %{customdata[2]:,} in all" if _is_shared(cells) else ""
+    owner = f"{which}, around {at}<br><b>request %{{customdata[0]}}</b>{share}<extra></extra>"
+    figure.add_heatmap(z=z, customdata=facts, hoverongaps=False, hovertemplate=owner, **look)
+
+
+def _is_shared(cells: pd.DataFrame) -> bool:
+    return bool((cells["owners"] > 1).any() or (cells["held_fraction"] < 1 - 1e-6).any())
+
+
+def _add_strip(figure: go.Figure, edges: np.ndarray, values: pd.Series, what: str, dark: bool) -> None:
+    """A stepped area over the bins; a figure that was not logged is left out."""
+    if values.isna().all():
+        return
+    colours = palette(dark)
+    is_free = what == "free"
+    y = values.fillna(0).to_numpy(dtype=float)
+    x, y = changes_only(edges, np.append(y, y[-1]))
+    said = "%{y:,.0f} blocks free" if is_free else "%{y:.1%} of what is held is not filled"
+    figure.add_scatter(
+        x=x,
+        y=y,
+        yaxis="y" if is_free else "y3",
+        mode="lines",
+        line={"shape": "hv", "width": 1.4, "color": colours.faint_text if is_free else colours.fragment_line},
+        fill="tozeroy",
+        fillcolor=colours.empty if is_free else colours.fragment,
+        name=what,
+        showlegend=False,
+        hovertemplate=f"{said}<extra></extra>",
+    )
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+    from pages.figures.sample_blocks import sample_pool
+
+    pools = [sample_pool("chunked"), sample_pool("paged", num_blocks=30)]
+    show([pool.block_map(dark=dark) for dark in (False, True) for pool in pools])

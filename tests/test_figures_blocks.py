@@ -1,0 +1,272 @@
+"""The pictures of KV memory: which cell, block and bar is whose, by hand; bounded however large the pool."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from pages.figures import block_captions
+from pages.figures.blocks import MAX_BLOCK_BINS, MAX_PASS_BINS, NO_BLOCKS, block_map
+from pages.figures.colours import DARK, LIGHT
+from pages.figures.layout import json_bytes
+from pages.figures.owners import blended, owner_codes
+from pages.figures.pool import grid_of, pool_at
+from pages.figures.preemptions import MAX_MARKS, add_preemptions
+from pages.figures.sample_blocks import SamplePool, block_cells, pass_bins, sample_pool
+from pages.figures.timeline import slot_timeline
+
+LIMIT_BYTES = 2_000_000
+OWNERS = len(LIGHT.owners)
+# Blocks 0 and 1 are request 7's for passes 0 and 1, block 0 then request 3's; block 2 is never held.
+CELLS = pd.DataFrame(
+    {
+        "block_bin": [0, 0, 0, 1, 1],
+        "pass_bin": [0, 1, 2, 0, 1],
+        "request_id": [7, 7, 3, 7, 7],
+        "owners": 1,
+        "held_fraction": 1.0,
+    }
+)
+BINS = pd.DataFrame(
+    {
+        "pass_bin": [0, 1, 2],
+        "start_pass": [0, 1, 2],
+        "end_pass": [1, 2, 3],
+        "start_step": [0.0, 0.5, 1.0],
+        "end_step": [0.5, 1.0, 2.0],
+        "start_s": [0.0, 0.3, 0.4],
+        "end_s": [0.3, 0.4, 0.5],
+        "reserved_max_positions": [32, 32, 16],
+        "fragment_fraction": [0.25, 0.125, 0.5],
+    }
+)
+LOST = pd.DataFrame(
+    {"event": ["preempt"], "request_id": [7], "lane": [1], "blocks": [2], "tokens": [28], "step": [1.0]}
+).assign(time_s=0.4)
+
+
+def drawn(**changes: object) -> go.Figure:
+    size = {"num_blocks": 3, "pool_blocks": 5, "blocks_per_bin": 1, "block_size": 16}
+    return block_map(CELLS, BINS, **{**size, **changes})  # type: ignore[arg-type]
+
+
+def heatmaps(figure: go.Figure) -> list[go.Heatmap]:
+    return [trace for trace in figure.data if trace.type == "heatmap"]
+
+
+def marks(figure: go.Figure) -> go.Scatter:
+    return next(trace for trace in figure.data if trace.type == "scatter" and trace.mode == "markers")
+
+
+def test_each_cell_has_its_owners_colour_and_number() -> None:
+    ground, held = heatmaps(drawn())
+    nan = np.nan
+    np.testing.assert_array_equal(held.z, [[1, 1, 2], [1, 1, nan], [nan, nan, nan]])
+    assert held.customdata[:, :, 0].tolist() == [[7, 7, 3], [7, 7, 0], [0, 0, 0]]
+    assert np.unique(ground.z).tolist() == [0]
+    assert held.hoverongaps is False
+    assert "block %{y:,.0f}, around step" in held.hovertemplate
+    assert "<b>request %{customdata[0]}</b><extra>" in held.hovertemplate  # nobody shares a cell here
+    assert "free" in ground.hovertemplate
+
+
+def test_columns_are_as_wide_as_their_passes_on_either_axis() -> None:
+    assert list(heatmaps(drawn())[0].x) == [0.0, 0.5, 1.0, 2.0]
+    assert list(heatmaps(drawn(unit="second"))[0].x) == [0.0, 0.3, 0.4, 0.5]
+
+
+def test_free_blocks_and_unfilled_ends_follow_the_passes() -> None:
+    free, unfilled = (trace for trace in drawn().data if trace.type == "scatter")
+    assert list(free.y) == [3, 4, 4]  # 5 blocks, of which 32, 32 and 16 positions are held
+    assert list(free.x) == [0.0, 1.0, 2.0]
+    assert list(unfilled.y) == [0.25, 0.125, 0.5, 0.5]
+    headings = [annotation.text for annotation in drawn().layout.annotations]
+    assert headings[:2] == ["free blocks, of 5", "blocks 0 to 2, by the request that holds them"]
+
+
+def test_a_preemption_is_a_triangle_with_words() -> None:
+    drawn_marks = marks(drawn(preemptions=LOST))
+    assert (drawn_marks.marker.symbol, list(drawn_marks.x)) == ("triangle-down", [1.0])
+    assert drawn_marks.name.strip() == "preempted"
+    assert drawn_marks.hovertext[0] == (
+        "<b>request 7 preempted</b><br>2 blocks given back, 28 positions to compute again<br>step 1, 400 ms"
+    )
+    assert list(marks(drawn(preemptions=LOST, unit="second")).x) == [0.4]
+
+
+def test_bins_say_how_much_of_them_was_held_and_by_how_many() -> None:
+    shared = CELLS.assign(owners=[1, 3, 1, 1, 1], held_fraction=[1, 0.625, 1, 1, 1])
+    figure = block_map(shared, BINS, num_blocks=24, pool_blocks=24, blocks_per_bin=8, block_size=16)
+    held = heatmaps(figure)[1]
+    assert held.customdata[0, 1].tolist() == [7, 63, 3]
+    assert "holds most of it; %{customdata[1]} % held, by %{customdata[2]:,} in all" in held.hovertemplate
+    assert (held.y0, held.dy) == (3.5, 8)
+    assert "all blocks, 8 a row" in figure.layout.annotations[1].text
+    wide = BINS.assign(end_pass=BINS["start_pass"] + 6)
+    title = block_map(CELLS, wide, num_blocks=3, pool_blocks=3, blocks_per_bin=1, block_size=16).layout.xaxis.title.text
+    assert title == "step, 6 passes a column"
+
+
+def large_map() -> go.Figure:
+    """As the store bins a pool of 20,000 blocks and 2,000 passes, every cell held."""
+    rows, columns = MAX_BLOCK_BINS, MAX_PASS_BINS
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    owners = np.random.default_rng(0).integers(0, 100_000, rows * columns)
+    cells = pd.DataFrame(
+        {"block_bin": row, "pass_bin": column, "request_id": owners, "owners": 40, "held_fraction": 0.8}
+    )
+    start = np.arange(columns) * 5
+    bins = pd.DataFrame({"pass_bin": np.arange(columns), "start_pass": start, "end_pass": start + 5})
+    bins = bins.assign(
+        start_step=start / 1.0,
+        end_step=start + 5.0,
+        start_s=start / 50,
+        end_s=(start + 5) / 50,
+        reserved_max_positions=np.arange(columns) * 700.0,
+        fragment_fraction=np.linspace(0.0, 0.1, columns),
+    )
+    lost = pd.concat([LOST] * 10_000, ignore_index=True).assign(step=np.arange(10_000) / 5)
+    size = {"num_blocks": 20_000, "pool_blocks": 20_000, "blocks_per_bin": 157, "block_size": 16}
+    return block_map(cells, bins, preemptions=lost, **size)  # type: ignore[arg-type]
+
+
+def test_a_large_pool_over_many_passes_stays_small() -> None:
+    figure = large_map()
+    assert json_bytes(figure) < LIMIT_BYTES
+    assert len(marks(figure).x) == MAX_MARKS
+
+
+def test_light_and_dark_differ_in_colour_alone() -> None:
+    light, dark = (heatmaps(drawn(dark=is_dark))[1] for is_dark in (False, True))
+    np.testing.assert_array_equal(light.z, dark.z)
+    assert light.colorscale != dark.colorscale
+    assert len(LIGHT.owners) == len(DARK.owners)
+
+
+def test_no_blocks_say_so() -> None:
+    nothing = block_map(CELLS.head(0), BINS, num_blocks=0, pool_blocks=9, blocks_per_bin=1, block_size=16)
+    assert nothing.layout.annotations[0].text == NO_BLOCKS
+    assert pool_at(pd.DataFrame(), num_blocks=0, block_size=16).layout.annotations[0].text == NO_BLOCKS
+
+
+def test_requests_get_colours_in_turn_and_a_pale_one_for_what_is_not_filled() -> None:
+    codes = owner_codes([7, 3, 7, *range(100, 100 + OWNERS)], dark=False)
+    assert (codes[7], codes[3], codes[100]) == (1, 2, 3)
+    assert codes[100 + OWNERS - 2] == 1  # after all others it is the first colour's turn again
+    assert blended("#ff0000", "#0000ff", 0.25) == "#4000bf"
+
+
+# Block 0 full, block 1 of 8 positions half full, both request 7's; block 3 is request 2's, one position.
+HELD = pd.DataFrame(
+    {"block_id": [0, 1, 3], "request_id": [7, 7, 2], "table_index": [0, 1, 0], "positions": [8, 4, 1]}
+)
+
+
+def test_a_block_is_filled_as_far_as_its_positions_and_pale_beyond() -> None:
+    figure = pool_at(HELD, num_blocks=10, block_size=8)
+    texture, free, held = heatmaps(figure)
+    full, pale = 2, 2 + OWNERS  # request 2 comes first in order, so request 7 has the second colour
+    assert texture.z.shape == (2, 8 * 8)  # two lines of eight blocks, eight parts each
+    assert texture.z[0].tolist() == [full] * 12 + [pale] * 4 + [0] * 8 + [1] + [1 + OWNERS] * 7 + [0] * 32
+    assert texture.z[1, :16].tolist() == [0] * 16
+    assert np.isnan(texture.z[1, 16:]).all()  # there is no block 10
+    nan = np.nan
+    np.testing.assert_array_equal(free.z, [[nan, nan, 2, nan, 4, 5, 6, 7], [8, 9, nan, nan, nan, nan, nan, nan]])
+    np.testing.assert_array_equal(held.z, [[0, 1, nan, 3, nan, nan, nan, nan], [nan] * 8])
+    assert held.customdata[0, 1].tolist() == [7, 4, 1]
+    assert "of 8 positions filled<br>place %{customdata[2]:,} in its block table" in held.hovertemplate
+
+
+def test_small_pools_write_the_requests_number_into_each_block() -> None:
+    scatters = [trace for trace in pool_at(HELD, num_blocks=10, block_size=8).data if trace.type == "scatter"]
+    numbers = next(trace for trace in scatters if trace.mode == "text")
+    assert list(zip(numbers.text, numbers.x, numbers.y, strict=True)) == [("7", 0, 0), ("7", 1, 0), ("2", 3, 0)]
+
+
+def test_a_large_pool_is_a_cell_a_block_and_a_huge_one_several() -> None:
+    assert (grid_of(10).per_line, grid_of(10).lines, grid_of(10).parts) == (8, 2, 8)
+    assert (grid_of(20_000).per_cell, grid_of(20_000).parts) == (1, 1)
+    huge = grid_of(300_000)
+    assert (huge.per_cell, huge.cells) == (13, 23_077)
+    rng = np.random.default_rng(0)
+    blocks = pd.DataFrame({"block_id": np.arange(20_000), "request_id": rng.integers(0, 400, 20_000)})
+    blocks = blocks.assign(table_index=0, positions=rng.integers(1, 17, 20_000))
+    assert json_bytes(pool_at(blocks, num_blocks=20_000, block_size=16)) < LIMIT_BYTES
+    assert json_bytes(pool_at(blocks, num_blocks=300_000, block_size=16)) < LIMIT_BYTES
+
+
+def test_of_several_blocks_in_a_cell_the_largest_owner_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.figures.pool.MAX_CELLS", 2)
+    frame = HELD.assign(block_id=[0, 1, 2], request_id=[7, 2, 7])
+    held = heatmaps(pool_at(frame, num_blocks=6, block_size=8))[2]
+    assert held.customdata[0, 0].tolist()[:2] == [7, 13]
+    assert "holds most of them; %{customdata[1]:,} of 24 positions filled" in held.hovertemplate
+
+
+def test_a_preemption_stands_in_the_timeline_at_its_lane_and_moment() -> None:
+    pool = sample_pool("chunked", num_blocks=12)
+    figure = slot_timeline(pool.run.spans, num_lanes=4, preemptions=pool.run.events)
+    assert len(pool.run.events) == 2
+    assert list(marks(figure).x) == pool.run.events["step"].tolist()
+    assert list(marks(figure).y) == pool.run.events["lane"].tolist()
+    dense = slot_timeline(pool.run.spans, num_lanes=2000, preemptions=pool.run.events)
+    assert "heatmap" in {trace.type for trace in dense.data}
+    assert len(marks(dense).x) == 2
+
+
+def test_chunk_boundaries_are_spans_of_their_own() -> None:
+    spans = sample_pool("chunked").run.spans
+    bars = next(t for t in slot_timeline(spans).data if t.name and t.name.startswith("prefill"))
+    chunks = spans[spans["phase"] == "prefill"]
+    assert len(bars.x) == len(chunks) > chunks["request_id"].nunique()
+    assert any("prefill, chunk 2" in text for text in bars.hovertext)
+    assert bars.marker.line.width > 0  # the hairline between two chunks
+
+
+def caption(pool: SamplePool, **changes: object) -> str:
+    facts = {"pool_blocks": pool.num_blocks, "block_size": 16, "unfilled_share": None, "recomputed_tokens": None}
+    return block_captions.blocks(pass_bins(pool.run.passes), pool.run.events, **{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_the_caption_of_a_pool_tells_how_full_it_was_and_what_preemption_cost() -> None:
+    calm, busy = sample_pool("paged", num_blocks=60), sample_pool("chunked", num_blocks=12)
+    most = int(calm.run.passes["kv_reserved_positions"].max() / 16)
+    assert caption(calm) == (
+        f"At most {most} blocks of 60 held at once ({most / 60 * 100:.1f} %), of 16 positions each. "
+        "No request was preempted."
+    )
+    assert caption(busy, unfilled_share=0.0895, recomputed_tokens=154) == (
+        "At most 12 blocks of 12 held at once (100 %), of 16 positions each; over time 8.95 % of what was held was not "
+        "filled. 2 preemptions of 2 requests gave back 11 blocks, and 154 tokens were computed again."
+    )
+    assert block_captions.blocks(
+        BINS.head(0), LOST, pool_blocks=1, block_size=1, unfilled_share=None, recomputed_tokens=None
+    ) == NO_BLOCKS
+
+
+def test_the_caption_of_a_moment_counts_blocks_requests_and_unfilled_positions() -> None:
+    when = {"pool_blocks": 6, "block_size": 8, "pass_index": 41, "step": 30.5, "time_s": 1.5}
+    assert block_captions.pool(HELD, **when) == (  # 3 x 8 - 13
+        "During pass 41 (step 30, from 1.5 s on) 3 blocks of 6 are held by 2 requests; 11 positions of 24 in them not "
+        "filled (45.8 %)."
+    )
+    assert block_captions.pool(HELD.head(0), **when).endswith("all 6 blocks are free.")
+    assert block_captions.pool(HELD.assign(positions=np.nan), **when).endswith("held by 2 requests.")
+
+
+def test_cells_of_the_sample_are_what_the_block_manager_dealt_out() -> None:
+    """Prompts of 38 and 52 tokens and 2 new ones each: 3 and 4 blocks, in one prefill and one decode pass."""
+    pool = sample_pool("paged", num_blocks=10, slots=2, budgets=(2, 2))
+    cells = block_cells(pool.holds, len(pool.run.passes))
+    owners = cells.sort_values("block_bin").groupby("pass_bin")["request_id"].apply(list)
+    assert owners.tolist() == [[0, 0, 0, 1, 1, 1, 1]] * 2
+
+
+def test_many_marks_are_thinned_and_keep_their_places() -> None:
+    many = pd.concat([LOST] * 5000, ignore_index=True).assign(step=np.arange(5000.0))
+    figure = go.Figure()
+    add_preemptions(figure, many, y=np.arange(5000.0), unit="step")
+    assert len(figure.data[0].x) == MAX_MARKS
+    assert list(figure.data[0].x) == list(figure.data[0].y)
