@@ -39,32 +39,28 @@ DECODE_FP32 = DecodeTuning(columns=32, warps=4, stages=2)
 
 
 @triton.jit
-def _columns_of(pages, columns, BLOCK_SIZE: tl.constexpr):
-    """Pool positions, int64, of `columns` whose blocks are `pages`."""
-    return pages.to(tl.int64) * BLOCK_SIZE + columns % BLOCK_SIZE
-
-
-@triton.jit
 def _attend(
     queries, keys, values, table, first, end, start, length, scale_log2,
     POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, QUERIES: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK_BITS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The unnormalised sum, the largest score and the weight of columns first … end, of which start … length show.
 
-    The table's entries of the next step are read a step early: a load that waits for another is not pipelined as deep.
+    A table's entries are read a step early: a load that waits for another is not pipelined as deep. Weights are added
+    up across threads once, behind the loop.
     """
     d = tl.arange(0, BLOCK_D)
     offsets = tl.arange(0, COLUMNS)
+    last = end - 1
     acc = tl.zeros([QUERIES, BLOCK_D], dtype=tl.float32)
     top = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
-    total = tl.zeros([QUERIES], dtype=tl.float32)
-    pages = tl.load(table + (first + offsets) // BLOCK_SIZE, mask=first + offsets < end, other=0)
+    sums = tl.zeros([QUERIES, COLUMNS], dtype=tl.float32)
+    blocks = tl.load(table + (tl.minimum(first + offsets, last) >> BLOCK_BITS))
     for begin in range(first, end, COLUMNS):
         columns = begin + offsets
-        places = _columns_of(pages, columns, BLOCK_SIZE)[:, None] * POSITION + d[None, :]
-        ahead = columns + COLUMNS
-        pages = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < end, other=0)
+        home = (blocks << BLOCK_BITS) + (columns & ((1 << BLOCK_BITS) - 1))
+        places = home.to(tl.int64)[:, None] * POSITION + d[None, :]
+        blocks = tl.load(table + (tl.minimum(columns + COLUMNS, last) >> BLOCK_BITS))
         inside = (columns < end)[:, None] & (d < HEAD_DIM)[None, :]
         key = tl.load(keys + places, mask=inside, other=0.0)
         scores = dot(queries, tl.trans(key), tl.zeros([QUERIES, COLUMNS], dtype=tl.float32)) * scale_log2
@@ -73,11 +69,11 @@ def _attend(
         base = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing visible yet: keep -inf - -inf away
         weights = tl.exp2(scores - base[:, None])
         fade = tl.exp2(top - base)
-        total = total * fade + tl.sum(weights, 1)
+        sums = sums * fade[:, None] + weights
         value = tl.load(values + places, mask=inside, other=0.0)
         acc = dot(weights.to(value.dtype), value, acc * fade[:, None])
         top = new_top
-    return acc, top, total
+    return acc, top, tl.sum(sums, 1)
 
 
 @triton.jit(do_not_specialize_on_alignment=["rows", "starts", "lengths", "read_ends"])
@@ -85,7 +81,7 @@ def _decode_kernel(
     query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, output, log_sums,
     query_row, query_head, table_row, scale_log2,
     KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    QUERIES: tl.constexpr, BLOCK_SIZE: tl.constexpr, COLUMNS: tl.constexpr, SPLIT: tl.constexpr,
+    QUERIES: tl.constexpr, BLOCK_BITS: tl.constexpr, COLUMNS: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """One row, one KV head, one split. SPLIT: partial sums (B, H, S, D) and log-sums (B, H, S); else the answer."""
     kv_head, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -98,14 +94,22 @@ def _decode_kernel(
     group = tl.arange(0, QUERIES)
     d = tl.arange(0, BLOCK_D)
     head = kv_head * GROUPS + group
+    answer_row = row * (KV_HEADS * GROUPS) + head
+    if first >= end:
+        if SPLIT:
+            tl.store(log_sums + answer_row * splits + split, float("-inf"), mask=group < GROUPS)
+        else:
+            nothing = tl.zeros([QUERIES, BLOCK_D], dtype=output.dtype.element_ty)
+            ours = (group < GROUPS)[:, None] & (d < HEAD_DIM)[None, :]
+            tl.store(output + answer_row[:, None] * HEAD_DIM + d[None, :], nothing, mask=ours)
+        return
     ours = (group < GROUPS)[:, None] & (d < HEAD_DIM)[None, :]
     queries = tl.load(query + row * query_row + head[:, None] * query_head + d[None, :], mask=ours, other=0.0)
     acc, top, total = _attend(
         queries, key_pool + kv_head * HEAD_DIM, value_pool + kv_head * HEAD_DIM,
         block_tables + tl.load(rows + row).to(tl.int64) * table_row, first, end, tl.load(starts + row), length,
-        scale_log2, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, QUERIES, BLOCK_SIZE, COLUMNS,
+        scale_log2, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, QUERIES, BLOCK_BITS, COLUMNS,
     )  # fmt: skip
-    answer_row = row * (KV_HEADS * GROUPS) + head
     seen = total > 0
     total = tl.where(seen, total, 1.0)
     acc = acc / total[:, None]
@@ -182,7 +186,7 @@ def paged_decode(
         query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, partials, log_sums,
         query.stride(0), query.stride(1), block_tables.stride(0), scale * LOG2_E,
         KV_HEADS=kv_heads, GROUPS=groups, HEAD_DIM=head_dim, BLOCK_D=block_d,
-        QUERIES=max(16, triton.next_power_of_2(groups)), BLOCK_SIZE=block_size, COLUMNS=chosen.columns, SPLIT=split,
+        QUERIES=max(16, triton.next_power_of_2(groups)), BLOCK_BITS=block_size.bit_length() - 1, COLUMNS=chosen.columns, SPLIT=split,
         num_warps=chosen.warps, num_stages=chosen.stages,
     )  # fmt: skip
     if split:
@@ -198,6 +202,7 @@ def _check(
 ) -> None:
     num_rows, num_heads, head_dim = query.shape
     assert key_pool.shape == value_pool.shape
+    assert key_pool.shape[0] < 2**31, "a position of the pool fits 32 bits"
     assert key_pool.shape[2] == head_dim
     assert num_heads % key_pool.shape[1] == 0
     assert query.dtype == key_pool.dtype == value_pool.dtype

@@ -41,18 +41,18 @@ PREFILL_FP32 = PrefillTuning(queries=32, columns=32, warps=4, stages=1)
 def _attend(
     acc, top, total, queries, query_columns, keys, values, table, begin, end, limit, first_visible, scale_log2,
     MASKED: tl.constexpr, POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK_BITS: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Take columns begin … end into the running sums. MASKED: some queries do not see some of them."""
     d = tl.arange(0, BLOCK_D)
     offsets = tl.arange(0, COLUMNS)
-    pages = tl.load(table + (begin + offsets) // BLOCK_SIZE, mask=begin + offsets < limit, other=0)
+    last = limit - 1
+    blocks = tl.load(table + (tl.minimum(begin + offsets, last) >> BLOCK_BITS))
     for step in range(begin, end, COLUMNS):
         columns = step + offsets
-        home = pages.to(tl.int64) * BLOCK_SIZE + columns % BLOCK_SIZE
-        places = home[:, None] * POSITION + d[None, :]
-        ahead = columns + COLUMNS
-        pages = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < limit, other=0)
+        home = (blocks << BLOCK_BITS) + (columns & ((1 << BLOCK_BITS) - 1))
+        places = home.to(tl.int64)[:, None] * POSITION + d[None, :]
+        blocks = tl.load(table + (tl.minimum(columns + COLUMNS, last) >> BLOCK_BITS))
         inside = (columns < limit)[:, None] & (d < HEAD_DIM)[None, :]
         if MASKED or HEAD_DIM != BLOCK_D:
             key = tl.load(keys + places, mask=inside, other=0.0)
@@ -85,7 +85,7 @@ def _attend(
 def _prefill_kernel(
     query, key_pool, value_pool, block_tables, segments, tiles, output, query_token, query_head, table_row, scale_log2,
     KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK_BITS: tl.constexpr, TILE: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """One head, QUERIES of a tile's queries. Late tiles, which see most columns, start first."""
     head = tl.program_id(0)
@@ -117,11 +117,11 @@ def _prefill_kernel(
     total = tl.zeros([QUERIES], dtype=tl.float32)
     acc, top, total = _attend(
         acc, top, total, queries, first_position + query_index, keys, values, table, begin, begin + full, limit,
-        first_visible, scale_log2, False, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_SIZE, QUERIES, COLUMNS,
+        first_visible, scale_log2, False, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_BITS, QUERIES, COLUMNS,
     )  # fmt: skip
     acc, top, total = _attend(
         acc, top, total, queries, first_position + query_index, keys, values, table, begin + full, limit, limit,
-        first_visible, scale_log2, True, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_SIZE, QUERIES, COLUMNS,
+        first_visible, scale_log2, True, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_BITS, QUERIES, COLUMNS,
     )  # fmt: skip
     places = (token * (KV_HEADS * GROUPS) + head)[:, None] * HEAD_DIM + d[None, :]
     tl.store(output + places, (acc / total[:, None]).to(output.dtype.element_ty), mask=ours)
@@ -167,7 +167,7 @@ def paged_prefill(
         query, key_pool, value_pool, block_tables, segments, tiles, output,
         query.stride(0), query.stride(1), block_tables.stride(0), scale * LOG2_E,
         KV_HEADS=kv_heads, GROUPS=num_heads // kv_heads, HEAD_DIM=head_dim, BLOCK_D=triton.next_power_of_2(head_dim),
-        BLOCK_SIZE=block_size, TILE=tile_tokens, QUERIES=queries, COLUMNS=chosen.columns,
+        BLOCK_BITS=block_size.bit_length() - 1, TILE=tile_tokens, QUERIES=queries, COLUMNS=chosen.columns,
         num_warps=chosen.warps, num_stages=chosen.stages,
     )  # fmt: skip
     return output
@@ -183,6 +183,7 @@ def _check(
     block_size: int,
 ) -> None:
     assert key_pool.shape == value_pool.shape
+    assert key_pool.shape[0] < 2**31, "a position of the pool fits 32 bits"
     assert key_pool.shape[2] == query.shape[2]
     assert query.shape[1] % key_pool.shape[1] == 0
     assert query.dtype == key_pool.dtype == value_pool.dtype
