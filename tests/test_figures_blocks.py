@@ -8,36 +8,25 @@ import plotly.graph_objects as go
 import pytest
 
 from pages.figures import block_captions
-from pages.figures.blocks import MAX_BLOCK_BINS, MAX_PASS_BINS, NO_BLOCKS, block_map
+from pages.figures.blocks import MAX_COLUMNS, MAX_ROWS, NO_BLOCKS, block_map
 from pages.figures.colours import DARK, LIGHT
 from pages.figures.layout import json_bytes
 from pages.figures.owners import blended, owner_codes
 from pages.figures.pool import grid_of, pool_at
 from pages.figures.preemptions import MAX_MARKS, add_preemptions
-from pages.figures.sample_blocks import SamplePool, block_cells, pass_bins, sample_pool
+from pages.figures.sample_blocks import SamplePool, block_cells, by_column, sample_pool
 from pages.figures.timeline import slot_timeline
 
 LIMIT_BYTES = 2_000_000
 OWNERS = len(LIGHT.owners)
-# Blocks 0 and 1 are request 7's for passes 0 and 1, block 0 then request 3's; block 2 is never held.
+# Blocks 0 and 1 are request 7's for steps 0 and 1, block 0 then request 3's; block 2 is never held.
 CELLS = pd.DataFrame(
-    {
-        "block_bin": [0, 0, 0, 1, 1],
-        "pass_bin": [0, 1, 2, 0, 1],
-        "request_id": [7, 7, 3, 7, 7],
-        "owners": 1,
-        "held_fraction": 1.0,
-    }
+    {"row": [0, 0, 0, 1, 1], "column": [0, 1, 2, 0, 1], "request_id": [7, 7, 3, 7, 7], "requests": 1, "held": 1.0}
 )
-BINS = pd.DataFrame(
+COLUMNS = pd.DataFrame(
     {
-        "pass_bin": [0, 1, 2],
-        "start_pass": [0, 1, 2],
-        "end_pass": [1, 2, 3],
-        "start_step": [0.0, 0.5, 1.0],
-        "end_step": [0.5, 1.0, 2.0],
-        "start_s": [0.0, 0.3, 0.4],
-        "end_s": [0.3, 0.4, 0.5],
+        "column": [0, 1, 2],
+        "passes": 1,
         "reserved_max_positions": [32, 32, 16],
         "fragment_fraction": [0.25, 0.125, 0.5],
     }
@@ -47,9 +36,9 @@ LOST = pd.DataFrame(
 ).assign(time_s=0.4)
 
 
-def drawn(**changes: object) -> go.Figure:
-    size = {"num_blocks": 3, "pool_blocks": 5, "blocks_per_bin": 1, "block_size": 16}
-    return block_map(CELLS, BINS, **{**size, **changes})  # type: ignore[arg-type]
+def drawn(cells: pd.DataFrame = CELLS, columns: pd.DataFrame = COLUMNS, **changes: object) -> go.Figure:
+    size = {"shape": (3, 3), "end": 3.0, "num_blocks": 3, "pool_blocks": 5, "block_size": 16}
+    return block_map(cells, columns, **{**size, **changes})  # type: ignore[arg-type]
 
 
 def heatmaps(figure: go.Figure) -> list[go.Heatmap]:
@@ -72,18 +61,24 @@ def test_each_cell_has_its_owners_colour_and_number() -> None:
     assert "free" in ground.hovertemplate
 
 
-def test_columns_are_as_wide_as_their_passes_on_either_axis() -> None:
-    assert list(heatmaps(drawn())[0].x) == [0.0, 0.5, 1.0, 2.0]
-    assert list(heatmaps(drawn(unit="second"))[0].x) == [0.0, 0.3, 0.4, 0.5]
+def test_columns_cut_the_axis_into_equal_parts() -> None:
+    held = heatmaps(drawn(end=1.5, unit="second"))[1]
+    assert (held.x0, held.dx, held.y0, held.dy) == (0.25, 0.5, 0, 1)
+    assert drawn(end=1.5, unit="second").layout.xaxis.range == (0, 1.5)
 
 
-def test_free_blocks_and_unfilled_ends_follow_the_passes() -> None:
+def test_free_blocks_and_unfilled_ends_follow_the_columns() -> None:
     free, unfilled = (trace for trace in drawn().data if trace.type == "scatter")
     assert list(free.y) == [3, 4, 4]  # 5 blocks, of which 32, 32 and 16 positions are held
-    assert list(free.x) == [0.0, 1.0, 2.0]
+    assert list(free.x) == [0.0, 2.0, 3.0]
     assert list(unfilled.y) == [0.25, 0.125, 0.5, 0.5]
     headings = [annotation.text for annotation in drawn().layout.annotations]
     assert headings[:2] == ["free blocks, of 5", "blocks 0 to 2, by the request that holds them"]
+
+
+def test_a_column_in_which_no_pass_began_stays_as_the_one_before() -> None:
+    free = next(trace for trace in drawn(columns=COLUMNS.drop(index=1)).data if trace.type == "scatter")
+    assert (list(free.x), list(free.y)) == ([0.0, 2.0, 3.0], [3, 4, 4])
 
 
 def test_a_preemption_is_a_triangle_with_words() -> None:
@@ -96,40 +91,29 @@ def test_a_preemption_is_a_triangle_with_words() -> None:
     assert list(marks(drawn(preemptions=LOST, unit="second")).x) == [0.4]
 
 
-def test_bins_say_how_much_of_them_was_held_and_by_how_many() -> None:
-    shared = CELLS.assign(owners=[1, 3, 1, 1, 1], held_fraction=[1, 0.625, 1, 1, 1])
-    figure = block_map(shared, BINS, num_blocks=24, pool_blocks=24, blocks_per_bin=8, block_size=16)
+def test_coarse_cells_say_how_much_of_them_was_held_and_by_how_many() -> None:
+    shared = CELLS.assign(requests=[1, 3, 1, 1, 1], held=[1, 0.625, 1, 1, 1])
+    figure = drawn(shared, COLUMNS.assign(passes=[5, 6, 6]), num_blocks=24, pool_blocks=24, end=18.0)
     held = heatmaps(figure)[1]
     assert held.customdata[0, 1].tolist() == [7, 63, 3]
     assert "holds most of it; %{customdata[1]} % held, by %{customdata[2]:,} in all" in held.hovertemplate
     assert (held.y0, held.dy) == (3.5, 8)
     assert "all blocks, 8 a row" in figure.layout.annotations[1].text
-    wide = BINS.assign(end_pass=BINS["start_pass"] + 6)
-    title = block_map(CELLS, wide, num_blocks=3, pool_blocks=3, blocks_per_bin=1, block_size=16).layout.xaxis.title.text
-    assert title == "step, 6 passes a column"
+    assert figure.layout.xaxis.title.text == "step, 6 a column"
 
 
 def large_map() -> go.Figure:
-    """As the store bins a pool of 20,000 blocks and 2,000 passes, every cell held."""
-    rows, columns = MAX_BLOCK_BINS, MAX_PASS_BINS
-    row, column = np.divmod(np.arange(rows * columns), columns)
-    owners = np.random.default_rng(0).integers(0, 100_000, rows * columns)
-    cells = pd.DataFrame(
-        {"block_bin": row, "pass_bin": column, "request_id": owners, "owners": 40, "held_fraction": 0.8}
-    )
-    start = np.arange(columns) * 5
-    bins = pd.DataFrame({"pass_bin": np.arange(columns), "start_pass": start, "end_pass": start + 5})
-    bins = bins.assign(
-        start_step=start / 1.0,
-        end_step=start + 5.0,
-        start_s=start / 50,
-        end_s=(start + 5) / 50,
-        reserved_max_positions=np.arange(columns) * 700.0,
-        fragment_fraction=np.linspace(0.0, 0.1, columns),
+    """As the store cuts a pool of 20,000 blocks and 2,000 passes, every cell held."""
+    row, column = np.divmod(np.arange(MAX_ROWS * MAX_COLUMNS), MAX_COLUMNS)
+    owners = np.random.default_rng(0).integers(0, 100_000, len(row))
+    cells = pd.DataFrame({"row": row, "column": column, "request_id": owners, "requests": 40, "held": 0.8})
+    columns = pd.DataFrame({"column": np.arange(MAX_COLUMNS), "passes": 5})
+    columns = columns.assign(
+        reserved_max_positions=np.arange(MAX_COLUMNS) * 700.0, fragment_fraction=np.linspace(0.0, 0.1, MAX_COLUMNS)
     )
     lost = pd.concat([LOST] * 10_000, ignore_index=True).assign(step=np.arange(10_000) / 5)
-    size = {"num_blocks": 20_000, "pool_blocks": 20_000, "blocks_per_bin": 157, "block_size": 16}
-    return block_map(cells, bins, preemptions=lost, **size)  # type: ignore[arg-type]
+    size = {"shape": (MAX_ROWS, MAX_COLUMNS), "end": 2000.0, "num_blocks": 20_000, "pool_blocks": 20_000}
+    return drawn(cells, columns, preemptions=lost, **size)
 
 
 def test_a_large_pool_over_many_passes_stays_small() -> None:
@@ -146,7 +130,7 @@ def test_light_and_dark_differ_in_colour_alone() -> None:
 
 
 def test_no_blocks_say_so() -> None:
-    nothing = block_map(CELLS.head(0), BINS, num_blocks=0, pool_blocks=9, blocks_per_bin=1, block_size=16)
+    nothing = drawn(CELLS.head(0), num_blocks=0)
     assert nothing.layout.annotations[0].text == NO_BLOCKS
     assert pool_at(pd.DataFrame(), num_blocks=0, block_size=16).layout.annotations[0].text == NO_BLOCKS
 
@@ -227,7 +211,8 @@ def test_chunk_boundaries_are_spans_of_their_own() -> None:
 
 def caption(pool: SamplePool, **changes: object) -> str:
     facts = {"pool_blocks": pool.num_blocks, "block_size": 16, "unfilled_share": None, "recomputed_tokens": None}
-    return block_captions.blocks(pass_bins(pool.run.passes), pool.run.events, **{**facts, **changes})  # type: ignore[arg-type]
+    columns = by_column(pool.run.passes, len(pool.run.passes), "step")
+    return block_captions.blocks(columns, pool.run.events, **{**facts, **changes})  # type: ignore[arg-type]
 
 
 def test_the_caption_of_a_pool_tells_how_full_it_was_and_what_preemption_cost() -> None:
@@ -242,7 +227,7 @@ def test_the_caption_of_a_pool_tells_how_full_it_was_and_what_preemption_cost() 
         "filled. 2 preemptions of 2 requests gave back 11 blocks, and 154 tokens were computed again."
     )
     assert block_captions.blocks(
-        BINS.head(0), LOST, pool_blocks=1, block_size=1, unfilled_share=None, recomputed_tokens=None
+        COLUMNS.head(0), LOST, pool_blocks=1, block_size=1, unfilled_share=None, recomputed_tokens=None
     ) == NO_BLOCKS
 
 
@@ -259,8 +244,8 @@ def test_the_caption_of_a_moment_counts_blocks_requests_and_unfilled_positions()
 def test_cells_of_the_sample_are_what_the_block_manager_dealt_out() -> None:
     """Prompts of 38 and 52 tokens and 2 new ones each: 3 and 4 blocks, in one prefill and one decode pass."""
     pool = sample_pool("paged", num_blocks=10, slots=2, budgets=(2, 2))
-    cells = block_cells(pool.holds, len(pool.run.passes))
-    owners = cells.sort_values("block_bin").groupby("pass_bin")["request_id"].apply(list)
+    cells = block_cells(pool.holds, pool.run.passes, 2, "step")
+    owners = cells.sort_values("row").groupby("column")["request_id"].apply(list)
     assert owners.tolist() == [[0, 0, 0, 1, 1, 1, 1]] * 2
 
 

@@ -13,7 +13,7 @@ from pages.figures.readable import count_text, seconds_text, share_text, three_d
 
 
 def blocks(
-    bins: pd.DataFrame,
+    by_column: pd.DataFrame,
     preemptions: pd.DataFrame,
     *,
     pool_blocks: int,
@@ -25,9 +25,9 @@ def blocks(
 
     `unfilled_share` is of the KV memory held over time; it and `recomputed_tokens` are left out where not known.
     """
-    if bins.empty or not bins["reserved_max_positions"].max() > 0:
+    if by_column.empty or not by_column["reserved_max_positions"].max() > 0:
         return NO_BLOCKS
-    most = float(bins["reserved_max_positions"].max()) / block_size
+    most = float(by_column["reserved_max_positions"].max()) / block_size
     said = [
         f"At most {count_text(most, 'block')} of {pool_blocks:,} held at once ({share_text(most / pool_blocks)}), "
         f"of {count_text(block_size, 'position')} each"

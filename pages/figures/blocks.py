@@ -2,9 +2,9 @@
 
 Three panels over one x axis. Above, the free blocks, with a mark for each preemption: a moment when there were too few.
 In the middle the pool, blocks down, each in the colour of the request that holds it. Below, the unfilled ends of the
-last blocks, as a share of what was held: what paging wastes. A large pool or a long run comes in bins: a cell then
+last blocks, as a share of what was held: what paging wastes. A large pool or a long run comes in coarser cells: each
 stands for several blocks over several passes, takes the colour of the request that held most of it, and says in its
-hover how much was held. Blocks with higher numbers than any that was ever held are not drawn.
+hover how much was held.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pages.figures.layout import axis, label, legend_above, new_figure, note_fig
 from pages.figures.owners import code_colours, code_range, owner_codes
 from pages.figures.preemptions import add_preemptions
 from pages.figures.queue import changes_only
-from pages.figures.readable import count_text
-from pages.figures.spans import Unit, unit_columns
+from pages.figures.readable import seconds_text, three_digits
+from pages.figures.spans import Unit
 
-MAX_BLOCK_BINS = 128  # what one asks the store for
-MAX_PASS_BINS = 400
+MAX_ROWS = 128  # what one asks the store for
+MAX_COLUMNS = 400
 STRIP_PX = 64
 GAP_PX = 30
 MAP_PX = (150, 420)
@@ -32,38 +32,38 @@ NO_BLOCKS = "No block has been given to a request yet."
 
 def block_map(
     cells: pd.DataFrame,
-    bins: pd.DataFrame,
+    by_column: pd.DataFrame,
     *,
+    shape: tuple[int, int],
+    end: float,
     num_blocks: int,
     pool_blocks: int,
-    blocks_per_bin: int,
     block_size: int,
     unit: Unit = "step",
     preemptions: pd.DataFrame | None = None,
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw blocks 0 to `num_blocks` of a pool of `pool_blocks`, each of `block_size` token positions.
+    """Draw the first `num_blocks` of a pool of `pool_blocks` blocks, each of `block_size` token positions.
 
-    `cells` has a row a cell that was held at all: block_bin (`blocks_per_bin` blocks), pass_bin, request_id (who held
-    most of it), owners (how many did), held_fraction. `bins` has a row a bin of passes, in order: pass_bin, start_step,
-    end_step, start_s, end_s, start_pass, end_pass, reserved_max_positions, fragment_fraction. `preemptions` are rows of
-    the run log's events, with `step` and `time_s`.
+    The grid `shape` (rows, columns) cuts the blocks, and the run from 0 to `end` in the unit, into equal parts. `cells`
+    has a row a cell that was held at all: row, column, request_id (who held most of it), held (the share of its blocks
+    and time that anybody held), requests (how many did). `by_column` has a row a column in which a pass began: column,
+    passes, reserved_max_positions, fragment_fraction. `preemptions` are rows of the run log's events, with `step` and
+    `time_s`.
     """
-    if bins.empty or cells.empty:
+    if by_column.empty or cells.empty:
         return note_figure(NO_BLOCKS, dark=dark, title=title)
-    begin, finish = unit_columns(unit)
-    edges = np.append(bins[begin].to_numpy(dtype=float), float(bins[finish].iloc[-1]))
-    rows = -(-num_blocks // blocks_per_bin)
-    map_px = int(np.clip(rows * BLOCK_PX, *MAP_PX))
-    figure = _canvas(map_px, unit, float(edges[-1]), title, dark)
-    _add_headings(figure, map_px, num_blocks, pool_blocks, blocks_per_bin, dark)
-    _add_grid(figure, cells, edges, (rows, len(bins)), blocks_per_bin, unit, dark)
-    free = pool_blocks - bins["reserved_max_positions"] / block_size
-    _add_strip(figure, edges, free, "free", dark)
-    _add_strip(figure, edges, bins["fragment_fraction"], "unfilled", dark)
+    blocks_a_row = -(-num_blocks // shape[0])
+    map_px = int(np.clip(shape[0] * BLOCK_PX, *MAP_PX))
+    figure = _canvas(map_px, unit, end, title, dark)
+    _add_headings(figure, map_px, num_blocks, pool_blocks, blocks_a_row, dark)
+    _add_grid(figure, cells, shape, end, blocks_a_row, unit, dark)
+    columns = by_column.set_index("column").reindex(range(shape[1])).ffill().bfill()
+    _add_strip(figure, end, pool_blocks - columns["reserved_max_positions"] / block_size, "free", dark)
+    _add_strip(figure, end, columns["fragment_fraction"], "unfilled", dark)
     figure.update_layout(yaxis2_range=[num_blocks - 0.5, -0.5])
-    figure.update_layout(xaxis_title_text=_x_title(unit, bins))
+    figure.update_layout(xaxis_title_text=_x_title(unit, end / shape[1], int(by_column["passes"].max())))
     if preemptions is not None and not preemptions.empty:
         add_preemptions(figure, preemptions, y=np.zeros(len(preemptions)), unit=unit, dark=dark)
     return figure
@@ -98,9 +98,9 @@ def _domains(map_px: int) -> list[list[float]]:
 
 
 def _add_headings(
-    figure: go.Figure, map_px: int, num_blocks: int, pool_blocks: int, blocks_per_bin: int, dark: bool
+    figure: go.Figure, map_px: int, num_blocks: int, pool_blocks: int, blocks_a_row: int, dark: bool
 ) -> None:
-    in_rows = "" if blocks_per_bin == 1 else f", {blocks_per_bin} a row"
+    in_rows = "" if blocks_a_row == 1 else f", {blocks_a_row} a row"
     of_pool = f"blocks 0 to {num_blocks - 1:,}" if num_blocks < pool_blocks else "all blocks"
     words = (
         f"free blocks, of {pool_blocks:,}",
@@ -113,27 +113,30 @@ def _add_headings(
         figure.add_annotation(label(heading, font=faint, **place))
 
 
-def _x_title(unit: Unit, bins: pd.DataFrame) -> str:
-    per_bin = int((bins["end_pass"] - bins["start_pass"]).max())
-    name = "step" if unit == "step" else "seconds"
-    return name if per_bin <= 1 else f"{name}, {count_text(per_bin, 'pass', 'passes')} a column"
+def _x_title(unit: Unit, width: float, most_passes: int) -> str:
+    """The unit; where a column holds more than one pass, how wide it is."""
+    if most_passes <= 1:
+        return "step" if unit == "step" else "seconds"
+    return f"step, {three_digits(width)} a column" if unit == "step" else f"seconds, {seconds_text(width)} a column"
 
 
 def _add_grid(
     figure: go.Figure,
     cells: pd.DataFrame,
-    edges: np.ndarray,
     shape: tuple[int, int],
-    blocks_per_bin: int,
+    end: float,
+    blocks_a_row: int,
     unit: Unit,
     dark: bool,
 ) -> None:
     """A ground of free blocks, and over it the held cells; each answers the pointer by itself."""
     low, high = code_range(dark)
+    width = end / shape[1]
     look = {
-        "x": edges,
-        "y0": (blocks_per_bin - 1) / 2,
-        "dy": blocks_per_bin,
+        "x0": width / 2,
+        "dx": width,
+        "y0": (blocks_a_row - 1) / 2,
+        "dy": blocks_a_row,
         "yaxis": "y2",
         "colorscale": code_colours(dark),
         "zmin": low,
@@ -142,33 +145,33 @@ def _add_grid(
         "ygap": 1 if shape[0] <= 48 else 0,
     }
     at = "step %{x:,.0f}" if unit == "step" else "%{x:.3~r} s"
-    which = "block %{y:,.0f}" if blocks_per_bin == 1 else f"{blocks_per_bin} blocks around %{{y:,.0f}}"
+    which = "block %{y:,.0f}" if blocks_a_row == 1 else f"{blocks_a_row} blocks around %{{y:,.0f}}"
     free = f"{which}, around {at}<br><b>free</b><extra></extra>"
     figure.add_heatmap(z=np.zeros(shape, dtype=np.uint8), hovertemplate=free, **look)
-    row, column = cells["block_bin"].to_numpy(dtype=int), cells["pass_bin"].to_numpy(dtype=int)
-    codes = owner_codes(cells.sort_values(["pass_bin", "block_bin"])["request_id"], dark)
+    row, column = cells["row"].to_numpy(dtype=int), cells["column"].to_numpy(dtype=int)
+    codes = owner_codes(cells.sort_values(["column", "row"])["request_id"], dark)
     z = np.full(shape, np.nan, dtype=np.float32)
     z[row, column] = cells["request_id"].map(codes).to_numpy()
-    held = np.ceil(cells["held_fraction"].to_numpy(dtype=float) * 100 - 1e-6)
+    held = np.ceil(cells["held"].to_numpy(dtype=float) * 100 - 1e-6)
     facts = np.zeros((*shape, 3), dtype=np.int32)
-    facts[row, column] = np.column_stack([cells["request_id"], held, cells["owners"]])
+    facts[row, column] = np.column_stack([cells["request_id"], held, cells["requests"]])
     share = "<br>holds most of it; %{customdata[1]} % held, by %{customdata[2]:,} in all" if _is_shared(cells) else ""
     owner = f"{which}, around {at}<br><b>request %{{customdata[0]}}</b>{share}<extra></extra>"
     figure.add_heatmap(z=z, customdata=facts, hoverongaps=False, hovertemplate=owner, **look)
 
 
 def _is_shared(cells: pd.DataFrame) -> bool:
-    return bool((cells["owners"] > 1).any() or (cells["held_fraction"] < 1 - 1e-6).any())
+    return bool((cells["requests"] > 1).any() or (cells["held"] < 1 - 1e-6).any())
 
 
-def _add_strip(figure: go.Figure, edges: np.ndarray, values: pd.Series, what: str, dark: bool) -> None:
-    """A stepped area over the bins; a figure that was not logged is left out."""
+def _add_strip(figure: go.Figure, end: float, values: pd.Series, what: str, dark: bool) -> None:
+    """A stepped area over the columns; a figure that was not logged is left out."""
     if values.isna().all():
         return
     colours = palette(dark)
     is_free = what == "free"
     y = values.fillna(0).to_numpy(dtype=float)
-    x, y = changes_only(edges, np.append(y, y[-1]))
+    x, y = changes_only(np.linspace(0.0, end, len(y) + 1), np.append(y, y[-1]))
     said = "%{y:,.0f} blocks free" if is_free else "%{y:.1%} of what is held is not filled"
     figure.add_scatter(
         x=x,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -25,13 +26,17 @@ class SamplePool:
     holds: pd.DataFrame
 
     def block_map(self, *, unit: Unit = "step", dark: bool = False) -> go.Figure:
-        """The pool over time, a cell a block and pass."""
+        """The pool over time, in cells as wide as the mean pass."""
+        passes, num_blocks = self.run.passes, int(self.holds["block_id"].max()) + 1
+        end = float(passes["step"].max() + 1) if unit == "step" else float(passes["end_s"].max())
+        shape = (num_blocks, len(passes))
         return block_map(
-            block_cells(self.holds, len(self.run.passes)),
-            pass_bins(self.run.passes),
-            num_blocks=int(self.holds["block_id"].max()) + 1,
+            block_cells(self.holds, passes, shape[1], unit),
+            by_column(passes, shape[1], unit),
+            shape=shape,
+            end=end,
+            num_blocks=num_blocks,
             pool_blocks=self.num_blocks,
-            blocks_per_bin=1,
             block_size=BLOCK_SIZE,
             unit=unit,
             preemptions=self.run.events,
@@ -69,30 +74,37 @@ def _holds(events: pd.DataFrame, num_passes: int) -> pd.DataFrame:
     return pd.DataFrame(holds).sort_values(["start_pass", "block_id"], ignore_index=True)
 
 
-def block_cells(holds: pd.DataFrame, num_passes: int) -> pd.DataFrame:
-    """A row for each block and pass that was held."""
+def places(passes: pd.DataFrame, unit: Unit) -> np.ndarray:
+    """Where each pass begins on the axis, and where the last one ends."""
+    if unit == "second":
+        return np.append(passes["start_s"].to_numpy(), passes["end_s"].iloc[-1])
+    in_step = passes.groupby("step").cumcount() / passes.groupby("step")["step"].transform("size")
+    return np.append((passes["step"] + in_step).to_numpy(), passes["step"].iloc[-1] + 1.0)
+
+
+def block_cells(holds: pd.DataFrame, passes: pd.DataFrame, columns: int, unit: Unit) -> pd.DataFrame:
+    """A row for each block and column whose middle somebody held it at."""
+    edges = places(passes, unit)
+    middles = (np.arange(columns) + 0.5) * edges[-1] / columns
+    at = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(passes) - 1)
     cells = [
-        {"block_bin": block, "pass_bin": at, "request_id": request, "owners": 1, "held_fraction": 1.0}
+        {"row": block, "column": int(column), "request_id": request, "held": 1.0, "requests": 1}
         for block, request, start, end in holds[["block_id", "request_id", "start_pass", "end_pass"]].to_numpy()
-        for at in range(start, min(end, num_passes))
+        for column in np.flatnonzero((at >= start) & (at < end))
     ]
     return pd.DataFrame(cells)
 
 
-def pass_bins(passes: pd.DataFrame) -> pd.DataFrame:
-    """Every pass as a bin of its own, with its place on both axes."""
-    in_step = passes.groupby("step").cumcount() / passes.groupby("step")["step"].transform("size")
-    start = passes["step"] + in_step
+def by_column(passes: pd.DataFrame, columns: int, unit: Unit) -> pd.DataFrame:
+    """What the pool held in each column in which a pass began."""
+    edges = places(passes, unit)
+    column = np.minimum(edges[:-1] / edges[-1] * columns + 1e-9, columns - 1).astype(int)
+    fragment = passes["kv_fragment_positions"].groupby(column).sum()
+    reserved = passes["kv_reserved_positions"].groupby(column)
     return pd.DataFrame(
         {
-            "pass_bin": passes["pass_index"],
-            "start_pass": passes["pass_index"],
-            "end_pass": passes["pass_index"] + 1,
-            "start_step": start,
-            "end_step": [*start.iloc[1:], passes["step"].iloc[-1] + 1.0],
-            "start_s": passes["start_s"],
-            "end_s": passes["end_s"],
-            "reserved_max_positions": passes["kv_reserved_positions"],
-            "fragment_fraction": passes["kv_fragment_positions"] / passes["kv_reserved_positions"].clip(lower=1),
+            "passes": reserved.size(),
+            "reserved_max_positions": reserved.max(),
+            "fragment_fraction": fragment / reserved.sum().clip(lower=1),
         }
-    )
+    ).reset_index(names="column")
