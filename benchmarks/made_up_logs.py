@@ -23,7 +23,7 @@ from engine.runlog.writer import write_json
 
 ROWS_A_BATCH = 2000
 PROMPTS = (16, 64, 256)
-WORDS = "the queue is short now and every slot of the batch holds a request that waits for its next token ".split()
+SAID = "the queue is short now and every slot of the batch holds a request that waits for its next token "
 Columns = dict[str, Any]
 
 
@@ -188,7 +188,7 @@ def _requests(
     ids = np.arange(run.requests)
     admitted_s = passes["start_s"][prefill_of[s.start]]
     arrival_s = np.zeros(run.requests) if run.rate is None else admitted_s * 0.7
-    said = " ".join(WORDS[i % len(WORDS)] for i in range(run.tokens_a_request * 2))
+    said = SAID * (1 + run.tokens_a_request * 6 // len(SAID))
     texts = [said[i % 97 : i % 97 + 4 * int(budget)] for i, budget in enumerate(s.budgets)]
     came = {
         "request_id": ids,

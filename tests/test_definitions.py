@@ -80,7 +80,9 @@ def test_percentiles_by_nearest_rank_are_samples() -> None:
 
 @pytest.mark.parametrize(
     ("n", "percent", "value"),
-    [(1, 50, 1), (2, 50, 1), (3, 50, 2), (4, 50, 2), (19, 95, 19), (20, 95, 19), (21, 95, 20), (40, 95, 38), (99, 99, None), (100, 99, 99), (101, 99, 100), (7, 100, 7)],
+    [(1, 50, 1), (2, 50, 1), (3, 50, 2), (4, 50, 2), (7, 100, 7),
+     (19, 95, 19), (20, 95, 19), (21, 95, 20), (40, 95, 38),
+     (99, 99, None), (100, 99, 99), (101, 99, 100)],
 )  # fmt: skip
 def test_the_nearest_rank_is_the_least_that_a_share_of_all_do_not_exceed(n: int, percent: int, value: Any) -> None:
     samples = np.arange(n, 0, -1, dtype=float)  # n … 1, so that a value is its own rank

@@ -1,0 +1,103 @@
+"""Latencies by chosen definitions: the SQL says what engine.core.counting says, of every kind of run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.core.counting import COUNTED, counted_metrics, counted_requests, distributions, metrics_of
+from engine.core.definitions import CHOICES, Definitions
+from engine.core.metrics import RUN_METRICS
+from engine.runlog.reader import RunLogReader
+from engine.runlog.writer import RunLogWriter
+from store import Store, counted
+from tests.page_runs import config_of, run_info
+from tests.sample_runs import write_sample_run
+from tests.test_store_views import RUNS, assert_metrics
+
+NAMES = [choice.name for choice in CHOICES]
+ALL = [
+    Definitions.from_names(dict(zip(NAMES, options, strict=True)))
+    for options in product(*([option.name for option in choice.options] for choice in CHOICES))
+]
+INFINITE = Definitions(failures="infinite", itl="mean", tpot="with-first", ttft="admission")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "home") as opened:
+        yield opened
+
+
+def assert_equal(store: Store, folder: Path, definitions: Definitions) -> None:
+    """Every request, every kept sample and every metric."""
+    record = RunLogReader(folder).record()
+    expected = counted_requests(record, definitions)
+    frame = counted.counted_requests(store.cursor(), folder.name, definitions)
+    assert list(frame) == list(expected)
+    for name, values in expected.items():
+        assert frame[name].tolist() == pytest.approx(values.tolist(), rel=1e-12, abs=1e-12, nan_ok=True), name
+    found, wanted = counted.distributions(store.cursor(), folder.name, definitions), distributions(record, definitions)
+    assert list(found) == list(COUNTED)
+    for key, mine in found.items():
+        assert (mine.n, mine.num_unbounded) == (wanted[key].n, wanted[key].num_unbounded), key
+    assert_metrics(metrics_of(found, definitions), counted_metrics(record, definitions))
+
+
+def test_every_choice_has_been_taken() -> None:
+    assert len(set(map(str, ALL))) == 2**5
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_sql_equals_the_definitions(store: Store, tmp_path: Path, name: str) -> None:
+    folder = write_sample_run(tmp_path, **RUNS[name])
+    store.ingest_folder(folder)
+    for definitions in (Definitions(), Definitions(failures="infinite"), INFINITE):
+        assert_equal(store, folder, definitions)
+
+
+@pytest.mark.parametrize("name", ["stopped", "crashed, whole", "continuous, arrivals"])
+def test_the_sql_equals_the_definitions_in_every_combination(store: Store, tmp_path: Path, name: str) -> None:
+    folder = write_sample_run(tmp_path, **RUNS[name])
+    store.ingest_folder(folder)
+    for definitions in ALL:
+        assert_equal(store, folder, definitions)
+
+
+def test_the_labs_own_definitions_give_the_kept_metrics(store: Store, tmp_path: Path) -> None:
+    folder = write_sample_run(tmp_path, **RUNS["stopped"])
+    store.ingest_folder(folder)
+    kept = store.metrics(folder.name)
+    mine = metrics_of(counted.distributions(store.cursor(), folder.name, Definitions()), Definitions())
+    assert set(mine) < {metric.name for metric in RUN_METRICS}
+    assert_metrics(mine, {name: kept[name] for name in mine})
+
+
+def test_few_points_of_many_keep_the_extremes_and_what_percentiles_rest_on(store: Store, tmp_path: Path) -> None:
+    gaps = np.random.default_rng(3).lognormal(-4, 1, 30_000)
+    with RunLogWriter(tmp_path / "long", run_info("long", config_of("continuous"))) as log:
+        log.append("requests", request_id=0, state="finished", arrival_s=0.0, admitted_s=0.0)
+        times = np.concatenate([[1.0], 1.0 + np.cumsum(gaps)])
+        log.extend(
+            "tokens",
+            {"request_id": [0] * len(times), "token_index": list(range(len(times))), "delivered_s": times.tolist()},
+        )
+        log.finish({"status": "completed", "totals": {}})
+    store.ingest_folder(tmp_path / "long")
+    measured = np.diff(times)
+    found = counted.distributions(store.cursor(), "long", Definitions())["itl"]
+    assert found.n == 30_000
+    assert len(found.value_s) <= 2000 + 16
+    assert np.array_equal(found.value_s, np.sort(measured)[found.ranks - 1])
+    assert (found.ranks[0], found.ranks[-1]) == (1, 30_000)
+    assert found.percentile(95) == pytest.approx(np.percentile(measured, 95), rel=1e-12)
+    assert found.percentile(99, "nearest") == np.sort(measured)[29_699]  # rank 0.99 x 30,000
+
+
+def test_a_run_that_is_not_known_has_nothing_to_count(store: Store) -> None:
+    assert counted.counted_requests(store.cursor(), "nope", INFINITE).empty
+    assert {found.n for found in counted.distributions(store.cursor(), "nope", INFINITE).values()} == {0}
