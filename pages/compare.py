@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.parts.badges import show_badges
-from pages.parts.comparable import Mismatch, mismatches
+from pages.parts.comparable import Mismatch, cautions, mismatches
 from pages.parts.compare_answers import draw_answers
 from pages.parts.compare_choice import MAX_RUNS, RUNS, asked_runs, draw_picker, draw_suggestions
-from pages.parts.compare_sections import draw_overlays, draw_timelines, draw_wastes
+from pages.parts.compare_sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
 from pages.parts.compare_table import draw_differences, draw_ratios, mismatch_rows, setting_rows
 from pages.parts.compared import Compared, run_names
 from pages.parts.finding import finding
@@ -54,9 +54,11 @@ def _draw_comparison(runs: dict[str, RunData]) -> None:
     differing = mismatches([run.setting for run in compared])
     if differing and not _anyway(list(runs), differing):
         return
+    _draw_cautions(compared)
     _draw_finding(compared, differing)
     draw_timelines(runs)
     draw_overlays(runs)
+    draw_kv_layouts(runs)
     draw_wastes(runs)
     draw_differences(compared)
     _draw_settings(runs)
@@ -94,6 +96,14 @@ def _anyway(names: Sequence[str], differing: Sequence[Mismatch]) -> bool:
     )
     draw_table(["differs", *names, "why it matters"], mismatch_rows(differing))
     return st.toggle("Compare them all the same", key=ANYWAY, bind="query-params")
+
+
+def _draw_cautions(compared: Sequence[Compared]) -> None:
+    """What differs beside the engines and may be what one wants to compare, or may be what makes the difference."""
+    names = [run.name for run in compared]
+    for caution in cautions([run.setting for run in compared]):
+        values = ", ".join(f"{name} {value}" for name, value in zip(names, caution.values, strict=True))
+        st.warning(plain(f"The {caution.what} differs too ({values}): {caution.why}."), icon=":material/rule:")
 
 
 def _draw_finding(compared: Sequence[Compared], differing: Sequence[Mismatch]) -> None:

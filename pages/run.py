@@ -7,8 +7,9 @@ from typing import Any
 import streamlit as st
 
 from pages.parts.front_door import front_door
+from pages.parts.run_blocks import draw_blocks
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
-from pages.parts.run_data import RunData, find_row, load_run, partner_of
+from pages.parts.run_data import RunData, companions_of, find_row, load_run
 from pages.parts.run_environment import draw_environment, draw_every_metric
 from pages.parts.run_header import draw_header, draw_key_figures
 from pages.parts.run_requests import draw_requests
@@ -56,10 +57,11 @@ def _choose(rows: list[dict[str, Any]], asked: str | None) -> str | None:
 
 
 def _draw_run(run: RunData) -> None:
-    draw_header(run, partner_of(run))
+    draw_header(run, companions_of(run))
     draw_status(run)
     draw_key_figures(run)
     draw_timeline(run)
+    draw_blocks(run)
     draw_waste(run)
     draw_latencies(run)
     draw_passes(run)

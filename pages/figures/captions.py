@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from pages.figures.measures import GOOD, PART_WORDS, ledger_shares
+from pages.figures.measures import GOOD, MEASURES, PART_WORDS, Measures, ledger_shares
 from pages.figures.readable import count_text, seconds_text, share_text, three_digits
 from pages.figures.spans import Unit, closed_spans, unit_columns
 from pages.figures.throughput import bin_seconds, token_rates
@@ -91,16 +91,19 @@ def passes(passes: pd.DataFrame) -> str:
     )
 
 
-def waste(ledger: pd.DataFrame) -> str:
-    """For waste.waste_ledger: the wasted shares of positions and of KV memory, run by run."""
-    shares = ledger_shares(ledger)
+def waste(ledger: pd.DataFrame, measures: Measures = MEASURES) -> str:
+    """For waste.waste_ledger: the wasted shares of positions and of KV memory, run by run.
+
+    Seconds are told only where nothing else is: they are the same waste once more, weighed by time.
+    """
+    shares = ledger_shares(ledger, measures)
     if shares.empty:
         return "Nothing has been computed yet."
     is_bad = ~shares["part"].isin(GOOD)
     said = []
     for heading, group in shares[is_bad].groupby("heading", sort=False):
-        if group["noun"].iloc[0] == "s":
-            continue  # the same waste once more, weighed by time
+        if group["noun"].iloc[0] == "s" and measures is MEASURES:
+            continue
         runs = [_waste_of(str(series), bar) for series, bar in group.groupby("series", sort=False)]
         said.append(f"{str(heading).split(',')[0]}: {', '.join(runs)}")
     return "; ".join(said) + "."

@@ -86,10 +86,12 @@ IN_BUCKETS = Measure(
     whole=("bucket_tokens",),
     wasted=(("bucket", "bucket_padding_tokens"),),
 )
-MEASURES = ((COMPUTED,), (SECONDS,), (HELD, HELD_AS_A_WHOLE), (IN_BUCKETS,))  # of each group, the first that a run has
+Measures = tuple[tuple[Measure, ...], ...]  # of each group, the first that a run has
+MEASURES: Measures = ((COMPUTED,), (SECONDS,), (HELD, HELD_AS_A_WHOLE), (IN_BUCKETS,))
+IN_TIME: Measures = ((SECONDS,), (IN_BUCKETS,))  # beside kv_layouts, which tells the rest
 
 
-def ledger_shares(ledger: pd.DataFrame, measures: tuple[tuple[Measure, ...], ...] = MEASURES) -> pd.DataFrame:
+def ledger_shares(ledger: pd.DataFrame, measures: Measures = MEASURES) -> pd.DataFrame:
     """The ledger as one row a measure, run and part, in COLUMNS: `share` of the whole, and the shares `before` it.
 
     Takes one row a run with the run metrics' names, and `series`. A measure that a run lacks, or whose whole is 0, is

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure
-from pages.figures.measures import PART_WORDS, amount_text, ledger_shares, part_marker
+from pages.figures.measures import MEASURES, PART_WORDS, Measures, amount_text, ledger_shares, part_marker
 from pages.figures.readable import share_text
 
 BAR_PX = 20
@@ -18,9 +18,11 @@ ROW_PX = 46
 HEADING_PX = 24
 
 
-def waste_ledger(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
-    """Draw one row a run (`series` and the run metrics' names, see MEASURES) as bars of shares, a group a measure."""
-    shares = ledger_shares(ledger)
+def waste_ledger(
+    ledger: pd.DataFrame, *, measures: Measures = MEASURES, title: str = "", dark: bool = False
+) -> go.Figure:
+    """Draw one row a run (`series` and the run metrics' names, see measures) as bars of shares, a group a measure."""
+    shares = ledger_shares(ledger, measures)
     if shares.empty:
         return note_figure("Nothing has been computed yet.", dark=dark, title=title)
     places, headings, plot_px = _places(shares)

@@ -1,7 +1,8 @@
 """Whether runs may be set against each other: the same requests, on the same model, dtype and device, all measured.
 
-Where one of these differs, a difference between two figures says nothing about the engines. The engine itself, slots
-and how batches are formed are what one compares; they differ freely.
+Where one of these differs, a difference between two figures says nothing about the engines. Execution, timing and the
+size of blocks may be what one wants to compare, or what makes the difference unnoticed: they are cautioned about. The
+engine itself, slots and how batches are formed are what one compares; they differ freely.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ class Setting:
     dtype: str
     device: str
     simulated: bool
+    execution: str = "eager"
+    timing: str = "sync"
+    block_size: int | None = None  # None where KV memory is not in blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,34 @@ _CHECKS = (
 )
 
 
+_CAUTIONS = (
+    _Check(
+        what="execution",
+        field="execution",
+        shown="execution",
+        why="a replayed CUDA graph saves the time of issuing a pass, whatever the engine does",
+    ),
+    _Check(what="timing", field="timing", shown="timing", why="stopping after each pass takes a few percent by itself"),
+    _Check(
+        what="block size",
+        field="block_size",
+        shown="block_size",
+        why="larger blocks leave more unfilled and are read in longer pieces",
+    ),
+)
+
+
+def cautions(settings: Sequence[Setting]) -> tuple[Mismatch, ...]:
+    """What differs and should be known, though it does not bar a comparison; of blocks, between paged runs alone."""
+    found = []
+    for check in _CAUTIONS:
+        values = [getattr(setting, check.field) for setting in settings]
+        if len({value for value in values if value is not None}) > 1:
+            shown = tuple("none" if value is None else str(value) for value in values)
+            found.append(Mismatch(what=check.what, values=shown, why=check.why))
+    return tuple(found)
+
+
 def mismatches(settings: Sequence[Setting]) -> tuple[Mismatch, ...]:
     """What differs between the runs; empty when they may be compared."""
     return tuple(
@@ -78,7 +110,17 @@ def setting_of(info: Mapping[str, Any]) -> Setting:
         dtype=dtype_name(model),
         device=str(device.get("name") or device.get("kind") or "unknown"),
         simulated=bool(info.get("simulated")),
+        execution=str(info.get("execution") or "eager"),
+        timing=str(info.get("timing") or "sync"),
+        block_size=block_size_of(info),
     )
+
+
+def block_size_of(info: Mapping[str, Any]) -> int | None:
+    """Token positions a block of a run.json's KV memory; None where it is not in blocks."""
+    if info.get("kv_layout") != "paged":
+        return None
+    return info.get("block_size") or (info.get("config") or {}).get("block_size")
 
 
 def dtype_name(model: Mapping[str, Any]) -> str:

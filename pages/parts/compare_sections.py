@@ -8,14 +8,19 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from pages.figures import captions
+from pages.figures import block_captions, captions
 from pages.figures.cdf import latency_cdf
+from pages.figures.kv_layouts import kv_layouts
+from pages.figures.measures import IN_TIME
+from pages.figures.preemptions import preemptions_of
 from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import shared_range, slot_timeline
 from pages.figures.waste import waste_ledger
+from pages.parts.format import count
 from pages.parts.lab import is_dark
-from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples
+from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples, worst_gap_words
 from pages.parts.run_data import RunData
+from pages.parts.run_execution import discarded_words
 from pages.parts.run_sections import LATENCY_WHY, STILL, TIMELINE_WHY, WASTE_WHY, in_columns, show
 from pages.parts.unit_switch import unit_switch
 
@@ -34,21 +39,37 @@ def draw_timelines(runs: Runs) -> None:
             queue=queue_from_passes(run.passes),
             x_range=window,
             num_lanes=run.config.num_slots,
+            preemptions=preemptions_of(run.events),
             title=name,
             dark=is_dark(),
         )
         show(figure, key=f"timeline_{run.run_id}", alt=f"Slot timeline of {name}")
     st.caption(captions.timelines({name: run.spans for name, run in runs.items()}, unit=unit))
+    if lost := preempted_words({name: preemptions_of(run.events) for name, run in runs.items()}):
+        st.caption(lost)
     with st.expander("How to read this"):
         st.markdown(TIMELINE_WHY)
 
 
+def draw_kv_layouts(runs: Runs) -> None:
+    """What held real tokens and what did not, in memory and in the passes, a bar a run over one axis."""
+    st.subheader("Where each KV position went", anchor="kv")
+    ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
+    show(kv_layouts(ledger, dark=is_dark()), key="kv_layouts", alt="Where each KV position went, all runs")
+    st.caption(block_captions.kv_layouts(ledger))
+    with st.expander("What the parts are"):
+        st.markdown(KV_WHY)
+
+
 def draw_wastes(runs: Runs) -> None:
-    """Each measure of waste with a bar a run."""
-    st.subheader("Waste, side by side", anchor="waste")
-    ledger = pd.DataFrame([{"series": name, **run.metrics} for name, run in runs.items()])
-    show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste ledger of all runs")
-    st.caption(captions.waste(ledger))
+    """The seconds that waste is charged with, a bar a run; of CUDA graphs, the padding of their buckets."""
+    st.subheader("Waste in time, side by side", anchor="waste")
+    ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
+    show(waste_ledger(ledger, measures=IN_TIME, dark=is_dark()), key="waste", alt="Waste ledger of all runs")
+    st.caption(captions.waste(ledger, IN_TIME))
+    for name, run in runs.items():
+        if discarded := discarded_words(run.config, run.metrics):
+            st.caption(f"{name}: {discarded}")
     with st.expander("What is counted, and what is attributed"):
         st.markdown(WASTE_WHY)
 
@@ -57,6 +78,8 @@ def draw_overlays(runs: Runs) -> None:
     """Each latency once, all runs in one figure over one axis."""
     st.subheader("Latencies, overlaid", anchor="latencies")
     in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCIES])
+    if worst := worst_gap_words({name: run.gaps["gap_s"] for name, run in runs.items()}):
+        st.caption(worst)
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
@@ -73,3 +96,24 @@ def _draw_overlay(runs: Runs, latency: Latency) -> None:
         st.markdown(f"**{latency.title}**")
     for name, run in missing.items():
         st.caption(f":material/info: {name}: {absence(latency, run.requests, run.status)}.")
+
+
+def preempted_words(lost: Mapping[str, pd.DataFrame]) -> str:
+    """How often each run preempted a request; empty where none did."""
+    counts = {name: len(frame) for name, frame in lost.items()}
+    if not any(counts.values()):
+        return ""
+    return f"Preemptions: {', '.join(f'{name} {count(n) if n else 'none'}' for name, n in counts.items())}."
+
+KV_WHY = """
+A **position** is room for one token's keys and values. Above, positions held in memory, each counted for the seconds
+that passes ran while it was held; below, positions that passes attended over.
+
+- **Real tokens**: tokens of requests that still ran.
+- **Padding**: columns of a row that hold none of its tokens, since another row is longer. A padded batch holds and
+  computes them; slots compute them up to the widest row.
+- **Dead**: rows whose request had ended, held and computed until their batch ended.
+- **Room**: reserved for tokens that might come. A slot is as wide as the longest request may become.
+- **Block ends**: the unfilled rest of each table's last block. It is all that paging leaves, and less than a block a
+  request.
+"""

@@ -26,6 +26,7 @@ KEY_METRICS = (
     "itl_p50_s",
     "itl_p95_s",
     "itl_max_s",
+    "itl_max_over_p50",
     "tpot_p50_s",
     "e2e_p50_s",
     "e2e_p95_s",
@@ -36,7 +37,10 @@ KEY_METRICS = (
     "padding_fraction",
     "decode_pass_p50_s",
     "prefill_share",
+    "preemptions",
+    "recomputed_tokens",
     "kv_unused_fraction",
+    "kv_fragment_position_s",
     "peak_memory_bytes",
 )
 
@@ -70,7 +74,7 @@ class Difference:
 
 def differences(runs: Sequence[Compared], names: Sequence[str] = KEY_METRICS) -> tuple[Difference, ...]:
     """A row for each metric that at least one of the runs has, in the order of `names`."""
-    metrics = [METRIC_BY_NAME[name] for name in names]
+    metrics = [METRIC_BY_NAME[name] for name in names if name in METRIC_BY_NAME]
     rows = [_difference(metric, runs) for metric in metrics]
     return tuple(row for row in rows if not (is_missing(row.first) and all(is_missing(o.value) for o in row.others)))
 

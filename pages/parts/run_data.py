@@ -15,10 +15,12 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.metrics import Value
+from engine.core.presets import PRESETS
 from pages.parts.comparable import setting_of
 from pages.parts.compared import Compared
 from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.ledger_row import ledger_row
 
 KEPT_RUNS = 8
 
@@ -27,7 +29,8 @@ KEPT_RUNS = 8
 class RunData:
     """One run: its row as in the store's `runs`, its run.json, and the frames that its figures are drawn from.
 
-    Frames are shared by all visitors; nothing may change them. `gaps` has one column, gap_s.
+    Frames are shared by all visitors; nothing may change them. `gaps` has one column, gap_s. `events` are what befell
+    requests: preemptions.
     """
 
     run_id: str
@@ -39,6 +42,22 @@ class RunData:
     passes: pd.DataFrame
     requests: pd.DataFrame
     gaps: pd.DataFrame
+    events: pd.DataFrame
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether its KV memory is in blocks."""
+        return PRESETS[self.config.engine].kv_layout == "paged"
+
+    @property
+    def kv_blocks(self) -> int | None:
+        """How many blocks its pool has, where that was logged."""
+        blocks = self.info.get("kv_blocks")
+        return int(blocks) if blocks else None
+
+    def ledger(self, series: str) -> dict[str, Any]:
+        """Its row of the ledgers, under a name there."""
+        return ledger_row(series, self.metrics, self.passes)
 
     @property
     def status(self) -> str:
@@ -94,13 +113,19 @@ def load_run(run_id: str) -> RunData | None:
         st.stop()
 
 
-def partner_of(run: RunData) -> str | None:
-    """The other run of the pair that this one belongs to, if it belongs to one and the other is still there."""
+def companions_of(run: RunData) -> tuple[str, ...]:
+    """The runs that this one was made to be compared with and that are still there, itself among them; else none.
+
+    Of a pair this run comes first; of more, they stand as they were run.
+    """
     experiment = run.row.get("experiment_id")
-    if not experiment or run.row.get("experiment_kind") != "pair":
-        return None
-    others = [str(run_id) for run_id in lab().store.experiment(str(experiment))["run_id"] if run_id != run.run_id]
-    return others[0] if others else None
+    if not experiment or run.row.get("experiment_kind") not in ("pair", "layouts"):
+        return ()
+    rows = lab().store.experiment(str(experiment)).sort_values("created_at")
+    run_ids = [str(run_id) for run_id in rows["run_id"]]
+    if len(run_ids) == 2:
+        run_ids.sort(key=lambda run_id: run_id != run.run_id)
+    return tuple(run_ids) if len(run_ids) > 1 else ()
 
 
 @st.cache_resource(max_entries=KEPT_RUNS, show_spinner=False)
@@ -119,4 +144,5 @@ def _read(home: str, run_id: str, status: str, version: int) -> RunData:
         passes=store.passes(run_id),
         requests=store.requests(run_id),
         gaps=store.gaps(run_id)[["gap_s"]],
+        events=store.events(run_id),
     )

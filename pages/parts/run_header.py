@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -37,20 +37,25 @@ KEY_FIGURES = (
     KeyFigure(label="Padding", metric="padding_fraction", rests_on="computed_positions", noun="positions"),
 )
 
+PAGED_FIGURES = (
+    KeyFigure(label="Worst gap over median gap", metric="itl_max_over_p50", rests_on="itl_n", noun="gaps"),
+    KeyFigure(label="Preemptions", metric="preemptions", rests_on="requests", noun="requests"),
+)
 
-def draw_header(run: RunData, partner: str | None) -> None:
-    """`partner` is the id of a run that this one was paired with."""
+
+def draw_header(run: RunData, companions: Sequence[str]) -> None:
+    """`companions` are the ids of the runs of its comparison, itself among them, if it was made for one."""
     show_badges(run.row)
     st.markdown(f"**{engine_line(run.config)}**  \n{workload_line(run.info, run.metrics)}  \n{machine_line(run.info)}")
     if busy := busy_line(run.info):
         st.caption(f":material/speed: {busy}")
     with st.container(horizontal=True, gap="medium"):
-        if partner:
+        if companions:
             st.page_link(
                 "pages/compare.py",
-                label="Compare with its pair",
+                label="Compare with its pair" if len(companions) == 2 else "Compare with the other layouts",
                 icon=":material/compare_arrows:",
-                query_params={"runs": f"{run.run_id},{partner}"},
+                query_params={"runs": ",".join(companions)},
             )
         else:
             st.page_link(
@@ -67,8 +72,9 @@ def draw_header(run: RunData, partner: str | None) -> None:
 
 
 def draw_key_figures(run: RunData) -> None:
-    """Each figure with its unit and what it rests on."""
-    draw_tiles([_tile(figure, run.metrics) for figure in KEY_FIGURES])
+    """Each figure with its unit and what it rests on. Paging has no padding and no dead slots: its own are shown."""
+    figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
+    draw_tiles([_tile(figure, run.metrics) for figure in figures])
 
 
 def _tile(figure: KeyFigure, metrics: Mapping[str, Value]) -> Tile:

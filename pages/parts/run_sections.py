@@ -13,12 +13,14 @@ import streamlit as st
 from pages.figures import captions
 from pages.figures.cdf import latency_cdf
 from pages.figures.passes import pass_trace
+from pages.figures.preemptions import preemptions_of
 from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
 from pages.parts.lab import is_dark
 from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples
 from pages.parts.run_data import RunData
+from pages.parts.run_execution import discarded_words, execution_words, notes_of
 from pages.parts.unit_switch import chosen_unit, unit_switch
 
 CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
@@ -30,7 +32,14 @@ def draw_timeline(run: RunData) -> None:
     st.subheader("Slot timeline", anchor="timeline")
     unit = unit_switch()
     lanes = run.config.num_slots
-    figure = slot_timeline(run.spans, unit=unit, queue=queue_from_passes(run.passes), num_lanes=lanes, dark=is_dark())
+    figure = slot_timeline(
+        run.spans,
+        unit=unit,
+        queue=queue_from_passes(run.passes),
+        num_lanes=lanes,
+        preemptions=preemptions_of(run.events),
+        dark=is_dark(),
+    )
     show(figure, key="timeline", alt="Slot timeline")
     st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
     with st.expander("How to read this"):
@@ -40,9 +49,11 @@ def draw_timeline(run: RunData) -> None:
 def draw_waste(run: RunData) -> None:
     """What was computed, spent and held for nothing."""
     st.subheader("Waste ledger", anchor="waste")
-    ledger = pd.DataFrame([{"series": "", **run.metrics}])
+    ledger = pd.DataFrame([run.ledger("")])
     show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste ledger")
     st.caption(captions.waste(ledger))
+    if discarded := discarded_words(run.config, run.metrics):
+        st.caption(discarded)
     with st.expander("What is counted, and what is attributed"):
         st.markdown(WASTE_WHY)
 
@@ -72,6 +83,8 @@ def draw_passes(run: RunData) -> None:
     st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
     st.caption(captions.passes(run.passes))
+    if executed := execution_words(run.config, run.passes, notes_of(run.row)):
+        st.caption(f":material/bolt: {executed}")
     with st.expander("Why passes take what they take"):
         st.markdown(PASSES_WHY)
 
@@ -93,10 +106,11 @@ TIMELINE_WHY = """
 Each lane is one place in the batch, from the run's start at the left to its end at the right; the number is the
 request that holds it.
 
-- **Prefill** (slate): the prompt is read. It yields the first token.
+- **Prefill** (slate): the prompt is read. It yields the first token. Read in chunks, each chunk is a span of its own.
 - **Decode** (green): one more token at every step.
 - **Dead** (red, hatched): the request has ended and its row is computed on, because the batch goes on.
 - **Empty** (near white): nobody holds the slot.
+- **Preempted** (triangle): the request lost its KV blocks here and waits again; what it had is computed anew.
 
 The strip above shows how many requests wait. By step, every step is as wide as any other: that is the schedule. By
 second, it is what the schedule cost on this machine.
@@ -105,8 +119,10 @@ second, it is what the schedule cost on this machine.
 WASTE_WHY = """
 Positions and slot-steps are **counted**. Seconds are an **attribution**: a pass takes its time as a whole, and padding
 and dead rows are charged their share of its positions. It says where the time went, not what would be saved without
-them. Memory is in **position-seconds**: room for one token's keys and values, held for one second; what is unused was
-reserved for tokens to come, for padding, or for rows that had ended.
+them. Memory is in **position-seconds**: room for one token's keys and values, held for one second. What holds no token
+of a running request is padding, rows that had ended, **room** reserved for tokens to come, or **block ends**: the
+unfilled rest of the last block of each table. **Bucket padding** are the tokens that a CUDA graph computes beyond those
+asked for, since it was recorded for a round number of them; they write nowhere.
 """
 
 LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in LATENCIES)
@@ -114,5 +130,6 @@ LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in L
 PASSES_WHY = """
 A pass is one run of the model. Prefill passes read whole prompts and take longer with every token of them; while one
 runs, all decoding rows stand still. A decode pass yields one token a row; it reads all weights whatever the number of
-rows, so a few more rows cost little, and it attends over as many columns as its widest row needs.
+rows, so a few more rows cost little, and it attends over as many columns as its widest row needs. A mixed pass does
+both: it decodes all rows and reads chunks of prompts in what its budget of tokens leaves, so that nobody stands still.
 """

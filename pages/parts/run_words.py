@@ -10,6 +10,7 @@ import pandas as pd
 
 from engine.core.config import RunConfig
 from engine.core.metrics import Value
+from engine.core.presets import PRESETS
 from pages.parts.comparable import dtype_name
 from pages.parts.format import count, is_missing, number, plain, plural, seconds
 
@@ -47,16 +48,28 @@ def choice_label(row: Mapping[str, Any]) -> str:
 
 
 def engine_line(config: RunConfig) -> str:
-    """`Static batching, 4 slots, batches formed from what has arrived, results streamed`."""
+    """`Static batching, 4 slots, batches formed from what has arrived`; of a paged engine its blocks and caps."""
     if config.engine == "serial":
-        return "Serial, one request at a time"
+        return f"Serial, one request at a time{_how(config)}"
     words = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
+    if PRESETS[config.engine].kv_layout == "paged":
+        words += f", blocks of {plural(config.block_size, 'position')}"
+    if config.engine == "chunked":
+        words += f", at most {plural(config.max_num_batched_tokens, 'token')} a step"
+    if config.pool_gib is not None:
+        words += f", a KV pool of at most {config.pool_gib:g} GiB"
     if config.engine == "static":
         formed = {"arrived": "from what has arrived", "full": "when full"}.get(config.form.rule)
         formed = formed or f"when full or after {seconds(config.form.timeout_s)}"
         words += f", batches formed {formed}"
         words += ", returned whole" if config.returns == "whole" else ""
-    return words
+    return words + _how(config)
+
+
+def _how(config: RunConfig) -> str:
+    """How its passes are carried out, where it is not the usual way."""
+    graph = ", as CUDA graphs" if config.execution == "graph" else ""
+    return graph + (", timed without stops (async)" if config.timing == "async" else "")
 
 
 def machine_line(info: Mapping[str, Any]) -> str:
