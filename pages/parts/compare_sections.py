@@ -103,7 +103,9 @@ def preempted_words(lost: Mapping[str, pd.DataFrame]) -> str:
     counts = {name: len(frame) for name, frame in lost.items()}
     if not any(counts.values()):
         return ""
-    return f"Preemptions: {', '.join(f'{name} {count(n) if n else 'none'}' for name, n in counts.items())}."
+    said = [f"{name} {count(number) if number else 'none'}" for name, number in counts.items()]
+    return f"Preemptions: {', '.join(said)}."
+
 
 KV_WHY = """
 A **position** is room for one token's keys and values. Above, positions held in memory, each counted for the seconds
