@@ -14,7 +14,8 @@ import streamlit as st
 
 from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
-from pages.figures.timeline import growing_range
+from pages.figures.preemptions import preemptions_of
+from pages.figures.timeline import round_end
 from pages.parts.answers import Decoder, decode_all, decoder_of
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
@@ -56,7 +57,10 @@ def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
     A run that has not begun holds its place. One that is done is drawn once and kept.
     """
     current = job.current
-    spans = lab().store.spans(current.run_id) if current and current.has_log else pd.DataFrame()
+    store = lab().store
+    spans, lost = pd.DataFrame(), pd.DataFrame()
+    if current and current.has_log:
+        spans, lost = store.spans(current.run_id), preemptions_of(store.events(current.run_id))
     window = _window(job, spans)
     pictures = [
         _final_picture(run.run_id, run.config.engine, run.config.num_slots, window, is_dark())
@@ -67,6 +71,7 @@ def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
             window=window,
             num_lanes=run.config.num_slots,
             title=run.config.engine,
+            preemptions=lost if run is current else None,
             note="This run follows." if run.state == "queued" else "No request has a slot yet.",
             dark=is_dark(),
         )
@@ -83,7 +88,13 @@ def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, fl
         return kept[key]
     store = lab().store
     picture = live_timeline(
-        store.spans(run_id), store.passes(run_id), window=window, num_lanes=slots, title=engine, dark=dark
+        store.spans(run_id),
+        store.passes(run_id),
+        window=window,
+        num_lanes=slots,
+        title=engine,
+        preemptions=preemptions_of(store.events(run_id)),
+        dark=dark,
     )
     if store.run(run_id)["status"] != "running":
         kept[key] = picture
@@ -91,15 +102,17 @@ def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, fl
 
 
 def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
-    """As many steps as the longest schedule will take; where that is unknown, an axis that grows in round numbers."""
+    """As many steps as the longest schedule will take; beyond that, as where some run preempts, or where a schedule is
+    not known, an axis that grows in round numbers."""
     planned = [forecast_of(run.config).steps for run in job.runs]
-    steps = [n for n in planned if n is not None]
-    if len(steps) == len(planned):
-        return (0.0, float(max(steps, default=1)))
+    steps = float(max((n for n in planned if n is not None), default=1))
     ended = [run.run_id for run in job.runs if run.state == "done" and run.has_log]
     frames = [spans, *(lab().store.spans(run_id) for run_id in ended)]
-    started = [frame for frame in frames if not frame.empty]
-    return growing_range(pd.concat(started)) if started else (0.0, 1.0)
+    started = [frame[["start_step", "end_step"]].max().max() for frame in frames if not frame.empty]
+    newest = float(max(started, default=0.0))
+    if None not in planned and newest <= steps:
+        return (0.0, steps)
+    return (0.0, round_end(max(newest, steps)))
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +137,8 @@ def _shown(requests: pd.DataFrame) -> pd.DataFrame:
     """All requests when they are few; of many, the running ones and the last that finished, in order of their ids."""
     if len(requests) <= MAX_CARDS:
         return requests
-    running = requests[requests["state"] == "running"].head(MAX_CARDS)
+    begun = requests["admitted_s"].notna() & (requests["state"] != "finished")  # a preempted request waits again
+    running = requests[(requests["state"] == "running") | begun].head(MAX_CARDS)
     ended = requests[requests["state"] == "finished"].sort_values("finished_s").tail(MAX_CARDS - len(running))
     return pd.concat([running, ended]).sort_values("request_id")
 
@@ -138,12 +152,21 @@ def _texts(run: JobRun, requests: pd.DataFrame) -> dict[int, str]:
 
 def _card(row: pd.Series, text: str) -> str:
     state = str(row["state"])
-    head = f"{int(row['request_id'])} · {html.escape(state)}"
+    head = f"{int(row['request_id'])} · {html.escape(_state_words(row))}"
     prompt = html.escape(_short(str(row["prompt_text"] or ""), 90))
     return (
         f'<div class="answer {html.escape(state)}"><div class="head">{head}</div>'
         f'<div class="prompt">{prompt}</div><div class="text">{html.escape(_short(text, 420))}</div></div>'
     )
+
+
+def _state_words(row: pd.Series) -> str:
+    """The request's state; one that lost its blocks waits again."""
+    times = row.get("preemptions")
+    if times is None or pd.isna(times) or not times:
+        return str(row["state"])
+    lost = "preempted once" if times == 1 else f"preempted {int(times)} times"
+    return f"{'waiting again' if row['state'] == 'waiting' else row['state']}, {lost}"
 
 
 def _empty_card() -> str:

@@ -66,3 +66,32 @@ def test_before_the_first_slot_the_lanes_are_there_and_a_note_says_why_they_are_
     drawn = live_timeline(spans((0, 0.0, 1.0, "decode", 0)), NOTHING, window=(0, 4), num_lanes=4, title="x", note="No")
     assert drawn.count('class="lane"') == 4
     assert 'class="note"' not in drawn
+
+
+def test_chunks_stay_apart_and_say_their_number() -> None:
+    frame = spans((0, 0.0, 1.0, "prefill", 4), (0, 1.0, 2.0, "prefill", 4), (0, 2.0, 3.0, "decode", 4))
+    frame = frame.assign(chunk=[0, 1, None])
+    assert [(bar.start, bar.end, bar.chunk) for bar in join_spans(frame, (0, 4), 1)] == [
+        (0.0, 1.0, 0),
+        (1.0, 2.0, 1),
+        (2.0, 3.0, None),
+    ]
+    text = live_timeline(frame, NOTHING, window=(0, 4), num_lanes=1, title="chunked")
+    assert 'title="request 4: prefill, chunk 2, 7 tokens so far, steps 1 to 2"' in text
+
+
+def test_a_preemption_is_marked_in_its_lane_with_words() -> None:
+    lost = pd.DataFrame({"lane": [1], "request_id": [6], "blocks": [3], "tokens": [40], "step": [2.0]})
+    frame = spans((0, 0.0, 4.0, "decode", 5), (1, 0.0, 2.0, "decode", 6))
+    text = live_timeline(frame, NOTHING, window=(0, 4), num_lanes=2, title="paged", preemptions=lost)
+    lanes = text.split('<div class="lane">')
+    assert "▼" not in lanes[1]
+    mark = 'style="left:50.000%;width:0.000%" title="request 6 preempted: 3 blocks given back, 40 positions to compute'
+    assert mark in lanes[2]
+    assert "▼ preempted" in lanes[0]  # the legend
+    calm = live_timeline(frame, NOTHING, window=(0, 4), num_lanes=2, title="paged")
+    assert "preempted" not in calm.split("<style>")[0]
+
+
+def test_the_axis_says_what_runs_across() -> None:
+    assert '<div class="across">step</div>' in live_timeline(NOTHING, NOTHING, window=(0, 4), num_lanes=1, title="x")

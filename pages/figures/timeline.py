@@ -102,10 +102,14 @@ def shared_range(frames: Sequence[pd.DataFrame], unit: Unit = "step") -> tuple[f
 
 def growing_range(spans: pd.DataFrame, unit: Unit = "step") -> tuple[float, float]:
     """From 0 to the next round number beyond the newest moment: an axis that seldom moves while a run is live."""
-    newest = shared_range([spans], unit)[1]
+    return (0.0, round_end(shared_range([spans], unit)[1]))
+
+
+def round_end(newest: float) -> float:
+    """The next round number from a moment above 0 on."""
     power = 10.0 ** math.floor(math.log10(newest))
     steps = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
-    return (0.0, next(step * power for step in steps if newest <= step * power * (1 + 1e-9)))
+    return next(step * power for step in steps if newest <= step * power * (1 + 1e-9))
 
 
 def lane_px(num_lanes: int) -> float:

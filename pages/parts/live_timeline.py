@@ -1,8 +1,8 @@
 """The slot timeline of a live run as plain HTML: the same picture as pages.figures.timeline, made to be redrawn often.
 
 Building and redrawing a plotly figure takes a tenth of a second of a machine that is busy measuring; this takes a
-fraction of that. It has the same colours, hatching, numbers and queue strip, and a tooltip a span, but no zoom. Every
-position is a share of the page's width. Steps only: seconds are for the Run page.
+fraction of that. It has the same colours, hatching, numbers, chunks and preemption marks, the queue strip, and a
+tooltip a span, but no zoom. Every position is a share of the page's width. Steps only: seconds are for the Run page.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ MANY_LANES = 16
 NUMBERED_SHARE = 0.025  # of the width: room for two digits on a phone
 FINE_SHARE = 0.0015  # what is narrower joins its neighbour, where there are very many bars
 MAX_BARS = 1500
+MAX_MARKS = 200  # preemptions, the newest
 PHASE_WORDS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
 
 
@@ -33,6 +34,7 @@ class Bar:
     phase: str
     request: int | None
     tokens: int | None
+    chunk: int | None = None
 
 
 def live_timeline(
@@ -42,13 +44,14 @@ def live_timeline(
     window: tuple[float, float],
     num_lanes: int,
     title: str,
+    preemptions: pd.DataFrame | None = None,
     note: str = "",
     dark: bool = False,
 ) -> str:
     """A block of HTML whose height depends on `num_lanes` alone.
 
-    `spans` and `passes` have the store's columns and may be empty. `window` is the axis in steps.
-    `note` is written across the lanes while there is nothing to draw.
+    `spans`, `passes` and `preemptions` (events) have the store's columns and may be empty. `window` is the axis in
+    steps. `note` is written across the lanes while there is nothing to draw.
     """
     colours = palette(dark)
     lane_px = LANE_PX if num_lanes <= MANY_LANES else THIN_LANE_PX
@@ -56,19 +59,20 @@ def live_timeline(
     by_lane: list[list[str]] = [[] for _ in range(num_lanes)]
     for bar in bars:
         by_lane[bar.lane].append(_bar(bar, window, lane_px))
+    marks = _marks(preemptions, window, by_lane)
     lanes = "".join(
         f'<div class="lane"><i>{lane if lane_px == LANE_PX or lane % 8 == 0 else ""}</i>{"".join(drawn)}</div>'
         for lane, drawn in enumerate(by_lane)
     )
     message = f'<div class="note">{html.escape(note)}</div>' if note and not bars else ""
     legend = "".join(f'<span><b class="{phase}"></b>{words}</span>' for phase, words in PHASE_WORDS.items())
+    legend += '<span class="preempted">▼ preempted</span>' if marks else ""
     theme = "dark" if dark else "light"
     return (
         f'<div class="slots {theme}" role="img" aria-label="{html.escape(title)}: slots over steps">'
-        f'<div class="head"><strong>{html.escape(title)}</strong>{legend}'
-        '<span class="across">steps across</span></div>'
+        f'<div class="head"><strong>{html.escape(title)}</strong>{legend}</div>'
         f'<div class="plot">{_axis(window)}<div class="queue"><i>queue</i>{_queue(passes, window)}</div>'
-        f"{lanes}{message}</div></div>{_style(colours, theme, lane_px)}"
+        f'{lanes}{message}</div><div class="across">step</div></div>{_style(colours, theme, lane_px)}'
     )
 
 
@@ -80,23 +84,26 @@ def join_spans(spans: pd.DataFrame, window: tuple[float, float], num_lanes: int)
     if spans.empty:
         return []
     newest = float(spans[["start_step", "end_step"]].max().max())
-    columns = ["lane", "start_step", "end_step", "phase", "request_id", "tokens_so_far"]
-    rows = spans.loc[spans["phase"] != "empty", columns].sort_values(["lane", "start_step"])
+    columns = ["lane", "start_step", "end_step", "phase", "request_id", "tokens_so_far", "chunk"]
+    rows = spans.loc[spans["phase"] != "empty"].reindex(columns=columns).sort_values(["lane", "start_step"])
     fine = (window[1] - window[0]) * max(FINE_SHARE, num_lanes / MAX_BARS)
     many = len(rows) > MAX_BARS
     bars: list[Bar] = []
-    for lane, start, end, phase, request, tokens in rows.itertuples(index=False, name=None):
-        bar = Bar(
-            int(lane), float(start), newest if pd.isna(end) else float(end), phase, _whole(request), _whole(tokens)
-        )
+    for lane, start, end, phase, *counts in rows.itertuples(index=False, name=None):
+        request, tokens, chunk = map(_whole, counts)
+        bar = Bar(int(lane), float(start), newest if pd.isna(end) else float(end), phase, request, tokens, chunk)
         last = bars[-1] if bars and bars[-1].lane == bar.lane else None
-        if last is not None and bar.start - last.end < 1e-6 and (last.phase, last.request) == (bar.phase, bar.request):
+        if last is not None and bar.start - last.end < 1e-6 and _same(last, bar):
             last.end, last.tokens = bar.end, bar.tokens
         elif last is not None and many and bar.end - last.start < fine:
             last.end = bar.end
         else:
             bars.append(bar)
     return bars
+
+
+def _same(a: Bar, b: Bar) -> bool:
+    return (a.phase, a.request, a.chunk) == (b.phase, b.request, b.chunk)
 
 
 def _whole(value: float | None) -> int | None:
@@ -111,10 +118,24 @@ def _place(start: float, end: float, window: tuple[float, float]) -> str:
 def _bar(bar: Bar, window: tuple[float, float], lane_px: int) -> str:
     share = (bar.end - bar.start) / (window[1] - window[0])
     is_numbered = bar.phase == "decode" and share >= NUMBERED_SHARE and lane_px == LANE_PX
-    hover = f"request {bar.request}: {PHASE_WORDS[bar.phase]}, {bar.tokens or 0} tokens so far, "
+    chunk = "" if bar.chunk is None else f", chunk {bar.chunk + 1}"
+    hover = f"request {bar.request}: {PHASE_WORDS[bar.phase]}{chunk}, {bar.tokens or 0} tokens so far, "
     hover += f"steps {bar.start:g} to {bar.end:g}"
     number = bar.request if is_numbered else ""
     return f'<div class="{bar.phase}" style="{_place(bar.start, bar.end, window)}" title="{hover}">{number}</div>'
+
+
+def _marks(preemptions: pd.DataFrame | None, window: tuple[float, float], by_lane: list[list[str]]) -> int:
+    """Put a triangle where a request lost its blocks, into its lane. Returns how many there are."""
+    if preemptions is None or preemptions.empty:
+        return 0
+    newest = preemptions.tail(MAX_MARKS)
+    told = newest[["lane", "request_id", "blocks", "tokens", "step"]]
+    for lane, request, blocks, tokens, step in told.itertuples(index=False, name=None):
+        lost = f"{blocks:.0f} blocks given back, {tokens:.0f} positions to compute again"
+        left = _place(float(step), float(step), window)
+        by_lane[int(lane)].append(f'<em style="{left}" title="request {request:.0f} preempted: {lost}">▼</em>')
+    return len(newest)
 
 
 def _queue(passes: pd.DataFrame, window: tuple[float, float]) -> str:
@@ -150,7 +171,10 @@ def _style(colours: Palette, theme: str, lane_px: int) -> str:
 .slots {{font-size: .75rem; line-height: 1; margin-bottom: .75rem}}
 .slots .head {{display: flex; flex-wrap: wrap; gap: .2rem .9rem; align-items: center; margin-bottom: .5rem}}
 .slots .head strong {{font-size: .95rem; min-width: 5.5rem}}
-.slots .head .across {{margin-left: auto; opacity: .7}}
+.slots .across {{text-align: center; opacity: .7; margin-left: 42px}}
+.slots em {{position: absolute; top: -3px; transform: translateX(-50%); width: auto !important; font-style: normal;
+  font-size: .8rem; color: {colours.waiting}; -webkit-text-stroke: .6px {colours.text}; z-index: 1}}
+.slots .head .preempted {{color: {colours.text}}}
 .slots .head b {{display: inline-block; width: 11px; height: 11px; margin-right: 5px; vertical-align: -1px}}
 .slots .plot {{position: relative; margin-left: 42px; padding-bottom: 22px}}
 .slots .plot i {{position: absolute; right: calc(100% + 8px); font-style: normal; opacity: .7; top: 35%}}
