@@ -34,7 +34,7 @@ class PrefillTuning:
 
 
 PREFILL_16_BIT = PrefillTuning(queries=128, columns=64, warps=8, stages=3)
-PREFILL_FP32 = PrefillTuning(queries=32, columns=32, warps=4, stages=1)
+PREFILL_FP32 = PrefillTuning(queries=32, columns=32, warps=8, stages=1)
 
 
 @triton.jit
