@@ -24,7 +24,9 @@ from store.checks import fit_checks, run_checks
 from store.database import close_cursor, first_row, in_transaction, open_database
 from store.history import Found, RunFilter, facets, find_runs
 from store.ingest import IngestReport, ingest_folder, lose_run
+from store.notebook import Notebook
 from store.notes import Annotation, annotate, annotation_of
+from store.snapshot import Snapshots
 from store.trash import Trash
 from store.verify import Verdict, verify_run
 
@@ -43,6 +45,8 @@ class Store:
         self._own = threading.local()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # threads that end take theirs
         self.writing = threading.RLock()  # held by whoever changes rows
+        self.snapshots = Snapshots(self)
+        self.notebook = Notebook(self)
         self.trash = Trash(self)
         self.trash.sweep()
         in_transaction(self.cursor(), lambda: fit_checks(self.cursor()))

@@ -1,0 +1,110 @@
+"""What comes back from the sandbox: an answer as an Arrow table, or a refusal in words with its place in the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+import pyarrow as pa
+
+Reason = Literal["statement", "error", "memory", "time", "cancelled", "broken", "missing"]
+CONTEXT_CHARACTERS = 100  # of a line that is longer, around the place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`table` has the first rows; `more` says which bound cut it short: `rows`, `bytes`, or None for none."""
+
+    table: pa.Table
+    more: Literal["rows", "bytes"] | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Somewhere in the text of a question. `line` and `column` count from 1, columns in characters."""
+
+    line: int
+    column: int
+    length: int
+    text: str
+
+    def drawn(self) -> str:
+        """The line, and carets under the place."""
+        begin = max(0, self.column - 1 - CONTEXT_CHARACTERS // 2)
+        shown = self.text[begin : begin + CONTEXT_CHARACTERS]
+        before, after = "…" if begin else "", "…" if begin + CONTEXT_CHARACTERS < len(self.text) else ""
+        offset = self.column - 1 - begin + len(before)
+        width = max(1, min(self.length, len(shown) - (offset - len(before))))
+        return f"{before}{shown}{after}\n{' ' * offset}{'^' * width}"
+
+
+class Refusal(Exception):
+    """The question was not answered. `str()` is one line or two in words; `place` where it went wrong, if known."""
+
+    def __init__(self, message: str, reason: Reason, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.place = place
+
+    def explained(self) -> str:
+        """The message; with a place, its line and column, and the line of the text with carets under it."""
+        if self.place is None:
+            return str(self)
+        where = f"line {self.place.line}, column {self.place.column}"
+        return f"{self}\nat {where}:\n{self.place.drawn()}"
+
+
+def place_in(sql: str, begin: int, length: int) -> Place | None:
+    """The place of some bytes of the text; None where they are not in it. The end of the text is a place too."""
+    data = sql.encode()
+    if not 0 <= begin <= len(data):
+        return None
+    before = data[:begin].decode(errors="replace")
+    line_start = before.rfind("\n") + 1
+    rest = sql[line_start:].partition("\n")[0]
+    marked = data[begin : begin + length].decode(errors="replace").partition("\n")[0]
+    return Place(
+        line=before.count("\n") + 1,
+        column=len(before) - line_start + 1,
+        length=max(1, len(marked)),
+        text=rest.expandtabs(1).rstrip("\r"),
+    )
+
+
+def tidied(table: pa.Table) -> pa.Table:
+    """Columns by names of their own, and numbers that every program can count with instead of decimals of 38 places.
+
+    A whole decimal, such as a sum of integers, becomes an integer where it fits and a float where it does not;
+    other decimals become floats. Days and months together, and UUIDs, become text.
+    """
+    names = _unique(table.column_names)
+    return pa.table([_plain(column) for column in table.columns], names=names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        values: list[Decimal | None] = column.to_pylist()
+        is_whole = kind.scale == 0 and all(value is None or abs(value) < 2**63 for value in values)
+        if is_whole:
+            return pa.chunked_array([pa.array([None if v is None else int(v) for v in values], pa.int64())])
+        return pa.chunked_array([pa.array([None if v is None else float(v) for v in values], pa.float64())])
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType):
+        return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())])
+    return column
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Each name once: a second `n` is `n_2`."""
+    taken: list[str] = []
+    for name in names:
+        unique, number = name, 1
+        while unique in taken:
+            number += 1
+            unique = f"{name}_{number}"
+        taken.append(unique)
+    return taken
