@@ -18,7 +18,7 @@ with importing_kernels():
 
 SMALL_DECODE = DecodeTuning(columns=16, warps=2, stages=2)
 SMALL_PREFILL = PrefillTuning(queries=16, columns=16, warps=4, stages=2)
-SHAPES = [(12, 2, 64), (3, 1, 80), (8, 2, 96), (2, 2, 128), (7, 1, 64), (16, 2, 80)]  # H, K, D
+SHAPES = [(6, 1, 64), (3, 1, 80), (8, 2, 96), (2, 2, 128), (7, 1, 64), (8, 1, 80)]  # H, K, D
 
 
 def decode(

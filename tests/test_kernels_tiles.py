@@ -1,4 +1,4 @@
-"""How attention's work is cut up: tiles by hand, the bound that captured graphs rely on, splits that keep a GPU at work."""
+"""How attention's work is cut up: tiles, the bound that captured graphs rely on, splits that keep a GPU at work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_bucket_holds_the_tiles_of_whatever_fits_it(query_tokens: list[int], t
 
 
 def test_the_bound_is_reached() -> None:
-    """Ten tokens in three segments, tiles of four: 1 + 1 + 8 and 1 + 5 + 4 both fill at most four tiles."""
+    """Ten tokens in three segments, tiles of four: 1 + 1 + 8 and 1 + 5 + 4 both fill four tiles."""
     assert max_tiles(10, 3, 4) == 4 == len(make_tiles([1, 1, 8], 4)) == len(make_tiles([1, 5, 4], 4))
     assert max_tiles(2, 5, 64) == 2
     assert max_tiles(0, 5, 64) == 0

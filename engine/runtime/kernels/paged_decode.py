@@ -94,16 +94,15 @@ def _decode_kernel(
     group = tl.arange(0, QUERIES)
     d = tl.arange(0, BLOCK_D)
     head = kv_head * GROUPS + group
+    ours = (group < GROUPS)[:, None] & (d < HEAD_DIM)[None, :]
     answer_row = row * (KV_HEADS * GROUPS) + head
     if first >= end:
         if SPLIT:
             tl.store(log_sums + answer_row * splits + split, float("-inf"), mask=group < GROUPS)
         else:
             nothing = tl.zeros([QUERIES, BLOCK_D], dtype=output.dtype.element_ty)
-            ours = (group < GROUPS)[:, None] & (d < HEAD_DIM)[None, :]
             tl.store(output + answer_row[:, None] * HEAD_DIM + d[None, :], nothing, mask=ours)
         return
-    ours = (group < GROUPS)[:, None] & (d < HEAD_DIM)[None, :]
     queries = tl.load(query + row * query_row + head[:, None] * query_head + d[None, :], mask=ours, other=0.0)
     acc, top, total = _attend(
         queries, key_pool + kv_head * HEAD_DIM, value_pool + kv_head * HEAD_DIM,
@@ -180,21 +179,27 @@ def paged_decode(
     split = num_splits > 1
     log_sums = torch.empty(num_rows, num_heads, num_splits, dtype=torch.float32, device=query.device) if split else None
     partials = output.new_empty(num_rows, num_heads, num_splits, head_dim, dtype=torch.float32) if split else output
-    block_d = triton.next_power_of_2(head_dim)
     groups = num_heads // kv_heads
     _decode_kernel[(kv_heads, num_rows, num_splits)](
         query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, partials, log_sums,
         query.stride(0), query.stride(1), block_tables.stride(0), scale * LOG2_E,
-        KV_HEADS=kv_heads, GROUPS=groups, HEAD_DIM=head_dim, BLOCK_D=block_d,
-        QUERIES=max(16, triton.next_power_of_2(groups)), BLOCK_BITS=block_size.bit_length() - 1, COLUMNS=chosen.columns, SPLIT=split,
-        num_warps=chosen.warps, num_stages=chosen.stages,
+        KV_HEADS=kv_heads, GROUPS=groups, HEAD_DIM=head_dim, BLOCK_D=triton.next_power_of_2(head_dim),
+        QUERIES=max(16, triton.next_power_of_2(groups)), BLOCK_BITS=block_size.bit_length() - 1,
+        COLUMNS=chosen.columns, SPLIT=split, num_warps=chosen.warps, num_stages=chosen.stages,
     )  # fmt: skip
-    if split:
-        _merge_kernel[(num_rows * num_heads,)](
-            partials, log_sums, output, num_splits,
-            HEAD_DIM=head_dim, BLOCK_D=block_d, SPLITS=triton.next_power_of_2(num_splits), num_warps=1,
-        )  # fmt: skip
+    if log_sums is not None:
+        _merge(partials, log_sums, output)
     return output
+
+
+def _merge(partials: Tensor, log_sums: Tensor, output: Tensor) -> None:
+    """`output` (B, H, D) of what S splits have found: `partials` (B, H, S, D) and `log_sums` (B, H, S), both fp32."""
+    num_rows, num_heads, num_splits = log_sums.shape
+    head_dim = output.shape[2]
+    _merge_kernel[(num_rows * num_heads,)](
+        partials, log_sums, output, num_splits, HEAD_DIM=head_dim, BLOCK_D=triton.next_power_of_2(head_dim),
+        SPLITS=triton.next_power_of_2(num_splits), num_warps=1,
+    )  # fmt: skip
 
 
 def _check(
