@@ -13,6 +13,17 @@ from pages.parts.lab import lab
 INGEST_PATIENCE_S = 1.5
 LEAVING = "leaving_for_results_of"
 
+# Leaving for a page with a query first puts that query behind Bench's own address, as an entry of the browser's history
+# that no visitor has seen. It is kept out, so that Back leads from the results to Bench in one step.
+ONE_STEP_BACK = """<script>
+if (!window.labHistory) {
+  window.labHistory = history.pushState;
+  history.pushState = function (state, title, url) {
+    if (!/^\\/?\\?(runs|run_id)=/.test(String(url))) window.labHistory.apply(history, arguments);
+  };
+}
+</script>"""
+
 
 def move_on(job: Job) -> None:
     """A job has just ended: draw the whole page anew, and let it leave for the results if all went well.
@@ -27,6 +38,7 @@ def move_on(job: Job) -> None:
 
 def leave_for_results() -> None:
     """Go where `move_on` asked to go. Called by the whole page, first of all."""
+    st.html(ONE_STEP_BACK, unsafe_allow_javascript=True)
     job_id = st.session_state.pop(LEAVING, None)
     job = lab().queue.job(job_id) if job_id else None
     if job is None:
