@@ -12,8 +12,9 @@ from engine.core.passes import PassKind, PassOutcome, PlannedPass
 from engine.core.recorder import Recorder
 from engine.core.scheduler import Scheduler
 from engine.runtime.clock import RunClock
+from engine.runtime.late_ends import discard, merge_outcomes
 from engine.runtime.model_runner import ModelRunner
-from engine.runtime.passes_in_flight import InFlight, Timing
+from engine.runtime.passes_in_flight import InFlight, Landed, Timing
 
 
 class Engine:
@@ -65,7 +66,7 @@ class Engine:
             assert wake_s is not None, "nothing runs, nothing will come, yet the engine is not done"
             self.clock.wait_until(wake_s, should_stop)
             return
-        for kind in (PassKind.PREFILL, PassKind.DECODE):
+        for kind in self.scheduler.kinds:
             planned = self.scheduler.plan(kind)
             if planned is not None:
                 self._run_pass(planned)
@@ -76,38 +77,83 @@ class Engine:
         self.in_hand = planned
         if self.check is not None:
             self.check(planned)
+        if any(c.request.num_scheduled > len(c.request.output_ids) for c in planned.chunks):
+            self.record(wait=True)  # a preempted request is computed anew from its tokens: they have to be here
         start_s = self.clock.now_s()
         self.timing.begin()
         tokens = self.runner.run(planned)
-        slots = tuple(-1 if r.slot is None else r.slot for r in planned.live_requests)
-        flight = InFlight(planned=planned, slots=slots, start_s=start_s, issued_s=self.clock.now_s(), tokens=tokens)
+        flight = InFlight(
+            planned=planned,
+            slots=_prefilled_slots(planned),
+            start_s=start_s,
+            issued_s=self.clock.now_s(),
+            tokens=tokens,
+            bucket_tokens=self.runner.bucket_tokens,
+        )
         self.timing.launched(flight)
-        if self._needs_tokens:
+        if self._needs_tokens and not self.timing.runs_ahead:
             self._finish_knowing_tokens(flight)
         else:
             flight.outcome = self._complete(planned, ())
             self.record(wait=False)
 
     def _finish_knowing_tokens(self, flight: InFlight) -> None:
-        """The end of a sequence decides who leaves, so the pass must be over before its outcome is known."""
+        """The end of a sequence decides who leaves: the pass is over, so its outcome can be told at once."""
         for landed in self.timing.landed(wait=True):
-            live = landed.flight.planned.live
-            at_eos = [i for i, token in zip(live, landed.token_ids, strict=True) if token in self.eos_ids]
-            outcome = self._complete(landed.flight.planned, at_eos)
-            self.recorder.passed(landed.flight.planned, outcome, landed.timing, landed.token_ids, landed.flight.slots)
-            self.on_pass(landed.timing.delivered_s)
+            planned = landed.flight.planned
+            at_eos = [i for i, token in zip(planned.live, landed.token_ids, strict=True) if token in self.eos_ids]
+            flight.outcome = self._complete(planned, at_eos)
+            self._log(landed)
 
     def _complete(self, planned: PlannedPass, at_eos: list[int] | tuple[()]) -> PassOutcome:
         outcome = self.scheduler.complete(planned, at_eos)
+        self._follow(outcome)
+        return outcome
+
+    def _follow(self, outcome: PassOutcome) -> None:
         self.runner.move(outcome.moves)
         if not self.scheduler.running:
             self.runner.release_all()
-        return outcome
 
     def record(self, *, wait: bool) -> None:
         """Log the passes that are over; with `wait`, all that were issued."""
         for landed in self.timing.landed(wait=wait):
-            flight = landed.flight
-            assert flight.outcome is not None
-            self.recorder.passed(flight.planned, flight.outcome, landed.timing, landed.token_ids, flight.slots)
-            self.on_pass(landed.timing.delivered_s)
+            if self._needs_tokens:
+                self._end_late(landed)
+            self._log(landed)
+
+    def _end_late(self, landed: Landed) -> None:
+        """Requests whose end of sequence has just become known, while the next pass with them may be under way.
+
+        What that pass computes for them is discarded: they are dead rows of it.
+        """
+        flight = landed.flight
+        live = zip(flight.planned.live_requests, landed.token_ids, strict=True)
+        ended = [r for r, token in live if token in self.eos_ids and not r.spec.ignore_eos]
+        if not ended:
+            return
+        assert flight.outcome is not None
+        following = next(iter(self.timing.in_flight), None)
+        if following is None:
+            late = self.scheduler.end_late(ended, issued=())
+            flight.outcome = merge_outcomes(flight.outcome, ended=ended, released=late.released, moves=late.moves)
+        else:
+            issued = [r for r in ended if r in following.planned.live_requests]
+            late = self.scheduler.end_late(ended, issued=issued)
+            flight.outcome = merge_outcomes(flight.outcome, ended=ended)
+            discard(following, issued, late)
+        self._follow(late)
+
+    def _log(self, landed: Landed) -> None:
+        flight = landed.flight
+        assert flight.outcome is not None
+        self.recorder.passed(flight.planned, flight.outcome, landed.timing, landed.token_ids, flight.slots)
+        self.on_pass(landed.timing.delivered_s)
+
+
+def _prefilled_slots(planned: PlannedPass) -> tuple[int, ...]:
+    """The physical slots of the requests that a pass prefills, in its order; a decode pass puts nobody anywhere new."""
+    if planned.kind is PassKind.DECODE:
+        return ()
+    requests = [c.request for c in planned.chunks] if planned.chunks else planned.rows
+    return tuple(-1 if r.slot is None else r.slot for r in requests)

@@ -7,7 +7,7 @@ uploads nothing. Shapes: B rows, T tokens, W columns, V vocabulary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ class ModelRunner(ABC):
         self.cache: KVCache | None = None
         self.num_blocks: int | None = None  # of the pool, where the layout is paged
         self.bucket_tokens: int | None = None  # of the last pass, where it ran as a captured graph
+        self.notes: list[str] = []  # sentences on how passes were run, for whoever reads the run
 
     @property
     def device(self) -> torch.device:
@@ -43,6 +44,9 @@ class ModelRunner(ABC):
     @property
     def kv_bytes(self) -> int:
         return 0 if self.cache is None else self.cache.num_bytes
+
+    def capture(self, should_stop: Callable[[], bool]) -> None:  # noqa: B027 - an eager runner has nothing to do
+        """Get ready what has to be before the first pass."""
 
     @torch.inference_mode()
     def run(self, planned: PlannedPass) -> Tensor:

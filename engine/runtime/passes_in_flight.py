@@ -8,6 +8,7 @@ issuing a pass and running it are one thing, so that `issue_s` is unmeasured (No
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,18 +18,23 @@ from torch import Tensor
 from engine.core.passes import PassOutcome, PassTiming, PlannedPass
 from engine.runtime.clock import RunClock
 
-MAX_IN_FLIGHT = 4  # passes issued ahead of the device; more would only delay what a reader sees
+MAX_IN_FLIGHT = 1  # issued and not landed when the next is planned: enough to keep the device busy, and an end of
+# sequence that is found late costs one row-step at most
 
 
 @dataclass(slots=True, kw_only=True)
 class InFlight:
-    """A pass that was issued. `slots` are the live rows' physical slots at that time."""
+    """A pass that was issued. `slots` are the physical slots of what it prefilled, at that time.
+
+    `bucket_tokens` is the size of the CUDA graph that it ran as, None where it ran eager.
+    """
 
     planned: PlannedPass
     slots: tuple[int, ...]
     start_s: float
     issued_s: float
     tokens: Tensor  # (B,)
+    bucket_tokens: int | None = None
     outcome: PassOutcome | None = None
     events: _Events | None = None
 
@@ -50,13 +56,21 @@ class Landed:
 
 
 class Timing(Protocol):
-    """How a pass is timed. `begin` before its kernels are issued, `launched` after, `landed` once it is over."""
+    """How a pass is timed. `begin` before its kernels are issued, `launched` after, `landed` once it is over.
+
+    `runs_ahead` when passes are issued before the tokens of the one before are known.
+    """
+
+    runs_ahead: bool
 
     def begin(self) -> None: ...
 
     def launched(self, flight: InFlight) -> None: ...
 
-    def landed(self, *, wait: bool) -> list[Landed]: ...
+    def landed(self, *, wait: bool) -> Iterable[Landed]: ...
+
+    @property
+    def in_flight(self) -> Sequence[InFlight]: ...
 
 
 def make_timing(name: str, device: torch.device, clock: RunClock) -> Timing:
@@ -68,6 +82,8 @@ def make_timing(name: str, device: torch.device, clock: RunClock) -> Timing:
 class CpuTiming:
     """The pass has run when the call returns; its tokens are in the host's memory already."""
 
+    runs_ahead = False
+
     def __init__(self, clock: RunClock) -> None:
         self.clock = clock
         self._flight: InFlight | None = None
@@ -77,6 +93,10 @@ class CpuTiming:
 
     def launched(self, flight: InFlight) -> None:
         self._flight = flight
+
+    @property
+    def in_flight(self) -> Sequence[InFlight]:
+        return () if self._flight is None else (self._flight,)
 
     def landed(self, *, wait: bool) -> list[Landed]:
         flight, self._flight = self._flight, None
@@ -90,12 +110,15 @@ class CpuTiming:
             device_s=flight.issued_s - flight.start_s,
             produced_s=flight.issued_s,
             delivered_s=self.clock.now_s(),
+            bucket_tokens=flight.bucket_tokens,
         )
         return [Landed(flight, token_ids, timing)]
 
 
 class CudaSyncTiming:
     """Stop after each pass, read the clock, then fetch the tokens."""
+
+    runs_ahead = False
 
     def __init__(self, clock: RunClock) -> None:
         self.clock = clock
@@ -109,6 +132,10 @@ class CudaSyncTiming:
     def launched(self, flight: InFlight) -> None:
         self._end.record()
         self._flight = flight
+
+    @property
+    def in_flight(self) -> Sequence[InFlight]:
+        return () if self._flight is None else (self._flight,)
 
     def landed(self, *, wait: bool) -> list[Landed]:
         flight, self._flight = self._flight, None
@@ -124,12 +151,15 @@ class CudaSyncTiming:
             device_s=self._start.elapsed_time(self._end) / 1e3,
             produced_s=produced_s,
             delivered_s=self.clock.now_s(),
+            bucket_tokens=flight.bucket_tokens,
         )
         return [Landed(flight, token_ids, timing)]
 
 
 class CudaAsyncTiming:
     """Issue ahead; events on the device's stream say when a pass began, ended and when its tokens had been copied."""
+
+    runs_ahead = True
 
     def __init__(self, clock: RunClock) -> None:
         self.clock = clock
@@ -157,9 +187,16 @@ class CudaAsyncTiming:
         flight.events = _Events(self._start, end, copied)
         self._queue.append(flight)
 
-    def landed(self, *, wait: bool) -> list[Landed]:
-        """Passes whose tokens have reached the host, oldest first; with `wait` all, else those that are due."""
-        landed = []
+    @property
+    def in_flight(self) -> Sequence[InFlight]:
+        """What was issued and has not landed, oldest first."""
+        return tuple(self._queue)
+
+    def landed(self, *, wait: bool) -> Iterator[Landed]:
+        """Passes whose tokens have reached the host, oldest first; with `wait` all, else those that are due.
+
+        One at a time: what a pass's tokens tell may change what the next one in flight counts as live.
+        """
         while self._queue:
             events = self._queue[0].events
             assert events is not None
@@ -167,8 +204,7 @@ class CudaAsyncTiming:
                 events.copied.synchronize()
             elif not events.copied.query():
                 break
-            landed.append(self._land(self._queue.popleft(), events))
-        return landed
+            yield self._land(self._queue.popleft(), events)
 
     def _land(self, flight: InFlight, events: _Events) -> Landed:
         delivered_s = self.clock.now_s()
@@ -181,10 +217,12 @@ class CudaAsyncTiming:
             device_s=end_s - start_s,
             produced_s=end_s,
             delivered_s=max(delivered_s, end_s),
+            bucket_tokens=flight.bucket_tokens,
         )
         return Landed(flight, _live_tokens(flight, flight.tokens), timing)
 
 
 def _live_tokens(flight: InFlight, tokens: Tensor) -> list[int]:
     values: list[int] = tokens.tolist()
-    return [values[i] for i in flight.planned.live]
+    live = flight.planned.live
+    return values if len(live) == len(values) else [values[i] for i in live]

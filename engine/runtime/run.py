@@ -39,8 +39,23 @@ from engine.runtime.warm_up import warm_up
 def make_runner(prepared: PreparedRun, requests: list[Request], num_blocks: int | None = None) -> ModelRunner:
     """The runner of the engine's KV layout, its cache allocated where the layout keeps one for the whole run.
 
-    `num_blocks` of a paged layout's pool; None for as many as `pool_blocks` gives.
+    `num_blocks` of a paged layout's pool; None for as many as `pool_blocks` gives. A model that cannot run as CUDA
+    graphs runs eager, with a note that says why.
     """
+    if prepared.config.execution != "graph":
+        return _eager_runner(prepared, requests, num_blocks)
+    # Triton is not installed everywhere; only a graph run needs it.
+    from engine.runtime.graph.make_runner import make_graph_runner, why_not_graph
+
+    reason = why_not_graph(prepared)
+    if reason is None:
+        return make_graph_runner(prepared, requests, num_blocks)
+    runner = _eager_runner(prepared, requests, num_blocks)
+    runner.notes.append(f"graph execution was asked for, but every pass ran eager: {reason}")
+    return runner
+
+
+def _eager_runner(prepared: PreparedRun, requests: list[Request], num_blocks: int | None) -> ModelRunner:
     config = prepared.config
     sampler = Sampler(config.sampling)
     pool_bytes = None if config.pool_gib is None else int(config.pool_gib * GIB)
@@ -89,7 +104,7 @@ def build_engine(
         decode=lambda ids: prepared.loaded.encoder.decode(until_end(ids, eos_ids)),
     )
     engine = Engine(
-        make_scheduler(config, requests),
+        make_scheduler(config, requests, runner.num_blocks),
         runner,
         recorder,
         clock,
@@ -150,6 +165,7 @@ def _measured(
         memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
         requests = prepared.requests()
         runner = make_runner(prepared, requests, num_blocks)
+        runner.capture(should_stop)
         warm_up(prepared, runner, warm, should_stop)
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         engine = build_engine(prepared, requests, runner, log, watcher)

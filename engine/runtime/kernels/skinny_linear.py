@@ -74,7 +74,8 @@ def _rows_kernel(
         column = start + tl.arange(0, COLUMNS)
         inside = column < end
         w = tl.load(weight + output[:, None] * width + column[None, :], mask=known & inside[None, :], other=0.0)
-        xs = tl.load(x + row[None, :] * width + column[:, None], mask=inside[:, None] & (row < rows)[None, :], other=0.0)
+        wanted = inside[:, None] & (row < rows)[None, :]
+        xs = tl.load(x + row[None, :] * width + column[:, None], mask=wanted, other=0.0)
         acc = dot(w, xs, acc)
     if HAS_BIAS:
         acc += tl.load(bias + output, mask=output < num_outputs, other=0.0).to(tl.float32)[:, None]

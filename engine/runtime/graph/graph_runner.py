@@ -1,0 +1,263 @@
+"""Runs passes of any KV layout as replayed CUDA graphs: one copy of integers in, one launch, one copy of tokens out.
+
+Every layout lives in one pool here (see pass_inputs): paged rows share its blocks, a slot or a padded row has a run of
+its own, as wide as the widest request, and kept for the whole run. A pass is padded to the bucket that it was captured
+for; what is padding computes, but reads and writes nothing. A prefill above the largest bucket is launched kernel by
+kernel, through the same code. Sampling other than greedy happens behind the graph.
+
+Shapes: T tokens, B rows, S slots, N blocks a table, L layers, P pool positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.core.passes import Move, PassKind, PlannedPass
+from engine.runtime.graph.device_inputs import DeviceInputs, Sections
+from engine.runtime.graph.fused_decoder import Attend, FusedDecoder, FusedLayer
+from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS, bucket_for, row_buckets, token_buckets
+from engine.runtime.graph.pass_inputs import (
+    decode_sections,
+    fill_decode,
+    fill_packed,
+    new_blocks,
+    packed_sections,
+    segments_of,
+)
+from engine.runtime.graph.slot_book import SlotBook
+from engine.runtime.kernels.argmax import argmax
+from engine.runtime.kernels.paged_decode import paged_decode
+from engine.runtime.kernels.paged_prefill import paged_prefill
+from engine.runtime.kernels.rotary import rotate_and_store
+from engine.runtime.kernels.tiles import TILE_TOKENS
+from engine.runtime.kernels.tokens import embed_tokens, keep_tokens, write_tables
+from engine.runtime.kv_cache import KVShape
+from engine.runtime.kv_pool import KVPool
+from engine.runtime.model_runner import ModelRunner
+from engine.runtime.sampler import Sampler
+from engine.runtime.upload import upload
+
+PROGRAMS = 264  # two for each multiprocessor of an H100 or H200: a decode splits rows until there are as many
+MAX_SPLITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """Where rows live: `row_blocks` blocks are each slot's own, or None where all share the pool (paged)."""
+
+    layout: str
+    slots: int
+    num_blocks: int
+    block_size: int
+    table_width: int
+    mixed: bool = False
+    max_packed_tokens: int = MAX_CAPTURED_TOKENS
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CapturedPass:
+    """A graph, the integers that it reads, and the (B, V) logits that it leaves, where a sampler picks behind it."""
+
+    graph: torch.cuda.CUDAGraph
+    sections: Sections
+    logits: Tensor | None
+
+    def replay(self) -> Tensor | None:
+        self.graph.replay()
+        return self.logits
+
+
+class GraphRunner(ModelRunner):
+    """`model` on a CUDA device, run through `decoder`. `capture` has to come before the first pass."""
+
+    def __init__(
+        self, model: Any, decoder: FusedDecoder, kv_shape: KVShape, sampler: Sampler, plan: PoolPlan,
+        pool_bytes: int | None = None,
+    ) -> None:
+        super().__init__(model, kv_shape, sampler, pool_bytes)
+        self.name = f"graph {plan.layout}"
+        self.decoder = decoder
+        self.plan = plan
+        self.pool = KVPool(kv_shape, plan.num_blocks, plan.block_size, pool_bytes)
+        self.book = SlotBook(plan.slots, plan.table_width, plan.block_size)
+        self.last_ids = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
+        self.sampled = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
+        self.tables = torch.zeros(plan.slots + 1, plan.table_width, dtype=torch.int32, device=self.device)
+        if plan.layout != "paged":
+            self.book.lay_out_rows()
+            self.tables[: plan.slots] = torch.from_numpy(self.book.tables)
+        self.row_buckets = row_buckets(plan.slots)
+        self.token_buckets = token_buckets(plan.max_packed_tokens)
+        self.captured: dict[tuple[str, int], CapturedPass] = {}
+        self._inputs = DeviceInputs(self._largest(), self.device)
+        self._large: DeviceInputs | None = None
+
+    @property
+    def kv_bytes(self) -> int:
+        return self.pool.num_bytes
+
+    @torch.inference_mode()
+    def capture(self, should_stop: Callable[[], bool]) -> None:
+        """Capture every bucket, largest first, so that smaller ones find room in its memory."""
+        wanted = [("packed", b) for b in reversed(self.token_buckets)] + [
+            ("decode", b) for b in reversed(self.row_buckets)
+        ]
+        memory_pool = None
+        for kind, bucket in wanted:
+            if should_stop():
+                return
+            captured = self._capture(kind, bucket, memory_pool)
+            memory_pool = captured.graph.pool()
+            self.captured[kind, bucket] = captured
+
+    def _capture(self, kind: str, bucket: int, memory_pool: Any) -> CapturedPass:
+        sections = decode_sections(bucket) if kind == "decode" else self._packed_sections(bucket)
+        views = self._inputs.views(sections)
+        issue = self._issue_decode if kind == "decode" else self._issue_packed
+        self._blank_inputs(sections)
+        issue(views)  # once before: what is compiled or chosen at first use must not be captured
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=memory_pool):
+            logits = issue(views)
+        return CapturedPass(graph=graph, sections=sections, logits=logits)
+
+    def _blank_inputs(self, sections: Sections) -> None:
+        """A pass of padding alone: it may not touch what rows hold."""
+        fill = self._inputs.fill(sections)
+        for name, array in fill.items():
+            array[:] = {"kv_slots": -1, "places": -1, "tiles": -1}.get(name, 0)
+            if name in ("slots", "token_slots", "keep_slots"):
+                array[:] = self.plan.slots
+        self._inputs.send(sections)
+
+    def _prefill(self, planned: PlannedPass) -> Tensor:
+        layout = self.plan.layout
+        segments = segments_of(planned, layout)
+        tokens = planned.num_decode_rows + sum(len(s.ids) for s in segments)
+        self._send_tables(planned)
+        captured = self._captured_for("packed", tokens, self.token_buckets)
+        sections = self._packed_sections(tokens) if captured is None else captured.sections
+        inputs = self._inputs if captured is not None else self._large_inputs(sections)
+        fill_packed(inputs.fill(sections), planned, segments, self.book, TILE_TOKENS, self.plan.slots)
+        inputs.send(sections)
+        views = inputs.views(sections)
+        logits = self._issue_packed(views) if captured is None else captured.replay()
+        return self._picked(planned, logits, views["keep_slots"])
+
+    def _decode(self, planned: PlannedPass) -> Tensor:
+        captured = self._captured_for("decode", len(planned.rows), self.row_buckets)
+        sections = decode_sections(len(planned.rows)) if captured is None else captured.sections
+        fill_decode(self._inputs.fill(sections), planned, self.book, self.plan.layout, self.plan.slots)
+        self._inputs.send(sections)
+        views = self._inputs.views(sections)
+        logits = self._issue_decode(views) if captured is None else captured.replay()
+        return self._picked(planned, logits, views["slots"])
+
+    def _captured_for(self, kind: str, size: int, buckets: Sequence[int]) -> CapturedPass | None:
+        """The graph that a pass of `size` runs as; None where there is none, and it is launched kernel by kernel."""
+        bucket = bucket_for(size, buckets)
+        captured = None if bucket is None else self.captured.get((kind, bucket))
+        self.bucket_tokens = None if captured is None else bucket
+        return captured
+
+    def _picked(self, planned: PlannedPass, logits: Tensor | None, slots: Tensor) -> Tensor:
+        count = len(planned.rows)
+        if logits is not None and count:
+            sampled = self.sampler.sample(logits[:count], planned.rows)
+            keep_tokens(sampled, slots[:count], self.last_ids, self.sampled)
+        return self.sampled[:count]
+
+    def _issue_decode(self, views: dict[str, Tensor]) -> Tensor | None:
+        write_tables(self.tables, views["slots"], views["places"], views["blocks"])
+        hidden = embed_tokens(views["ids"], views["slots"], self.last_ids, self.decoder.embedding)
+        splits = self._num_splits(views["slots"].shape[0])
+        logits = self.decoder.logits(hidden, self._attend(views, splits, packed=False), None)
+        return self._pick(logits, views["slots"])
+
+    def _issue_packed(self, views: dict[str, Tensor]) -> Tensor | None:
+        hidden = embed_tokens(views["ids"], views["token_slots"], self.last_ids, self.decoder.embedding)
+        splits = self._num_splits(max(1, views["slots"].shape[0]))
+        logits = self.decoder.logits(hidden, self._attend(views, splits, packed=True), views["keep"])
+        return self._pick(logits, views["keep_slots"])
+
+    def _pick(self, logits: Tensor, slots: Tensor) -> Tensor | None:
+        """Greedy picks inside the graph; any other sampler gets the logits, behind it."""
+        if not self.sampler.config.is_greedy:
+            return logits
+        keep_tokens(argmax(logits), slots, self.last_ids, self.sampled)
+        return None
+
+    def _attend(self, views: dict[str, Tensor], splits: int, *, packed: bool) -> Attend:
+        pool, decoder, tables, block_size = self.pool, self.decoder, self.tables, self.plan.block_size
+        segments = views["segments"].view(-1, 5) if packed else None
+        tiles = views["tiles"].view(-1, 2) if packed else None
+
+        def attend(layer: FusedLayer, qkv: Tensor) -> Tensor:
+            keys, values = pool.keys[layer.index], pool.values[layer.index]
+            query = rotate_and_store(
+                qkv, decoder.cos, decoder.sin, views["positions"], views["kv_slots"], keys, values,
+                decoder.num_heads, layer.q_norm, layer.k_norm, layer.eps,
+            )
+            rows = views["slots"].shape[0]
+            out = torch.empty_like(query)
+            if rows:
+                paged_decode(
+                    query[:rows], keys, values, tables, views["slots"], views["starts"], views["lengths"],
+                    views["read_ends"], block_size, layer.scale, splits, output=out[:rows],
+                )  # fmt: skip
+            if segments is not None and tiles is not None:
+                paged_prefill(query, keys, values, tables, segments, tiles, block_size, layer.scale, output=out)
+            return out.view(out.shape[0], -1)
+
+        return attend
+
+    def _num_splits(self, rows: int) -> int:
+        return max(1, min(MAX_SPLITS, PROGRAMS // (rows * self.decoder.num_kv_heads)))
+
+    def _packed_sections(self, tokens: int) -> Sections:
+        rows = min(tokens, self.plan.slots)
+        return packed_sections(tokens, rows if self.plan.mixed else 0, rows, rows, TILE_TOKENS)
+
+    def _largest(self) -> int:
+        packed = self._packed_sections(self.token_buckets[-1]).total
+        return max(packed, decode_sections(self.row_buckets[-1]).total)
+
+    def _large_inputs(self, sections: Sections) -> DeviceInputs:
+        if self._large is None or self._large.on_device.shape[0] < sections.total:
+            self._large = DeviceInputs(2 * sections.total, self.device)
+        return self._large
+
+    def _send_tables(self, planned: PlannedPass) -> None:
+        """Blocks that the tables on the device do not know yet."""
+        if self.plan.layout != "paged":
+            return
+        found = new_blocks(planned, self.book)
+        if found:
+            slots, places, blocks = upload(list(zip(*found, strict=True)), torch.int32, self.device)
+            write_tables(self.tables, slots, places, blocks)
+
+    @torch.inference_mode()
+    def move(self, moves: Sequence[Move]) -> None:
+        width = self.plan.table_width * self.plan.block_size
+        for move in moves:
+            length = int(self.book.cached[move.source])
+            for buffer in (self.pool.keys, self.pool.values):
+                source, target = move.source * width, move.target * width
+                buffer[:, target : target + length] = buffer[:, source : source + length]
+            self.last_ids[move.target] = self.last_ids[move.source]
+            self.book.move(move.source, move.target)
+        if moves:
+            self.book.forget_rows()
+
+    def release_all(self) -> None:
+        """The pool is kept for the whole run."""
+
+    @torch.inference_mode()
+    def run(self, planned: PlannedPass) -> Tensor:
+        """Issue one pass. Returns the sampled tokens, (B,), one for every row of the pass, on the device."""
+        return self._decode(planned) if planned.kind is PassKind.DECODE else self._prefill(planned)
