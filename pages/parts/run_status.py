@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.format import count, plural
+from pages.parts.format import count, plain, plural
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData, find_row
 from pages.parts.run_trouble import draw_trouble, trouble_of
@@ -17,7 +17,10 @@ WATCH_S = 1.0
 
 
 def draw_status(run: RunData) -> None:
-    """Nothing for a run that completed."""
+    """Nothing for a run that completed and whose log is whole."""
+    if damage := run.row.get("damage"):
+        line = f"A part of this run's log cannot be read: {plain(str(damage))}. What is whole is shown."
+        st.warning(line, icon=":material/broken_image:")
     if run.status == "running":
         _watch(run.run_id)
         return
