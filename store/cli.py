@@ -1,4 +1,4 @@
-"""`python -m store`: take run folders in, list runs, hold the store against the run logs.
+"""`python -m store`: take run folders in, list runs, take runs elsewhere, hold the store against the run logs.
 
 Exit status: 0 done; 1 not everything could be taken in, something differs, or the store is held; 2 bad input.
 """
@@ -18,6 +18,7 @@ from store.commands import answer, one_line
 from store.database import StoreHeld
 from store.owner import ask_owner
 from store.store import Store
+from store.transfer_options import add_transfer_commands, export_request, shown_export, shown_import
 
 DONE, REFUSED, BAD_INPUT = 0, 1, 2
 OWNER_PATIENCE_S = 3.0
@@ -33,10 +34,8 @@ class OneLineParser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _parser().parse_args(arguments)
-    request: dict[str, Any] = {"command": options.command}
-    if options.command == "ingest":
-        request["paths"] = [str(path.resolve()) for path in options.paths]
     try:
+        request = _request(options)
         reply, problems = _carry_out(lab_home(), request)
     except StoreHeld as error:
         print(f"store: {error}", file=sys.stderr)
@@ -46,11 +45,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     for problem in problems:
         print(f"store: not taken in: {problem}", file=sys.stderr)
+    for problem in reply["problems"] if options.command == "import" else ():
+        print(f"store: {problem}", file=sys.stderr)
     if options.json:
         print(json.dumps(reply))
     else:
         print("\n".join(SHOWN[options.command](reply)))
     return _status(options.command, reply)
+
+
+def _request(options: argparse.Namespace) -> dict[str, Any]:
+    """What is asked of the store. ValueError where the options do not go together."""
+    if options.command == "export":
+        return export_request(options)
+    request: dict[str, Any] = {"command": options.command}
+    if options.command == "ingest":
+        request["paths"] = [str(path.resolve()) for path in options.paths]
+    if options.command == "import":
+        request["paths"] = [str(path.absolute()) for path in options.files]
+    return request
 
 
 def _parser() -> OneLineParser:
@@ -63,8 +76,9 @@ def _parser() -> OneLineParser:
     ingest = commands.add_parser("ingest", help="take in run folders, or folders of them")
     ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a run folder, or a folder of run folders")
     listing = commands.add_parser("list", help="the runs in the store, the newest first")
+    transfers = add_transfer_commands(commands)
     verify = commands.add_parser("verify", help="does the store agree with the run logs?")
-    for command in (ingest, listing, verify):
+    for command in (ingest, listing, *transfers, verify):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -89,12 +103,12 @@ def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
 
 
 def _asked(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    problems = ask({"command": "refresh"}) if request["command"] == "list" else []
+    problems = ask({"command": "refresh"}) if request["command"] in ("list", "export") else []
     return ask(request), problems
 
 
 def _status(command: str, reply: Any) -> int:
-    if command == "ingest":
+    if command in ("ingest", "import"):
         return REFUSED if reply["problems"] else DONE
     if command == "verify":
         return DONE if reply["ok"] else REFUSED
@@ -128,4 +142,10 @@ def _shown_verify(reply: Mapping[str, Any]) -> list[str]:
     return [*lines, f"{reply['agree']} runs agree, {reply['differ']} differ, {reply['unchecked']} not checked"]
 
 
-SHOWN: dict[str, Callable[[Any], list[str]]] = {"ingest": _shown_ingest, "list": _shown_list, "verify": _shown_verify}
+SHOWN: dict[str, Callable[[Any], list[str]]] = {
+    "ingest": _shown_ingest,
+    "list": _shown_list,
+    "export": shown_export,
+    "import": shown_import,
+    "verify": _shown_verify,
+}

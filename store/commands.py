@@ -10,13 +10,15 @@ import pandas as pd
 
 from engine.runlog.schema import RUN_FILE
 from store.store import Store, run_folders
+from store.transfer import export, take_files
 from store.verify import Verdict
 
-COMMANDS = ("ingest", "refresh", "list", "verify")
+COMMANDS = ("ingest", "refresh", "list", "export", "import", "verify")
 
 
 def answer(store: Store, request: Mapping[str, Any]) -> Any:
-    """The answer to a request: `command`, and for ingest `paths`. ValueError for anything else."""
+    """The answer to a request: `command`, for ingest and import `paths`, for export see `store.transfer`. ValueError
+    for anything else."""
     command = request.get("command")
     if command == "refresh":
         return list(refresh(store).values())
@@ -26,6 +28,10 @@ def answer(store: Store, request: Mapping[str, Any]) -> Any:
         return verify(store)
     if command == "ingest":
         return ingest(store, [Path(path) for path in request["paths"]])
+    if command == "export":
+        return export(store, request)
+    if command == "import":
+        return take_files(store, [Path(path) for path in request["paths"]])
     raise ValueError(f"command {command!r}: use one of {', '.join(COMMANDS)}")
 
 

@@ -1,6 +1,6 @@
 """The owner's socket: while the app has the store, `python -m store` asks here. One JSON line each way.
 
-A request is `{"command": "list" | "ingest" | "refresh" | "verify", …}`; the answer `{"ok": …}`, or `{"error": …}` in
+A request is `{"command": "list" | "ingest" | "export" | …, …}`; the answer `{"ok": …}`, or `{"error": …}` in
 one line. The socket lies in LAB_HOME, open to its owner alone.
 """
 
@@ -98,7 +98,7 @@ class _Handler(socketserver.StreamRequestHandler):
             if not isinstance(request, dict):
                 raise ValueError("a request is a JSON object")
             reply = answer(self.server.store, request)
-            if request["command"] != "list":
+            if request["command"] not in ("list", "export"):
                 self.server.on_change()
             return {"ok": reply}
         except Exception as error:  # whatever it is, the one who asked has to hear of it

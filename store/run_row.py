@@ -114,6 +114,9 @@ def _insert_experiment(
             "INSERT INTO experiments VALUES (?, ?, ?, ?)",
             [experiment_id, experiment.get("kind"), experiment.get("label"), created_at],
         )
+    elif known:  # it begins with its first run, in whatever order its runs are taken in
+        values = [created_at, experiment_id]
+        carry_out(cursor, "UPDATE experiments SET created_at = least(created_at, ?) WHERE experiment_id = ?", values)
 
 
 def _part(info: Mapping[str, Any], name: str) -> Mapping[str, Any]:

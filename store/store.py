@@ -23,6 +23,7 @@ from store.calibrations import ingest_calibrations
 from store.checks import fit_checks, run_checks
 from store.database import close_cursor, first_row, in_transaction, open_database
 from store.history import Found, RunFilter, facets, find_runs
+from store.importer import sweep_imports
 from store.ingest import IngestReport, ingest_folder, lose_run
 from store.notebook import Notebook
 from store.notes import Annotation, annotate, annotation_of
@@ -49,6 +50,7 @@ class Store:
         self.notebook = Notebook(self)
         self.trash = Trash(self)
         self.trash.sweep()
+        sweep_imports(self.runs_folder)
         in_transaction(self.cursor(), lambda: fit_checks(self.cursor()))
 
     def __enter__(self) -> Self:
