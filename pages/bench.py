@@ -59,7 +59,8 @@ def _draw_plan(settings: Settings) -> None:
         st.markdown("**Something has to be mended before this can run:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
         return
-    engines = dict.fromkeys((settings.config, *(settings.pair or ())))
+    pair = settings.pair or ()
+    engines = pair if settings.config in pair else (settings.config, *pair)
     rows = [(config, forecast_of(config)) for config in engines]
     st.markdown(f"**{workload_words(settings.config, settings.workload)}**")
     st.markdown(f"{machine_words(settings.config)}, {engine_words(settings.config)}.")

@@ -219,11 +219,11 @@ def test_the_caption_of_a_pool_tells_how_full_it_was_and_what_preemption_cost() 
     calm, busy = sample_pool("paged", num_blocks=60), sample_pool("chunked", num_blocks=12)
     most = int(calm.run.passes["kv_reserved_positions"].max() / 16)
     assert caption(calm) == (
-        f"At most {most} blocks of 60 held at once ({most / 60 * 100:.1f} %), of 16 positions each. "
+        f"At most {most} of 60 blocks of 16 positions were held at once ({most / 60 * 100:.1f} %). "
         "No request was preempted."
     )
     assert caption(busy, unfilled_share=0.0895, recomputed_tokens=154) == (
-        "At most 12 blocks of 12 held at once (100 %), of 16 positions each; over time 8.95 % of what was held was not "
+        "At most 12 of 12 blocks of 16 positions were held at once (100 %); over time 8.95 % of what was held was not "
         "filled. 2 preemptions of 2 requests gave back 11 blocks, and 154 tokens were computed again."
     )
     assert block_captions.blocks(

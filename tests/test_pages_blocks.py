@@ -34,7 +34,7 @@ def test_the_pool_over_time_and_its_preemption_are_told(runs: Path) -> None:
     assert "Paged batching, 2 slots, blocks of 8 positions, a KV pool of at most 0.001 GiB" in text
     # held: 32 and 48 positions for 0.1 s, 24 and 24 for 0.05 s: 10.4; unfilled 14 x 0.1 + (6 + 5) x 0.05 = 1.95
     assert (
-        "At most 6 blocks of 6 held at once (100 %), of 8 positions each; over time 18.8 % of what was held was not "
+        "At most 6 of 6 blocks of 8 positions were held at once (100 %); over time 18.8 % of what was held was not "
         "filled. 1 preemption of 1 request gave back 3 blocks, and 17 tokens were computed again." in text
     )
     assert "1 1 200 ms 1 3 17" in " ".join(text.split())  # request, step, time, lane, blocks, positions

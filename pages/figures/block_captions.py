@@ -29,8 +29,8 @@ def blocks(
         return NO_BLOCKS
     most = float(by_column["reserved_max_positions"].max()) / block_size
     said = [
-        f"At most {count_text(most, 'block')} of {pool_blocks:,} held at once ({share_text(most / pool_blocks)}), "
-        f"of {count_text(block_size, 'position')} each"
+        f"At most {most:,.0f} of {count_text(pool_blocks, 'block')} of {count_text(block_size, 'position')} were held at "
+        f"once ({share_text(most / pool_blocks)})"
     ]
     if unfilled_share is not None:
         said.append(f"over time {share_text(unfilled_share)} of what was held was not filled")
