@@ -1,6 +1,7 @@
-"""`python -m store`: take run folders in, list runs, take runs elsewhere, hold the store against the run logs.
+"""`python -m store`: take run folders in, list runs, ask in SQL, take runs elsewhere, check the store by the run logs.
 
-Exit status: 0 done; 1 not everything could be taken in, something differs, or the store is held; 2 bad input.
+Exit status: 0 done; 1 not everything could be taken in, something differs, a question was refused or the store is
+held; 2 bad input.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from engine.core.home import lab_home
 from store.commands import answer, one_line
 from store.database import StoreHeld
 from store.owner import ask_owner
+from store.query_command import add_query_command, answer_query, question_of
 from store.store import Store
 from store.transfer_options import add_transfer_commands, export_request, shown_export, shown_import
 
@@ -36,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         request = _request(options)
+        question = question_of(options) if options.command == "query" else None
         reply, problems = _carry_out(lab_home(), request)
     except StoreHeld as error:
         print(f"store: {error}", file=sys.stderr)
@@ -47,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"store: not taken in: {problem}", file=sys.stderr)
     for problem in reply["problems"] if options.command == "import" else ():
         print(f"store: {problem}", file=sys.stderr)
+    if question is not None:
+        return answer_query(options, question, reply)
     if options.json:
         print(json.dumps(reply))
     else:
@@ -58,6 +63,8 @@ def _request(options: argparse.Namespace) -> dict[str, Any]:
     """What is asked of the store. ValueError where the options do not go together."""
     if options.command == "export":
         return export_request(options)
+    if options.command == "query":
+        return {"command": "snapshot"}
     request: dict[str, Any] = {"command": options.command}
     if options.command == "ingest":
         request["paths"] = [str(path.resolve()) for path in options.paths]
@@ -76,9 +83,10 @@ def _parser() -> OneLineParser:
     ingest = commands.add_parser("ingest", help="take in run folders, or folders of them")
     ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a run folder, or a folder of run folders")
     listing = commands.add_parser("list", help="the runs in the store, the newest first")
+    query = add_query_command(commands)
     transfers = add_transfer_commands(commands)
     verify = commands.add_parser("verify", help="does the store agree with the run logs?")
-    for command in (ingest, listing, *transfers, verify):
+    for command in (ingest, listing, query, *transfers, verify):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -103,7 +111,7 @@ def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
 
 
 def _asked(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    problems = ask({"command": "refresh"}) if request["command"] in ("list", "export") else []
+    problems = ask({"command": "refresh"}) if request["command"] in ("list", "snapshot", "export") else []
     return ask(request), problems
 
 

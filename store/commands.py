@@ -13,7 +13,8 @@ from store.store import Store, run_folders
 from store.transfer import export, take_files
 from store.verify import Verdict
 
-COMMANDS = ("ingest", "refresh", "list", "export", "import", "verify")
+COMMANDS = ("ingest", "refresh", "list", "snapshot", "export", "import", "verify")
+READING = ("list", "snapshot", "export")  # they change nothing in the store
 
 
 def answer(store: Store, request: Mapping[str, Any]) -> Any:
@@ -24,6 +25,8 @@ def answer(store: Store, request: Mapping[str, Any]) -> Any:
         return list(refresh(store).values())
     if command == "list":
         return list_runs(store)
+    if command == "snapshot":
+        return publish(store)
     if command == "verify":
         return verify(store)
     if command == "ingest":
@@ -53,6 +56,17 @@ def list_runs(store: Store) -> list[dict[str, Any]]:
     """An object a run, the newest first, in the columns of the store's `runs`; times in ISO form, UTC."""
     frame = store.runs(limit=None)
     return [{str(name): _json(value) for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def publish(store: Store) -> dict[str, Any]:
+    """The snapshot of the store as it is now: `path`, `made_at` (ISO form, UTC), and how many `runs` and `tokens`."""
+    snapshot = store.snapshots.publish()
+    return {
+        "path": str(snapshot.path.absolute()),
+        "made_at": snapshot.made_at.isoformat(),
+        "runs": snapshot.runs,
+        "tokens": snapshot.tokens,
+    }
 
 
 def ingest(store: Store, paths: list[Path]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from store.commands import answer
+from store.commands import READING, answer
 from store.store import Store
 
 SOCKET = "store.sock"
@@ -98,7 +98,7 @@ class _Handler(socketserver.StreamRequestHandler):
             if not isinstance(request, dict):
                 raise ValueError("a request is a JSON object")
             reply = answer(self.server.store, request)
-            if request["command"] not in ("list", "export"):
+            if request["command"] not in READING:
                 self.server.on_change()
             return {"ok": reply}
         except Exception as error:  # whatever it is, the one who asked has to hear of it

@@ -106,7 +106,7 @@ def begin(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def replace_logs(cursor: duckdb.DuckDBPyConnection, changed: Sequence[str], lost: Sequence[str]) -> None:
-    """In a copy of a snapshot: take out the rows of runs that changed or are gone, put in the logs of the changed ones."""
+    """In a copy of a snapshot: take out rows of runs that changed or are gone, put in the logs of the changed ones."""
     out = [*changed, *lost]
     if not out:
         return
