@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.page_app import take_in
+from tests.page_runs import write_run
+
 APP = Path(__file__).parents[1] / "app.py"
 
 
@@ -239,3 +242,12 @@ def test_graphs_are_offered_where_a_gpu_shows_itself_and_the_run_is_on_it(
     assert executions(with_gpu) == ["eager"]
     assert widget(with_gpu, "execution").value == "eager"
     assert "this run is on the CPU, so it is not offered" in texts(with_gpu)
+
+
+def test_a_model_that_was_run_here_tells_how_large_a_block_is(lab_home: Path) -> None:
+    """tests' runs: 2 layers, 1 KV head of 4 numbers in fp32: 64 bytes a position, 1,024 a block of 16."""
+    write_run(lab_home / "runs", "r1", "static")
+    take_in(lab_home)
+    app = opened(engine="paged", model="tiny-random", pool_gib="0.00002")
+    assert "20 blocks of 1.00 KiB each, at most." in texts(app)
+    assert "A block holds 1.00 KiB here" in texts(opened(engine="paged", model="tiny-random"))

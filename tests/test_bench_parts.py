@@ -19,6 +19,7 @@ from pages.parts.bench_words import (
     workload_words,
 )
 from pages.parts.forecast import forecast_of, workload_of
+from pages.parts.kv_size import position_values
 from pages.parts.prompt_file import read_prompts
 
 ARRIVALS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
@@ -213,3 +214,75 @@ def test_a_prompt_file_is_read_line_by_line() -> None:
 def test_a_bad_prompt_file_says_why(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_prompts(content)
+
+
+def test_paged_takes_the_passes_of_continuous_batching() -> None:
+    """A pool that is large enough changes nothing about who runs when."""
+    slots, paged = (forecast_of(run(engine, LONG_AND_SHORT, slots=3)) for engine in ("continuous", "paged"))
+    assert (paged.passes, paged.slot_steps, paged.dead_slot_steps) == (slots.passes, slots.slot_steps, 0)
+
+
+def test_a_chunked_forecast_counts_chunks_and_mixed_passes() -> None:
+    """Prompts of 10 and a step of 8: 8; then 2 + 6; then request 0 decodes beside the last 4; then one decode pass."""
+    workload = WorkloadConfig(prompts="p10", requests=2, budget="2")
+    config = RunConfig(engine="chunked", slots=2, max_num_batched_tokens=8, workload=workload)
+    plan = forecast_of(config)
+    assert (plan.prefill_passes, plan.mixed_passes, plan.decode_passes, plan.slot_steps) == (2, 1, 1, 4)
+    assert "| chunked | 4 = 2 + 1 + 1 mixed | 4 | none |" in forecast_table([(config, plan)])
+    assert "as if their pool never ran out" in forecast_words([(config, plan)])
+
+
+def test_chunks_of_prompts_in_words_are_not_known_before_their_tokens() -> None:
+    rows = [(c, forecast_of(c)) for c in (RunConfig(engine="chunked"), RunConfig(engine="static"))]
+    assert (rows[0][1].basis, rows[0][1].unknown) == ("unknown", "prompt lengths")
+    assert "| chunked" not in forecast_table(rows)
+    assert "Chunked: how many chunks these prompts take is known once their words are tokens." in forecast_words(rows)
+
+
+def test_one_run_a_layout_with_what_each_reads() -> None:
+    settings = read_settings(values(form="full", block_size="32", max_num_batched_tokens=64, pool_gib=0.5), ())
+    assert settings.layouts is not None
+    assert [config.engine for config in settings.layouts] == ["static", "continuous", "paged", "chunked"]
+    assert [config.form.rule for config in settings.layouts] == ["full", "arrived", "arrived", "arrived"]
+    assert {(c.block_size, c.max_num_batched_tokens, c.pool_gib) for c in settings.layouts} == {(32, 64, 0.5)}
+    assert settings.hindrances == {}
+
+
+def test_any_two_engines_side_by_side() -> None:
+    settings = read_settings(values(engine="serial", first="chunked", second="static", **{"return": "whole"}), ())
+    assert settings.pair is not None
+    assert [(config.engine, config.returns) for config in settings.pair] == [("chunked", "stream"), ("static", "whole")]
+    twice = read_settings(values(first="paged", second="paged"), ())
+    assert (twice.pair, list(twice.hindrances)) == (None, ["pair"])
+    assert twice.config is not None
+    narrow = read_settings(values(slots=600), ())
+    assert (narrow.layouts, list(narrow.hindrances)) == (None, ["layouts"])
+    assert narrow.pair is not None
+
+
+def test_what_chunked_cannot_have_is_told_at_its_field() -> None:
+    settings = read_settings(values(engine="chunked", slots=600), ())
+    assert list(settings.problems) == ["max_num_batched_tokens"]
+
+
+def test_a_paged_runs_settings_travel_in_a_link() -> None:
+    config = RunConfig(
+        engine="chunked", block_size=32, max_num_batched_tokens=64, execution="graph", timing="async", pool_gib=0.01
+    )
+    assert query_of(config) == {
+        "engine": "chunked",
+        "max_num_batched_tokens": "64",
+        "block_size": "32",
+        "execution": "graph",
+        "timing": "async",
+        "pool_gib": "0.01",
+    }
+    assert complaints(query_of(config)) == []
+    assert complaints({"block_size": "12"})[0].startswith("block_size '12': use one of 1, 2, 4, 8, 16, 32, 64, 128,")
+
+
+def test_the_size_of_a_position_follows_from_the_models_shape() -> None:
+    model = {"layers": 30, "kv_heads": 3, "head_dim": 64}
+    assert position_values(model) == 11_520
+    assert position_values(model | {"layers": None}) is None
+    assert position_values({}) is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pages.parts.comparable import dtype_name
 from pages.parts.devices import dtype_of
 from pages.parts.lab import lab
 
@@ -27,13 +26,6 @@ def known_position_bytes(model: str, dtype: str, device: str) -> int | None:
         return None
     values = position_values(lab().store.run(str(mine.iloc[0]))["info"].get("model") or {})
     return None if values is None else values * number_bytes
-
-
-def position_bytes_of(info: Mapping[str, Any]) -> int | None:
-    """For the model of a run.json, in the dtype that it ran in."""
-    model = info.get("model") or {}
-    values, number_bytes = position_values(model), NUMBER_BYTES.get(dtype_name(model))
-    return None if values is None or number_bytes is None else values * number_bytes
 
 
 def position_values(model: Mapping[str, Any]) -> int | None:
