@@ -64,6 +64,14 @@ def test_a_pair_is_one_experiment_and_runs_in_order(queue: RunQueue) -> None:
     assert len({job.job_id, job.experiment_id, *(run.run_id for run in job.runs)}) == 4
 
 
+def test_layouts_side_by_side_are_one_experiment_of_four_runs(queue: RunQueue) -> None:
+    job = queue.submit([config("fast")] * 4, kind="layouts", label="static, continuous, paged and chunked")
+    done = queue.wait(job.job_id)
+    assert [run.status for run in done.runs] == ["completed"] * 4
+    assert (done.kind, done.experiment_id) == ("layouts", job.experiment_id)
+    assert len({run.run_id for run in done.runs}) == 4
+
+
 def test_jobs_wait_in_the_order_in_which_they_came(queue: RunQueue) -> None:
     jobs = [queue.submit([config(model)]) for model in ("slow", "fast", "fast")]
     queue.wait(jobs[0].job_id, is_running)

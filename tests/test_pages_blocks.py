@@ -37,6 +37,8 @@ def test_the_pool_over_time_and_its_preemption_are_told(runs: Path) -> None:
         "At most 6 of 6 blocks of 8 positions were held at once (100 %); over time 18.8 % of what was held was not "
         "filled. 1 preemption of 1 request gave back 3 blocks, and 17 tokens were computed again." in text
     )
+    assert "preempted once, its budget was spent" not in text  # request 0 is shown first
+    assert "preempted" in app.dataframe[0].value
     assert "1 1 200 ms 1 3 17" in " ".join(text.split())  # request, step, time, lane, blocks, positions
     drawn = figures(app)["KV blocks over time"]
     held = [trace for trace in drawn["data"] if trace["type"] == "heatmap"][1]
@@ -60,6 +62,7 @@ def test_a_run_whose_memory_is_not_paged_has_no_blocks(runs: Path) -> None:
     take_in(runs.parent)
     app = open_page("run", run_id="r1")
     assert "KV blocks" not in [heading.value for heading in app.subheader]
+    assert "preempted" not in app.dataframe[0].value
     assert not app.slider
 
 

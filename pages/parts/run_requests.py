@@ -30,6 +30,7 @@ COLUMNS = {
     "budget_tokens": "budget",
     "state": "state",
     "finish_reason": "ended by",
+    "preemptions": "preempted",
     "label": "prompt kind",
 }
 _SECONDS = ("arrival_s", "queue_wait_s", "ttft_s", "tpot_s", "e2e_s")
@@ -61,8 +62,11 @@ def draw_requests(run: RunData) -> None:
 
 
 def table_of(requests: pd.DataFrame) -> pd.DataFrame:
-    """The requests as the table shows them: named columns, texts on one line and cut."""
-    table = requests[[column for column in COLUMNS if column in requests]].copy()
+    """The requests as the table shows them: named columns, texts on one line and cut. Of blocks only where any were."""
+    known = [column for column in COLUMNS if column in requests]
+    if "preemptions" in known and not requests["preemptions"].fillna(0).any():
+        known.remove("preemptions")
+    table = requests[known].copy()
     for column in ("prompt_text", "output_text"):
         table[column] = table[column].map(_one_line)
     return table.rename(columns=COLUMNS)
@@ -110,6 +114,9 @@ def _answer_facts(row: pd.Series) -> str:
     words = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
     if not is_missing(row["e2e_s"]):
         words += f", complete after {seconds(row['e2e_s'])}"
+    lost = row.get("preemptions")
+    if not is_missing(lost) and lost:
+        words += f", preempted {'once' if lost == 1 else f'{count(lost)} times'}"
     ended = {"budget": "its budget was spent", "eos": "the model ended it"}.get(str(row["finish_reason"]))
     return f"{words}, {ended}" if ended else f"{words}, {row['state']}"
 
