@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli import main
 from engine.commands import run
 from engine.commands.options import read_prompt_file
-from engine.core.config import ENGINES
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
 
@@ -30,7 +30,10 @@ def engine(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("name", "slot_steps", "dead_fraction"), [("static", 4096, 0.4375), ("continuous", 2304, 0.0)])
+@pytest.mark.parametrize(
+    ("name", "slot_steps", "dead_fraction"),
+    [("static", 4096, 0.4375), ("continuous", 2304, 0.0), ("paged", 2304, 0.0), ("chunked", 2304, 0.0)],
+)
 def test_the_slowest_holds_the_batch(name: str, slot_steps: int, dead_fraction: float, tmp_path: Path) -> None:
     """8 x 32 + 8 x 256 = 2,304 useful of 16 x 256 = 4,096 slot-steps: 43.75 % of them dead; none in continuous."""
     done = engine("run", "--engine", name, *COUNTED, "--json", home=tmp_path)
@@ -66,6 +69,10 @@ BAD = [
     ["--device", "tpu"],
     ["--dtype", "int3"],
     ["--execution", "fast"],
+    ["--execution", "graph", "--device", "cpu"],
+    ["--engine", "paged", "--block-size", "24"],
+    ["--engine", "chunked", "--max-num-batched-tokens", "0"],
+    ["--engine", "chunked", "--slots", "8", "--max-num-batched-tokens", "7"],
     ["--timing", "never"],
     ["--prompts", "16"],
     ["--prompts", "p0"],
@@ -114,8 +121,6 @@ def test_bad_input_gets_one_clear_line(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_HOME", str(tmp_path))
-    from engine.cli import main
-
     arguments = ["run", *(["--model", "tiny-random"] if "--model" not in options else []), *options]
     try:
         code = main(arguments)
@@ -193,18 +198,23 @@ def test_every_command_explains_itself(tmp_path: Path) -> None:
         assert "--json" in done.stdout
 
 
-def test_parity_of_the_tiny_model(tmp_path: Path) -> None:
-    done = engine("parity", "--model", "tiny-random", "--json", home=tmp_path)
-    report = json.loads(done.stdout)
-    assert done.returncode == 0, report
-    assert report["all_equal"] is True
-    assert {row["engine"] for row in report["cases"]} == set(ENGINES)
-    assert len({row["name"] for row in report["cases"]}) == 6
+def test_options_go_by_the_names_that_people_know(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    said = capsys.readouterr().out
+    for option in ("--max-num-seqs", "--block-size", "--max-num-batched-tokens", "--gpu-memory-utilization"):
+        assert option in said
 
 
-@pytest.mark.slow
-def test_parity_of_the_default_model_with_serial_and_with_generate(tmp_path: Path) -> None:
-    done = engine("parity", "--engines", "serial,static,continuous", "--dtype", "fp32", "--json", home=tmp_path)
+def test_a_run_over_paged_kv_reports_what_it_cost(tmp_path: Path) -> None:
+    """Requests of 16 + 16 tokens in blocks of 4, through a pool of 9 blocks: two at once, and one is in the way."""
+    position_bytes = 2 * 2 * 2 * 16 * 4
+    pool = ["--block-size", "4", "--pool-gib", repr(9 * 4 * position_bytes / 2**30)]
+    options = ["--engine", "paged", "--prompts", "p16", "--requests", "3", "--budget", "16", *pool]
+    done = engine("run", "--model", "tiny-random", *options, "--json", home=tmp_path)
     report = json.loads(done.stdout)
-    assert report["all_equal"] is True, [row["differences"] for row in report["cases"] if not row["equal"]]
-    assert all(row["equal_to_serial"] and row["equal_to_generate"] for row in report["cases"])
+    assert done.returncode == 0, done.stderr
+    assert report["output_tokens"] == 48
+    assert report["preemptions"] > 0
+    assert report["recomputed_tokens"] >= 16
+    assert report["padding_positions"] == 0

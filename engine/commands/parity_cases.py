@@ -29,7 +29,7 @@ def _for_all(seed: int) -> list[ParityCase]:
         _case("ragged", ragged, slots=6),
         _case("ragged, longest prompt ends first", _longest_ends_first(ragged), slots=6),
         _case("8 through 4 slots, closed", _workload("chat", 8, "8-48", seed=seed), slots=4),
-        _case("8 through 4 slots, poisson", _workload("chat", 8, "8-48", seed=seed, arrival="poisson:2"), slots=4),
+        _case("8 through 4 slots, poisson", _workload("chat", 8, "8-48", seed=seed, arrival="poisson:4"), slots=4),
     ]
 
 
