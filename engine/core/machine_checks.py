@@ -45,6 +45,8 @@ def judge_warm_up(run: Evidence) -> Verdict:
     if not isinstance(warmed, Mapping):
         return not_applicable("The run log does not tell what was warmed up.")
     measured = np.unique(counts(run.record.requests, "prompt_tokens"))
+    if not len(measured):
+        return not_applicable("No request was measured.")
     listed = warmed.get("prompt_tokens")
     known = [n for n in listed if isinstance(n, int)] if isinstance(listed, list) else []
     missing = np.setdiff1d(measured, np.array(known, np.int64))
@@ -53,13 +55,15 @@ def judge_warm_up(run: Evidence) -> Verdict:
     if len(missing):
         text = f"{len(missing):,} of {len(measured):,} prompt lengths were met for the first time: {lengths} tokens."
         return failed(text, covered / len(measured), 1.0)
+    text = f"Every prompt length ({len(measured):,} of them) had been run before the clock started"
+    if run.part("device").get("kind") != "cuda":
+        return passed(f"{text}.", 1.0, 1.0)
     batch, largest = warmed.get("rows"), int(max(run.record.passes["rows"], default=0))
     rows = batch if isinstance(batch, int) else 0
-    if run.part("device").get("kind") == "cuda" and rows < largest:
-        text = f"Batches of up to {rows:,} rows were warmed up, up to {largest:,} were run."
-        return failed(text, rows / largest, 1.0)
-    text = f"Every prompt length ({len(measured):,} of them) had been run before the clock started"
-    return passed(f"{text}, in batches of up to {rows:,} rows." if rows else f"{text}.", 1.0, 1.0)
+    if rows < largest:
+        told = f"Batches of up to {rows:,} rows were warmed up, up to {largest:,} were run."
+        return failed(told, rows / largest, 1.0)
+    return passed(f"{text}, in batches of up to {rows:,} rows.", 1.0, 1.0)
 
 
 def judge_host(run: Evidence) -> Verdict:

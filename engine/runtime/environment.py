@@ -29,7 +29,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "load_average_1min": os.getloadavg()[0],
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "clocks": _clocks() if device.type == "cuda" else None,
+        "clocks": read_clocks(device),
     }
 
 
@@ -74,8 +74,10 @@ def _git_commit() -> str | None:
     return _output("git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD")
 
 
-def _clocks() -> dict[str, str] | None:
-    """The card's clocks and limits as its own tool tells them, at the start of the run."""
+def read_clocks(device: torch.device) -> dict[str, str] | None:
+    """The card's clocks and limits as its own tool tells them now; None on a CPU."""
+    if device.type != "cuda":
+        return None
     names = ("clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw", "driver_version")
     line = _output("nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader", "-i", "0")
     return None if line is None else dict(zip(names, (v.strip() for v in line.split(",")), strict=False))

@@ -24,6 +24,7 @@ from engine.runtime.capacity import CapacityCheck
 from engine.runtime.clock import RunClock
 from engine.runtime.device_memory import GIB, DeviceMemory
 from engine.runtime.engine import Engine
+from engine.runtime.environment import read_clocks
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
 from engine.runtime.out_of_memory import as_out_of_memory
 from engine.runtime.paged_runner import PagedRunner
@@ -134,6 +135,7 @@ def execute_run(
     with RunLogWriter(folder, describe_run(prepared, run_id, experiment, num_blocks)) as log:
         on_started()
         result = _measured(prepared, num_blocks, log, memory, warm, on_progress, should_stop)
+        result["clocks"] = read_clocks(prepared.device)  # while the device is still as fast as the last pass was
         memory.give_back()
         log.flush()
         reader = RunLogReader(folder)
@@ -161,17 +163,18 @@ def _measured(
     config = prepared.config
     engine: Engine | None = None
     watcher: RunWatcher | None = None
+    warmed: dict[str, Any] | None = None
     try:
         memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
         requests = prepared.requests()
         runner = make_runner(prepared, requests, num_blocks)
         runner.capture(should_stop)
-        warm_up(prepared, runner, warm, should_stop)
+        warmed = warm_up(prepared, runner, warm, should_stop)
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         engine = build_engine(prepared, requests, runner, log, watcher)
         done = engine.run(should_stop)
         _close(engine, watcher)
-        return _result("completed" if done else "stopped", memory)
+        return _result("completed" if done else "stopped", memory, warmed)
     except Exception as error:
         shape, where = _in_hand(engine, prepared)
         shortage = as_out_of_memory(error, prepared.device, memory.sample().free_bytes, shape, where)
@@ -179,9 +182,9 @@ def _measured(
             with contextlib.suppress(OSError):  # a log that cannot be written is the failure itself
                 _close(engine, watcher)
         if shortage is not None:
-            return _result("oom", memory, shortage)
+            return _result("oom", memory, warmed, shortage)
         traceback.print_exc()
-        return _result("failed", memory, error)
+        return _result("failed", memory, warmed, error)
 
 
 def _close(engine: Engine, watcher: RunWatcher) -> None:
@@ -193,7 +196,9 @@ def _close(engine: Engine, watcher: RunWatcher) -> None:
     watcher.sample(engine, now_s)
 
 
-def _result(status: str, memory: DeviceMemory, error: BaseException | None = None) -> dict[str, Any]:
+def _result(
+    status: str, memory: DeviceMemory, warmed: dict[str, Any] | None, error: BaseException | None = None
+) -> dict[str, Any]:
     shortage = error if isinstance(error, EngineOutOfMemory) else None
     return {
         "status": status,
@@ -206,6 +211,7 @@ def _result(status: str, memory: DeviceMemory, error: BaseException | None = Non
             "shape": shortage.shape,
             "where": shortage.where,
         },
+        "warm_up": warmed,
         "peak_memory_bytes": memory.peak_bytes,
     }
 

@@ -34,11 +34,17 @@ class NoSink:
         """Drop them."""
 
 
-def warm_up(prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_stop: Callable[[], bool]) -> None:
-    """Run the warm-up passes on the run's own cache. Out of memory passes through."""
+def warm_up(
+    prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """Run the warm-up passes on the run's own cache. Out of memory passes through.
+
+    Returns what is warm now, as result.json tells it: `prompt_tokens`, the lengths that have had a prefill in this
+    manner, and `rows`, the largest batch that went through.
+    """
     requests = prepared.requests()
     if not requests or prepared.config.warmups == 0:
-        return
+        return {"prompt_tokens": [], "rows": 0}
     by_length = {r.num_prompt_tokens: r for r in sorted(requests, key=lambda r: -r.num_prompt_tokens)}
     manner = _manner(prepared.config, runner)
     fresh = [r for length, r in by_length.items() if (manner, length) not in warm.warmed]
@@ -53,6 +59,8 @@ def warm_up(prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_
             batch = [_short(r, min(1 + DECODE_STEPS, r.spec.budget_tokens)) for r in first]
             _drive(prepared, runner, batch, prepared.config.num_slots, should_stop)
     warm.warmed.update((manner, r.num_prompt_tokens) for r in fresh)
+    rows = min(len(requests), prepared.config.num_slots) if prepared.device.type == "cuda" else 1
+    return {"prompt_tokens": sorted(by_length), "rows": rows}
 
 
 def _manner(config: RunConfig, runner: ModelRunner) -> str:
