@@ -84,7 +84,7 @@ def test_a_column_in_which_no_pass_began_stays_as_the_one_before() -> None:
 def test_a_preemption_is_a_triangle_with_words() -> None:
     drawn_marks = marks(drawn(preemptions=LOST))
     assert (drawn_marks.marker.symbol, list(drawn_marks.x)) == ("triangle-down", [1.0])
-    assert drawn_marks.name.strip() == "preempted"
+    assert drawn(preemptions=LOST).layout.annotations[0].text == "free blocks, of 5 (triangles: preemptions)"
     assert drawn_marks.hovertext[0] == (
         "<b>request 7 preempted</b><br>2 blocks given back, 28 positions to compute again<br>step 1, 400 ms"
     )

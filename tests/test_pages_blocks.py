@@ -39,6 +39,7 @@ def test_the_pool_over_time_and_its_preemption_are_told(runs: Path) -> None:
     )
     assert "preempted once, its budget was spent" not in text  # request 0 is shown first
     assert "preempted" in app.dataframe[0].value
+    assert "1 preemption: the triangle marks where a request lost its KV blocks to an older one" in text
     assert "1 1 200 ms 1 3 17" in " ".join(text.split())  # request, step, time, lane, blocks, positions
     drawn = figures(app)["KV blocks over time"]
     held = [trace for trace in drawn["data"] if trace["type"] == "heatmap"][1]
@@ -89,7 +90,7 @@ def test_layouts_side_by_side_say_where_each_position_went(runs: Path) -> None:
     assert "Where each KV position went, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
     assert "Of the positions computed, real ones were continuous 100 %, paged 100 %, static 73.6 %" in text
-    assert "Preemptions: static none, continuous none, paged 1." in text
+    assert "Preemptions (triangles): static none, continuous none, paged 1." in text
     assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
     windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}
     assert len(windows) == 1

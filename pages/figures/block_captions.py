@@ -28,10 +28,8 @@ def blocks(
     if by_column.empty or not by_column["reserved_max_positions"].max() > 0:
         return NO_BLOCKS
     most = float(by_column["reserved_max_positions"].max()) / block_size
-    said = [
-        f"At most {most:,.0f} of {count_text(pool_blocks, 'block')} of {count_text(block_size, 'position')} were held at "
-        f"once ({share_text(most / pool_blocks)})"
-    ]
+    pool = f"{count_text(pool_blocks, 'block')} of {count_text(block_size, 'position')}"
+    said = [f"At most {most:,.0f} of {pool} were held at once ({share_text(most / pool_blocks)})"]
     if unfilled_share is not None:
         said.append(f"over time {share_text(unfilled_share)} of what was held was not filled")
     return f"{'; '.join(said)}. {_preempted(preemptions, recomputed_tokens)}"

@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import palette
-from pages.figures.layout import axis, label, legend_above, new_figure, note_figure
+from pages.figures.layout import axis, label, new_figure, note_figure
 from pages.figures.owners import code_colours, code_range, owner_codes
 from pages.figures.preemptions import add_preemptions
 from pages.figures.queue import changes_only
@@ -57,27 +57,26 @@ def block_map(
     blocks_a_row = -(-num_blocks // shape[0])
     map_px = int(np.clip(shape[0] * BLOCK_PX, *MAP_PX))
     figure = _canvas(map_px, unit, end, title, dark)
-    _add_headings(figure, map_px, num_blocks, pool_blocks, blocks_a_row, dark)
+    has_marks = preemptions is not None and not preemptions.empty
+    _add_headings(figure, map_px, num_blocks, pool_blocks, blocks_a_row, has_marks, dark)
     _add_grid(figure, cells, shape, end, blocks_a_row, unit, dark)
     columns = by_column.set_index("column").reindex(range(shape[1])).ffill().bfill()
     _add_strip(figure, end, pool_blocks - columns["reserved_max_positions"] / block_size, "free", dark)
     _add_strip(figure, end, columns["fragment_fraction"], "unfilled", dark)
     figure.update_layout(yaxis2_range=[num_blocks - 0.5, -0.5])
     figure.update_layout(xaxis_title_text=_x_title(unit, end / shape[1], int(by_column["passes"].max())))
-    if preemptions is not None and not preemptions.empty:
+    if preemptions is not None and has_marks:
         add_preemptions(figure, preemptions, y=np.zeros(len(preemptions)), unit=unit, dark=dark)
     return figure
 
 
 def _canvas(map_px: int, unit: Unit, end: float, title: str, dark: bool) -> go.Figure:
-    """Three y axes over one x axis; a legend above for the one mark that needs words."""
+    """Three y axes over one x axis."""
     inner_px = map_px + 2 * (STRIP_PX + GAP_PX)
-    figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=46, left=52)
+    figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=24, left=52)
     domains = _domains(map_px)
     figure.update_layout(
         dragmode="zoom",
-        showlegend=True,
-        legend=legend_above(gap_px=20, plot_px=inner_px, indent_px=-8),
         xaxis=axis(dark, title=unit, range=[0, end], anchor="y3", showgrid=False),
         yaxis=axis(dark, domain=domains[0], rangemode="tozero", tickformat=",d", nticks=3, fixedrange=True),
         yaxis2=axis(dark, domain=domains[1], showgrid=False, tickformat=",d", nticks=6, fixedrange=True),
@@ -98,12 +97,12 @@ def _domains(map_px: int) -> list[list[float]]:
 
 
 def _add_headings(
-    figure: go.Figure, map_px: int, num_blocks: int, pool_blocks: int, blocks_a_row: int, dark: bool
+    figure: go.Figure, map_px: int, num_blocks: int, pool_blocks: int, blocks_a_row: int, has_marks: bool, dark: bool
 ) -> None:
     in_rows = "" if blocks_a_row == 1 else f", {blocks_a_row} a row"
     of_pool = f"blocks 0 to {num_blocks - 1:,}" if num_blocks < pool_blocks else "all blocks"
     words = (
-        f"free blocks, of {pool_blocks:,}",
+        f"free blocks, of {pool_blocks:,}" + (" (triangles: preemptions)" if has_marks else ""),
         f"{of_pool}{in_rows}, by the request that holds them",
         "held and not filled, the ends of the last blocks",
     )
@@ -115,7 +114,7 @@ def _add_headings(
 
 def _x_title(unit: Unit, width: float, most_passes: int) -> str:
     """The unit; where a column holds more than one pass, how wide it is."""
-    if most_passes <= 1:
+    if most_passes <= 1 or (unit == "step" and width <= 1):
         return "step" if unit == "step" else "seconds"
     return f"step, {three_digits(width)} a column" if unit == "step" else f"seconds, {seconds_text(width)} a column"
 
@@ -191,5 +190,5 @@ if __name__ == "__main__":
     from pages.figures.demo import show
     from pages.figures.sample_blocks import sample_pool
 
-    pools = [sample_pool("chunked"), sample_pool("paged", num_blocks=30)]
+    pools = [sample_pool("chunked"), sample_pool("paged", num_blocks=16)]
     show([pool.block_map(dark=dark) for dark in (False, True) for pool in pools])

@@ -16,7 +16,7 @@ from pages.figures.measures import COMPUTED, GOOD, HELD, HELD_AS_A_WHOLE, PART_W
 from pages.figures.readable import share_text, three_digits
 
 BAR_PX = 20
-ROW_PX = 46
+ROW_PX = 62
 HEADING_PX = 26
 GROUPS = ((HELD, HELD_AS_A_WHOLE), (COMPUTED,))
 WORDS = PART_WORDS | {"useful": "real tokens", "used": "real tokens"}
@@ -106,15 +106,17 @@ def _add_words(
         figure.add_annotation(label(f"<b>{heading}</b>", x=0, xref="paper", y=y, font={"size": 13}))
     ink = {"size": 12, "color": palette(dark).text}
     for (heading, series), bar in parts.groupby(["heading", "series"], sort=False):
-        y = places[heading, series] - BAR_PX / 2 - 9
-        figure.add_annotation(label(bar_words(str(series), bar), x=0, xref="paper", y=y, font=ink))
+        top = places[heading, series] - BAR_PX / 2
+        whole = f"<b>{series}</b>  {three_digits(float(bar['whole'].iloc[0]))}"
+        figure.add_annotation(label(whole, x=0, xref="paper", y=top - 25, font=ink))
+        figure.add_annotation(label(part_words(bar), x=0, xref="paper", y=top - 9, font=ink))
 
 
-def bar_words(series: str, bar: pd.DataFrame) -> str:
-    """`<b>paged</b>  1,240: real tokens 92 %, block ends 8 %`."""
+def part_words(bar: pd.DataFrame) -> str:
+    """`real tokens 92 %, block ends 8 %`: the parts that there are. A line of its own, so that it fits a phone."""
     there = bar[bar["amount"] > 0]
-    shares = [f"{WORDS[part]} {share_text(share)}" for part, share in zip(there["part"], there["share"], strict=True)]
-    return f"<b>{series}</b>  {three_digits(float(bar['whole'].iloc[0]))}: {', '.join(shares)}"
+    shares = zip(there["part"], there["share"], strict=True)
+    return ", ".join(f"{WORDS[part]} {share_text(share)}" for part, share in shares)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
     inner_px = sum(PANELS_PX) + 2 * GAP_PX
     figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=44, left=52)
     tops = np.cumsum([0, PANELS_PX[0] + GAP_PX, PANELS_PX[1] + GAP_PX])
-    rows = "rows (hatched: dead; slate above: prompts being read)" if has_chunks else "rows (hatched: dead)"
+    rows = "rows (hatched: dead; slate above: reading)" if has_chunks else "rows (hatched: dead)"
     headings = ("time of each pass, ms", rows, "width, columns")
     colours = palette(dark)
     for number, (top, height, heading) in enumerate(zip(tops, PANELS_PX, headings, strict=True), start=1):

@@ -12,7 +12,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import palette
-from pages.figures.layout import legend_name
 from pages.figures.readable import count_text, seconds_text
 from pages.figures.spans import Unit
 
@@ -30,6 +29,18 @@ def preemption_text(request_id: Any, blocks: Any, tokens: Any, step: Any, time_s
     return (
         f"<b>request {int(request_id)} preempted</b><br>{count_text(blocks, 'block')} given back, "
         f"{count_text(tokens, 'position')} to compute again<br>step {np.floor(step):,.0f}, {seconds_text(time_s)}"
+    )
+
+
+def preemptions_told(preemptions: pd.DataFrame) -> str:
+    """The sentence that says what the triangles are; empty where there are none."""
+    if preemptions.empty:
+        return ""
+    one = len(preemptions) == 1
+    where = "the triangle marks" if one else "triangles mark"
+    return (
+        f"{count_text(len(preemptions), 'preemption')}: {where} where a request lost its KV blocks to an older one and "
+        "went back into the queue."
     )
 
 
@@ -53,9 +64,8 @@ def add_preemptions(
             "line": {"width": 1.5, "color": colours.text},
         },
         cliponaxis=False,
-        name=legend_name(NAME),
-        legendrank=100,
-        showlegend=True,
+        name=NAME,
+        showlegend=False,  # a legend of five does not fit a phone: captions say what a triangle is
         hovertext=[preemption_text(*row) for row in told],
         hovertemplate="%{hovertext}<extra></extra>",
     )

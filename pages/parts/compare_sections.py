@@ -104,7 +104,7 @@ def preempted_words(lost: Mapping[str, pd.DataFrame]) -> str:
     if not any(counts.values()):
         return ""
     said = [f"{name} {count(number) if number else 'none'}" for name, number in counts.items()]
-    return f"Preemptions: {', '.join(said)}."
+    return f"Preemptions (triangles): {', '.join(said)}."
 
 
 KV_WHY = """

@@ -13,7 +13,7 @@ import streamlit as st
 from pages.figures import captions
 from pages.figures.cdf import latency_cdf
 from pages.figures.passes import pass_trace
-from pages.figures.preemptions import preemptions_of
+from pages.figures.preemptions import preemptions_of, preemptions_told
 from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
@@ -42,6 +42,8 @@ def draw_timeline(run: RunData) -> None:
     )
     show(figure, key="timeline", alt="Slot timeline")
     st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
+    if told := preemptions_told(preemptions_of(run.events)):
+        st.caption(told)
     with st.expander("How to read this"):
         st.markdown(TIMELINE_WHY)
 
