@@ -1,0 +1,18 @@
+-- First token by arrival rate
+-- How long 19 of 20 requests waited at most for their first token, against the rate at which requests came: where an
+-- engine's points bend upwards, it can take no more.
+-- chart: points x=offered_requests_per_s y=ttft_p95_s colour=engine
+SELECT
+    r.engine,
+    r.slots,
+    m.offered_requests_per_s,
+    m.ttft_p50_s,
+    m.ttft_p95_s,
+    m.ttft_n AS requests,
+    r.model,
+    r.device_name,
+    r.run_id
+FROM run_metrics m
+JOIN runs r ON r.run_id = m.run_id
+WHERE m.offered_requests_per_s IS NOT NULL AND m.ttft_p95_s IS NOT NULL
+ORDER BY r.engine, m.offered_requests_per_s, r.run_id

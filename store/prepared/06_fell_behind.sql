@@ -1,0 +1,25 @@
+-- Runs that fell behind
+-- Requests that still waited for a slot when the last one came: where they are many, requests came faster than the engine
+-- could take them, and the waits say more about how long the run was than about the engine.
+-- chart: points x=offered_requests_per_s y=waiting_share colour=engine
+WITH last AS (
+    SELECT run_id, max(arrival_s) AS arrival_s, count(*) AS requests
+    FROM requests
+    GROUP BY run_id
+    HAVING max(arrival_s) > min(arrival_s)
+)
+SELECT
+    r.engine,
+    r.slots,
+    m.offered_requests_per_s,
+    m.requests_per_s AS finished_requests_per_s,
+    count(*) AS waiting_requests,
+    count(*) / any_value(l.requests) AS waiting_share,
+    r.run_id
+FROM last l
+JOIN requests q ON q.run_id = l.run_id
+JOIN runs r ON r.run_id = l.run_id
+JOIN run_metrics m ON m.run_id = l.run_id
+WHERE q.arrival_s < l.arrival_s AND (q.admitted_s IS NULL OR q.admitted_s > l.arrival_s)
+GROUP BY ALL
+ORDER BY waiting_share DESC, r.run_id

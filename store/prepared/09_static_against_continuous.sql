@@ -1,0 +1,32 @@
+-- Static against continuous
+-- Wherever both ran the same requests with the same model, device and number of slots: the newest run of each, side by
+-- side.
+-- chart: bar x=workload_digest y=speed_ratio
+WITH newest AS (
+    SELECT
+        r.engine, r.workload_digest, r.model, r.dtype, r.device_name, r.slots,
+        arg_max(r.run_id, r.created_at) AS run_id
+    FROM runs r
+    WHERE r.status = 'completed' AND r.engine IN ('static', 'continuous')
+    GROUP BY ALL
+)
+SELECT
+    s.workload_digest,
+    s.model,
+    s.slots,
+    a.output_tokens_per_s AS static_tokens_per_s,
+    b.output_tokens_per_s AS continuous_tokens_per_s,
+    b.output_tokens_per_s / a.output_tokens_per_s AS speed_ratio,
+    a.ttft_p95_s AS static_ttft_p95_s,
+    b.ttft_p95_s AS continuous_ttft_p95_s,
+    a.dead_fraction AS static_dead_fraction,
+    s.run_id AS static_run_id,
+    c.run_id AS continuous_run_id
+FROM newest s
+JOIN newest c
+    ON c.workload_digest = s.workload_digest AND c.model = s.model AND c.dtype = s.dtype
+    AND c.device_name = s.device_name AND c.slots = s.slots
+JOIN run_metrics a ON a.run_id = s.run_id
+JOIN run_metrics b ON b.run_id = c.run_id
+WHERE s.engine = 'static' AND c.engine = 'continuous'
+ORDER BY speed_ratio DESC, s.run_id

@@ -1,0 +1,18 @@
+-- Runs that did not complete
+-- What went wrong, how far each got, and what it was asked for; the newest first.
+-- chart: none
+SELECT
+    r.created_at,
+    r.status,
+    r.engine,
+    r.model,
+    r.slots,
+    m.finished_requests,
+    r.workload_requests,
+    m.output_tokens,
+    r.error,
+    r.run_id
+FROM runs r
+LEFT JOIN run_metrics m ON m.run_id = r.run_id
+WHERE r.status NOT IN ('completed', 'running')
+ORDER BY r.created_at DESC, r.run_id
