@@ -1,36 +1,18 @@
 """Turns what an engine does into rows of the run log, in the order in which it happened.
 
 The recorder sees requests and passes, never tensors; a simulator can drive it as well. Lanes are followed here: a lane
-is a request's row in the drawing, fixed at admission, while its physical slot may change under it. A lane's spans tell
-what it held from one pass to another: prefill, decode, dead, empty.
+is a request's row in the drawing, fixed at admission, while its physical slot may change under it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
 
-from engine.core.passes import PassKind, PassOutcome, PassTiming, PlannedPass
+from engine.core.passes import PassOutcome, PassTiming, PlannedPass
 from engine.core.request import ExactPrompt, Request, RequestState
+from engine.core.span_log import Sink, SpanLog
 
-IDLE_GAP_S = 0.010  # a vacant lane shows as empty between two passes only if the engine was really idle that long
-
-
-class Sink(Protocol):
-    """Where rows go: the run log's writer, or a list in memory."""
-
-    def append(self, stream: str, **row: Any) -> None: ...
-
-    def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None: ...
-
-
-@dataclass(slots=True)
-class _OpenSpan:
-    span_id: int
-    phase: str
-    slot: int | None
-
+__all__ = ["Recorder", "Sink"]
 
 class Recorder:
     """Logs one run over `num_lanes` lanes. `returns_whole`: results are handed over at the batch's end only."""
@@ -49,8 +31,9 @@ class Recorder:
         self.num_output_tokens = 0
         self.num_finished = 0
         self.last_pass = -1
-        self._spans = _SpanLog(sink, num_lanes)
+        self._spans = SpanLog(sink, num_lanes)
         self._unfinished: dict[int, Request] = {}
+        self._preemptions: dict[Request, int] = {}
 
     def submitted(self, requests: Iterable[Request], prompt_texts: Mapping[int, str]) -> None:
         """The engine has seen these requests arrive."""
@@ -68,17 +51,22 @@ class Recorder:
                 ignore_eos=spec.ignore_eos,
                 arrival_s=spec.arrival_s,
                 submitted_s=request.submitted_s,
+                preemptions=0,
                 prompt_text=prompt_texts.get(request.request_id),
             )
 
     def admitted(self, newcomers: Iterable[Request]) -> None:
+        """These requests have a lane now. One that was preempted keeps the time of its first admission."""
         for request in newcomers:
+            assert request.lane is not None
+            self._spans.seat(request, request.lane)
+            first = {} if request.num_preemptions else {"admitted_s": request.admitted_s}
             self.sink.append(
                 "requests",
                 request_id=request.request_id,
                 state=RequestState.RUNNING.value,
-                admitted_s=request.admitted_s,
                 lane=request.lane,
+                **first,
             )
 
     def passed(
@@ -89,8 +77,11 @@ class Recorder:
         token_ids: Sequence[int],
         slots: Sequence[int],
     ) -> None:
-        """One pass is over. `token_ids` and `slots` follow `planned.live`: each live row's token and physical slot."""
+        """One pass is over. `token_ids` follow `planned.live`; `slots` are the physical slots of what it prefilled: of
+        its chunks, or of a prefill's rows; a decode pass has none."""
         self.last_pass = planned.index
+        self._log_preemptions(planned, timing)
+        self._log_blocks(planned, timing)
         self._log_pass(planned, timing)
         self._spans.begin_pass(planned, timing, slots)
         self._log_tokens(planned, timing, token_ids)
@@ -114,6 +105,44 @@ class Recorder:
             )
         self._unfinished.clear()
         self._spans.close_all(self.last_pass + 1, now_s)
+
+    def _log_preemptions(self, planned: PlannedPass, timing: PassTiming) -> None:
+        for preemption in planned.preemptions:
+            request = preemption.request
+            self._preemptions[request] = self._preemptions.get(request, 0) + 1
+            self.sink.append(
+                "events",
+                event="preempt",
+                request_id=request.request_id,
+                lane=preemption.lane,
+                blocks=preemption.blocks,
+                tokens=preemption.tokens,
+                pass_index=planned.index,
+                time_s=timing.start_s,
+            )
+            self.sink.append(
+                "requests",
+                request_id=request.request_id,
+                state=RequestState.WAITING.value,
+                preemptions=self._preemptions[request],
+            )
+            self._spans.vacate(preemption.lane, planned.index, timing.start_s)
+
+    def _log_blocks(self, planned: PlannedPass, timing: PassTiming) -> None:
+        events = planned.block_events
+        if not events:
+            return
+        self.sink.extend(
+            "blocks",
+            {
+                "block_id": [e.block_id for e in events],
+                "request_id": [e.request_id for e in events],
+                "table_index": [e.table_index for e in events],
+                "allocated": [e.allocated for e in events],
+                "pass_index": [planned.index] * len(events),
+                "time_s": [timing.start_s] * len(events),
+            },
+        )
 
     def _log_pass(self, planned: PlannedPass, timing: PassTiming) -> None:
         shape = planned.shape
@@ -180,82 +209,3 @@ class Recorder:
             finish_reason=request.finish_reason.value,
             output_text=self.decode(request.output_ids),
         )
-
-
-class _SpanLog:
-    """The open span of every lane, logged when it opens and again when it closes."""
-
-    def __init__(self, sink: Sink, num_lanes: int) -> None:
-        self.sink = sink
-        self.num_lanes = num_lanes
-        self.num_spans = 0
-        self.open: dict[int, _OpenSpan] = {}
-        self.vacant_since_s = dict.fromkeys(range(num_lanes), 0.0)
-
-    def begin_pass(self, planned: PlannedPass, timing: PassTiming, slots: Sequence[int]) -> None:
-        if planned.kind is PassKind.PREFILL:
-            for request, slot in zip(planned.rows, slots, strict=True):
-                assert request.lane is not None
-                self._fill(request.lane, planned.index, timing.start_s)
-                self._open(request.lane, "prefill", request, planned.index, timing.start_s, slot)
-        for lane in range(self.num_lanes):
-            if lane not in self.open:
-                self._open(lane, "empty", None, planned.index, self.vacant_since_s[lane], None)
-
-    def end_pass(self, planned: PlannedPass, outcome: PassOutcome, timing: PassTiming) -> None:
-        following = planned.index + 1
-        released = set(outcome.released)
-        if planned.kind is PassKind.PREFILL:
-            for request in planned.rows:
-                if request not in released and request not in outcome.ended:
-                    self._turn(request, "decode", following, timing.end_s)
-        for request in outcome.ended:
-            if request not in released:
-                self._turn(request, "dead", following, timing.end_s)
-        for request in outcome.released:
-            assert request.lane is not None
-            self._close(request.lane, following, timing.end_s)
-            self.vacant_since_s[request.lane] = timing.end_s
-        for move in outcome.moves:
-            assert move.request.lane is not None
-            phase = self.open[move.request.lane].phase
-            self._turn(move.request, phase, following, timing.end_s, move.target)
-
-    def close_all(self, end_pass: int, now_s: float) -> None:
-        for lane in list(self.open):
-            self._close(lane, end_pass, now_s)
-
-    def _fill(self, lane: int, at_pass: int, now_s: float) -> None:
-        """End a lane's emptiness, or log it after the fact where the whole engine stood idle between two passes."""
-        if lane in self.open:
-            self._close(lane, at_pass, now_s)
-        elif now_s - self.vacant_since_s[lane] >= IDLE_GAP_S:
-            self._open(lane, "empty", None, at_pass, self.vacant_since_s[lane], None)
-            self._close(lane, at_pass, now_s)
-
-    def _turn(self, request: Request, phase: str, at_pass: int, now_s: float, slot: int | None = None) -> None:
-        assert request.lane is not None
-        before = self.open[request.lane].slot
-        self._close(request.lane, at_pass, now_s)
-        self._open(request.lane, phase, request, at_pass, now_s, before if slot is None else slot)
-
-    def _open(
-        self, lane: int, phase: str, request: Request | None, at_pass: int, now_s: float, slot: int | None
-    ) -> None:
-        span = _OpenSpan(self.num_spans, phase, slot)
-        self.num_spans += 1
-        self.open[lane] = span
-        self.sink.append(
-            "spans",
-            span_id=span.span_id,
-            lane=lane,
-            slot=slot,
-            request_id=None if request is None else request.request_id,
-            phase=phase,
-            start_pass=at_pass,
-            start_s=now_s,
-        )
-
-    def _close(self, lane: int, end_pass: int, now_s: float) -> None:
-        span = self.open.pop(lane)
-        self.sink.append("spans", span_id=span.span_id, end_pass=end_pass, end_s=now_s)

@@ -22,9 +22,19 @@ from torch import Tensor, nn
 
 from engine.runtime.kernels.norm import add_rms_norm, rms_norm
 from engine.runtime.kernels.silu_mul import silu_mul
+from engine.runtime.kernels.skinny_linear import MAX_ROWS, SkinnyTuning, skinny_linear, sum_add_rms_norm
 
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
 FIXED_ROPE_TYPES = ("default", "linear", "llama3", "yarn")
+
+# The quickest of those that benchmarks/skinny_linear.py tries on an H200 at the widths of a 1.5 B model.
+_OUTPUT_ONE = SkinnyTuning(outputs=4, columns=256, splits=4, warps=4, stages=1)
+_OUTPUT = SkinnyTuning(outputs=64, columns=128, splits=4, warps=4, stages=3)
+_GATE_UP_ONE = SkinnyTuning(outputs=8, columns=256, splits=1, warps=4, stages=1)
+_WIDE_ONE = SkinnyTuning(outputs=16, columns=256, splits=1, warps=4, stages=1)
+_WIDE = SkinnyTuning(outputs=64, columns=128, splits=1, warps=4, stages=3)
+_DOWN_ONE = SkinnyTuning(outputs=16, columns=256, splits=8, warps=4, stages=1)
+_DOWN = SkinnyTuning(outputs=64, columns=128, splits=8, warps=4, stages=3)
 
 Attend = Callable[["FusedLayer", Tensor], Tensor]
 """A layer's (T, (H + 2K) D) queries, keys and values to its (T, H D) attention: stores keys and values on the way."""
@@ -68,20 +78,39 @@ class FusedDecoder:
     def logits(self, hidden: Tensor, attend: Attend, keep: Tensor | None) -> Tensor:
         """(T, C) embedded tokens to the (R, V) logits of the rows in `keep` (R,), or of all rows. `hidden` is spent."""
         residual = hidden
-        first = self.layers[0]
-        normed = rms_norm(hidden, first.input_norm, first.eps)
-        for layer in self.layers:
+        skinny = hidden.shape[0] <= MAX_ROWS and hidden.dtype is not torch.float32
+        normed = rms_norm(hidden, self.layers[0].input_norm, self.layers[0].eps)
+        following = [*(layer.input_norm for layer in self.layers[1:]), self.final_norm]
+        for layer, next_norm in zip(self.layers, following, strict=True):
             attended = attend(layer, F.linear(normed, layer.qkv, layer.qkv_bias))
-            projected = F.linear(attended, layer.output, layer.output_bias)
-            normed = add_rms_norm(projected, residual, layer.mlp_norm, layer.eps)
-            gate_up = F.linear(normed, layer.gate_up, layer.gate_up_bias)
-            down = F.linear(silu_mul(gate_up), layer.down, layer.down_bias)
-            following = layer.index + 1
-            norm = self.layers[following].input_norm if following < len(self.layers) else self.final_norm
-            normed = add_rms_norm(down, residual, norm, layer.eps)
+            if skinny and layer.output_bias is None and layer.down_bias is None:
+                normed = _skinny_rest(layer, attended, residual, next_norm)
+            else:
+                normed = _rest(layer, attended, residual, next_norm)
         if keep is not None:
             normed = normed.index_select(0, keep)
+        if normed.shape[0] <= MAX_ROWS and normed.dtype is not torch.float32:
+            return skinny_linear(normed, self.lm_head, None, _WIDE_ONE if normed.shape[0] == 1 else _WIDE)
         return F.linear(normed, self.lm_head)
+
+
+def _rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_norm: Tensor) -> Tensor:
+    """A layer behind its attention: output projection, MLP, and the norm with which the next layer begins."""
+    projected = F.linear(attended, layer.output, layer.output_bias)
+    normed = add_rms_norm(projected, residual, layer.mlp_norm, layer.eps)
+    gate_up = F.linear(normed, layer.gate_up, layer.gate_up_bias)
+    down = F.linear(silu_mul(gate_up), layer.down, layer.down_bias)
+    return add_rms_norm(down, residual, next_norm, layer.eps)
+
+
+def _skinny_rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_norm: Tensor) -> Tensor:
+    """The same for few rows: products that only stream weights, their splits added up by the norm behind them."""
+    one = attended.shape[0] == 1
+    partials = skinny_linear(attended, layer.output, None, _OUTPUT_ONE if one else _OUTPUT)
+    normed = sum_add_rms_norm(partials, residual, layer.mlp_norm, layer.eps)
+    gate_up = skinny_linear(normed, layer.gate_up, layer.gate_up_bias, _GATE_UP_ONE if one else _WIDE)
+    partials = skinny_linear(gate_up, layer.down, None, _DOWN_ONE if one else _DOWN, gated=True)
+    return sum_add_rms_norm(partials, residual, next_norm, layer.eps)
 
 
 def why_not_fused(model: Any) -> str | None:

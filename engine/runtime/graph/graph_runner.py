@@ -34,7 +34,7 @@ from engine.runtime.kernels.argmax import argmax
 from engine.runtime.kernels.paged_decode import paged_decode
 from engine.runtime.kernels.paged_prefill import paged_prefill
 from engine.runtime.kernels.rotary import rotate_and_store
-from engine.runtime.kernels.tiles import TILE_TOKENS
+from engine.runtime.kernels.tiles import MAX_SPLITS, SPLIT_COLUMNS, TILE_TOKENS
 from engine.runtime.kernels.tokens import embed_tokens, keep_tokens, write_tables
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.kv_pool import KVPool
@@ -43,7 +43,7 @@ from engine.runtime.sampler import Sampler
 from engine.runtime.upload import upload
 
 PROGRAMS = 264  # two for each multiprocessor of an H100 or H200: a decode splits rows until there are as many
-MAX_SPLITS = 32
+LONG_ROW = 512  # columns: rows that may be longer are split even where there are many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,10 @@ class GraphRunner(ModelRunner):
         return attend
 
     def _num_splits(self, rows: int) -> int:
-        return max(1, min(MAX_SPLITS, PROGRAMS // (rows * self.decoder.num_kv_heads)))
+        """Enough programs to keep the card busy; and, where rows may be long, the longest must not finish alone."""
+        columns = self.plan.table_width * self.plan.block_size
+        wanted = max(PROGRAMS // (rows * self.decoder.num_kv_heads), min(4, columns // LONG_ROW))
+        return max(1, min(wanted, MAX_SPLITS, columns // SPLIT_COLUMNS))
 
     def _packed_sections(self, tokens: int) -> Sections:
         rows = min(tokens, self.plan.slots)

@@ -15,7 +15,7 @@ WARPS = 4
 
 
 @triton.jit
-def _normalised(row, weight, eps, WIDTH: tl.constexpr):
+def normalised(row, weight, eps, WIDTH: tl.constexpr):
     """`row` is fp32 values of the weight's dtype, with zeros beyond WIDTH."""
     inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
     rounded = (row * inverse).to(weight.dtype).to(tl.float32)
@@ -29,7 +29,7 @@ def _norm_kernel(x, weight, output, eps, WIDTH: tl.constexpr, BLOCK: tl.constexp
     inside = column < WIDTH
     row = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
     scale = tl.load(weight + column, mask=inside, other=0.0)
-    tl.store(output + place, _normalised(row, scale, eps, WIDTH), mask=inside)
+    tl.store(output + place, normalised(row, scale, eps, WIDTH), mask=inside)
 
 
 @triton.jit
@@ -42,7 +42,7 @@ def _add_norm_kernel(x, residual, weight, output, eps, WIDTH: tl.constexpr, BLOC
     scale = tl.load(weight + column, mask=inside, other=0.0)
     summed = row.to(scale.dtype)
     tl.store(residual + place, summed, mask=inside)
-    tl.store(output + place, _normalised(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
+    tl.store(output + place, normalised(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -35,6 +35,8 @@ class DecodeTuning:
 
 
 DECODE_16_BIT = DecodeTuning(columns=64, warps=4, stages=3)
+DECODE_16_BIT_CROWDED = DecodeTuning(columns=32, warps=2, stages=3)  # whole rows, three programs or more for each SM
+CROWDED_PROGRAMS = 384
 DECODE_FP32 = DecodeTuning(columns=32, warps=4, stages=2)
 
 
@@ -169,7 +171,7 @@ def paged_decode(
     _check(query, key_pool, value_pool, block_tables, (rows, starts, lengths, read_ends), block_size)
     assert num_splits > 0
     assert scale > 0
-    chosen = tuning or (DECODE_FP32 if query.dtype is torch.float32 else DECODE_16_BIT)
+    chosen = tuning or _tuning(query.dtype, num_rows * kv_heads, num_splits)
     if output is None:
         output = torch.empty(num_rows, num_heads, head_dim, dtype=query.dtype, device=query.device)
     assert output.shape == query.shape
@@ -200,6 +202,12 @@ def _merge(partials: Tensor, log_sums: Tensor, output: Tensor) -> None:
         partials, log_sums, output, num_splits, HEAD_DIM=head_dim, BLOCK_D=triton.next_power_of_2(head_dim),
         SPLITS=triton.next_power_of_2(num_splits), num_warps=1,
     )  # fmt: skip
+
+
+def _tuning(dtype: torch.dtype, programs: int, num_splits: int) -> DecodeTuning:
+    if dtype is torch.float32:
+        return DECODE_FP32
+    return DECODE_16_BIT_CROWDED if num_splits == 1 and programs >= CROWDED_PROGRAMS else DECODE_16_BIT
 
 
 def _check(

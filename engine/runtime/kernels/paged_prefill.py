@@ -33,7 +33,7 @@ class PrefillTuning:
     stages: int
 
 
-PREFILL_16_BIT = PrefillTuning(queries=128, columns=64, warps=8, stages=3)
+PREFILL_16_BIT = PrefillTuning(queries=64, columns=64, warps=4, stages=3)
 PREFILL_FP32 = PrefillTuning(queries=32, columns=32, warps=8, stages=1)
 
 

@@ -3,7 +3,8 @@
 At one to 32 rows a product is bound by the bytes of its weights; cuBLAS, made for square ones, leaves up to half of the
 read rate unused on the narrow layers of a small model. Here each program streams some outputs' weight rows. Where the
 outputs are too few to keep the card busy, the inner dimension is cut as well (split-K) and the partial sums are left
-for the next kernel, the residual addition and norm, to add up: no pass over them of their own.
+for the next kernel, the residual addition and norm, to add up: no pass over them of their own. The MLP's last layer can
+take its gate on the way in, SiLU(gate) x up, instead of from a kernel before it.
 
 Shapes: M rows, C inner width, N outputs, S splits. It does not know rows above MAX_ROWS.
 """
@@ -18,6 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.runtime.kernels.dot import dot
+from engine.runtime.kernels.norm import normalised
 
 MAX_ROWS = 32
 
@@ -33,10 +35,21 @@ class SkinnyTuning:
     stages: int
 
 
+@triton.jit
+def _inputs(x, place, width, wanted, GATED: tl.constexpr):
+    """What stands at `place` of x; GATED: x holds a gate and, `width` further on, what it lets through."""
+    value = tl.load(x + place, mask=wanted, other=0.0)
+    if GATED:
+        gate = value.to(tl.float32)
+        silu = (gate / (1.0 + tl.exp(-gate))).to(value.dtype)
+        value = silu * tl.load(x + place + width, mask=wanted, other=0.0)
+    return value
+
+
 @triton.jit(do_not_specialize=["rows"])
 def _one_row_kernel(
     x, weight, bias, out, rows, num_outputs, width, share,
-    HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, GATED: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """One row: multiply and add in fp32, sum across threads once at the end."""
     output = tl.program_id(0).to(tl.int64) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -49,7 +62,7 @@ def _one_row_kernel(
         column = start + tl.arange(0, COLUMNS)
         inside = column < end
         w = tl.load(weight + output[:, None] * width + column[None, :], mask=known & inside[None, :], other=0.0)
-        acc += w.to(tl.float32) * tl.load(x + column, mask=inside, other=0.0).to(tl.float32)[None, :]
+        acc += w.to(tl.float32) * _inputs(x, column, width, inside, GATED).to(tl.float32)[None, :]
     total = tl.sum(acc, 1)
     if HAS_BIAS:
         total += tl.load(bias + output, mask=output < num_outputs, other=0.0).to(tl.float32)
@@ -60,7 +73,7 @@ def _one_row_kernel(
 @triton.jit(do_not_specialize=["rows"])
 def _rows_kernel(
     x, weight, bias, out, rows, num_outputs, width, share,
-    HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, GATED: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Up to ROWS rows: tiles of weights times all rows at once."""
     output = tl.program_id(0).to(tl.int64) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -68,6 +81,7 @@ def _rows_kernel(
     first = split * share
     end = tl.minimum(first + share, width)
     row = tl.arange(0, ROWS)
+    row_width = width * 2 if GATED else width
     known = (output < num_outputs)[:, None]
     acc = tl.zeros([OUTPUTS, ROWS], dtype=tl.float32)
     for start in range(first, end, COLUMNS):
@@ -75,7 +89,7 @@ def _rows_kernel(
         inside = column < end
         w = tl.load(weight + output[:, None] * width + column[None, :], mask=known & inside[None, :], other=0.0)
         wanted = inside[:, None] & (row < rows)[None, :]
-        xs = tl.load(x + row[None, :] * width + column[:, None], mask=wanted, other=0.0)
+        xs = _inputs(x, row[None, :] * row_width + column[:, None], width, wanted, GATED)
         acc = dot(w, xs, acc)
     if HAS_BIAS:
         acc += tl.load(bias + output, mask=output < num_outputs, other=0.0).to(tl.float32)[:, None]
@@ -83,15 +97,18 @@ def _rows_kernel(
     tl.store(out + place, acc.to(out.dtype.element_ty), mask=known & (row < rows)[None, :])
 
 
-def skinny_linear(x: Tensor, weight: Tensor, bias: Tensor | None, tuning: SkinnyTuning) -> Tensor:
+def skinny_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, tuning: SkinnyTuning, *, gated: bool = False
+) -> Tensor:
     """(M, C) times `weight` (N, C) transposed, plus `bias` (N,): (M, N) in x's dtype for one split.
 
     With more splits, (S, M, N) partial sums in fp32 for whoever adds them up; a bias then has to be added there.
+    `gated`: x is (M, 2C), gate first, and what is multiplied is SiLU(gate) x up, rounded as silu_mul rounds it.
     """
-    rows, width = x.shape
-    num_outputs = weight.shape[0]
+    rows = x.shape[0]
+    num_outputs, width = weight.shape
     assert rows <= MAX_ROWS
-    assert weight.shape[1] == width
+    assert x.shape[1] == (2 * width if gated else width)
     assert x.is_contiguous()
     assert weight.is_contiguous()
     assert x.dtype == weight.dtype
@@ -103,7 +120,40 @@ def skinny_linear(x: Tensor, weight: Tensor, bias: Tensor | None, tuning: Skinny
     kernel = _one_row_kernel if rows == 1 else _rows_kernel
     kernel[(triton.cdiv(num_outputs, tuning.outputs), splits)](
         x, weight, bias, out, rows, num_outputs, width, share,
-        HAS_BIAS=bias is not None, OUTPUTS=tuning.outputs, COLUMNS=tuning.columns,
+        HAS_BIAS=bias is not None, GATED=gated, OUTPUTS=tuning.outputs, COLUMNS=tuning.columns,
         ROWS=max(16, triton.next_power_of_2(rows)), num_warps=tuning.warps, num_stages=tuning.stages,
     )  # fmt: skip
     return out
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _sum_norm_kernel(
+    partials, residual, weight, output, rows, eps, SPLITS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+):
+    column = tl.arange(0, BLOCK)
+    inside = column < WIDTH
+    row = tl.program_id(0).to(tl.int64)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for split in tl.static_range(SPLITS):
+        total += tl.load(partials + (split * rows + row) * WIDTH + column, mask=inside, other=0.0)
+    scale = tl.load(weight + column, mask=inside, other=0.0)
+    place = row * WIDTH + column
+    summed = tl.load(residual + place, mask=inside, other=0.0).to(tl.float32) + total.to(scale.dtype).to(tl.float32)
+    summed = summed.to(scale.dtype)
+    tl.store(residual + place, summed, mask=inside)
+    tl.store(output + place, normalised(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
+
+
+def sum_add_rms_norm(partials: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """`add_rms_norm` of the sum of `partials` (S, M, C) fp32: `residual` (M, C) += it IN PLACE; returns the norm."""
+    splits, rows, width = partials.shape
+    assert residual.shape == (rows, width)
+    assert weight.dtype == residual.dtype
+    assert partials.is_contiguous()
+    assert residual.is_contiguous()
+    output = torch.empty_like(residual)
+    _sum_norm_kernel[(rows,)](
+        partials, residual, weight, output, rows, eps,
+        SPLITS=splits, WIDTH=width, BLOCK=triton.next_power_of_2(width), num_warps=4,
+    )  # fmt: skip
+    return output
