@@ -21,6 +21,7 @@ from pages.parts.run_data import RunData, load_run
 from pages.parts.run_status import draw_status
 from pages.parts.run_words import busy_line, engine_line, machine_line, workload_line
 from pages.parts.tables import draw_table
+from pages.parts.validity_section import draw_validity_warning
 
 ANYWAY = "anyway"
 
@@ -55,6 +56,7 @@ def _draw_comparison(runs: dict[str, RunData]) -> None:
     if differing and not _anyway(list(runs), differing):
         return
     _draw_cautions(compared)
+    draw_validity_warning(runs)
     _draw_finding(compared, differing)
     draw_timelines(runs)
     draw_overlays(runs)

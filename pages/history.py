@@ -1,4 +1,7 @@
-"""History: all runs, the newest first: open one, set two against each other, delete what is not wanted any more."""
+"""History: all runs, searched and filtered, to open, compare, repeat, note, take along and delete.
+
+Filters are in the address: a link to this page carries them.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +10,85 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts.compare_choice import MAX_RUNS, RUNS
-from pages.parts.format import plain, plural
+from pages.parts.format import plain, plural, size
 from pages.parts.front_door import front_door
-from pages.parts.history_table import history_table, kept_apart, named
+from pages.parts.history_actions import draw_actions
+from pages.parts.history_filters import clear_filters, draw_filters
+from pages.parts.history_table import history_table
+from pages.parts.history_trash import NOTICE, draw_trash, draw_undo
 from pages.parts.lab import lab
 from pages.parts.run_choice import draw_no_runs
+from pages.parts.transfer import draw_upload
+from store.history import Found, RunFilter
 
 PAGE_RUNS = 50
-NOTICE = "history_notice"
+PAGE = "page"
 WATCH_S = 2.0
 
 
 def render() -> None:
-    """The table, a page of it at a time, and what can be done with the selected rows."""
+    """The filters, the table a page at a time, what can be done with the selected rows, and the trash."""
     st.title("History", anchor=False)
     if NOTICE in st.session_state:
-        st.toast(st.session_state.pop(NOTICE), icon=":material/delete:")
+        st.toast(plain(st.session_state.pop(NOTICE)), icon=":material/info:")
+    draw_undo()
     known = lab().store.count_runs()
-    if not known:
+    if known:
+        _draw_history(known)
+    else:
         draw_no_runs("Every run is listed here, those of the command line too.")
-        return
-    st.markdown("Every run, the newest first. Select rows to open, compare or delete them.")
+    with st.expander("Import runs", icon=":material/upload:"):
+        draw_upload()
+    draw_trash()
+
+
+def _draw_history(known: int) -> None:
+    wanted = draw_filters()
     actions = st.container(horizontal=True, vertical_alignment="center")
-    offset = _offset(known)
-    rows = _rows(offset)
-    chosen = _draw_table(rows)
+    place = st.container()
+    found = _page_of(wanted)
+    with place:
+        chosen = _draw_table(found.rows) if found.total else []
+    if not found.total:
+        _draw_nothing_fits(known)
     with actions:
-        _draw_actions(chosen)
-    st.caption(f"{plural(known, 'run')} in {lab().home}. Runs made on the command line appear by themselves.")
-    _watch(offset, _fingerprint(rows))
+        draw_actions(chosen)
+    st.caption(_counted(found, known))
+    _watch(lab().store.pulse())
 
 
-def _offset(known: int) -> int:
-    """Where the page that is open begins."""
-    pages = -(-known // PAGE_RUNS)
-    page = st.pagination(pages, key="page", bind="query-params") if pages > 1 else 1
-    return (page - 1) * PAGE_RUNS
+def _page_of(wanted: RunFilter) -> Found:
+    """The page that is open; its switch is drawn where there are several."""
+    store = lab().store
+    asked = st.query_params.get(PAGE, "1")
+    page = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
+    found = store.find_runs(wanted, limit=PAGE_RUNS, offset=(max(page, 1) - 1) * PAGE_RUNS)
+    pages = -(-found.total // PAGE_RUNS)
+    if pages > 1:
+        st.pagination(pages, key=PAGE, bind="query-params")
+    return found
 
 
-def _rows(offset: int) -> pd.DataFrame:
-    return lab().store.runs(limit=PAGE_RUNS, offset=offset)
+def _counted(found: Found, known: int) -> str:
+    """How many there are, and what they take on disk."""
+    store = lab().store
+    shown = plural(known, "run") if found.total == known else f"{found.total:,} of {plural(known, 'run')}"
+    return (
+        f"{shown} in {lab().home}. Run logs: {size(found.log_bytes)} on disk; the store's own file: "
+        f"{size(store.size_bytes())}. Runs made on the command line appear by themselves."
+    )
 
 
-def _fingerprint(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """What has to change for the table to be drawn anew."""
-    return [] if rows.empty else list(zip(rows["run_id"], rows["status"], strict=True))
+def _draw_nothing_fits(known: int) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(f"None of the {plural(known, 'run')} fits.", icon=":material/search_off:")
+        st.button("Clear search and filters", icon=":material/filter_list_off:", on_click=clear_filters)
 
 
 @st.fragment(run_every=WATCH_S)
-def _watch(offset: int, drawn: list[tuple[str, str]]) -> None:
-    if _fingerprint(_rows(offset)) != drawn:
+def _watch(drawn: tuple[int, ...]) -> None:
+    """The page is drawn anew when the history has changed since, by whomever."""
+    if lab().store.pulse() != drawn:
         st.rerun()
 
 
@@ -77,57 +108,19 @@ def _draw_table(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return rows.iloc[places].to_dict("records")
 
 
-def _draw_actions(chosen: list[dict[str, Any]]) -> None:
-    deletable, running = kept_apart(chosen)
-    if st.button("Open", icon=":material/view_timeline:", disabled=len(chosen) != 1, help="Select one run"):
-        st.switch_page("pages/run.py", query_params={"run_id": str(chosen[0]["run_id"])})
-    can_compare = 2 <= len(chosen) <= MAX_RUNS
-    if st.button(
-        "Compare", icon=":material/compare_arrows:", disabled=not can_compare, help=f"Select two to {MAX_RUNS} runs"
-    ):
-        oldest_first = [str(row["run_id"]) for row in reversed(chosen)]
-        st.switch_page("pages/compare.py", query_params={RUNS: ",".join(oldest_first)})
-    if st.button("Delete …", icon=":material/delete:", disabled=not deletable, help="It asks before it deletes"):
-        _confirm([row for row in chosen if str(row["run_id"]) in deletable])
-    if running:
-        st.caption(f"{plural(len(running), 'run')} of the selection still going: stop it on Bench before deleting it.")
-    elif chosen:
-        st.caption(f"{plural(len(chosen), 'run')} selected")
-
-
-@st.dialog("Delete for good?", icon=":material/delete:")
-def _confirm(rows: list[dict[str, Any]]) -> None:
-    what = plural(len(rows), "run")
-    st.markdown(f"{what} with all tokens, passes and answers, in the store and on disk:")
-    st.markdown("\n".join(f"- {plain(line)}" for line in named(rows)))
-    with st.container(horizontal=True):
-        if st.button(f"Delete {what}", type="primary", icon=":material/delete_forever:"):
-            _delete(rows)
-            st.rerun()
-        if st.button("Keep"):
-            st.rerun()
-
-
-def _delete(rows: list[dict[str, Any]]) -> None:
-    refused = []
-    for row in rows:
-        try:
-            lab().store.delete_run(str(row["run_id"]))
-        except (KeyError, ValueError) as error:  # deleted by another visitor meanwhile, or running again
-            refused.append(str(error.args[0] if error.args else error))
-    gone = plural(len(rows) - len(refused), "run")
-    st.session_state[NOTICE] = f"Deleted {gone}." + "".join(f" {line}" for line in refused)
-
-
 def _column_config() -> dict[str, Any]:
-    number = st.column_config.NumberColumn
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
         "open": st.column_config.LinkColumn("open", display_text="open", width="small"),
-        "status": st.column_config.TextColumn(width="medium"),
+        "pinned": st.column_config.CheckboxColumn("pinned", width="small"),
+        "status": text(width="medium"),
+        "note and tags": text(width="medium"),
+        "badges": text("badges", width="medium", help="Badges of validity; the run's page says what was found"),
         "tokens/s": number(format="%.3g"),
         "first token p50, s": number(format="%.3g"),
         "dead, %": number(format="%.3g"),
         "duration, s": number(format="%.3g"),
+        "on disk, MiB": number(format="%.3g"),
         "new tokens": number(format="localized"),
         "requests": number(format="localized"),
     }

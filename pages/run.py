@@ -15,7 +15,9 @@ from pages.parts.run_header import draw_header, draw_key_figures
 from pages.parts.run_requests import draw_requests
 from pages.parts.run_sections import draw_latencies, draw_passes, draw_timeline, draw_waste
 from pages.parts.run_status import draw_status
+from pages.parts.run_tools import draw_run_tools
 from pages.parts.run_words import choice_label
+from pages.parts.validity_section import draw_validity
 
 RUN_ID = "run_id"
 
@@ -59,7 +61,9 @@ def _choose(rows: list[dict[str, Any]], asked: str | None) -> str | None:
 def _draw_run(run: RunData) -> None:
     draw_header(run, companions_of(run))
     draw_status(run)
+    draw_run_tools(run)
     draw_key_figures(run)
+    draw_validity(run)
     draw_timeline(run)
     draw_blocks(run)
     draw_waste(run)

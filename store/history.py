@@ -13,6 +13,7 @@ import duckdb
 import pandas as pd
 
 from engine.core.validity import CHECKS, Outcome
+from store.database import first_row
 from store.queries import RUNS, frame_of
 
 FACETS = ("engine", "model", "device_name", "status")
@@ -114,6 +115,16 @@ def facets(cursor: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
         found[name] = [str(value) for (value,) in cursor.execute(query).fetchall()]
     query = "SELECT tag FROM run_tags SEMI JOIN runs USING (run_id) GROUP BY tag ORDER BY count(*) DESC, tag"
     return found | {"tags": [str(tag) for (tag,) in cursor.execute(query).fetchall()]}
+
+
+def pulse(cursor: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
+    """A few numbers that are others as soon as a run came, went, ended, or is spoken of differently."""
+    row = first_row(
+        cursor,
+        "SELECT (SELECT bit_xor(hash(run_id, status)) FROM runs), (SELECT bit_xor(hash(run_id, pinned, note)) "
+        "FROM run_notes), (SELECT bit_xor(hash(run_id, tag)) FROM run_tags), (SELECT count(*) FROM runs)",
+    )
+    return tuple(int(value or 0) for value in row or ())
 
 
 def _conditions(wanted: RunFilter) -> tuple[str, dict[str, Any]]:

@@ -21,8 +21,8 @@ from store import kv_queries, queries
 from store.block_map import BlockMap, Unit, block_map
 from store.calibrations import ingest_calibrations
 from store.checks import fit_checks, run_checks
-from store.database import close_cursor, first_row, in_transaction, open_database
-from store.history import Found, RunFilter, facets, find_runs
+from store.database import FILE, close_cursor, first_row, in_transaction, open_database
+from store.history import Found, RunFilter, facets, find_runs, pulse
 from store.importer import sweep_imports
 from store.ingest import IngestReport, ingest_folder, lose_run
 from store.notebook import Notebook
@@ -246,6 +246,14 @@ class Store:
     def facets(self) -> dict[str, list[str]]:
         """What runs can be filtered by: the values of engine, model, device_name, status, and the tags."""
         return facets(self.cursor())
+
+    def pulse(self) -> tuple[int, ...]:
+        """Numbers that are others as soon as the history is: cheap enough to ask for every moment."""
+        return pulse(self.cursor())
+
+    def size_bytes(self) -> int:
+        """What the store's own file takes on disk, without the run logs."""
+        return sum(path.stat().st_size for path in self.home.glob(f"{FILE}*") if path.is_file())
 
     def checks(self, run_id: str) -> list[dict[str, Any]]:
         """What the checks of validity found, a row a check: check_name, outcome (pass, fail, not applicable), value,

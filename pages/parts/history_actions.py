@@ -1,0 +1,95 @@
+"""What can be done with the selected runs of the history: open, compare, repeat, note, pin, take along, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.core.config import RunConfig
+from pages.parts.bench_fields import query_of
+from pages.parts.compare_choice import MAX_RUNS, RUNS
+from pages.parts.format import is_missing, plain, plural
+from pages.parts.history_table import kept_apart
+from pages.parts.history_trash import delete_runs
+from pages.parts.lab import lab
+from pages.parts.run_data import find_row
+from pages.parts.run_notes import edit_notes, set_pinned
+from pages.parts.run_words import engine_line, machine_line, workload_line
+from pages.parts.transfer import draw_csv, draw_download
+from pages.parts.visit import JOB, visitor
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def draw_actions(chosen: Rows) -> None:
+    """The buttons over the table; each is off until rows are selected that it can do something with."""
+    ids = [str(row["run_id"]) for row in chosen]
+    if st.button("Open", icon=":material/view_timeline:", disabled=len(ids) != 1, help="Select one run"):
+        st.switch_page("pages/run.py", query_params={"run_id": ids[0]})
+    can_compare = 2 <= len(ids) <= MAX_RUNS
+    if st.button(
+        "Compare", icon=":material/compare_arrows:", disabled=not can_compare, help=f"Select two to {MAX_RUNS} runs"
+    ):
+        st.switch_page("pages/compare.py", query_params={RUNS: ",".join(oldest_first(chosen))})
+    if st.button("Repeat …", icon=":material/replay:", disabled=len(ids) != 1, help="Select one run"):
+        _repeat(ids[0])
+    if st.button("Note and tags …", icon=":material/edit_note:", disabled=not ids, help="Select one run or more"):
+        edit_notes(ids)
+    _draw_pin(chosen, ids)
+    sizes = [row["log_bytes"] for row in chosen if not is_missing(row["log_bytes"])]
+    draw_download(ids, sum(sizes), label="Export", key="history_export")
+    draw_csv(ids or None)
+    _draw_delete(chosen)
+
+
+def oldest_first(rows: Rows) -> list[str]:
+    """The ids of runs in the order in which they were made, as a comparison has them."""
+    return [str(row["run_id"]) for row in sorted(rows, key=lambda row: (str(row["created_at"]), str(row["run_id"])))]
+
+
+def _draw_pin(chosen: Rows, ids: Sequence[str]) -> None:
+    pinned = bool(chosen) and all(bool(row["pinned"]) for row in chosen)
+    label = "Unpin" if pinned else "Pin"
+    if st.button(label, icon=":material/keep:", disabled=not ids, help="Pinned runs stand first", key="pin"):
+        set_pinned(ids, not pinned)
+        st.rerun()
+
+
+def _draw_delete(chosen: Rows) -> None:
+    deletable, running = kept_apart(chosen)
+    if st.button(
+        "Delete", icon=":material/delete:", disabled=not deletable, help="Into the trash, from where it can come back"
+    ):
+        delete_runs(deletable)
+        st.rerun()
+    if running:
+        st.caption(f"{plural(len(running), 'run')} of the selection still going: stop it on Bench before deleting it.")
+    elif chosen:
+        st.caption(f"{plural(len(chosen), 'run')} selected")
+
+
+@st.dialog("Repeat this run?", icon=":material/replay:")
+def _repeat(run_id: str) -> None:
+    """The same settings once more: at once, or on Bench, where they can be changed first."""
+    row = find_row(run_id)
+    if row is None:
+        st.error("This run is not here any more.", icon=":material/error:")
+        return
+    try:
+        config = RunConfig.from_dict(row["info"]["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        st.error(f"Its settings cannot be read here: {plain(str(error))}", icon=":material/error:")
+        return
+    st.markdown(f"**{engine_line(config)}**  \n{workload_line(row['info'], {})}  \n{machine_line(row['info'])}")
+    st.caption("Settings and requests are the same; the machine is this one, as it is now.")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("Run it now", type="primary", icon=":material/play_arrow:"):
+            job = lab().queue.submit((config,), kind="single", label=config.engine, visitor=visitor())
+            st.switch_page("pages/bench.py", query_params={**query_of(config), JOB: job.job_id})
+        if config.workload.prompts == "file":
+            st.caption("On Bench its file of prompts would have to be uploaded again.")
+        st.page_link(
+            "pages/bench.py", label="Change it on Bench first", icon=":material/tune:", query_params=query_of(config)
+        )

@@ -1,0 +1,100 @@
+"""The filters of the history: what the address says, the fields on the page, and the question they make together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import streamlit as st
+
+from engine.core.validity import CHECKS
+from pages.parts.lab import lab
+from pages.parts.validity_words import label_of
+from store.history import RunFilter
+
+CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
+FILTERS = (*CHOICES, "badges", "since", "until")
+NAMES = (*FILTERS, "text", "pinned")
+EARNED, LOST = "earned.", "lost."
+BADGES = [f"{kind}{check.name}" for kind in (LOST, EARNED) for check in CHECKS]
+
+
+def draw_filters() -> RunFilter:
+    """The fields, each bound to the address by its name, and the question that they make."""
+    search, pinned = st.columns([4, 1], vertical_alignment="bottom")
+    with search:
+        text = st.text_input(
+            "Search",
+            key="text",
+            bind="query-params",
+            placeholder="Words of a note, a tag, a model, a workload, a run id …",
+            label_visibility="collapsed",
+        )
+    with pinned:
+        only_pinned = st.toggle("Pinned only", key="pinned", bind="query-params")
+    with st.expander("Filters", icon=":material/filter_list:", expanded=is_filtered()):
+        chosen = _draw_choices(lab().store.facets())
+        badges = st.multiselect(
+            "Badges", BADGES, key="badges", bind="query-params", format_func=badge_label, placeholder="Any"
+        )
+        left, right = st.columns(2)
+        since = left.date_input("From", None, key="since", bind="query-params")
+        until = right.date_input("Up to, and with", None, key="until", bind="query-params")
+    return filter_of(text or "", chosen, badges, since, until, only_pinned)
+
+
+def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    chosen = {}
+    columns = st.columns(len(CHOICES))
+    for column, (name, label) in zip(columns, CHOICES.items(), strict=True):
+        # What a link asks for stays an option, also where no run has it any more.
+        options = list(dict.fromkeys([*facets[name], *st.query_params.get_all(name)]))
+        with column:
+            chosen[name] = st.multiselect(label, options, key=name, bind="query-params", placeholder="Any")
+    return chosen
+
+
+def badge_label(name: str) -> str:
+    """`lost: real weights`, `earned: real weights`."""
+    kind, _, check = name.partition(".")
+    return f"{kind}: {label_of(check)}"
+
+
+def filter_of(
+    text: str,
+    chosen: Mapping[str, Sequence[str]],
+    badges: Sequence[str],
+    since: object,
+    until: object,
+    pinned: bool,
+) -> RunFilter:
+    """Days are this machine's; `until` is the last day that counts."""
+    last = until + timedelta(days=1) if isinstance(until, date) else None
+    return RunFilter(
+        text=text,
+        **{name: tuple(chosen.get(name, ())) for name in CHOICES},
+        earned=tuple(name.removeprefix(EARNED) for name in badges if name.startswith(EARNED)),
+        lost=tuple(name.removeprefix(LOST) for name in badges if name.startswith(LOST)),
+        since=_midnight_utc(since),
+        until=_midnight_utc(last),
+        pinned=pinned,
+    )
+
+
+def is_filtered() -> bool:
+    """Whether the address asks for some of the runs by more than words."""
+    return any(st.query_params.get_all(name) for name in FILTERS)
+
+
+def clear_filters() -> None:
+    """Every field at its default, in the address too."""
+    for name in NAMES:
+        st.session_state.pop(name, None)
+        st.query_params.pop(name, None)
+
+
+def _midnight_utc(day: object) -> datetime | None:
+    """The beginning of a day here, as the store keeps moments: in UTC, without a zone."""
+    if not isinstance(day, date):
+        return None
+    return datetime(day.year, day.month, day.day).astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,88 @@
+"""Deleting and its undoing: the line after a delete, and the trash with all that can still be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pages.parts.format import plain, plural, size
+from pages.parts.lab import lab
+from pages.parts.run_words import when
+from store.trash import Entry
+
+JUST_DELETED = "just_deleted"  # the entries that Undo brings back
+NOTICE = "history_notice"
+
+
+def delete_runs(run_ids: Sequence[str]) -> None:
+    """Move runs into the trash; the page says so when it is drawn next."""
+    done = lab().store.trash.delete(run_ids)
+    st.session_state[JUST_DELETED] = [entry.entry_id for entry in done.entries]
+    if done.refused:
+        st.session_state[NOTICE] = " ".join(done.refused)
+
+
+def draw_undo() -> None:
+    """After a delete: what is gone, and the way back, until something else is deleted or the line is closed."""
+    known = {entry.entry_id: entry for entry in lab().store.trash.entries()}
+    gone = [entry_id for entry_id in st.session_state.get(JUST_DELETED, []) if entry_id in known]
+    if not gone:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        st.markdown(f":material/delete: {plural(len(gone), 'run')} moved to the trash.")
+        if st.button("Undo", icon=":material/undo:", key="undo_delete"):
+            _restore(gone)
+        if st.button("", icon=":material/close:", type="tertiary", key="close_undo", help="Close this line"):
+            st.session_state.pop(JUST_DELETED, None)
+            st.rerun()
+
+
+def draw_trash() -> None:
+    """Everything in the trash, the last deleted first: to restore, or to delete for good after a question."""
+    entries = lab().store.trash.entries()
+    if not entries:
+        return
+    total = sum(entry.log_bytes or 0 for entry in entries if entry.is_ours)
+    with st.expander(f"Trash: {plural(len(entries), 'run')}, {size(total)}", icon=":material/delete:"):
+        labels = {entry.entry_id: _label(entry) for entry in entries}
+        chosen = st.multiselect(
+            "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id), key="trash",
+            placeholder="Choose runs to restore, or to delete for good",
+        )  # fmt: skip
+        with st.container(horizontal=True):
+            if st.button("Restore", icon=":material/undo:", disabled=not chosen):
+                _restore(chosen)
+            if st.button("Delete for good …", icon=":material/delete_forever:", disabled=not chosen):
+                _confirm_purge([entry for entry in entries if entry.entry_id in chosen])
+            if st.button("Empty the trash …", icon=":material/delete_sweep:"):
+                _confirm_purge(entries)
+
+
+@st.dialog("Delete for good?", icon=":material/delete_forever:")
+def _confirm_purge(entries: Sequence[Entry]) -> None:
+    what = plural(len(entries), "run")
+    st.markdown(f"{what} with all tokens, passes and answers, and what is noted of them. This cannot be undone:")
+    shown = [f"- {plain(_label(entry))}" for entry in entries[:5]]
+    st.markdown("\n".join([*shown, *([f"- and {len(entries) - 5} more"] if len(entries) > 5 else [])]))
+    outside = sum(not entry.is_ours for entry in entries)
+    if outside:
+        st.caption(f"{plural(outside, 'run')} of them came from another folder, which is left as it is.")
+    with st.container(horizontal=True):
+        if st.button(f"Delete {what} for good", type="primary", icon=":material/delete_forever:"):
+            count = lab().store.trash.purge([entry.entry_id for entry in entries])
+            st.session_state[NOTICE] = f"Deleted {plural(count, 'run')} for good."
+            st.rerun()
+        if st.button("Keep"):
+            st.rerun()
+
+
+def _restore(entry_ids: Sequence[str]) -> None:
+    done = lab().store.trash.restore(entry_ids)
+    st.session_state.pop(JUST_DELETED, None)
+    st.session_state[NOTICE] = " ".join([f"Restored {plural(len(done.entries), 'run')}.", *done.refused])
+    st.rerun()
+
+
+def _label(entry: Entry) -> str:
+    return f"{entry.engine}, {when(entry.created_at)}, run {entry.run_id}, deleted {when(entry.deleted_at)}"

@@ -1,0 +1,54 @@
+"""A run's validity on its page, and what a comparison has to say of it: badges earned and lost, each explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from engine.core.validity import Outcome
+from pages.parts.format import plain
+from pages.parts.lab import lab
+from pages.parts.run_data import RunData
+from pages.parts.tables import draw_table
+from pages.parts.validity_words import Checks, badge_differences, check_rows, label_of, lost_by_all, summary
+
+HEADER = ("badge", "", "what was found", "limit", "why it matters")
+MARKS = {
+    Outcome.FAIL.value: (":material/cancel:", "orange"),
+    Outcome.PASS.value: (":material/check_circle:", "green"),
+}
+
+
+def draw_validity(run: RunData) -> None:
+    """The badges in a row, the lost ones first, and all of them explained behind an expander."""
+    checks = lab().store.checks(run.run_id)
+    if not checks:  # it is still going
+        return
+    st.subheader("Validity", anchor="validity")
+    with st.container(horizontal=True, gap="small"):
+        for outcome, (icon, colour) in MARKS.items():
+            for check in checks:
+                if check["outcome"] == outcome:
+                    words = label_of(str(check["check_name"]))
+                    label = words if outcome == Outcome.PASS.value else f"lost: {words}"
+                    st.badge(label, icon=icon, color=colour, help=plain(str(check["finding"])))  # type: ignore[arg-type]
+    st.caption(f"{summary(checks)}.")
+    with st.expander("What was checked, and what was found", icon=":material/rule:"):
+        draw_table(HEADER, check_rows(checks))
+
+
+def draw_validity_warning(runs: Mapping[str, RunData]) -> None:
+    """In a comparison: where one run earned a badge that another lost, which may be why their figures differ."""
+    checks: dict[str, Checks] = {name: lab().store.checks(run.run_id) for name, run in runs.items()}
+    differing = badge_differences(list(checks.values()))
+    if differing:
+        labels = ", ".join(difference.label for difference in differing)
+        st.warning(
+            f"**These runs differ in validity: {plain(labels)}.** A difference between their figures may come from it.",
+            icon=":material/rule:",
+        )
+        with st.expander("What was found of each"):
+            draw_table(("badge", *checks), [[difference.label, *difference.found] for difference in differing])
+    if common := lost_by_all(list(checks.values())):
+        st.caption(f":material/rule: All of them lost: {plain(', '.join(common))}.")

@@ -1,0 +1,84 @@
+"""The badges of validity in words: what a run lost, for a cell of a table, a line, or a comparison. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.core.validity import CHECKS, Outcome
+from pages.parts.format import plural
+
+CHECK_BY_NAME = {check.name: check for check in CHECKS}
+OUTCOME_WORDS = {Outcome.PASS: "earned", Outcome.FAIL: "lost", Outcome.NOT_APPLICABLE: "does not apply"}
+
+Checks = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadgeDifference:
+    """A badge that some of several runs earned and others lost. `found` says of each run how it did, and why."""
+
+    label: str
+    found: tuple[str, ...]
+
+
+def label_of(name: str) -> str:
+    """A check's badge in words; an unknown one by its own name."""
+    return CHECK_BY_NAME[name].label if name in CHECK_BY_NAME else name
+
+
+def marks(earned: str, lost: str) -> str:
+    """A cell of the history: `all 8 earned`, or what was lost. The names as in the store, with commas between."""
+    gone = [label_of(name) for name in lost.split(",") if name]
+    if gone:
+        return f"lost: {', '.join(gone)}"
+    kept = [name for name in earned.split(",") if name]
+    return f"all {len(kept)} earned" if kept else ""
+
+
+def named(checks: Checks, outcome: Outcome) -> list[str]:
+    """The labels of the checks that had this outcome."""
+    return [label_of(str(check["check_name"])) for check in checks if check["outcome"] == outcome.value]
+
+
+def summary(checks: Checks) -> str:
+    """`8 badges earned, 1 lost: real weights; 2 do not apply`."""
+    earned, lost, absent = (named(checks, outcome) for outcome in Outcome)
+    words = f"{plural(len(earned), 'badge')} earned"
+    words += f", {len(lost)} lost: {', '.join(lost)}" if lost else ", none lost"
+    return words + (f"; {len(absent)} {'does' if len(absent) == 1 else 'do'} not apply" if absent else "")
+
+
+def check_rows(checks: Checks) -> list[list[str]]:
+    """A row a check, the lost ones first: badge, outcome, what was found, where the limit lies, why it matters."""
+    order = (Outcome.FAIL.value, Outcome.PASS.value, Outcome.NOT_APPLICABLE.value)
+    rows = []
+    for row in sorted(checks, key=lambda row: order.index(row["outcome"])):
+        check = CHECK_BY_NAME[str(row["check_name"])]
+        outcome = OUTCOME_WORDS[Outcome(row["outcome"])]
+        rows.append([check.label, outcome, str(row["finding"]), check.limit, check.meaning])
+    return rows
+
+
+def badge_differences(runs: Sequence[Checks]) -> tuple[BadgeDifference, ...]:
+    """The badges that one run earned and another lost, in the order of CHECKS."""
+    by_run = [{str(check["check_name"]): check for check in checks} for checks in runs]
+    found = []
+    for check in CHECKS:
+        rows = [checks.get(check.name) for checks in by_run]
+        outcomes = {row["outcome"] for row in rows if row is not None}
+        if {Outcome.PASS.value, Outcome.FAIL.value} <= outcomes:
+            found.append(BadgeDifference(label=check.label, found=tuple(map(_found, rows))))
+    return tuple(found)
+
+
+def _found(check: Mapping[str, Any] | None) -> str:
+    """`lost: 39 of 40 prompts …`; a dash for a run that was not judged."""
+    return "–" if check is None else f"{OUTCOME_WORDS[Outcome(check['outcome'])]}: {check['finding']}"
+
+
+def lost_by_all(runs: Sequence[Checks]) -> list[str]:
+    """The badges that every one of the runs lost."""
+    lost = [named(checks, Outcome.FAIL) for checks in runs]
+    return [label for label in lost[0] if all(label in others for others in lost)] if lost else []
