@@ -56,7 +56,11 @@ def run(args: argparse.Namespace) -> int:
         for name, left_out in (("generate", args.no_generate), ("generate_batch", args.no_generate_batch))
         if not left_out
     ]
-    lock = hold(device_lock(str(device)), purpose="parity", on_wait=lambda holder: _tell(f"waiting: {holder}"))
+    lock = hold(
+        device_lock(str(device)),
+        purpose="parity",
+        on_wait=lambda holder: _tell(f"waiting: the device is taken: {holder}"),
+    )
     with lock:
         rows = _token_rows(cases, engines, config, oracles) if in_tokens else _logit_rows(cases, engines, config)
     key, verdict = ("equal", "all_equal") if in_tokens else ("within", "all_within")
