@@ -148,3 +148,14 @@ def test_throughput_in_words() -> None:
 def test_without_data_there_is_still_a_sentence(sentence: str) -> None:
     assert sentence.startswith("No")
     assert sentence.endswith(".")
+
+
+def test_latency_without_bound() -> None:
+    assert captions.latency(samples(a=[0.2, 0.4, float("inf")]), "queue wait") == (
+        "Queue wait: half of 3 requests at most 400 ms, 95 % at most ∞; 1 of them without bound."
+    )
+    assert captions.latency(samples(a=[float("inf")] * 2), "queue wait") == (
+        "Queue wait: without bound for all 2 requests."
+    )
+    text = captions.latency(samples(static=[0.2, float("inf")], serial=[0.1, 0.1]), "queue wait")
+    assert text == "Queue wait, median: serial 100 ms, static ∞; p95: serial 100 ms, static ∞."

@@ -7,7 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from pages.figures.cdf import latency_cdf, step_points
+from pages.figures.cdf import latency_cdf
+from pages.figures.curves import step_points
 from pages.figures.layout import json_bytes
 
 
@@ -118,3 +119,27 @@ def test_many_samples_are_thinned_and_keep_their_extremes() -> None:
     assert np.interp(0.5, share, x) == pytest.approx(np.median(values), rel=1e-3)
     frame = pd.concat([samples(**{name: list(values)}) for name in ("static", "continuous", "serial", "other")])
     assert json_bytes(latency_cdf(frame, title="Gaps", counted="gaps")) < 2_000_000
+
+
+def test_samples_without_bound_count_and_the_line_ends_below_one() -> None:
+    figure = latency_cdf(samples(static=[0.1, 0.2, 0.4, np.inf]), title="t")
+    assert list(line(figure).y) == [0, 0.25, 0.5, 0.75]
+    assert "<b>static</b>  n = 4, 1 unbounded" in texts(figure)
+    marks = [(trace.x[0], trace.y[0]) for trace in figure.data if trace.mode == "markers"]
+    assert marks == [(pytest.approx(300), 0.5)]  # the 95th percentile lies between 0.4 s and infinity
+
+
+def test_a_series_without_any_bound_has_no_line() -> None:
+    figure = latency_cdf(samples(static=[np.inf, np.inf], serial=[0.1]), title="t")
+    assert [trace.name for trace in figure.data if trace.mode == "lines"] == ["serial"]
+    assert texts(latency_cdf(samples(static=[np.inf]), title="t")) == ["All requests are without bound."]
+
+
+def test_few_samples_stand_for_all_where_their_ranks_are_given() -> None:
+    few = pd.DataFrame(
+        {"series": "a", "value_s": [0.1, 0.3, 0.9], "rank": [1, 50, 98], "n": 100, "p50_s": 0.31, "p95_s": 0.8}
+    )
+    figure = latency_cdf(few, title="t")
+    assert list(line(figure).y) == [0, 0.01, 0.5, 0.98]
+    assert "<b>a</b>  n = 100, 2 unbounded" in texts(figure)
+    assert {"p50 310 ms", "p95 800 ms"} <= set(texts(figure))

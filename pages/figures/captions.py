@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
+from pages.figures.curves import MARKED, Curve, curves_of
 from pages.figures.measures import GOOD, MEASURES, PART_WORDS, Measures, ledger_shares
 from pages.figures.readable import count_text, seconds_text, share_text, three_digits
 from pages.figures.spans import Unit, closed_spans, unit_columns
@@ -53,15 +54,14 @@ def timelines(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") -> str:
 
 def latency(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> str:
     """For cdf.latency_cdf: median and p95; of several runs, each against the least. `name` reads as 'queue wait'."""
-    samples = samples.dropna(subset=["value_s"]) if not samples.empty else samples
-    if samples.empty:
+    curves = curves_of(samples)
+    if not curves:
         return f"No sample of the {name} yet."
-    values = {str(n): group["value_s"].to_numpy(dtype=float) for n, group in samples.groupby("series", sort=False)}
-    if len(values) == 1:
-        return _one_latency(next(iter(values.values())), name, counted)
+    if len(curves) == 1:
+        return _one_latency(next(iter(curves.values())), name, counted)
     parts = [
-        f"{words}: {_compared({n: float(np.quantile(v, share)) for n, v in values.items()}, seconds_text)}"
-        for words, share in (("median", 0.5), ("p95", 0.95))
+        f"{words}: {_compared({n: curve.marks[share] for n, curve in curves.items()}, seconds_text)}"
+        for words, share in zip(("median", "p95"), MARKED, strict=True)
     ]
     return f"{name[0].upper()}{name[1:]}, {'; '.join(parts)}."
 
@@ -171,14 +171,17 @@ def _none_or_share(share: float) -> str:
     return "none" if share == 0 else share_text(share)
 
 
-def _one_latency(values: np.ndarray, name: str, counted: str) -> str:
+def _one_latency(curve: Curve, name: str, counted: str) -> str:
     title = f"{name[0].upper()}{name[1:]}"
-    if len(values) == 1:
-        return f"{title}: {seconds_text(float(values[0]))}, from a single sample."
-    if values.min() == values.max():
-        return f"{title}: {seconds_text(float(values[0]))} for all {len(values):,} {counted}."
-    median, high = (seconds_text(float(np.quantile(values, share))) for share in (0.5, 0.95))
-    return f"{title}: half of {len(values):,} {counted} at most {median}, 95 % at most {high}."
+    if curve.num_unbounded == curve.n:
+        return f"{title}: without bound for all {curve.n:,} {counted}."
+    if curve.n == 1:
+        return f"{title}: {seconds_text(curve.end_s)}, from a single sample."
+    if curve.value_s[0] == curve.end_s and not curve.num_unbounded:
+        return f"{title}: {seconds_text(curve.end_s)} for all {curve.n:,} {counted}."
+    median, high = (seconds_text(curve.marks[share]) for share in MARKED)
+    never = f"; {curve.num_unbounded:,} of them without bound" if curve.num_unbounded else ""
+    return f"{title}: half of {curve.n:,} {counted} at most {median}, 95 % at most {high}{never}."
 
 
 def _compared(values: Mapping[str, float], text: Callable[[float], str]) -> str:
@@ -191,7 +194,7 @@ def _compared(values: Mapping[str, float], text: Callable[[float], str]) -> str:
 def _bracketed_ratio(value: float, base: float) -> str:
     if value == base:
         return " (the same)"
-    if base <= 0:
+    if base <= 0 or np.isinf(value):
         return ""
     return " (within half a percent)" if value / base - 1 < SAME else f" ({three_digits(value / base)} times)"
 

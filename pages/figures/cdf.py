@@ -1,7 +1,8 @@
 """Latencies as cumulative shares: for each value, how many samples were at or below it. One step line a run.
 
-The p50 and p95 that are marked interpolate linearly between samples, so with few samples a mark may stand beside its
-step. Values under LOG_FLOOR_S are drawn at the left edge of a logarithmic axis, where the line then begins above 0.
+Where p50 and p95 interpolate linearly between samples, a mark may stand beside its step. Values under LOG_FLOOR_S are
+drawn at the left edge of a logarithmic axis, where the line then begins above 0. Samples without bound lie to the right
+of every axis: the line ends below 1.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import SeriesStyle, palette, series_styles
+from pages.figures.curves import MARKED, Curve, curves_of
 from pages.figures.layout import axis, label, new_figure, note_figure
 from pages.figures.readable import seconds_text
 
-MAX_POINTS = 5000
 LOG_DECADES = 2.0
 LOG_FLOOR_S = 1e-4
 SECONDS_FROM_S = 2.0
 PLOT_PX = 230
 ROW_PX = 19
-MARKED = (0.5, 0.95)
 WORDS_WIDE = 0.27  # the words at a mark, as a share of a narrow phone's plot
 
 
@@ -64,22 +64,25 @@ def latency_cdf(
     x_range: tuple[float, float] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Draw samples (columns series, value_s; null values are left out) as one step line a series.
+    """Draw samples (a frame as `curves` describes it; null values are left out) as one step line a series.
 
     `counted` names what a sample is, in the plural. `log` "auto" takes a logarithmic axis where values span more than
-    two decades. `x_range`, in seconds, fixes the axis. No values give a figure with a note.
+    two decades. `x_range`, in seconds, fixes the axis. No values give a figure with a note; a series whose samples are
+    all without bound has no line.
     """
-    values = _values(samples)
-    if not values:
-        return note_figure(f"No {counted} with this value yet.", dark=dark, title=title)
-    x_axis = _x_axis(list(values.values()), log, x_range)
-    styles = series_styles(list(values), dark)
-    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=2 + ROW_PX * len(values), left=50, right=16)
-    for name, value_s in values.items():
-        _add_line(figure, name, value_s, x_axis, styles[name], counted)
-    _add_end_labels(figure, values, x_axis, styles)
+    every = curves_of(samples)
+    curves = {name: curve for name, curve in every.items() if len(curve.value_s)}
+    if not curves:
+        note = f"All {counted} are without bound." if every else f"No {counted} with this value yet."
+        return note_figure(note, dark=dark, title=title)
+    x_axis = _x_axis([curve.value_s for curve in curves.values()], log, x_range)
+    styles = series_styles(list(every), dark)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=2 + ROW_PX * len(curves), left=50, right=16)
+    for name, curve in curves.items():
+        _add_line(figure, name, curve, x_axis, styles[name], counted)
+    _add_end_labels(figure, curves, x_axis, styles)
     for share in MARKED:
-        _add_marks(figure, values, share, x_axis, styles, dark)
+        _add_marks(figure, curves, share, x_axis, styles, dark)
     figure.update_xaxes(_x_settings(x_axis, dark))
     figure.update_yaxes(
         axis(
@@ -92,25 +95,6 @@ def latency_cdf(
         )
     )
     return figure
-
-
-def step_points(value_s: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted values and the share at or below each. More than `max_points` are thinned evenly; both ends stay."""
-    ordered = np.sort(value_s)
-    share = np.arange(1, len(ordered) + 1) / len(ordered)
-    if len(ordered) > max_points:
-        kept = np.unique(np.rint(np.linspace(0, len(ordered) - 1, max_points)).astype(int))
-        ordered, share = ordered[kept], share[kept]
-    return ordered, share
-
-
-def _values(samples: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The finite values of each series, in order of appearance; series without any are left out."""
-    if samples.empty:
-        return {}
-    samples = samples.assign(value_s=pd.to_numeric(samples["value_s"]).astype(float))
-    samples = samples[np.isfinite(samples["value_s"])]
-    return {str(name): group["value_s"].to_numpy() for name, group in samples.groupby("series", sort=False)}
 
 
 def _x_axis(values: Sequence[np.ndarray], log: bool | Literal["auto"], x_range: tuple[float, float] | None) -> XAxis:
@@ -151,15 +135,12 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return inside
 
 
-def _add_line(
-    figure: go.Figure, name: str, value_s: np.ndarray, x_axis: XAxis, style: SeriesStyle, counted: str
-) -> None:
-    """The step line, from 0 at the smallest value to 1 at the largest."""
-    ordered, share = step_points(value_s)
-    drawn = np.maximum(ordered, x_axis.low_s) if x_axis.is_log else ordered
+def _add_line(figure: go.Figure, name: str, curve: Curve, x_axis: XAxis, style: SeriesStyle, counted: str) -> None:
+    """The step line, from 0 at the smallest value to the share of the largest."""
+    drawn = np.maximum(curve.value_s, x_axis.low_s) if x_axis.is_log else curve.value_s
     figure.add_scatter(
         x=np.concatenate([drawn[:1], drawn]) * x_axis.scale,
-        y=np.concatenate([[0.0], share]),
+        y=np.concatenate([[0.0], curve.share]),
         mode="lines",
         line={"shape": "hv", "width": 2.2, "color": style.colour, "dash": style.dash},
         name=name,
@@ -167,17 +148,14 @@ def _add_line(
     )
 
 
-def _add_end_labels(
-    figure: go.Figure, values: dict[str, np.ndarray], x_axis: XAxis, styles: dict[str, SeriesStyle]
-) -> None:
+def _add_end_labels(figure: go.Figure, curves: dict[str, Curve], x_axis: XAxis, styles: dict[str, SeriesStyle]) -> None:
     """Above each line's end its name and n, each in a row of its own, tied to the end by a dotted line.
 
     Ends further right sit in higher rows, and labels reach to the left of their end, so that nothing crosses.
     """
-    by_end = sorted(values, key=lambda name: float(values[name].max()))
+    by_end = sorted(curves, key=lambda name: curves[name].end_s)
     for row, name in enumerate(by_end):
-        end_s = float(values[name].max())
-        place = float(np.clip(x_axis.place(end_s), 0.0, 1.0))
+        place = float(np.clip(x_axis.place(curves[name].end_s), 0.0, 1.0))
         colour = styles[name].colour
         rise_px = 8 + ROW_PX * row
         tie = {
@@ -185,13 +163,13 @@ def _add_end_labels(
             "x1": place,
             "xref": "x domain",
             "yref": "paper",
-            "y0": 1 / 1.02,
+            "y0": float(curves[name].share[-1]) / 1.02,
             "y1": 1 + (rise_px - 7) / PLOT_PX,
         }
         figure.add_shape(type="line", line={"color": colour, "width": 1, "dash": "dot"}, **tie)
         figure.add_annotation(
             label(
-                f"<b>{name}</b>  n = {len(values[name]):,}",
+                f"<b>{name}</b>  {curves[name].count_text}",
                 x=place,
                 xref="x domain",
                 y=1,
@@ -205,14 +183,19 @@ def _add_end_labels(
 
 def _add_marks(
     figure: go.Figure,
-    values: dict[str, np.ndarray],
+    curves: dict[str, Curve],
     share: float,
     x_axis: XAxis,
     styles: dict[str, SeriesStyle],
     dark: bool,
 ) -> None:
-    """A mark and its value at one percentile of each series; where many stand close, the outer two keep their words."""
-    marks = sorted((float(np.quantile(value_s, share)), name) for name, value_s in values.items())
+    """A mark and its value at one percentile of each series; where many stand close, the outer two keep their words.
+
+    A percentile without bound has no place to be marked at.
+    """
+    marks = sorted((c.marks[share], name) for name, c in curves.items() if np.isfinite(c.marks[share]))
+    if not marks:
+        return
     for value_s, name in marks:
         x = max(value_s, x_axis.low_s) if x_axis.is_log else value_s
         figure.add_scatter(

@@ -20,7 +20,9 @@ def three_digits(value: float) -> str:
 
 
 def seconds_text(value_s: float) -> str:
-    """A duration in the unit that suits it: 0.0312 -> 31.2 ms, 2.5 -> 2.5 s, 0 -> 0 s."""
+    """A duration in the unit that suits it: 0.0312 -> 31.2 ms, 2.5 -> 2.5 s, 0 -> 0 s; ∞ for one without bound."""
+    if value_s == math.inf:
+        return "∞"
     if not math.isfinite(value_s):
         return "unknown"
     if value_s == 0:
