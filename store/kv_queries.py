@@ -42,7 +42,8 @@ INTERVALS = """
 BLOCKS = f"{INTERVALS} ORDER BY start_pass, block_id LIMIT $limit"
 
 # A request that has yielded a token since it got its first block has cached all its tokens but the newest. Before that
-# it takes blocks as its chunks need them: all are full, and of the last one nothing more is known.
+# it takes blocks as its chunks need them: all but the last are full. Where it is alone in that, what the pass logged as
+# used is the others' and the rest its own; else its last block counts as full.
 BLOCKS_AT = f"""
     WITH held AS MATERIALIZED (
         SELECT block_id, request_id, table_index, start_pass FROM ({INTERVALS})
@@ -52,16 +53,28 @@ BLOCKS_AT = f"""
         SELECT request_id, count(*) AS tokens, max(pass_index) AS last_pass
         FROM tokens WHERE run_id = $run_id AND pass_index <= $pass_index GROUP BY request_id
     ),
-    filled AS (
+    known AS (
         SELECT
             h.request_id,
             CASE WHEN any_value(s.last_pass) >= min(h.start_pass)
-                THEN any_value(q.prompt_tokens) + any_value(s.tokens) - 1 ELSE 2147483647 END AS positions
+                THEN any_value(q.prompt_tokens) + any_value(s.tokens) - 1 END AS positions
         FROM held h
         LEFT JOIN said s ON s.request_id = h.request_id
         LEFT JOIN (SELECT request_id, prompt_tokens FROM requests WHERE run_id = $run_id) q
             ON q.request_id = h.request_id
         GROUP BY h.request_id
+    ),
+    filled AS (
+        SELECT
+            request_id,
+            coalesce(
+                positions,
+                CASE WHEN count(*) FILTER (WHERE positions IS NULL) OVER () = 1
+                    THEN (SELECT kv_used_positions FROM passes WHERE run_id = $run_id AND pass_index = $pass_index)
+                        - coalesce(sum(positions) OVER (), 0) END,
+                2147483647
+            ) AS positions
+        FROM known
     )
     SELECT
         h.block_id, h.request_id, h.table_index,

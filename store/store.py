@@ -201,7 +201,7 @@ class Store:
 
     def blocks_at(self, run_id: str, pass_index: int) -> pd.DataFrame:
         """The blocks held during a pass, in order: block_id, request_id, table_index, positions (filled when the pass
-        is over; while a prompt is being read in chunks, its last block counts as full)."""
+        is over; while several prompts are being read in chunks, their last blocks count as full)."""
         return kv_queries.blocks_at(self.cursor(), run_id, pass_index)
 
     def block_map(

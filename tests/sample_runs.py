@@ -24,6 +24,18 @@ from engine.runlog.schema import SCHEMA_VERSION
 from engine.runlog.writer import RunLogWriter
 
 PEAK_BYTES = 400_000_000
+
+# Settings of runs in which blocks run short: three requests are preempted, one after 40 positions; and in which prompts
+# are read in up to four chunks, some of them beside rows that decode, one after a preemption.
+CROWDED = WorkloadConfig(prompts="p16,p5,p40", requests=12, budget="8-24", seed=3)
+PREEMPTED: dict[str, Any] = {"engine": "paged", "block_size": 4, "num_blocks": 26, "workload": CROWDED}
+CHUNKED: dict[str, Any] = {
+    "engine": "chunked",
+    "block_size": 4,
+    "num_blocks": 36,
+    "max_num_batched_tokens": 16,
+    "workload": CROWDED,
+}
 WORDS = (
     "a",
     "slot",

@@ -13,6 +13,7 @@ import pytest
 
 from engine.runlog.writer import RunLogWriter
 from store import Store
+from tests.sample_runs import CHUNKED, PREEMPTED, write_sample_run
 
 INFO = {
     "run_id": "run",
@@ -267,6 +268,22 @@ def test_a_run_without_blocks_has_none(store: Store) -> None:
         pool = store.block_map(run_id)
         assert (pool.num_blocks, pool.rows) == (0, 0)
         assert pool.cells.empty
+
+
+@pytest.mark.parametrize("settings", [PREEMPTED, CHUNKED])
+def test_blocks_add_up_to_what_the_passes_say_they_hold(store: Store, settings: dict[str, Any]) -> None:
+    run_id = write_sample_run(store.runs_folder, **settings).name
+    store.ingest_folder(store.runs_folder / run_id)
+    passes, events, requests = store.passes(run_id), store.events(run_id), store.requests(run_id)
+    for index in passes["pass_index"]:
+        blocks = store.blocks_at(run_id, index)
+        assert 4 * len(blocks) == passes["kv_reserved_positions"][index]
+        assert blocks["positions"].sum() == passes["kv_used_positions"][index]
+    assert len(events) == requests["preemptions"].sum() > 0
+    assert store.run(run_id)["kv_blocks"] == settings["num_blocks"]
+    chunks = store.spans(run_id)["chunk"].dropna()
+    assert (len(chunks) > 0) == (settings is CHUNKED)
+    assert len(chunks) == passes["chunk_rows"].sum() + (chunks == 0).sum()  # one a prefill is the last, and yields
 
 
 NUM_BLOCKS, NUM_PASSES, NUM_REQUESTS = 13, 60, 9

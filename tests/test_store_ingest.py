@@ -25,7 +25,7 @@ from engine.runlog.writer import RunLogWriter
 from store import Store
 from store.database import TABLES
 from tests.app_server import ROOT
-from tests.sample_runs import play, sample_run_info, write_sample_run
+from tests.sample_runs import CHUNKED, PREEMPTED, play, sample_run_info, write_sample_run
 
 EVERY_TABLE = (*TABLES.values(), "runs", "experiments", "run_summaries", "ingest_progress")
 
@@ -55,19 +55,23 @@ def stored(store: Store, run_id: str, stream: str) -> list[dict[str, Any]]:
     return sorted((dict(zip(names, row, strict=True)) for row in cursor.fetchall()), key=repr)
 
 
-@pytest.mark.parametrize("engine", ["serial", "static", "continuous"])
-def test_every_row_of_the_log_is_in_the_store(store: Store, tmp_path: Path, engine: str) -> None:
-    folder = write_sample_run(tmp_path, engine)
+@pytest.mark.parametrize(
+    "settings",
+    [{"engine": "serial"}, {"engine": "static"}, {"engine": "continuous"}, PREEMPTED, CHUNKED],
+    ids=["serial", "static", "continuous", "preempted", "chunked"],
+)
+def test_every_row_of_the_log_is_in_the_store(store: Store, tmp_path: Path, settings: dict[str, Any]) -> None:
+    folder = write_sample_run(tmp_path, **settings)
     report = store.ingest_folder(folder)
     assert (report.status, report.is_new, report.has_changed) == ("completed", True, True)
     for stream in STREAMS:
         assert stored(store, folder.name, stream) == log_of(folder, stream), stream
-        assert len(log_of(folder, stream)) > 0 or stream in ("blocks", "events")
+        assert len(log_of(folder, stream)) > 0 or (stream in ("blocks", "events") and "num_blocks" not in settings)
 
 
 def test_ingesting_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
     folders = [write_sample_run(tmp_path, engine) for engine in ("static", "continuous")]
-    folders.append(write_sample_run(tmp_path, "continuous", status=None, stop_after_passes=20))
+    folders.append(write_sample_run(tmp_path, status=None, stop_after_passes=20, **CHUNKED))
     for folder in folders:
         store.ingest_folder(folder)
     before = everything(store)
@@ -79,7 +83,7 @@ def test_ingesting_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_run_that_grows_ends_as_if_it_had_been_ingested_at_once(store: Store, tmp_path: Path) -> None:
-    config = RunConfig(engine="continuous", workload=WorkloadConfig(prompts="p16,p5"))
+    config = RunConfig(**{name: value for name, value in PREEMPTED.items() if name != "num_blocks"})
     plan = build_workload(config.workload)
     statuses, counts = [], []
     with RunLogWriter(tmp_path / "live", sample_run_info(config, plan, "live", None, time_of_day())) as log:
@@ -90,7 +94,8 @@ def test_a_run_that_grows_ends_as_if_it_had_been_ingested_at_once(store: Store, 
             counts.append(len(store.tokens("live")))
             assert store.metrics("live")["output_tokens"] == counts[-1]
 
-        play(log, config, plan, on_pass=lambda: follow() if random.Random(len(counts)).random() < 0.5 else None)
+        dice = random.Random(0)
+        play(log, config, plan, num_blocks=26, on_pass=lambda: follow() if dice.random() < 0.5 else None)
         follow()
         log.finish({"status": "completed", "error": None, "totals": {}, "ended_at": None})
     assert set(statuses) == {"running"}
@@ -102,6 +107,7 @@ def test_a_run_that_grows_ends_as_if_it_had_been_ingested_at_once(store: Store, 
         other.ingest_folder(tmp_path / "live")
         at_once = everything(other)
     assert grown == at_once
+    assert len(grown["events"]) == 3
 
 
 def time_of_day() -> datetime:
@@ -124,7 +130,7 @@ play(log, config, plan, on_pass=lambda: time.sleep(0.001))
 """
 
 
-@pytest.mark.parametrize(("seed", "engine"), [(0, "static"), (1, "continuous"), (2, "continuous")])
+@pytest.mark.parametrize(("seed", "engine"), [(0, "static"), (1, "continuous"), (2, "chunked")])
 def test_a_run_killed_at_any_moment_keeps_every_token_that_was_logged(
     store: Store, tmp_path: Path, seed: int, engine: str
 ) -> None:

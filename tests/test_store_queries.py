@@ -15,7 +15,8 @@ from engine.core.config import RunConfig
 from engine.core.workload import build_workload
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from tests.sample_runs import sample_run_info, write_sample_run
+from store.database import TABLES
+from tests.sample_runs import CHUNKED, PREEMPTED, sample_run_info, write_sample_run
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
@@ -188,9 +189,25 @@ def test_a_live_steps_prefill_leaves_room_for_its_decode(store: Store) -> None:
     assert store.passes("hand")["end_step"].tolist()[-1] == 4.0
 
 
-@pytest.mark.parametrize("engine", ["static", "continuous", "serial"])
-def test_the_spans_of_a_lane_meet_and_count_every_slot_step(store: Store, engine: str) -> None:
-    run_id = add(store, engine)
+def test_a_live_chunked_steps_prefill_is_the_whole_step(store: Store) -> None:
+    config = RunConfig(engine="chunked")
+    info = sample_run_info(config, build_workload(config.workload), "live", None, NOON)
+    with RunLogWriter(store.runs_folder / "live", info) as log:
+        log.append("passes", pass_index=0, step=0, kind="prefill", start_s=0.0, end_s=0.5)
+        log.append("spans", span_id=0, lane=0, request_id=0, phase="prefill", chunk=0, start_pass=0, start_s=0.0)
+        log.flush()
+        store.ingest_folder(log.folder)
+        assert store.passes("live")["end_step"].tolist() == [1.0]
+        assert store.spans("live")[["chunk", "end_step"]].to_numpy().tolist() == [[0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"engine": "static"}, {"engine": "continuous"}, {"engine": "serial"}, PREEMPTED, CHUNKED],
+    ids=["static", "continuous", "serial", "preempted", "chunked"],
+)
+def test_the_spans_of_a_lane_meet_and_count_every_slot_step(store: Store, settings: dict[str, Any]) -> None:
+    run_id = add(store, **settings)
     spans, passes = store.spans(run_id), store.passes(run_id)
     for _, lane in spans.groupby("lane"):
         ordered = lane.sort_values("start_step")
@@ -243,13 +260,16 @@ def test_memory_in_order_of_time(store: Store) -> None:
 
 def test_deleting_a_run_leaves_nothing_of_it_and_all_of_the_others(store: Store) -> None:
     pair = {"id": "exp1", "kind": "pair", "label": ""}
-    kept, gone = add(store, "static", experiment=pair), add(store, "continuous", experiment=pair)
-    before = {name: len(getattr(store, name)(kept)) for name in ("tokens", "spans", "passes", "requests", "memory")}
+    kept, gone = add(store, experiment=pair, **PREEMPTED), add(store, experiment=pair, **CHUNKED)
+    before = {
+        name: len(getattr(store, name)(kept))
+        for name in ("tokens", "spans", "passes", "requests", "memory", "blocks", "events")
+    }
     store.delete_run(gone)
     assert store.runs()["run_id"].tolist() == [kept]
     assert [path.name for path in store.runs_folder.iterdir()] == [kept]
     cursor = store.cursor()
-    for table in ("requests", "passes", "tokens", "spans", "memory", "ingest_progress", "run_summaries", "runs"):
+    for table in (*TABLES.values(), "ingest_progress", "run_summaries", "runs"):
         assert cursor.execute(f"SELECT DISTINCT run_id FROM {table}").fetchall() == [(kept,)], table
     assert {name: len(getattr(store, name)(kept)) for name in before} == before
     assert len(store.experiment("exp1")) == 1
