@@ -154,7 +154,7 @@ def test_the_socket_answers_nonsense_with_a_line(home: Path, owner: Recorder, re
     ("arguments", "told"),
     [
         ((), "COMMAND"),
-        (("query",), "invalid choice"),
+        (("ask",), "invalid choice"),
         (("ingest",), "PATH"),
         (("list", "--limit"), "unrecognized arguments"),
     ],

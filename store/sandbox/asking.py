@@ -82,6 +82,11 @@ class Asking:
         return not self._thread.is_alive()
 
     @property
+    def pid(self) -> int:
+        """The number of the question's process."""
+        return self._process.pid
+
+    @property
     def is_done(self) -> bool:
         return not self._thread.is_alive()
 
