@@ -106,8 +106,8 @@ class BlockManager:
     def check_invariants(self, requests: Iterable[Request]) -> None:
         """AssertionError with what is wrong, where `requests` are all that may hold blocks.
 
-        Every block is free or in one table once; a table holds all computed positions and none beyond the request's
-        tokens.
+        Every block is free or in one table once. A table holds all computed positions and no more blocks than the
+        request's tokens fill; of a request that ended, none.
         """
         tables = {request.request_id: request for request in requests}
         owned = [block for request in tables.values() for block in request.blocks]
@@ -122,6 +122,9 @@ class BlockManager:
 
     def _check_table(self, request: Request) -> None:
         held = len(request.blocks)
+        if request.finish_reason is not None:
+            assert held == 0, f"request {request.request_id} has ended and holds {held} blocks"
+            return
         least = blocks_for_tokens(request.num_computed, self.block_size)
         most = blocks_for_tokens(request.num_tokens, self.block_size)
         assert held >= least, (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from engine.core.block_manager import BlockManager, blocks_for_tokens
+from engine.core.block_manager import BlockManager
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import Chunk, PassKind, PlannedPass
 from engine.core.request import Request
@@ -19,9 +19,10 @@ from engine.core.request import Request
 class ChunkedScheduler(PagedScheduler):
     """`max_num_batched_tokens` of a step are never exceeded; blocks are taken chunk by chunk.
 
-    A newcomer is admitted when all that it has to compute would fit beside what those who are still being read have yet
-    to take, as in the paged policy. So a prompt that was begun is short of blocks only where rows have grown meanwhile:
-    then it takes what there is and waits for the rest until somebody leaves. It preempts nobody, and may be preempted.
+    A newcomer is admitted as in the paged policy, when the pool could hold all that it has to compute. At most one
+    prompt is half read when a step ends, since the tokens of the next step go to it first. It is short of blocks only
+    where rows have grown meanwhile: then it takes what there is and waits for the rest until somebody leaves. It
+    preempts nobody, and may be preempted.
     """
 
     kinds: ClassVar[tuple[PassKind, ...]] = (PassKind.MIXED,)
@@ -43,16 +44,11 @@ class ChunkedScheduler(PagedScheduler):
             left -= self._take_chunk(request, left)
         newcomers: list[Request] = []
         # Whoever was preempted in this step comes first in the queue, and what is left of its blocks is too little.
-        while left and self.num_admissible(now_s) and self._fits(self.waiting[0]):
+        while left and self.num_admissible(now_s) and self.blocks.can_allocate(self.waiting[0].num_tokens):
             newcomers.append(self._seat(self.waiting.popleft(), now_s))
             left -= self._take_chunk(newcomers[-1], left)
         self._begin_step()
         return tuple(newcomers)
-
-    def _fits(self, request: Request) -> bool:
-        size = self.blocks.block_size
-        promised = sum(blocks_for_tokens(r.num_tokens, size) - len(r.blocks) for r in self._prefilling)
-        return self.blocks.can_allocate((promised + blocks_for_tokens(request.num_tokens, size)) * size)
 
     def _take_chunk(self, request: Request, left: int) -> int:
         """Plan the request's next chunk, as large as tokens and blocks allow. Returns its tokens."""
