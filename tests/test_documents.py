@@ -9,12 +9,13 @@ import sys
 import pytest
 
 from docs.write_metrics import render, sections
+from docs.write_validity import render as validity_page
 from engine.core.metrics import METRICS
 from tests.app_server import ROOT
 
 COMMANDS = {
     "engine": ("run", "parity", "models", "calibrate"),
-    "store": ("ingest", "list", "verify"),
+    "store": ("ingest", "list", "query", "export", "import", "verify"),
 }
 
 
@@ -82,6 +83,10 @@ def test_every_metric_is_explained() -> None:
 
 def test_the_metrics_page_is_what_the_definitions_say() -> None:
     assert (ROOT / "docs/metrics.md").read_text() == render(), "write it anew: make docs"
+
+
+def test_the_validity_page_is_what_the_definitions_say() -> None:
+    assert (ROOT / "docs/validity.md").read_text() == validity_page(), "write it anew: make docs"
 
 
 def test_no_metric_stands_in_two_sections() -> None:

@@ -12,6 +12,10 @@ from streamlit.testing.v1 import AppTest
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.lab import lab
+from pages.parts.run_notes import save_notes
+from store import Store
+from store.exporter import export_runs
+from store.notes import Annotation
 from tests.page_app import links, open_page, take_in, words
 from tests.page_runs import write_crashed, write_run
 
@@ -48,6 +52,8 @@ def test_runs_are_listed_newest_first_with_their_ending_in_words(runs: Path) -> 
     assert table.loc["r1", "tokens/s"] == pytest.approx(15.0)
     assert table.loc["r1", "dead, %"] == pytest.approx(25.0)
     assert table.loc["r1", "open"] == "/run?run_id=r1"
+    assert table.loc["r1", "badges"].startswith("lost: ")
+    assert "real weights" in table.loc["r1", "badges"]
     assert "3 runs in" in words(app)
 
 
@@ -58,28 +64,138 @@ def test_nothing_can_be_done_without_a_selection(runs: Path) -> None:
     assert {button.label: button.disabled for button in app.button} == {
         "Open": True,
         "Compare": True,
-        "Delete …": True,
+        "Repeat …": True,
+        "Note and tags …": True,
+        "Pin": True,
+        "Delete": True,
     }
 
 
-def test_thousands_of_runs_are_paged(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(3):
-        write_run(runs, f"r{number}")
+def test_many_runs_are_paged(runs: Path) -> None:
+    write_run(runs, "r1")
     take_in(runs.parent)
-    store = lab().store
-    asked: list[tuple[int, int]] = []
-    read = type(store).runs
+    with Store(runs.parent) as store:  # copies of its row, each a minute older than the one before
+        store.cursor().execute(
+            "INSERT INTO runs BY NAME SELECT r.* REPLACE ('c' || i AS run_id, created_at - i * INTERVAL 1 MINUTE AS "
+            "created_at) FROM runs r, (SELECT unnest(range(1, 121)) AS i)"
+        ).fetchall()
+    whole = ["r1", *(f"c{number}" for number in range(1, 121))]
+    for page, expected in (("1", whole[:50]), ("3", whole[100:]), ("99", whole[:50]), ("-1", whole[:50])):
+        app = open_page("history", page=page)
+        assert listed(app) == expected, page
+        assert "121 runs in" in words(app)
 
-    def watched(self: object, limit: int, offset: int = 0, **how: object) -> object:
-        asked.append((limit, offset))
-        return read(self, limit=limit, offset=offset, **how)
 
-    monkeypatch.setattr(type(store), "runs", watched)
-    monkeypatch.setattr(type(store), "count_runs", lambda self: 4321)
-    app = open_page("history", page="2")
-    assert not app.exception
-    assert asked
-    assert set(asked) == {(50, 50)}
+def select(app: AppTest, *places: int) -> AppTest:
+    """Tick rows of the table."""
+    app.session_state[app.dataframe[0].key] = {"selection": {"rows": list(places), "columns": [], "cells": []}}
+    return app.run()
+
+
+def press(app: AppTest, label: str) -> AppTest:
+    """Press the button of that label."""
+    next(button for button in app.button if button.label == label).click()
+    return app.run()
+
+
+@pytest.fixture
+def three(runs: Path) -> Path:
+    """r1 static, r2 continuous a minute later, r0 crashed, as old as r1."""
+    write_run(runs, "r1", "static")
+    write_run(runs, "r2", "continuous")
+    write_crashed(runs, "r0", "static")
+    take_in(runs.parent)
+    with Store(runs.parent) as store:
+        store.annotate("r1", Annotation(note="The long tail", tags=("baseline",)))
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"text": "LONG"}, ["r1"]),
+        ({"text": "r2"}, ["r2"]),
+        ({"engine": "static"}, ["r1", "r0"]),
+        ({"status": "crashed"}, ["r0"]),
+        ({"tags": "baseline"}, ["r1"]),
+        ({"badges": "lost: real weights"}, ["r2", "r1", "r0"]),
+        ({"badges": "earned: real weights"}, []),
+        ({"since": "2026-11-28", "until": "2026-11-30"}, ["r2", "r1", "r0"]),
+        ({"until": "2026-11-27"}, []),
+        ({"pinned": "true"}, []),
+        ({"engine": "paged"}, []),
+        ({"engine": "continuous", "status": "completed", "text": "tiny-random"}, ["r2"]),
+    ],
+)
+def test_a_link_carries_the_filters(three: Path, query: dict[str, str], expected: list[str]) -> None:
+    app = open_page("history", **query)
+    if expected:
+        assert listed(app) == expected
+        assert f"{len(expected)} of 3 runs in" in words(app) or len(expected) == 3
+    else:
+        assert "None of the 3 runs fits." in words(app)
+        assert listed(press(app, "Clear search and filters")) == ["r2", "r1", "r0"]
+
+
+def test_filters_set_on_the_page_narrow_the_list(three: Path) -> None:
+    app = open_page("history")
+    app.text_input(key="text").set_value("static").run()
+    assert listed(app) == ["r1", "r0"]
+    app.multiselect(key="status").set_value(["completed"]).run()
+    assert listed(app) == ["r1"]
+    assert app.dataframe[0].value["note and tags"].tolist() == ["[baseline] The long tail"]
+
+
+def test_a_deleted_run_is_undone_restored_and_purged(three: Path) -> None:
+    app = press(select(open_page("history"), 0, 1), "Delete")
+    assert listed(app) == ["r0"]
+    assert "2 runs moved to the trash." in words(app)
+    assert sorted(path.name for path in three.iterdir()) == ["r0"]
+    assert listed(press(app, "Undo")) == ["r2", "r1", "r0"]
+    assert "moved to the trash" not in words(app)
+    app = press(select(app, 0), "Delete")
+    entries = lab().store.trash.entries()
+    assert [entry.run_id for entry in entries] == ["r2"]
+    app.multiselect(key="trash").set_value([entries[0].entry_id]).run()
+    app = press(app, "Restore")
+    assert listed(app) == ["r2", "r1", "r0"]
+    app = press(select(app, 0), "Delete")
+    assert "This cannot be undone" in words(press(app, "Empty the trash …"))
+
+
+def test_runs_are_pinned_and_spoken_of(three: Path) -> None:
+    app = press(select(open_page("history"), 2), "Pin")
+    assert listed(app) == ["r0", "r2", "r1"]
+    assert app.dataframe[0].value["pinned"].tolist() == [True, False, False]
+    app = press(select(app, 0), "Unpin")
+    assert listed(app) == ["r2", "r1", "r0"]
+    app = press(select(app, 1), "Note and tags …")
+    assert app.text_area[0].value == "The long tail"
+    save_notes(["r1"], "Another note", ["baseline"])
+    assert lab().store.annotation("r1") == Annotation(note="Another note", tags=("baseline",))
+    save_notes(["r1", "r2"], "", ["slow"])
+    assert lab().store.annotation("r1") == Annotation(note="Another note", tags=("baseline", "slow"))
+    assert lab().store.annotation("r2").tags == ("slow",)
+
+
+def test_a_run_is_repeated_with_its_own_settings(three: Path) -> None:
+    app = press(select(open_page("history"), 1), "Repeat …")
+    assert "Static batching, 2 slots" in words(app)
+    link = dict(links(app))["Change it on Bench first"]
+    assert "engine=static&slots=2&model=tiny-random&prompts=lengths&mix=p16" in link
+
+
+def test_an_export_is_imported_on_another_machine(three: Path, tmp_path: Path) -> None:
+    export_runs(lab().store, ["r1", "r2"], tmp_path / "pair.zip")
+    lab().store.trash.delete(["r1", "r2"])
+    app = open_page("history")
+    app.file_uploader[0].set_value(("pair.zip", (tmp_path / "pair.zip").read_bytes(), "application/zip")).run()
+    app = press(app, "Import")
+    assert listed(app) == ["r2", "r1", "r0"]
+    app.file_uploader[0].set_value(("holiday.zip", b"a picture", "application/zip")).run()
+    app = press(app, "Import")
+    assert "holiday.zip: not imported: it is no zip file" in words(app)
+    assert sorted(path.name for path in three.parent.iterdir() if path.name.startswith(".upload")) == []
 
 
 def test_a_running_run_cannot_be_deleted(runs: Path) -> None:

@@ -9,14 +9,13 @@ import streamlit as st
 
 from engine.core.validity import CHECKS
 from pages.parts.lab import lab
-from pages.parts.validity_words import label_of
 from store.history import RunFilter
 
 CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
 FILTERS = (*CHOICES, "badges", "since", "until")
-NAMES = (*FILTERS, "text", "pinned")
-EARNED, LOST = "earned.", "lost."
-BADGES = [f"{kind}{check.name}" for kind in (LOST, EARNED) for check in CHECKS]
+EARNED, LOST = "earned: ", "lost: "
+# As they are read, since the address carries what is read: `lost: real weights`.
+BADGES = {f"{kind}{check.label}": (kind, check.name) for kind in (LOST, EARNED) for check in CHECKS}
 
 
 def draw_filters() -> RunFilter:
@@ -34,9 +33,7 @@ def draw_filters() -> RunFilter:
         only_pinned = st.toggle("Pinned only", key="pinned", bind="query-params")
     with st.expander("Filters", icon=":material/filter_list:", expanded=is_filtered()):
         chosen = _draw_choices(lab().store.facets())
-        badges = st.multiselect(
-            "Badges", BADGES, key="badges", bind="query-params", format_func=badge_label, placeholder="Any"
-        )
+        badges = st.multiselect("Badges", list(BADGES), key="badges", bind="query-params", placeholder="Any")
         left, right = st.columns(2)
         since = left.date_input("From", None, key="since", bind="query-params")
         until = right.date_input("Up to, and with", None, key="until", bind="query-params")
@@ -54,12 +51,6 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return chosen
 
 
-def badge_label(name: str) -> str:
-    """`lost: real weights`, `earned: real weights`."""
-    kind, _, check = name.partition(".")
-    return f"{kind}: {label_of(check)}"
-
-
 def filter_of(
     text: str,
     chosen: Mapping[str, Sequence[str]],
@@ -73,12 +64,17 @@ def filter_of(
     return RunFilter(
         text=text,
         **{name: tuple(chosen.get(name, ())) for name in CHOICES},
-        earned=tuple(name.removeprefix(EARNED) for name in badges if name.startswith(EARNED)),
-        lost=tuple(name.removeprefix(LOST) for name in badges if name.startswith(LOST)),
+        earned=_checks(badges, EARNED),
+        lost=_checks(badges, LOST),
         since=_midnight_utc(since),
         until=_midnight_utc(last),
         pinned=pinned,
     )
+
+
+def _checks(badges: Sequence[str], kind: str) -> tuple[str, ...]:
+    """The names of the checks that were chosen as earned, or as lost."""
+    return tuple(BADGES[badge][1] for badge in badges if BADGES[badge][0] == kind)
 
 
 def is_filtered() -> bool:
@@ -87,10 +83,10 @@ def is_filtered() -> bool:
 
 
 def clear_filters() -> None:
-    """Every field at its default, in the address too."""
-    for name in NAMES:
-        st.session_state.pop(name, None)
-        st.query_params.pop(name, None)
+    """Every field at its default; the address follows."""
+    for name in (*CHOICES, "badges"):
+        st.session_state[name] = []
+    st.session_state.update({"since": None, "until": None, "text": "", "pinned": False})
 
 
 def _midnight_utc(day: object) -> datetime | None:

@@ -29,14 +29,15 @@ def edit_notes(run_ids: Sequence[str]) -> None:
     )
     if st.button("Save", type="primary", icon=":material/save:"):
         try:
-            _save(run_ids, note or "", tags)
+            save_notes(run_ids, note or "", tags)
         except (KeyError, ValueError) as error:
             st.error(plain(str(error.args[0])), icon=":material/error:")
         else:
             st.rerun()
 
 
-def _save(run_ids: Sequence[str], note: str, tags: Sequence[str]) -> None:
+def save_notes(run_ids: Sequence[str], note: str, tags: Sequence[str]) -> None:
+    """What the dialog has: of one run all that is said, of several the tags that each gets besides its own."""
     store = lab().store
     for run_id in run_ids:
         before = store.annotation(run_id)

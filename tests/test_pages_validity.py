@@ -1,0 +1,111 @@
+"""Validity on the pages: a run's badges with what was found, and a comparison that warns where badges differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.core.validity import CHECKS
+from pages.parts.history_table import said
+from pages.parts.lab import lab
+from pages.parts.validity_words import badge_differences, lost_by_all, marks, summary
+from store import Store
+from store.notes import Annotation
+from tests.page_app import open_page, take_in, words
+from tests.page_runs import write_run
+
+
+@pytest.fixture
+def runs(lab_home: Path) -> Iterator[Path]:
+    """A pair on disk; the page was open while the second one ran."""
+    folder = lab_home / "runs"
+    write_run(folder, "r1", "static")
+    (write_run(folder, "r2", "continuous") / "watched").touch()
+    take_in(lab_home)
+    yield folder
+    lab().close()
+    st.cache_resource.clear()
+
+
+def badges(app: AppTest) -> list[str]:
+    """The words of every badge on the page."""
+    return [element.value.partition("[")[2].rstrip("]") for element in app.markdown if "-badge[" in str(element.value)]
+
+
+def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
+    app = open_page("run", run_id="r1")
+    text = words(app)
+    assert "Validity" in text
+    assert any("lost: real weights" in badge for badge in badges(app))
+    assert any("not watched live" in badge and "lost" not in badge for badge in badges(app))
+    assert "The weights are random numbers" in text
+    assert "2 of 2 prompts have exactly the length that was asked for." in text
+    for check in CHECKS:
+        assert check.label in text
+        assert check.limit in text
+        assert check.meaning in text
+    watched = open_page("run", run_id="r2")
+    assert any("lost: not watched live" in badge for badge in badges(watched))
+    assert "A live page shared the machine with this run." in words(watched)
+
+
+def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
+    text = words(open_page("compare", runs="r1,r2"))
+    assert "These runs differ in validity: not watched live." in text
+    assert "lost: A live page shared the machine with this run." in text
+    assert "earned: No page followed the run while it was measured." in text
+    assert "All of them lost: " in text
+    assert "real weights" in text.partition("All of them lost: ")[2].splitlines()[0]
+    alike = words(open_page("compare", runs="r1,r1"))
+    assert "differ in validity" not in alike
+
+
+def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
+    with Store(runs.parent) as store:
+        store.annotate("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
+    app = open_page("run", run_id="r1")
+    assert "First line" in words(app)
+    assert "second *line*" in words(app)
+    assert any("a tag" in badge for badge in badges(app))
+    assert {"Unpin", "Note and tags …"} <= {button.label for button in app.button}
+    next(button for button in app.button if button.label == "Unpin").click()
+    app.run()
+    assert not lab().store.annotation("r1").pinned
+
+
+def checks(**outcomes: str) -> list[dict[str, Any]]:
+    return [
+        {"check_name": name, "outcome": outcome.replace("_", " "), "finding": f"{name} is {outcome}."}
+        for name, outcome in outcomes.items()
+    ]
+
+
+def test_badges_in_words() -> None:
+    assert marks("measured,host", "") == "all 2 earned"
+    assert marks("measured", "real_weights,unwatched") == "lost: real weights, not watched live"
+    assert marks("", "") == ""
+    assert said("two\nlines", "a, b") == "[a, b] two lines"
+    assert said("", "") == ""
+    judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
+    assert summary(judged) == "2 badges earned, 1 lost: real weights; 1 does not apply"
+    assert summary(checks(measured="pass")) == "1 badge earned, none lost"
+
+
+def test_what_does_not_apply_is_no_difference() -> None:
+    earned, lost, absent = (checks(host=outcome) for outcome in ("pass", "fail", "not_applicable"))
+    assert badge_differences([earned, absent]) == ()
+    assert badge_differences([lost, absent]) == ()
+    assert badge_differences([earned, earned]) == ()
+    (difference,) = badge_differences([earned, lost, absent, []])
+    assert difference.label == "host not the bottleneck"
+    assert difference.found == (
+        "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
+    )  # fmt: skip
+    assert lost_by_all([lost, lost]) == ["host not the bottleneck"]
+    assert lost_by_all([lost, earned]) == []
+    assert lost_by_all([]) == []
