@@ -85,8 +85,9 @@ def draw_preemptions(lost: pd.DataFrame) -> None:
     """Each preemption in a line: who, when, what it gave back, what had to be computed again."""
     if lost.empty:
         return
-    st.markdown(f"**{plural(len(lost), 'preemption')}**")
-    header = ["request", "at step", "at", "lane", "blocks given back", "positions to compute again"]
+    words = "blocks given back, positions to compute again"
+    st.markdown(f"**{plural(len(lost), 'preemption')}**: {words}")
+    header = ["request", "step", "time", "lane", "blocks", "positions"]
     draw_table(header, preemption_rows(lost.head(MAX_LISTED)), figures=range(len(header)))
     if len(lost) > MAX_LISTED:
         st.caption(f"The first {MAX_LISTED} of {count(len(lost))}.")
