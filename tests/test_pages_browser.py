@@ -73,22 +73,56 @@ def test_a_selected_run_opens(page: Page, served: AppServer) -> None:
         expect(page.get_by_role("heading", name=heading)).to_be_visible(timeout=PATIENCE_MS)
 
 
-def test_deleting_asks_first_and_then_deletes(page: Page, lab_home: Path) -> None:
+def test_a_deleted_run_comes_back_or_goes_for_good(page: Page, lab_home: Path) -> None:
     runs = write_pair(lab_home)
     with AppServer(lab_home) as app:
         page.goto(f"{app.url}/history")
         select_rows(page, 0)
-        page.get_by_role("button", name="Delete …").click()
-        expect(page.get_by_text("Delete for good?")).to_be_visible()
-        page.get_by_role("button", name="Keep").click()
-        expect(page.get_by_text("Delete for good?")).to_have_count(0)
-        assert (runs / "r2").is_dir()
-        page.get_by_role("button", name="Delete …").click()
-        page.get_by_role("button", name="Delete 1 run").click()
-        expect(page.get_by_text("Deleted 1 run.")).to_be_visible(timeout=PATIENCE_MS)
+        page.get_by_role("button", name="Delete", exact=True).click()
+        expect(page.get_by_text("1 run moved to the trash.")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.get_by_text("1 run in")).to_be_visible(timeout=PATIENCE_MS)
         assert not (runs / "r2").exists()
-        assert (runs / "r1").is_dir()
+        page.get_by_role("button", name="Undo").click()
+        expect(page.get_by_text("2 runs in")).to_be_visible(timeout=PATIENCE_MS)
+        assert (runs / "r2").is_dir()
+        select_rows(page, 0)
+        page.get_by_role("button", name="Delete", exact=True).click()
+        page.get_by_text("Trash: 1 run").click()
+        page.get_by_role("button", name="Empty the trash …").click()
+        expect(page.get_by_text("This cannot be undone")).to_be_visible(timeout=PATIENCE_MS)
+        page.get_by_role("button", name="Delete 1 run for good").click()
+        expect(page.get_by_text("Trash: 1 run")).to_have_count(0, timeout=PATIENCE_MS)
+        assert list((lab_home / "trash").iterdir()) == []
+        assert [path.name for path in runs.iterdir()] == ["r1"]
+
+
+def test_a_run_is_noted_found_by_it_and_taken_to_another_lab(page: Page, lab_home: Path, tmp_path: Path) -> None:
+    write_pair(lab_home)
+    with AppServer(lab_home) as app:
+        page.goto(f"{app.url}/history")
+        select_rows(page, 1)
+        page.get_by_role("button", name="Note and tags …").click()
+        page.get_by_label("Note", exact=True).fill("the odd one")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("button", name="Save")).to_have_count(0, timeout=PATIENCE_MS)
+        page.goto(f"{app.url}/history?text=odd")
+        expect(page.get_by_text("1 of 2 runs in")).to_be_visible(timeout=PATIENCE_MS)
+        select_rows(page, 0)
+        with page.expect_download(timeout=PATIENCE_MS) as download:
+            page.get_by_role("button", name="Export", exact=True).click()
+        download.value.save_as(tmp_path / "taken.zip")
+        assert download.value.suggested_filename == "r1.zip"
+    other = tmp_path / "other"
+    other.mkdir()
+    with AppServer(other) as app:
+        page.goto(f"{app.url}/history")
+        page.get_by_text("Import runs").click()
+        page.locator("input[type=file]").set_input_files(tmp_path / "taken.zip")
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_text("1 run in")).to_be_visible(timeout=PATIENCE_MS)
+        page.goto(f"{app.url}/run?run_id=r1")
+        expect(page.get_by_text("the odd one")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("15.0 tokens/s")).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_a_page_that_is_open_tells_of_a_crash_by_itself(page: Page, lab_home: Path) -> None:
