@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.parts.badges import show_badges
-from pages.parts.comparable import Mismatch, cautions, mismatches
+from pages.parts.comparable import Mismatch, Setting, cautions, mismatches
 from pages.parts.compare_answers import draw_answers
 from pages.parts.compare_choice import MAX_RUNS, RUNS, asked_runs, draw_picker, draw_suggestions
 from pages.parts.compare_sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
@@ -16,6 +16,7 @@ from pages.parts.compared import Compared, run_names
 from pages.parts.finding import finding
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
+from pages.parts.how_to_count import how_to_count
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, load_run
 from pages.parts.run_status import draw_status
@@ -50,14 +51,18 @@ def render() -> None:
 
 
 def _draw_comparison(runs: dict[str, RunData]) -> None:
-    compared = [run.as_compared(name) for name, run in runs.items()]
+    settings = [run.as_compared(name).setting for name, run in runs.items()]
     _draw_heads(runs)
-    differing = mismatches([run.setting for run in compared])
+    differing = mismatches(settings)
     if differing and not _anyway(list(runs), differing):
         return
-    _draw_cautions(compared)
+    _draw_cautions(list(runs), settings)
     draw_validity_warning(runs)
-    _draw_finding(compared, differing)
+    the_finding = st.container()
+    runs = how_to_count(runs)
+    compared = [run.as_compared(name) for name, run in runs.items()]
+    with the_finding:
+        _draw_finding(compared, differing)
     draw_timelines(runs)
     draw_overlays(runs)
     draw_kv_layouts(runs)
@@ -100,10 +105,9 @@ def _anyway(names: Sequence[str], differing: Sequence[Mismatch]) -> bool:
     return st.toggle("Compare them all the same", key=ANYWAY, bind="query-params")
 
 
-def _draw_cautions(compared: Sequence[Compared]) -> None:
+def _draw_cautions(names: Sequence[str], settings: Sequence[Setting]) -> None:
     """What differs beside the engines and may be what one wants to compare, or may be what makes the difference."""
-    names = [run.name for run in compared]
-    for caution in cautions([run.setting for run in compared]):
+    for caution in cautions(settings):
         values = ", ".join(f"{name} {value}" for name, value in zip(names, caution.values, strict=True))
         st.warning(plain(f"The {caution.what} differs too ({values}): {caution.why}."), icon=":material/rule:")
 

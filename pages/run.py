@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from pages.parts.front_door import front_door
+from pages.parts.how_to_count import how_to_count
 from pages.parts.run_blocks import draw_blocks
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, companions_of, find_row, load_run
@@ -62,7 +63,10 @@ def _draw_run(run: RunData) -> None:
     draw_header(run, companions_of(run))
     draw_status(run)
     draw_run_tools(run)
-    draw_key_figures(run)
+    key_figures = st.container()
+    run = how_to_count({run.config.engine: run})[run.config.engine]
+    with key_figures:
+        draw_key_figures(run)
     draw_validity(run)
     draw_timeline(run)
     draw_blocks(run)

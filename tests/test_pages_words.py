@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.definitions import Definitions
+from engine.core.distribution import Distribution
 from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS
 from pages.parts.comparable import Mismatch, Setting
@@ -17,7 +21,7 @@ from pages.parts.compared import Compared
 from pages.parts.comparison import differences
 from pages.parts.glossary_entries import all_groups, search
 from pages.parts.history_table import history_table, kept_apart, named
-from pages.parts.latencies import LATENCIES, absence, overlaid, samples
+from pages.parts.latencies import LATENCIES, absence, overlaid, worst_gap_words
 from pages.parts.run_environment import fact_rows
 from pages.parts.run_requests import table_of, text_block
 from pages.parts.run_trouble import kept_line, oom_lines, trouble_of
@@ -89,16 +93,30 @@ def test_what_was_kept() -> None:
     assert kept_line({}, 8) == "No token was logged."
 
 
-def test_samples_leave_out_what_was_not_measured() -> None:
-    frame = requests(ttft_s=[0.5, None, 0.25])
-    assert samples(BY_KEY["ttft"], frame, pd.DataFrame({"gap_s": []})).tolist() == [0.5, 0.25]
-    assert samples(BY_KEY["itl"], frame, pd.DataFrame({"gap_s": [0.1, None]})).tolist() == [0.1]
+def test_overlaid_points_keep_their_run_their_rank_and_the_percentiles_of_the_rule() -> None:
+    latencies = {"a": Distribution.of(np.array([1.0, np.nan])), "b": Distribution.of(np.array([3.0, 2.0, np.inf]))}
+    frame = overlaid(latencies, Definitions())
+    assert frame["series"].tolist() == ["a", "b", "b"]
+    assert frame["value_s"].tolist() == [1.0, 2.0, 3.0]
+    assert (frame["rank"].tolist(), frame["n"].tolist()) == ([1, 1, 2], [1, 3, 3])
+    assert (frame["p50_s"].tolist(), frame["p95_s"].tolist()) == ([1.0, 3.0, 3.0], [1.0, math.inf, math.inf])
+    nearest = overlaid({"c": Distribution.of(np.array([1.0, 2.0]))}, Definitions(percentile="nearest"))
+    assert nearest["p50_s"].tolist() == [1.0, 1.0]
 
 
-def test_overlaid_samples_keep_their_run() -> None:
-    gaps = pd.DataFrame({"gap_s": [0.1]})
-    frame = overlaid(BY_KEY["e2e"], {"a": (requests(e2e_s=[1.0]), gaps), "b": (requests(e2e_s=[2.0, 3.0]), gaps)})
-    assert frame.to_dict("list") == {"series": ["a", "b", "b"], "value_s": [1.0, 2.0, 3.0]}
+def test_a_latency_without_any_bound_is_a_point_all_the_same() -> None:
+    frame = overlaid({"a": Distribution.of(np.array([np.inf, np.inf]))}, Definitions())
+    assert (frame["value_s"].tolist(), frame["n"].tolist()) == ([math.inf], [2])
+    assert overlaid({}, Definitions()).empty
+
+
+def test_the_worst_gap_is_told_over_the_median_one() -> None:
+    metrics = {"paged": {"itl_max_s": 0.3, "itl_p50_s": 0.1}, "chunked": {"itl_max_s": 0.2, "itl_p50_s": 0.1}}
+    assert worst_gap_words(metrics) == (
+        "Worst gap over median gap: chunked 2.00 times (200 ms over 100 ms), paged 3.00 times (300 ms over 100 ms)."
+    )
+    assert worst_gap_words({"whole": {"itl_max_s": None, "itl_p50_s": None}}) == ""
+    assert worst_gap_words({"stopped": {"itl_max_s": math.inf, "itl_p50_s": 0.1}}) == ""
 
 
 @pytest.mark.parametrize(

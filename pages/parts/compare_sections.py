@@ -18,7 +18,8 @@ from pages.figures.timeline import shared_range, slot_timeline
 from pages.figures.waste import waste_ledger
 from pages.parts.format import count
 from pages.parts.lab import is_dark
-from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples, worst_gap_words
+from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid, worst_gap_words
+from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words
 from pages.parts.run_sections import LATENCY_WHY, STILL, TIMELINE_WHY, WASTE_WHY, in_columns, show
@@ -77,21 +78,24 @@ def draw_wastes(runs: Runs) -> None:
 def draw_overlays(runs: Runs) -> None:
     """Each latency once, all runs in one figure over one axis."""
     st.subheader("Latencies, overlaid", anchor="latencies")
+    draw_definitions(next(iter(runs.values())).definitions)
     in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCIES])
-    if worst := worst_gap_words({name: run.gaps["gap_s"] for name, run in runs.items()}):
+    if worst := worst_gap_words({name: run.metrics for name, run in runs.items()}):
         st.caption(worst)
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
 
 def _draw_overlay(runs: Runs, latency: Latency) -> None:
-    missing = {name: run for name, run in runs.items() if samples(latency, run.requests, run.gaps).empty}
-    present = {name: (run.requests, run.gaps) for name, run in runs.items() if name not in missing}
+    missing = {name: run for name, run in runs.items() if not run.latencies[latency.key].n}
+    present = {name: run for name, run in runs.items() if name not in missing}
     if present:
-        frame = overlaid(latency, present)
-        figure = latency_cdf(frame, title=latency.title, counted=latency.counted, dark=is_dark())
+        definitions = next(iter(present.values())).definitions  # the same for all
+        frame = overlaid({name: run.latencies[latency.key] for name, run in present.items()}, definitions)
+        noun = counted_noun(latency, definitions)
+        figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
         show(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative, all runs", config=STILL)
-        st.caption(captions.latency(frame, latency.words, counted=latency.counted))
+        st.caption(captions.latency(frame, latency.words, counted=noun))
     else:
         st.markdown(f"**{latency.title}**")
     for name, run in missing.items():

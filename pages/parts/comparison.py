@@ -6,6 +6,7 @@ TIE_SHARE of each other are called about equal, since a run measured twice diffe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,9 +96,16 @@ def _against(metric: Metric, first: Compared, other: Compared) -> Against:
     return Against(
         value=value,
         text=metric_text(metric, value),
-        ratio=value / base if both_complete and base and value is not None and not is_missing(value) else None,
+        ratio=_ratio(base, value) if both_complete else None,
         verdict=verdict(metric, base, value) if both_complete else "",
     )
+
+
+def _ratio(base: Value, value: Value) -> float | None:
+    """None where a value is missing or without bound: infinity is no multiple of anything."""
+    if not base or value is None or is_missing(value) or math.isinf(base) or math.isinf(value):
+        return None
+    return value / base
 
 
 def verdict(metric: Metric, base: Value, value: Value) -> str:
@@ -114,5 +122,7 @@ def verdict(metric: Metric, base: Value, value: Value) -> str:
 
 
 def is_tie(a: float, b: float) -> bool:
-    """Whether two measured values are within TIE_SHARE of each other."""
+    """Whether two measured values are within TIE_SHARE of each other; nothing is near what is without bound."""
+    if math.isinf(a) or math.isinf(b):
+        return a == b
     return abs(a - b) <= TIE_SHARE * max(abs(a), abs(b))

@@ -43,9 +43,11 @@ def count(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time with the unit that reads best: 850 µs, 52.1 ms, 5.21 s, 312 s."""
+    """A time with the unit that reads best: 850 µs, 52.1 ms, 5.21 s, 312 s; ∞ without bound."""
     if value is None or is_missing(value):
         return MISSING
+    if math.isinf(value):
+        return number(value)
     size = abs(float(f"{value:.2e}"))
     if size == 0 or size >= 1:
         return f"{number(value)} s"

@@ -1,12 +1,17 @@
-"""The five latencies of a run or of several, as samples for the figures; and why a run has none of one kind."""
+"""The five latencies of a run or of several, as points for the figures; and why a run has none of one kind."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
+from engine.core.definitions import Definitions
+from engine.core.distribution import Distribution
+from engine.core.metrics import Value
 from pages.parts.format import number, seconds
 
 WHOLE = "not defined here: the batch was returned whole, so an answer's tokens all came at once"
@@ -65,20 +70,25 @@ LATENCIES = (
 )
 
 
-def samples(latency: Latency, requests: pd.DataFrame, gaps: pd.DataFrame) -> pd.Series:
-    """The measured values of one run in seconds; what was not measured is left out. `gaps` has a column gap_s."""
-    if latency.key == "itl":
-        return gaps["gap_s"].dropna()
-    return requests[f"{latency.key}_s"].dropna()
+def counted_noun(latency: Latency, definitions: Definitions) -> str:
+    """What one sample of it is, in the plural: where each request has one mean gap, a request."""
+    return "requests" if latency.key == "itl" and definitions.itl == "mean" else latency.counted
 
 
-def overlaid(latency: Latency, runs: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataFrame:
-    """The samples of several named runs (requests, gaps), as the CDF takes them: columns series, value_s."""
-    parts = [
-        pd.DataFrame({"series": name, "value_s": samples(latency, requests, gaps).to_numpy(dtype=float)})
-        for name, (requests, gaps) in runs.items()
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"series": [], "value_s": []})
+def overlaid(latencies: Mapping[str, Distribution], definitions: Definitions) -> pd.DataFrame:
+    """One latency of several named runs, as the CDF takes it: columns series, value_s, rank, n, p50_s, p95_s."""
+    parts = [_points(distribution, definitions).assign(series=name) for name, distribution in latencies.items()]
+    columns = ["series", "value_s", "rank", "n", "p50_s", "p95_s"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns, dtype=float)
+
+
+def _points(distribution: Distribution, definitions: Definitions) -> pd.DataFrame:
+    """The points of a distribution; where no sample has a bound, one that says so."""
+    value_s, rank = distribution.value_s, distribution.ranks
+    if distribution.num_unbounded and not len(value_s):
+        value_s, rank = np.array([np.inf]), np.array([distribution.n])
+    marks = {f"p{percent}_s": distribution.percentile(percent, definitions.percentile) for percent in (50, 95)}
+    return pd.DataFrame({"value_s": value_s, "rank": rank, "n": distribution.n, **marks})
 
 
 def absence(latency: Latency, requests: pd.DataFrame, status: str) -> str:
@@ -95,18 +105,17 @@ def absence(latency: Latency, requests: pd.DataFrame, status: str) -> str:
     )
 
 
-def worst_gap_words(gaps: Mapping[str, pd.Series]) -> str:
+def worst_gap_words(metrics: Mapping[str, Mapping[str, Value]]) -> str:
     """`Worst gap over median gap: chunked 2.8 times (38 ms over 13.6 ms), paged 9.1 times …`, the least first.
 
     What a reader who is being answered notices of the prompts that are read in between. Empty without any gaps.
     """
-    known = {name: gap_s.dropna() for name, gap_s in gaps.items()}
-    known = {name: gap_s for name, gap_s in known.items() if len(gap_s) and gap_s.median() > 0}
-    ratios = {name: float(gap_s.max() / gap_s.median()) for name, gap_s in known.items()}
+    known = {name: (of["itl_max_s"], of["itl_p50_s"]) for name, of in metrics.items() if of.get("itl_p50_s")}
+    ratios = {name: worst / median for name, (worst, median) in known.items() if worst and median and worst < math.inf}
     if not ratios:
         return ""
     said = [
-        f"{name} {number(ratios[name])} times ({seconds(known[name].max())} over {seconds(known[name].median())})"
+        f"{name} {number(ratios[name])} times ({seconds(known[name][0])} over {seconds(known[name][1])})"
         for name in sorted(ratios, key=lambda name: ratios[name])
     ]
     return f"Worst gap over median gap: {', '.join(said)}."

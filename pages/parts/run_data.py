@@ -1,7 +1,7 @@
 """What the Run and Compare pages show of a run, read from the store once and kept for as long as it stays the same.
 
 A run that has ended does not change; one that is still going is read anew whenever the store has more of it. A handful
-of runs is kept for all visitors, and of the tokens only the gaps between them.
+of runs is kept for all visitors; of the gaps between tokens, few points that stand for all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.definitions import Definitions
+from engine.core.distribution import Distribution
 from engine.core.metrics import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import setting_of
@@ -21,6 +23,7 @@ from pages.parts.compared import Compared
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
+from store.counted import distributions
 
 KEPT_RUNS = 8
 
@@ -29,8 +32,8 @@ KEPT_RUNS = 8
 class RunData:
     """One run: its row as in the store's `runs`, its run.json, and the frames that its figures are drawn from.
 
-    Frames are shared by all visitors; nothing may change them. `gaps` has one column, gap_s. `events` are what befell
-    requests: preemptions.
+    Frames are shared by all visitors; nothing may change them. `events` are what befell requests: preemptions.
+    `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`.
     """
 
     run_id: str
@@ -41,8 +44,9 @@ class RunData:
     spans: pd.DataFrame
     passes: pd.DataFrame
     requests: pd.DataFrame
-    gaps: pd.DataFrame
+    latencies: Mapping[str, Distribution]
     events: pd.DataFrame
+    definitions: Definitions = Definitions()
 
     @property
     def is_paged(self) -> bool:
@@ -143,6 +147,6 @@ def _read(home: str, run_id: str, status: str, version: int) -> RunData:
         spans=store.spans(run_id),
         passes=store.passes(run_id),
         requests=store.requests(run_id),
-        gaps=store.gaps(run_id)[["gap_s"]],
+        latencies=distributions(store.cursor(), run_id, Definitions()),
         events=store.events(run_id),
     )

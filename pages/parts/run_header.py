@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from engine.core.definitions import Definitions
 from engine.core.metrics import Value
 from pages.parts.badges import show_badges
 from pages.parts.bench_fields import query_of
 from pages.parts.compared import METRIC_BY_NAME
 from pages.parts.format import MISSING, count
 from pages.parts.metric_text import value_and_unit
+from pages.parts.movement import definition_words
 from pages.parts.run_data import RunData
 from pages.parts.run_words import busy_line, engine_line, machine_line, when, workload_line
 from pages.parts.tiles import Tile, draw_tiles
@@ -74,11 +76,13 @@ def draw_header(run: RunData, companions: Sequence[str]) -> None:
 def draw_key_figures(run: RunData) -> None:
     """Each figure with its unit and what it rests on. Paging has no padding and no dead slots: its own are shown."""
     figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
-    draw_tiles([_tile(figure, run.metrics) for figure in figures if figure.metric in METRIC_BY_NAME])
+    draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures if figure.metric in METRIC_BY_NAME])
 
 
-def _tile(figure: KeyFigure, metrics: Mapping[str, Value]) -> Tile:
+def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:
     """A figure that the run does not have is a dash, never a zero."""
+    noun = "requests" if figure.rests_on == "itl_n" and definitions.itl == "mean" else figure.noun
+    words = definition_words(definitions)
     metric = METRIC_BY_NAME[figure.metric]
     value, unit = value_and_unit(metric, metrics.get(figure.metric))
     rests_on = metrics.get(figure.rests_on)
@@ -86,6 +90,6 @@ def _tile(figure: KeyFigure, metrics: Mapping[str, Value]) -> Tile:
         label=figure.label,
         value=value,
         unit=unit,
-        note="no sample in this run" if value == MISSING else f"n = {count(rests_on)} {figure.noun}",
-        hint=f"{metric.meaning} {metric.name} = {metric.formula}.",
+        note="no sample in this run" if value == MISSING else f"n = {count(rests_on)} {noun}",
+        hint=f"{metric.meaning} {metric.name} = {metric.formula}." + (f" Counted otherwise: {words}." if words else ""),
     )

@@ -18,7 +18,8 @@ from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
 from pages.parts.lab import is_dark
-from pages.parts.latencies import LATENCIES, Latency, absence, overlaid, samples
+from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid
+from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words, execution_words, notes_of
 from pages.parts.unit_switch import chosen_unit, unit_switch
@@ -63,21 +64,23 @@ def draw_waste(run: RunData) -> None:
 def draw_latencies(run: RunData) -> None:
     """Five cumulative distributions in two columns; one that cannot be drawn says why."""
     st.subheader("Latencies", anchor="latencies")
+    draw_definitions(run.definitions)
     in_columns([partial(_draw_latency, run, latency) for latency in LATENCIES])
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
 
 def _draw_latency(run: RunData, latency: Latency) -> None:
-    if samples(latency, run.requests, run.gaps).empty:
+    if not run.latencies[latency.key].n:
         st.markdown(
             f"**{latency.title}**  \n:material/info: {absence(latency, run.requests, run.status).capitalize()}."
         )
         return
-    frame = overlaid(latency, {run.config.engine: (run.requests, run.gaps)})
-    figure = latency_cdf(frame, title=latency.title, counted=latency.counted, dark=is_dark())
+    frame = overlaid({run.config.engine: run.latencies[latency.key]}, run.definitions)
+    noun = counted_noun(latency, run.definitions)
+    figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
     show(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative", config=STILL)
-    st.caption(captions.latency(frame, latency.words, counted=latency.counted))
+    st.caption(captions.latency(frame, latency.words, counted=noun))
 
 
 def draw_passes(run: RunData) -> None:
