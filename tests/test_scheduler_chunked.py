@@ -129,7 +129,7 @@ def test_a_preemption_in_the_middle_of_a_prefill_is_counted() -> None:
 
 
 def test_a_second_preemption_forgets_nothing_of_the_first() -> None:
-    # e, the youngest of four, has 12 positions when the 16 blocks are spent in step 16, and 10 of them again in step 25.
+    # e, the youngest of four, has 12 positions when the 16 blocks are spent in step 16, and 10 again in step 25.
     # Its last prefill computes all 12 anew, in four pieces, and then its newest token for the first time.
     made = requests([20, 1, 24, 29, 12], prompts=[1, 3, 7, 3, 3])
     played = play(chunked(made, 4, 4, num_blocks=16))

@@ -8,7 +8,6 @@ from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.config import FormRule
 from engine.core.kv_layout import PaddedLayout, SlotLayout
 from engine.core.paged_scheduler import PagedScheduler
-from engine.core.passes import PassKind
 from engine.core.request import FinishReason, Request
 from engine.core.scheduler import ContinuousScheduler, Scheduler, StaticScheduler
 from tests.schedule import play, requests
@@ -82,7 +81,7 @@ def test_a_static_batch_whose_members_all_end_is_over_one_pass_later() -> None:
 
 
 def test_paged_keeps_the_blocks_until_it_is_known() -> None:
-    # 5 blocks: two each from step 0 on. c comes during step 0 and needs one beside the watermark: it waits one step more.
+    # 5 blocks: two each from step 0 on. c comes during step 0, needs one beside the watermark, and waits for a's.
     made = made_with(5, 4, 1, arrivals_s=[0.0, 0.0, 0.5])
     scheduler = PagedScheduler(made, 3, BlockManager(5, 4))
     played = play(scheduler, eos={"a": 2}, late=True)

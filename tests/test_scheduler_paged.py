@@ -1,4 +1,4 @@
-"""Paged batching, step by step: who is admitted by blocks, who grows, who gives way. Every table was worked out by hand.
+"""Paged batching, step by step: who is admitted, who grows, who gives way. Every table was worked out by hand.
 
 Blocks hold 4 positions. `4 ! c`: c lost its blocks before the next line's pass.
 """
@@ -100,7 +100,7 @@ def test_a_pass_reads_each_row_at_its_true_length() -> None:
 
 
 class Crowd:
-    """a, b and c outgrow 6 blocks; d waits for a slot from the start. Prompts of 4, so that each is full at 4, 8, 12."""
+    """a, b and c outgrow 6 blocks; d waits for a slot. Prompts of 4, so that each is full at 4, 8, 12."""
 
     def __init__(self) -> None:
         self.made = requests([11, 11, 11, 1])
@@ -129,7 +129,7 @@ def test_what_was_lost_is_computed_anew_and_counted() -> None:
     assert preemptions(crowd.played) == [("c", 2, 2, 8), ("b", 1, 3, 12)]
     # The last token of each had not been cached: it is computed for the first time.
     assert recomputed(crowd.played) == [("b", 13, 12), ("c", 9, 8)]
-    again = [planned for planned in crowd.played.passes if planned.step in (10, 11) and planned.kind is PassKind.PREFILL]
+    again = [p for p in crowd.played.passes if p.step in (10, 11) and p.kind is PassKind.PREFILL]
     assert [(p.tokens, p.prompt_tokens, p.shape.width) for p in again] == [(13, 4, 13), (9 + 4, 4 + 4, 9)]
 
 
@@ -173,6 +173,8 @@ def test_a_newcomer_may_lose_its_blocks_in_the_step_that_admitted_it() -> None:
     made = requests([2, 2, 2])
     played = play(paged(made, 3, 5))
     assert played.table == ["0 P abc", "0 ! c", "0 D ab", "1 P c"]
+    # a and b asked before c: it had not grown when it went.
+    assert preemptions(played) == [("c", 2, 1, 4)]
     assert recomputed(played) == [("c", 5, 4)]
 
 
