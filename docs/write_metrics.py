@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from engine.core.definitions import CHOICES, Choice
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import RUN_METRICS, SAMPLE_METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
@@ -33,6 +34,22 @@ log (`engine/runlog/schema.py`).
   charged its share of the positions that the pass computed.
 """
 
+COUNTING = """## Other ways to count
+
+The same words mean different sums in different tools. On Run and on Compare, *How to count* switches the definitions of
+`engine/core/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
+moves from the lab's own definitions, which all the tables above are by. The store's SQL (`store/counted.py`) is tested
+equal to `engine/core/counting.py`. The choices stand in the address, so that a link carries them.
+
+- A request that did not finish, counted as infinite, waits for ever for what it did not get: its slot, its first token,
+  one more token (a gap that never ended, beside the gaps it has), its end. What it did get keeps its measured value.
+- Answers that are returned whole have no gaps, infinite ones neither, and no time per token without the first.
+- A percentile that falls on an infinite sample, or between it and another, has no bound: `∞` on the page, `inf` in the
+  CSV files, where an empty cell is a value that the run does not have. CSV columns in seconds end in `_s`; `counted_by`
+  in each row names the choices that are not the lab's own; `itl_mean_s` is the mean of a request's gaps.
+- Of tools is told what their published code or documentation says; versions differ.
+"""
+
 
 def sections() -> dict[str, tuple[Metric, ...]]:
     """Every metric under one heading, in the order of the glossary."""
@@ -55,7 +72,19 @@ def render() -> str:
     parts = [INTRODUCTION]
     for heading, metrics in sections().items():
         parts.append(f"## {heading}\n\n{_table(metrics)}")
+    parts.append(COUNTING + "\n" + _choices(CHOICES))
     return "\n".join(parts)
+
+
+def _choices(choices: Iterable[Choice]) -> str:
+    lines = ["| in the address | what | formula | what it means, and who counts so |", "|---|---|---|---|"]
+    for choice in choices:
+        for option in choice.options:
+            own = "**The lab's own.** " if option is choice.options[0] else ""
+            told = " ".join((own + option.meaning, *option.used_by))
+            cells = (f"`{choice.name}={option.name}`", f"{choice.label}: {option.label}", option.formula, told)
+            lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _table(metrics: Iterable[Metric]) -> str:

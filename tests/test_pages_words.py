@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
-from engine.core.definitions import Definitions
+from engine.core.definitions import CHOICES, Definitions
 from engine.core.distribution import Distribution
 from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS
@@ -19,7 +19,7 @@ from pages.parts.compare_choice import asked_runs, pairs_of
 from pages.parts.compare_table import difference_header, difference_rows, mismatch_rows, setting_rows
 from pages.parts.compared import Compared
 from pages.parts.comparison import differences
-from pages.parts.glossary_entries import all_groups, search
+from pages.parts.glossary_entries import HOW_TO_COUNT, WHO_COUNTS_SO, all_groups, search
 from pages.parts.history_table import history_table, kept_apart, named
 from pages.parts.latencies import LATENCIES, absence, overlaid, worst_gap_words
 from pages.parts.run_environment import fact_rows
@@ -282,8 +282,18 @@ def test_foreign_text_is_no_markup() -> None:
 
 
 def test_the_glossary_has_every_metric_once() -> None:
-    names = [entry.name for group in all_groups() for entry in group.entries if entry.formula]
+    entries = [entry for group in all_groups() for entry in group.entries if entry.formula]
+    names = [entry.name for entry in entries if entry.unit != HOW_TO_COUNT]
     assert sorted(names) == sorted(metric.name for metric in METRICS)
+
+
+def test_the_glossary_has_every_way_to_count_with_the_tools_that_count_so() -> None:
+    (found,) = search(all_groups(), WHO_COUNTS_SO)
+    assert [entry.name for entry in found.entries] == [f"{c.name}={o.name}" for c in CHOICES for o in c.options]
+    (entry,) = search(all_groups(), "tpot=with-first")[0].entries
+    assert "GuideLLM's time per output token" in entry.meaning
+    assert entry.formula == "(last delivery - arrival_s) / output_tokens"
+    assert found.entries[0].meaning.startswith("The lab's own. ")
 
 
 def test_the_glossary_has_every_word_once() -> None:

@@ -1,4 +1,4 @@
-"""The glossary's entries: every metric and every word of the lab, in groups, and the search over them. Pure text."""
+"""The glossary's entries: every metric, each way to count one, every word of the lab; and the search over them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.definitions import CHOICES, Choice, Option
 from engine.core.glossary import MACHINE, MEASURING, WORK
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 
+HOW_TO_COUNT = "how to count"
+WHO_COUNTS_SO = "Who counts so"
 UNITS = {"s": "seconds", "share": "share, 0 to 1", "bytes": "bytes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A metric or a word. A word has no unit and no formula; `name` is what a link asks for."""
+    """A metric, a way to count, or a word. A word has no unit and no formula; `name` is what a link asks for."""
 
     name: str
     title: str
@@ -61,6 +64,9 @@ def all_groups() -> tuple[EntryGroup, ...]:
     return (
         *(_metrics(title, metrics) for title, metrics in named),
         _metrics("Latencies over a run", rest, is_table=True),
+        EntryGroup(
+            title="Other ways to count", entries=tuple(_option(c, option) for c in CHOICES for option in c.options)
+        ),
         *(
             EntryGroup(
                 title=title,
@@ -94,6 +100,19 @@ def search(groups: Sequence[EntryGroup], text: str) -> tuple[EntryGroup, ...]:
 
 def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -> EntryGroup:
     return EntryGroup(title=title, entries=tuple(_metric(metric) for metric in metrics), is_table=is_table)
+
+
+def _option(choice: Choice, option: Option) -> Entry:
+    """One way to count, with the tools that are known to count so; its name is what stands in an address."""
+    own = "The lab's own. " if option is choice.options[0] else ""
+    used_by = " ".join(option.used_by) or "None of the tools that were looked at counts so by default."
+    return Entry(
+        name=f"{choice.name}={option.name}",
+        title=f"{choice.label}: {option.label}",
+        meaning=f"{own}{option.meaning} {WHO_COUNTS_SO}: {used_by}",
+        unit=HOW_TO_COUNT,
+        formula=option.formula,
+    )
 
 
 def _metric(metric: Metric) -> Entry:

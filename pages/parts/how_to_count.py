@@ -13,6 +13,7 @@ from engine.core.definitions import CHOICES, Choice, Definitions
 from pages.parts.counted_csv import metrics_csv, requests_csv
 from pages.parts.counted_run import counted
 from pages.parts.format import plain
+from pages.parts.glossary_entries import WHO_COUNTS_SO
 from pages.parts.lab import lab
 from pages.parts.movement import draw_definitions, movement_rows, movements
 from pages.parts.run_data import RunData
@@ -43,7 +44,7 @@ def _choose() -> Definitions:
         "pages/glossary.py",
         label="Which tool counts how is in the glossary",
         icon=":material/dictionary:",
-        query_params={"term": "how to count"},
+        query_params={"term": WHO_COUNTS_SO},
     )
     return Definitions.from_names(chosen)
 
@@ -53,7 +54,7 @@ def _choice(choice: Choice) -> str | None:
     return st.radio(
         choice.label,
         [option.name for option in choice.options],
-        captions=[f"{option.label.capitalize()}. {option.meaning}" for option in choice.options],
+        captions=[option.meaning for option in choice.options],
         key=choice.name,
         bind="query-params",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import Any
 
 import pandas as pd
@@ -112,7 +113,7 @@ def text_block(text: str) -> str:
 
 def _answer_facts(row: pd.Series) -> str:
     words = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
-    if not is_missing(row["e2e_s"]):
+    if not is_missing(row["e2e_s"]) and math.isfinite(row["e2e_s"]):
         words += f", complete after {seconds(row['e2e_s'])}"
     lost = row.get("preemptions")
     if not is_missing(lost) and lost:
