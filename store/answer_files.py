@@ -16,8 +16,13 @@ import pyarrow.parquet
 def to_csv(table: pa.Table) -> bytes:
     """UTF-8 with a header; lists and structs as JSON, bytes in hexadecimal, nothing where a value is missing."""
     sink = io.BytesIO()
-    pa.csv.write_csv(pa.table([_flat(column) for column in table.columns], names=table.column_names), sink)
+    pa.csv.write_csv(flat(table), sink)
     return sink.getvalue()
+
+
+def flat(table: pa.Table) -> pa.Table:
+    """The same table with lists and structs as JSON text, and bytes in hexadecimal."""
+    return pa.table([_flat(column) for column in table.columns], names=table.column_names)
 
 
 def to_parquet(table: pa.Table) -> bytes:
