@@ -80,6 +80,13 @@ def test_chunks_stay_apart_and_say_their_number() -> None:
     assert 'title="request 4: prefill, chunk 2, 7 tokens so far, steps 1 to 2"' in text
 
 
+def test_what_is_as_narrow_as_the_line_at_its_edge_has_none() -> None:
+    frame = spans((0, 0.0, 1.0, "prefill", 4), (0, 1.0, 500.0, "decode", 4))
+    text = live_timeline(frame, NOTHING, window=(0, 1000), num_lanes=1, title="chunked")
+    assert '<div class="prefill" style="left:0.000%;width:0.100%;border:0"' in text
+    assert '<div class="decode" style="left:0.100%;width:49.900%"' in text
+
+
 def test_a_preemption_is_marked_in_its_lane_with_words() -> None:
     lost = pd.DataFrame({"lane": [1], "request_id": [6], "blocks": [3], "tokens": [40], "step": [2.0]})
     frame = spans((0, 0.0, 4.0, "decode", 5), (1, 0.0, 2.0, "decode", 6))

@@ -17,6 +17,7 @@ from pages.figures.colours import Palette, palette
 
 LANE_PX, THIN_LANE_PX = 30, 9
 MANY_LANES = 16
+LINED_SHARE = 0.004  # what is narrower, as a chunk in a long run, would be hidden by the line at its edge
 NUMBERED_SHARE = 0.025  # of the width: room for two digits on a phone
 FINE_SHARE = 0.0015  # what is narrower joins its neighbour, where there are very many bars
 MAX_BARS = 1500
@@ -122,7 +123,8 @@ def _bar(bar: Bar, window: tuple[float, float], lane_px: int) -> str:
     hover = f"request {bar.request}: {PHASE_WORDS[bar.phase]}{chunk}, {bar.tokens or 0} tokens so far, "
     hover += f"steps {bar.start:g} to {bar.end:g}"
     number = bar.request if is_numbered else ""
-    return f'<div class="{bar.phase}" style="{_place(bar.start, bar.end, window)}" title="{hover}">{number}</div>'
+    place = _place(bar.start, bar.end, window) + (";border:0" if share < LINED_SHARE else "")
+    return f'<div class="{bar.phase}" style="{place}" title="{hover}">{number}</div>'
 
 
 def _marks(preemptions: pd.DataFrame | None, window: tuple[float, float], by_lane: list[list[str]]) -> int:
