@@ -59,13 +59,13 @@ def _packed(heads: Tensor) -> Tensor:
 
 
 class KernelAttention:
-    """Prepares the passes of a run over `pool`, and keeps a copy of `tables` on the device."""
+    """Prepares the passes of a run over `pool`, and keeps a copy of `tables` on the device, of `processors` SMs."""
 
-    def __init__(self, pool: KVPool, tables: BlockTables) -> None:
+    def __init__(self, pool: KVPool, tables: BlockTables, processors: int) -> None:
         self.pool = pool
         self.device = pool.keys.device
         self.tables = torch.zeros(tables.ids.shape, dtype=torch.int32, device=self.device)
-        self._processors = torch.cuda.get_device_properties(self.device).multi_processor_count
+        self._processors = processors
 
     def prepare(self, inputs: PackedInputs) -> tuple[KernelPass, ModelInputs]:
         """Upload what the pass needs and bring the device's tables up to date."""

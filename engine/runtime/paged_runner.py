@@ -83,4 +83,5 @@ def _attention(pool: KVPool, tables: BlockTables) -> PagedAttention:
         return GatherAttention(pool, tables)
     from engine.runtime.kernel_attention import KernelAttention  # its kernels need Triton, which a CPU build has not
 
-    return KernelAttention(pool, tables)
+    processors = torch.cuda.get_device_properties(pool.keys.device).multi_processor_count
+    return KernelAttention(pool, tables, processors)
