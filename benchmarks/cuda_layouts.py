@@ -48,7 +48,8 @@ def main() -> None:
     parser.add_argument("--below", type=float, default=0.8)
     parser.add_argument("--repeats", type=int, default=1)
     args = parser.parse_args()
-    work = WorkloadConfig(prompts=MIX, budget=BUDGET, requests=args.requests or (64 if args.what == "spike" else 400))
+    requests = args.requests or {"spike": 64, "capacity": 256}.get(args.what, 400)
+    work = WorkloadConfig(prompts=MIX, budget=BUDGET, requests=requests)
     base = RunConfig(
         model=args.model, device="cuda", execution=args.execution, timing=args.timing, workload=work,
         slots=args.slots or {"closed": 256, "capacity": 32, "spike": 8}[args.what],
@@ -56,9 +57,10 @@ def main() -> None:
     with Bench(args.out) as bench:
         for _ in range(args.repeats):
             for config in _configs(args, base):
-                show(bench, config, args.what)
                 if args.what == "capacity":
                     find_capacity(bench, config, args.overload, args.below)
+                else:
+                    show(bench, config, args.what)
 
 
 def _configs(args: argparse.Namespace, base: RunConfig) -> list[RunConfig]:

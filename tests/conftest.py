@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import tests.triton_here  # noqa: F401 - first: whether Triton is interpreted is settled when it is imported
 from tests.app_server import AppServer
 
 CHROMIUM_FLAGS = [

@@ -9,8 +9,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
-from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.runtime.parity import engine_outputs, generate_outputs
@@ -46,9 +54,9 @@ def prepared(warm: WarmModel, engine: str, **more: object) -> PreparedRun:
     return prepare_run(replace(base, **more), warm, lambda message, fraction: None)  # type: ignore[arg-type]
 
 
-def graph_outputs(run: PreparedRun, num_blocks: int | None = None) -> tuple[dict[int, list[int]], GraphRunner]:
+def graph_outputs(run: PreparedRun) -> tuple[dict[int, list[int]], GraphRunner]:
     requests = run.requests()
-    runner = make_graph_runner(run, requests, num_blocks)
+    runner = make_graph_runner(run, requests, None)
     if DEVICE.type == "cuda":
         runner.capture(lambda: False)
     engine = build_engine(run, requests, runner, NoSink())
@@ -68,8 +76,10 @@ def test_every_layout_says_what_generate_says(warm: WarmModel, engine: str) -> N
 
 def test_a_preempted_request_is_computed_anew(warm: WarmModel) -> None:
     work = WorkloadConfig(prompts="p7", requests=2, budget="6")
-    run = prepared(warm, "paged", workload=work)
-    said, _ = graph_outputs(run, num_blocks=5)
+    roomy = prepared(warm, "paged", workload=work)
+    run = prepared(warm, "paged", workload=work, pool_gib=5 * 4 * roomy.kv_shape().position_bytes / 2**30)
+    said, runner = graph_outputs(run)
+    assert runner.pool.num_blocks == 5  # 3 a request at its end, and 4 at both admissions
     assert said == generate_outputs(run)
 
 

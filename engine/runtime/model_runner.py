@@ -35,7 +35,6 @@ class ModelRunner(ABC):
         self.cache: KVCache | None = None
         self.num_blocks: int | None = None  # of the pool, where the layout is paged
         self.bucket_tokens: int | None = None  # of the last pass, where it ran as a captured graph
-        self.notes: list[str] = []  # sentences on how passes were run, for whoever reads the run
 
     @property
     def device(self) -> torch.device:

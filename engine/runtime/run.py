@@ -7,9 +7,10 @@ a status in result.json: completed, stopped, oom or failed.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from engine.runtime.clock import RunClock
 from engine.runtime.device_memory import GIB, DeviceMemory
 from engine.runtime.engine import Engine
 from engine.runtime.environment import read_clocks
+from engine.runtime.execution_notes import execution_notes
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
 from engine.runtime.out_of_memory import as_out_of_memory
 from engine.runtime.paged_runner import PagedRunner
@@ -41,19 +43,16 @@ def make_runner(prepared: PreparedRun, requests: list[Request], num_blocks: int 
     """The runner of the engine's KV layout, its cache allocated where the layout keeps one for the whole run.
 
     `num_blocks` of a paged layout's pool; None for as many as `pool_blocks` gives. A model that cannot run as CUDA
-    graphs runs eager, with a note that says why.
+    graphs runs eager; `execution_notes` says so.
     """
     if prepared.config.execution != "graph":
         return _eager_runner(prepared, requests, num_blocks)
     # Triton is not installed everywhere; only a graph run needs it.
     from engine.runtime.graph.make_runner import make_graph_runner, why_not_graph
 
-    reason = why_not_graph(prepared)
-    if reason is None:
-        return make_graph_runner(prepared, requests, num_blocks)
-    runner = _eager_runner(prepared, requests, num_blocks)
-    runner.notes.append(f"graph execution was asked for, but every pass ran eager: {reason}")
-    return runner
+    if why_not_graph(prepared) is not None:
+        return _eager_runner(prepared, requests, num_blocks)
+    return make_graph_runner(prepared, requests, num_blocks)
 
 
 def _eager_runner(prepared: PreparedRun, requests: list[Request], num_blocks: int | None) -> ModelRunner:
@@ -138,8 +137,9 @@ def execute_run(
         result["clocks"] = read_clocks(prepared.device)  # while the device is still as fast as the last pass was
         memory.give_back()
         log.flush()
-        reader = RunLogReader(folder)
-        result["totals"] = run_metrics(reader.record(), peak_memory_bytes=result.pop("peak_memory_bytes"))
+        record = RunLogReader(folder).record()
+        result["totals"] = run_metrics(record, peak_memory_bytes=result.pop("peak_memory_bytes"))
+        result["notes"] = execution_notes(prepared, record)
         result["ended_at"] = utc_now()
         log.finish(result)
     return result
@@ -172,7 +172,8 @@ def _measured(
         warmed = warm_up(prepared, runner, warm, should_stop)
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         engine = build_engine(prepared, requests, runner, log, watcher)
-        done = engine.run(should_stop)
+        with long_lived_objects_at_rest():
+            done = engine.run(should_stop)
         _close(engine, watcher)
         return _result("completed" if done else "stopped", memory, warmed)
     except Exception as error:
@@ -185,6 +186,17 @@ def _measured(
             return _result("oom", memory, warmed, shortage)
         traceback.print_exc()
         return _result("failed", memory, warmed, error)
+
+
+@contextlib.contextmanager
+def long_lived_objects_at_rest() -> Iterator[None]:
+    """Keep the model and all that is loaded out of garbage collections: looking through them stalls passes."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _close(engine: Engine, watcher: RunWatcher) -> None:

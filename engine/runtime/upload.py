@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-def upload(values: Sequence[Any] | np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
+def upload(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Tensor:
     """`values` on `device`. From pinned memory: an ordinary copy would wait for every kernel issued before it."""
     if device.type != "cuda":
         return torch.tensor(values, dtype=dtype, device=device)
@@ -19,6 +19,7 @@ def upload(values: Sequence[Any] | np.ndarray, dtype: torch.dtype, device: torch
 
 def upload_together(arrays: Sequence[np.ndarray], dtype: torch.dtype, device: torch.device) -> list[Tensor]:
     """All of `arrays` on `device`, in one copy, each in its own shape."""
-    whole = upload(np.concatenate([a.reshape(-1) for a in arrays]), dtype, device)
+    host = torch.from_numpy(np.concatenate([a.reshape(-1) for a in arrays])).to(dtype)
+    whole = host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host
     parts = whole.split([a.size for a in arrays])
     return [part.view(a.shape) for part, a in zip(parts, arrays, strict=True)]

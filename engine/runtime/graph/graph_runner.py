@@ -10,7 +10,9 @@ Shapes: T tokens, B rows, S slots, N blocks a table, L layers, P pool positions,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +45,20 @@ from engine.runtime.sampler import Sampler
 from engine.runtime.upload import upload
 
 PROGRAMS = 264  # two for each multiprocessor of an H100 or H200: a decode splits rows until there are as many
-LONG_ROW = 512  # columns: rows that may be longer are split even where there are many
+LONG_ROW = 2048  # columns: where rows may be as long, four times as many, so that the longest does not finish alone
+
+
+@contextmanager
+def nothing_freed() -> Iterator[None]:
+    """Let no garbage be collected meanwhile: a tensor or a graph that is freed during a capture breaks it."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +98,7 @@ class GraphRunner(ModelRunner):
         self.name = f"graph {plan.layout}"
         self.decoder = decoder
         self.plan = plan
+        self.num_blocks = plan.num_blocks if plan.layout == "paged" else None
         self.pool = KVPool(kv_shape, plan.num_blocks, plan.block_size, pool_bytes)
         self.book = SlotBook(plan.slots, plan.table_width, plan.block_size)
         self.last_ids = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
@@ -108,12 +124,13 @@ class GraphRunner(ModelRunner):
             ("decode", b) for b in reversed(self.row_buckets)
         ]
         memory_pool = None
-        for kind, bucket in wanted:
-            if should_stop():
-                return
-            captured = self._capture(kind, bucket, memory_pool)
-            memory_pool = captured.graph.pool()
-            self.captured[kind, bucket] = captured
+        with nothing_freed():
+            for kind, bucket in wanted:
+                if should_stop():
+                    return
+                captured = self._capture(kind, bucket, memory_pool)
+                memory_pool = captured.graph.pool()
+                self.captured[kind, bucket] = captured
 
     def _capture(self, kind: str, bucket: int, memory_pool: Any) -> CapturedPass:
         sections = decode_sections(bucket) if kind == "decode" else self._packed_sections(bucket)
@@ -122,7 +139,7 @@ class GraphRunner(ModelRunner):
         self._blank_inputs(sections)
         issue(views)  # once before: what is compiled or chosen at first use must not be captured
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=memory_pool):
+        with torch.cuda.graph(graph, pool=memory_pool, capture_error_mode="thread_local"):
             logits = issue(views)
         return CapturedPass(graph=graph, sections=sections, logits=logits)
 
@@ -219,7 +236,10 @@ class GraphRunner(ModelRunner):
     def _num_splits(self, rows: int) -> int:
         """Enough programs to keep the card busy; and, where rows may be long, the longest must not finish alone."""
         columns = self.plan.table_width * self.plan.block_size
-        wanted = max(PROGRAMS // (rows * self.decoder.num_kv_heads), min(4, columns // LONG_ROW))
+        if columns < LONG_ROW:
+            wanted = PROGRAMS // (rows * self.decoder.num_kv_heads)
+        else:
+            wanted = max(4, 4 * PROGRAMS // (rows * self.decoder.num_kv_heads))
         return max(1, min(wanted, MAX_SPLITS, columns // SPLIT_COLUMNS))
 
     def _packed_sections(self, tokens: int) -> Sections:
