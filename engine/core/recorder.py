@@ -14,6 +14,7 @@ from engine.core.span_log import Sink, SpanLog
 
 __all__ = ["Recorder", "Sink"]
 
+
 class Recorder:
     """Logs one run over `num_lanes` lanes. `returns_whole`: results are handed over at the batch's end only."""
 
@@ -34,6 +35,7 @@ class Recorder:
         self._spans = SpanLog(sink, num_lanes)
         self._unfinished: dict[int, Request] = {}
         self._preemptions: dict[Request, int] = {}
+        self._speaking = _Speaking((), ())
 
     def submitted(self, requests: Iterable[Request], prompt_texts: Mapping[int, str]) -> None:
         """The engine has seen these requests arrive."""
@@ -56,18 +58,22 @@ class Recorder:
             )
 
     def admitted(self, newcomers: Iterable[Request]) -> None:
-        """These requests have a lane now. One that was preempted keeps the time of its first admission."""
+        """These requests have a lane now.
+
+        One that comes back after a preemption is logged with the pass that computes it anew: the pass that took its
+        blocks may still be under way, and its row has to come first.
+        """
         for request in newcomers:
             assert request.lane is not None
             self._spans.seat(request, request.lane)
-            first = {} if request.num_preemptions else {"admitted_s": request.admitted_s}
-            self.sink.append(
-                "requests",
-                request_id=request.request_id,
-                state=RequestState.RUNNING.value,
-                lane=request.lane,
-                **first,
-            )
+            if not request.num_preemptions:
+                self.sink.append(
+                    "requests",
+                    request_id=request.request_id,
+                    state=RequestState.RUNNING.value,
+                    admitted_s=request.admitted_s,
+                    lane=request.lane,
+                )
 
     def passed(
         self,
@@ -84,6 +90,7 @@ class Recorder:
         self._log_blocks(planned, timing)
         self._log_pass(planned, timing)
         self._spans.begin_pass(planned, timing, slots)
+        self._log_returns(planned)
         self._log_tokens(planned, timing, token_ids)
         for request in outcome.ended:
             self._log_finished(request, timing.produced_s)
@@ -127,6 +134,17 @@ class Recorder:
                 preemptions=self._preemptions[request],
             )
             self._spans.vacate(preemption.lane, planned.index, timing.start_s)
+
+    def _log_returns(self, planned: PlannedPass) -> None:
+        """Requests that run again after a preemption; their first admission stays the one that counts."""
+        for chunk in planned.chunks:
+            if chunk.start == 0 and chunk.request in self._preemptions:
+                self.sink.append(
+                    "requests",
+                    request_id=chunk.request.request_id,
+                    state=RequestState.RUNNING.value,
+                    lane=self._spans.lane_of(chunk.request),
+                )
 
     def _log_blocks(self, planned: PlannedPass, timing: PassTiming) -> None:
         events = planned.block_events
@@ -176,22 +194,24 @@ class Recorder:
         )
 
     def _log_tokens(self, planned: PlannedPass, timing: PassTiming, token_ids: Sequence[int]) -> None:
-        requests = planned.live_requests
-        count = len(requests)
+        if not self._speaking.are_of(planned):
+            self._speaking = _Speaking(planned.rows, planned.live)
+        outputs = self._speaking.outputs
+        count = len(outputs)
         delivered_s = None if self.returns_whole else timing.delivered_s
         self.sink.extend(
             "tokens",
             {
-                "request_id": [r.request_id for r in requests],
-                "token_index": [len(r.output_ids) for r in requests],
+                "request_id": self._speaking.request_ids,
+                "token_index": list(map(len, outputs)),
                 "token_id": token_ids,
                 "pass_index": [planned.index] * count,
                 "produced_s": [timing.produced_s] * count,
                 "delivered_s": [delivered_s] * count,
             },
         )
-        for request, token_id in zip(requests, token_ids, strict=True):
-            request.output_ids.append(token_id)
+        for output_ids, token_id in zip(outputs, token_ids, strict=True):
+            output_ids.append(token_id)
         self.num_output_tokens += count
 
     def _log_finished(self, request: Request, now_s: float) -> None:
@@ -209,3 +229,16 @@ class Recorder:
             finish_reason=request.finish_reason.value,
             output_text=self.decode(request.output_ids),
         )
+
+
+class _Speaking:
+    """The live rows of a pass: their ids and outputs, looked up once for as many passes as run the same rows."""
+
+    def __init__(self, rows: tuple[Request, ...], live: tuple[int, ...]) -> None:
+        self.rows = rows
+        self.live = live
+        self.request_ids = [rows[i].request_id for i in live]
+        self.outputs = [rows[i].output_ids for i in live]
+
+    def are_of(self, planned: PlannedPass) -> bool:
+        return planned.rows is self.rows and planned.live is self.live

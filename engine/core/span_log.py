@@ -6,6 +6,7 @@ from its admission until it leaves or is preempted, while its physical slot may 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -40,12 +41,21 @@ class SpanLog:
         self.num_spans = 0
         self.open: dict[int, _OpenSpan] = {}
         self.vacant_since_s = dict.fromkeys(range(num_lanes), 0.0)
+        self._vacant = set(range(num_lanes))
+        self._seats: dict[Request, deque[int]] = {}  # lanes that a request was admitted to and no pass has shown yet
         self._lanes: dict[Request, int] = {}
         self._chunks: dict[Request, int] = {}  # of requests whose prompt is read in several
 
     def seat(self, request: Request, lane: int) -> None:
-        """`request` was admitted to `lane`; what it does from now on is drawn there."""
-        self._lanes[request] = lane
+        """`request` was admitted to `lane`; it is drawn there from its next prefill on.
+
+        Passes may still be under way in which it had another lane, before it was preempted.
+        """
+        self._seats.setdefault(request, deque()).append(lane)
+
+    def lane_of(self, request: Request) -> int:
+        """Where the request is drawn, or was last."""
+        return self._lanes[request]
 
     def begin_pass(self, planned: PlannedPass, timing: PassTiming, slots: Sequence[int]) -> None:
         if planned.chunks:
@@ -54,9 +64,8 @@ class SpanLog:
         elif planned.kind is PassKind.PREFILL:
             for request, slot in zip(planned.rows, slots, strict=True):
                 self._begin_prefill(request, slot, planned.index, timing.start_s, None)
-        for lane in range(self.num_lanes):
-            if lane not in self.open:
-                self._open(lane, "empty", None, planned.index, self.vacant_since_s[lane], None)
+        for lane in sorted(self._vacant):
+            self._open(lane, "empty", None, planned.index, self.vacant_since_s[lane], None)
 
     def end_pass(self, planned: PlannedPass, outcome: PassOutcome, timing: PassTiming) -> None:
         following = planned.index + 1
@@ -93,7 +102,7 @@ class SpanLog:
         self._open(lane, "prefill", request, at_pass, now_s, slot, self._chunks[request])
 
     def _begin_prefill(self, request: Request, slot: int, at_pass: int, now_s: float, chunk: int | None) -> None:
-        lane = self._lanes[request]
+        lane = self._lanes[request] = self._seats[request].popleft()
         self._fill(lane, at_pass, now_s)
         self._open(lane, "prefill", request, at_pass, now_s, slot, chunk)
 
@@ -128,6 +137,7 @@ class SpanLog:
         span = _OpenSpan(self.num_spans, phase, slot)
         self.num_spans += 1
         self.open[lane] = span
+        self._vacant.discard(lane)
         self.sink.append(
             "spans",
             span_id=span.span_id,
@@ -142,6 +152,7 @@ class SpanLog:
 
     def _close(self, lane: int, end_pass: int, now_s: float) -> None:
         span = self.open.pop(lane)
+        self._vacant.add(lane)
         self.sink.append("spans", span_id=span.span_id, end_pass=end_pass, end_s=now_s)
 
 
