@@ -1,0 +1,232 @@
+"""The store and the pages at scale: 1,000 runs and 10 M tokens by default, made up, in a LAB_HOME of their own.
+
+    python -m benchmarks.many_runs [--runs 1000] [--tokens 10000000] [--large-tokens 1000000] [--home FOLDER] [--json]
+
+Measured: taking all run logs in; opening the store again; the snapshot and each prepared question; the pages, in a real
+app and a real browser, from an address to the last thing on the page, with the memory of the app after each. Pages
+are asked for twice: `first` reads the store, `again` what is kept. With --home a folder that is there is used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+from benchmarks.made_up_logs import MadeUpRun, write_made_up_run
+from store import Store
+from store.prepared_questions import prepared_questions
+from store.sandbox import Asking
+from tests.app_server import AppServer
+from tests.conftest import CHROMIUM_FLAGS
+
+CHROMIUM = "/usr/bin/chromium"
+BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
+TOKENS_A_REQUEST = 160
+QUESTION_REPEATS = 3
+WAIT_MS = 120_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--tokens", type=int, default=10_000_000)
+    parser.add_argument("--large-tokens", type=int, default=1_000_000, help="tokens of one run beside them; 0 for none")
+    parser.add_argument("--home", type=Path, help="where to keep it all, or where it is")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=("logs", "ingest", "store", "app"), help="one part alone, for a closer look")
+    parser.add_argument("--in-process", choices=("ingest", "store"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.in_process:
+        print(json.dumps({"ingest": measure_ingest, "store": measure_store}[options.in_process](options.home)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        report = measure(options.home or Path(folder) / "home", options)
+    if options.json:
+        print(json.dumps(report))
+    else:
+        show(report)
+
+
+def measure(home: Path, options: argparse.Namespace) -> dict[str, Any]:
+    report: dict[str, Any] = {}
+    parts: dict[str, Callable[[], Any]] = {
+        "logs": lambda: write_logs(home, options.runs, options.tokens, options.large_tokens),
+        "ingest": lambda: _in_process("ingest", home),
+        "store": lambda: _in_process("store", home),
+        "app": lambda: measure_app(home, options.large_tokens > 0),
+    }
+    for name, part in parts.items():
+        if options.only in (None, name):
+            report[name] = part()
+    return report
+
+
+def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[str, Any]:
+    """Pairs of a static and a continuous run over one workload, every other pair with arrivals; then one large run."""
+    if (home / "runs").exists():
+        return {"there_already": True}
+    began = time.perf_counter()
+    requests = max(2, tokens // runs // TOKENS_A_REQUEST)
+    for i in range(runs):
+        pair, is_second = divmod(i, 2)
+        write_made_up_run(
+            home / "runs",
+            MadeUpRun(
+                engine=("static", "continuous")[is_second],
+                requests=requests,
+                tokens_a_request=TOKENS_A_REQUEST,
+                slots=(4, 8, 16, 32)[pair % 4],
+                seed=pair,
+                created_at=BEGAN + timedelta(minutes=173 * i),
+                experiment=f"pair{pair}",
+                rate=2.0 + pair % 7 if pair % 2 else None,
+            ),
+        )
+    for count, moment in ((400, 0), (large_tokens // TOKENS_A_REQUEST, 1)):
+        if count:
+            at = BEGAN + timedelta(minutes=173 * (runs + 1 + moment))
+            large = MadeUpRun(
+                engine="continuous",
+                requests=count,
+                tokens_a_request=TOKENS_A_REQUEST,
+                slots=(16, 64)[moment],
+                seed=runs + moment,
+                created_at=at,
+            )
+            write_made_up_run(home / "runs", large)
+    return {"write_s": time.perf_counter() - began}
+
+
+def measure_ingest(home: Path) -> dict[str, Any]:
+    """All run folders into a new store; then the same once more, when nothing is new."""
+    with Store(home) as store:
+        seconds, (reports, problems) = _timed(lambda: store.ingest_new(home / "runs"))
+        again, _ = _timed(lambda: store.ingest_new(home / "runs"))
+        tokens = sum(report.rows["tokens"] for report in reports)
+    return {
+        "runs": len(reports),
+        "problems": len(problems),
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_s": tokens / seconds,
+        "again_s": again,
+        "store_bytes": (home / "lab.duckdb").stat().st_size,
+        "peak_bytes": _peak_bytes(),
+    }
+
+
+def measure_store(home: Path) -> dict[str, Any]:
+    """Opening, a page of the history, the snapshot, and each prepared question in the sandbox: its median."""
+    opening, store = _timed(lambda: Store(home))
+    with store:
+        history = _median(lambda: store.runs(limit=50))
+        snapshot, made = _timed(store.snapshots.publish)
+        questions = {
+            question.name: _median(lambda sql=question.sql: Asking(made.path, sql).result())
+            for question in prepared_questions()
+        }
+    return {
+        "open_s": opening,
+        "history_query_s": history,
+        "snapshot_s": snapshot,
+        "snapshot_bytes": made.path.stat().st_size,
+        "questions_s": questions,
+        "slowest_question_s": max(questions.values()),
+        "peak_bytes": _peak_bytes(),
+    }
+
+
+def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
+    """Pages of a real app in a real browser. Seconds to the page's last element, and the app's memory after it."""
+    run_ids = sorted(path.name for path in (home / "runs").iterdir())
+    pair = run_ids[len(run_ids) // 4 * 2 : len(run_ids) // 4 * 2 + 2]
+    medium = run_ids[-2] if has_large else run_ids[-1]
+    with AppServer(home) as app, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        assert app.process is not None
+        pid = app.process.pid
+        visits: dict[str, tuple[str, str]] = {
+            "bench": ("", "Run the pair"),
+            "history": ("history", "Runs made on the command line appear by themselves"),
+            "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
+            "run_400_requests": (f"run?run_id={medium}", "Configuration and environment"),
+            "compare": (f"compare?runs={','.join(pair)}", "Did they say the same?"),
+            "query": ("query?question=waste_by_engine", "rows in"),
+        }
+        if has_large:
+            visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Configuration and environment")
+        report: dict[str, Any] = {"rss_at_start_bytes": _rss_bytes(pid)}
+        visit(page, f"{app.url}/glossary", "Every metric is defined once")  # the browser fetches the app's scripts
+        for name, (address, last) in visits.items():
+            first = visit(page, f"{app.url}/{address}", last)
+            again = visit(page, f"{app.url}/{address}", last)
+            report[name] = {"first_s": first, "again_s": again, "rss_bytes": _rss_bytes(pid)}
+        report["peak_rss_bytes"] = _status_bytes(pid, "VmHWM")
+        browser.close()
+    return report
+
+
+def visit(page: Page, url: str, last: str) -> float:
+    """Seconds from asking for an address to the moment when its last words are there and no script runs."""
+    began = time.perf_counter()
+    page.goto(url, wait_until="commit")
+    page.get_by_text(last).first.wait_for(state="attached", timeout=WAIT_MS)
+    page.locator('[data-testid="stStatusWidgetRunningIcon"]').wait_for(state="detached", timeout=WAIT_MS)
+    return time.perf_counter() - began
+
+
+def show(report: dict[str, Any], indent: str = "") -> None:
+    for name, value in report.items():
+        if isinstance(value, dict):
+            print(f"{indent}{name}")
+            show(value, f"{indent}  ")
+        elif name.endswith("_bytes"):
+            print(f"{indent}{name:<28} {value / 2**20:,.0f} MiB")
+        else:
+            print(f"{indent}{name:<28} {value:,.3g}" if isinstance(value, float) else f"{indent}{name:<28} {value:,}")
+
+
+def _in_process(part: str, home: Path) -> Any:
+    """A part in a process of its own, since peak memory never goes down within one."""
+    command = [sys.executable, "-m", "benchmarks.many_runs", "--in-process", part, "--home", str(home)]
+    return json.loads(subprocess.check_output(command))
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    outcome = work()
+    return time.perf_counter() - began, outcome
+
+
+def _median(work: Callable[[], Any]) -> float:
+    return statistics.median(_timed(work)[0] for _ in range(QUESTION_REPEATS))
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _rss_bytes(pid: int) -> int:
+    return _status_bytes(pid, "VmRSS")
+
+
+def _status_bytes(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+
+
+if __name__ == "__main__":
+    main()
