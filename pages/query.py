@@ -28,7 +28,7 @@ from pages.parts.query_asking import (
 from pages.parts.query_link import linked
 from pages.parts.query_result import draw_answer, draw_refusal
 from pages.parts.query_schema import draw_schema
-from pages.parts.query_shelf import draw_prepared, draw_save, draw_shelf
+from pages.parts.query_shelf import draw_prepared, draw_shelf
 from pages.parts.run_choice import draw_no_runs
 
 AT_ONCE_S = 0.7  # an answer that comes so soon is drawn without a word in between
@@ -93,7 +93,6 @@ def _draw_editor() -> None:
             is_asked = st.form_submit_button("Ask", type="primary", icon=":material/play_arrow:", help="Ctrl+Enter")
             st.selectbox("Rows at most", ROW_CHOICES, 1, format_func=lambda n: f"{n:,}", key=ROWS, width=130)
             st.selectbox("Seconds at most", SECOND_CHOICES, 0, key=SECONDS, width=130)
-    draw_save()
     if is_asked:
         st.session_state[PENDING] = st.session_state[EDITOR] or ""
 
@@ -105,6 +104,7 @@ def _draw_outcome(question: Asked) -> None:
             _draw_running(question)
             return
         settle(question)
+        st.rerun()  # so that it stands among the last ones asked, too
     if question.refusal is not None:
         draw_refusal(question.refusal)
     else:

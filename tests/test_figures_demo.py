@@ -25,7 +25,7 @@ from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
 
 STATIC = sample_run("static")
-MODULES = ("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts")
+MODULES = ("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts", "answer")
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -6,6 +6,7 @@ Of many points only some are drawn, the least and the greatest of every stretch 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import plotly.graph_objects as go
 
 from pages.figures.colours import DASHES, SeriesStyle, palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
-from pages.figures.readable import three_digits
+from pages.figures.readable import count_text, three_digits
 
 KINDS = ("bar", "line", "points")
 PLOT_PX = 300
@@ -81,14 +82,16 @@ def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -
     rows = _drawn_rows(frame, drawing)
     if rows.empty:
         return note_figure("No row has both values.", dark=dark)
-    styles = _styles(rows, drawing, dark)
+    styles = _styles(rows, dark)
+    names = short_names(list(styles))
     figure = new_figure(plot_px=PLOT_PX, dark=dark, top=28 if len(styles) > 1 else 10, left=64)
     kind = drawn_kind(frame, drawing)
-    for name, style in styles.items():
-        _add(figure, rows if drawing.colour is None else rows[rows["series"] == name], name, kind, style, drawing)
+    for series, style in styles.items():
+        _add(figure, rows[rows["series"] == series], names[series], kind, style, drawing)
     if 1 < len(styles) <= MAX_COLOURS:
         figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
-    figure.update_layout(barmode="group", bargap=0.25)
+    places = rows["x"].nunique()
+    figure.update_layout(barmode="group", bargap=0.3 if places > 6 else 1 - 0.1 * places)  # few bars stay slim
     is_category = _is_text(rows["x"])
     figure.update_xaxes(axis(dark, title=drawing.x, automargin=is_category, type="category" if is_category else "-"))
     figure.update_yaxes(axis(dark, title=drawing.y, rangemode="tozero", nticks=6, tickformat=",~r", automargin=True))
@@ -110,7 +113,8 @@ def answer_caption(frame: pd.DataFrame, drawing: Drawing) -> str:
         which = "the first" if drawing.kind == "bar" else "the extremes of every stretch among them"
         said += f"; {drawn:,} of {len(rows):,} rows are drawn, {which}"
     if len(rows) < len(frame):
-        said += f"; {len(frame) - len(rows):,} rows lack one of the two values"
+        lacking = len(frame) - len(rows)
+        said += f"; {count_text(lacking, 'row')} {'lacks' if lacking == 1 else 'lack'} one of the two values"
     return f"{said}."
 
 
@@ -144,18 +148,29 @@ def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[sorted(kept)].reset_index(drop=True)
 
 
-def _styles(rows: pd.DataFrame, drawing: Drawing, dark: bool) -> dict[str, SeriesStyle]:
-    """A style a series; where they are too many to be told apart, one for all."""
+def _styles(rows: pd.DataFrame, dark: bool) -> dict[str, SeriesStyle]:
+    """A style a series; where there is one alone, or too many to be told apart, the same for all."""
     names = [str(name) for name in dict.fromkeys(rows["series"])]
-    if len(names) <= MAX_COLOURS:
+    if 1 < len(names) <= MAX_COLOURS:
         return series_styles(names, dark)
     return dict.fromkeys(names, SeriesStyle(colour=palette(dark).series[0], dash=DASHES[0]))
 
 
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names for the legend: without the parts at their ends that all share (`static, m, cpu`), and not too long."""
+    parts = [name.split(", ") for name in names]
+    shared = 0
+    while len(names) > 1 and all(len(p) > shared + 1 and p[-1 - shared] == parts[0][-1 - shared] for p in parts):
+        shared += 1
+    kept = [", ".join(p[: len(p) - shared]) for p in parts]
+    return {name: short[:LABEL_CHARACTERS] for name, short in zip(names, kept, strict=True)}
+
+
 def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: SeriesStyle, drawing: Drawing) -> None:
+    """Add one series; `name` is what the legend calls it."""
     x: Any = rows["x"].astype(str).str.slice(0, LABEL_CHARACTERS) if _is_text(rows["x"]) else rows["x"]
-    hover = f"{drawing.x} %{{x}}<br>{drawing.y} %{{y:,.4~r}}<extra>{name[:LABEL_CHARACTERS]}</extra>"
-    shared = {"x": x, "y": rows["y"], "name": legend_name(name[:LABEL_CHARACTERS]), "hovertemplate": hover}
+    hover = f"{drawing.x} %{{x}}<br>{drawing.y} %{{y:,.4~r}}<extra>{name}</extra>"
+    shared = {"x": x, "y": rows["y"], "name": legend_name(name), "hovertemplate": hover}
     if kind == "bar":
         figure.add_bar(**shared, marker={"color": style.colour})
     elif kind == "line":
@@ -166,7 +181,7 @@ def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: Ser
             marker={"size": 6},
         )
     else:
-        figure.add_scattergl(**shared, mode="markers", marker={"size": 7, "color": style.colour, "opacity": 0.75})
+        figure.add_scatter(**shared, mode="markers", marker={"size": 7, "color": style.colour, "opacity": 0.75})
 
 
 def _told(row: pd.Series, drawing: Drawing) -> str:

@@ -43,7 +43,7 @@ def linked(params: Mapping[str, str]) -> Linked | None:
 
 def params_of(sql: str) -> dict[str, str] | None:
     """What an address needs to ask the question; None where the question is too long for a link."""
-    prepared = next((question for question in prepared_questions() if question.sql == sql.strip()), None)
+    prepared = prepared_as(sql)
     if prepared is not None:
         return {QUESTION: prepared.name}
     return {SQL: sql.strip()} if len(quote(sql.strip())) <= MAX_LINK_CHARACTERS else None
@@ -57,3 +57,8 @@ def link_to(page: str, params: Mapping[str, str]) -> str:
 def named(name: str) -> PreparedQuestion | None:
     """The prepared question of that name."""
     return next((question for question in prepared_questions() if question.name == name), None)
+
+
+def prepared_as(sql: str) -> PreparedQuestion | None:
+    """The prepared question that has this text, whole; None where a person wrote it or has changed it."""
+    return next((question for question in prepared_questions() if question.sql == sql.strip()), None)

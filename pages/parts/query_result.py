@@ -21,10 +21,10 @@ from pages.figures.answer import (
 from pages.parts.format import plain, plural, seconds
 from pages.parts.lab import is_dark, lab
 from pages.parts.query_asking import Asked
-from pages.parts.query_link import link_to, params_of
+from pages.parts.query_link import link_to, params_of, prepared_as
+from pages.parts.query_shelf import draw_save
 from pages.parts.run_words import when
 from store.answer_files import to_arrow, to_csv, to_parquet
-from store.prepared_questions import prepared_questions
 from store.sandbox import Refusal
 from store.snapshot import Snapshot
 
@@ -51,17 +51,21 @@ def draw_refusal(refusal: Refusal) -> None:
 
 
 def draw_answer(asked: Asked) -> None:
-    """How much came back, the chart, the table, and how to take it along."""
+    """What was asked and how much came back, the chart, the table, and how to take it along."""
     assert asked.answer is not None
     assert asked.frame is not None
     frame, answer = asked.frame, asked.answer
+    prepared = prepared_as(asked.sql)
+    if prepared is not None:
+        st.subheader(plain(prepared.title), anchor=False)
+        st.markdown(plain(prepared.shows))
     st.caption(f"{plural(len(frame), 'row')} in {seconds(answer.seconds)}. {snapshot_line(asked.snapshot)}")
     if answer.more is not None:
         st.warning(cut_words(answer.more, len(frame)), icon=":material/content_cut:")
+    drawing = _draw_controls(asked, frame)
     if frame.empty:
         st.info("No rows." if answer.more is None else "Not one row fits.", icon=":material/table_rows:")
         return
-    drawing = _draw_controls(asked, frame)
     if drawing is not None:
         figure = answer_chart(frame, drawing, dark=is_dark())
         key = f"query_chart_{asked.number}"
@@ -83,13 +87,22 @@ def snapshot_line(snapshot: Snapshot | None) -> str:
     """When the snapshot was taken that was asked, and whether the store has changed since."""
     if snapshot is None:
         return ""
-    ago = "just now" if snapshot.age_s < 2 else f"{seconds(snapshot.age_s)} ago"
-    line = f"Snapshot of {when(snapshot.made_at)} ({ago}), {plural(snapshot.runs, 'run')}."
+    line = f"Snapshot of {when(snapshot.made_at)} ({ago(snapshot.age_s)}), {plural(snapshot.runs, 'run')}."
     return f"{line} Runs have changed since: ask again to see them." if lab().store.snapshots.is_stale() else line
 
 
+def ago(age_s: float) -> str:
+    """How long ago, as people say it."""
+    if age_s < 2:
+        return "just now"
+    for length, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if age_s >= length:
+            return f"{plural(int(age_s // length), noun)} ago"
+    return f"{plural(int(age_s), 'second')} ago"
+
+
 def _draw_controls(asked: Asked, frame: pd.DataFrame) -> Drawing | None:
-    """The choice of a chart, beside the link; what suits the answer at first."""
+    """The choice of a chart, the link, saving. Returns what is to be drawn: what suits the answer, at first."""
     default = default_drawing(asked.sql, frame)
     with st.container(horizontal=True, vertical_alignment="center"):
         drawing = _draw_chart_choice(asked.number, frame, default) if numeric_columns(frame) else None
@@ -100,12 +113,13 @@ def _draw_controls(asked: Asked, frame: pd.DataFrame) -> Drawing | None:
             else:
                 st.caption("Asks this question when it is opened; so does the page's address.")
                 st.code(link_to(st.context.url or "/query", params), language=None, wrap_lines=True)
+        draw_save(asked.sql)
     return drawing if drawing is not None and can_draw(frame, drawing) else None
 
 
 def default_drawing(sql: str, frame: pd.DataFrame) -> Drawing | None:
     """As the prepared question says, where it is one; else what suits the columns."""
-    prepared = next((question for question in prepared_questions() if question.sql == sql.strip()), None)
+    prepared = prepared_as(sql)
     if prepared is None:
         return suggested(frame)
     chart = prepared.chart

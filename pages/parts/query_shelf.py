@@ -6,10 +6,10 @@ import streamlit as st
 
 from pages.parts.format import plain
 from pages.parts.lab import lab
-from pages.parts.query_asking import EDITOR, put
-from pages.parts.query_link import named
+from pages.parts.query_asking import put
+from pages.parts.query_link import named, prepared_as
 from pages.parts.run_words import when
-from store.notebook import AskedQuestion, SavedQuestion
+from store.notebook import MAX_NAME_CHARACTERS, AskedQuestion, SavedQuestion
 from store.prepared_questions import prepared_questions
 
 PREPARED = "query_prepared"
@@ -37,6 +37,8 @@ def draw_shelf() -> None:
         _draw_saved(lab().store.notebook.saved())
         _draw_last_asked(lab().store.notebook.asked(LAST_ASKED))
     _draw_forgotten()
+    if notice := st.session_state.pop(NOTICE, None):
+        st.toast(notice, icon=":material/bookmark:")
 
 
 def draw_prepared() -> None:
@@ -49,13 +51,11 @@ def draw_prepared() -> None:
             st.caption(plain(question.shows))
 
 
-def draw_save() -> None:
-    """Save what stands in the editor."""
+def draw_save(sql: str) -> None:
+    """Save a question by a name."""
     with st.popover("Save …", icon=":material/bookmark_add:"):
-        st.text_input("Name", key=NAME, placeholder="Slow runs of November", max_chars=80)
-        st.button("Save the question", type="primary", on_click=_save)
-    if notice := st.session_state.pop(NOTICE, None):
-        st.toast(notice, icon=":material/bookmark:")
+        st.text_input("Name", key=NAME, placeholder="Slow runs of November", max_chars=MAX_NAME_CHARACTERS)
+        st.button("Save the question", type="primary", on_click=_save, args=(sql,))
 
 
 def _put_prepared() -> None:
@@ -89,8 +89,8 @@ def _draw_last_asked(last: list[AskedQuestion]) -> None:
 
 def preview(sql: str) -> str:
     """A question on one line: a prepared one by its title."""
-    title = next((question.title for question in prepared_questions() if question.sql == sql), None)
-    line = title or " ".join(sql.split())
+    prepared = prepared_as(sql)
+    line = prepared.title if prepared is not None else " ".join(sql.split())
     return line if len(line) <= PREVIEW_CHARACTERS else f"{line[: PREVIEW_CHARACTERS - 1]}…"
 
 
@@ -104,9 +104,9 @@ def _draw_forgotten() -> None:
         st.button("Undo", icon=":material/undo:", type="tertiary", on_click=_bring_back)
 
 
-def _save() -> None:
+def _save(sql: str) -> None:
     try:
-        saved = lab().store.notebook.save(str(st.session_state.get(NAME, "")), str(st.session_state.get(EDITOR, "")))
+        saved = lab().store.notebook.save(str(st.session_state.get(NAME, "")), sql)
     except ValueError as error:
         st.session_state[NOTICE] = plain(str(error))
         return
