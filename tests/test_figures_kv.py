@@ -89,12 +89,13 @@ def test_a_run_that_did_not_log_what_its_memory_held_has_one_unused_part() -> No
 
 def test_the_caption_ranks_by_real_tokens_and_says_who_held_most() -> None:
     assert block_captions.kv_layouts(BOTH) == (
-        "Of the KV memory held over time, real tokens filled paged 80 %, static 40 %; static held 2 times what paged "
-        "did. Of the positions computed, real ones were paged 100 %, static 50 %; static computed 2 times what paged "
-        "did."
+        "Of the KV memory held over time, real tokens filled 80 % (paged), 40 % (static); static held 2 times what "
+        "paged did. Of the positions computed, real ones were 100 % (paged), 50 % (static); static computed 2 times what "
+        "paged did."
     )
     swapped = BOTH.assign(series=["paged", "static"])
-    assert "filled static 80 %, paged 40 %; paged held 2 times what static did" in block_captions.kv_layouts(swapped)
+    said = block_captions.kv_layouts(swapped)
+    assert "filled 80 % (static), 40 % (paged); paged held 2 times what static did" in said
     alone = block_captions.kv_layouts(BOTH.tail(1).assign(series=""))
     assert alone.startswith("Of the KV memory held over time, real tokens filled 80 %.")
 

@@ -89,7 +89,7 @@ def test_layouts_side_by_side_say_where_each_position_went(runs: Path) -> None:
     assert "Where each KV position went" in text
     assert "Where each KV position went, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
-    assert "Of the positions computed, real ones were continuous 100 %, paged 100 %, static 73.6 %" in text
+    assert "Of the positions computed, real ones were 100 % (continuous), 100 % (paged), 73.6 % (static)" in text
     assert "Preemptions (triangles): static none, continuous none, paged 1." in text
     assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
     windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}

@@ -79,9 +79,9 @@ def kv_layouts(ledger: pd.DataFrame) -> str:
 
 
 def _ranked(shares: Mapping[str, float]) -> str:
-    """`paged 91 %, static 31 %`; of a run alone the share alone."""
+    """`91 % (paged), 31 % (static)`; of a run without a name the share alone."""
     names = sorted(shares, key=lambda name: -shares[name])
-    return ", ".join(f"{name} {share_text(shares[name])}".strip() for name in names)
+    return ", ".join(f"{share_text(shares[name])} ({name})".removesuffix(" ()") for name in names)
 
 
 def _most(wholes: Mapping[str, float], verb: str) -> str:
