@@ -2,113 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from engine.core.passes import PassTiming
-from engine.core.presets import make_scheduler
-from engine.core.recorder import Recorder
-from engine.core.request import Request, RequestSpec, TextPrompt
-
-
-class Rows:
-    def __init__(self) -> None:
-        self.rows: dict[str, list[dict[str, Any]]] = {}
-
-    def append(self, stream: str, **row: Any) -> None:
-        self.rows.setdefault(stream, []).append(row)
-
-    def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        for values in zip(*columns.values(), strict=True):
-            self.append(stream, **dict(zip(columns, values, strict=True)))
-
-    def merged(self, stream: str, key: str) -> list[dict[str, Any]]:
-        """Later rows' values over earlier ones'."""
-        whole: dict[int, dict[str, Any]] = {}
-        for row in self.rows[stream]:
-            whole.setdefault(row[key], {}).update({k: v for k, v in row.items() if v is not None})
-        return list(whole.values())
+from tests.recorded import Rows, record
 
 
 def play(
     engine: str, slots: int, budgets: Sequence[int], arrivals_s: Sequence[float] | None = None, **more: Any
 ) -> Rows:
-    """Drive the real scheduler and recorder, every pass one second long; idle time jumps to the next arrival."""
-    arrivals_s = arrivals_s or [0.0] * len(budgets)
-    requests = [
-        Request(
-            spec=RequestSpec(
-                request_id=i,
-                prompt=TextPrompt(text="x"),
-                budget_tokens=budget,
-                ignore_eos=True,
-                arrival_s=arrival_s,
-                sampling_seed=i,
-            ),
-            prompt_ids=[1, 2, 3],
-        )
-        for i, (budget, arrival_s) in enumerate(zip(budgets, arrivals_s, strict=True))
-    ]
-    scheduler = make_scheduler(RunConfig(engine=engine, slots=slots), requests)
-    rows = Rows()
-    recorder = Recorder(rows, slots, **more)
-    now_s = 0.0
-    while not scheduler.is_done:
-        recorder.submitted(scheduler.submit_arrived(now_s), {})
-        recorder.admitted(scheduler.admit(now_s))
-        if not scheduler.running:
-            wake_s = scheduler.wake_s(now_s)
-            assert wake_s is not None
-            now_s = wake_s
-            continue
-        for kind in scheduler.kinds:
-            planned = scheduler.plan(kind)
-            if planned is None:
-                continue
-            slots_before = [r.slot for r in planned.live_requests]
-            outcome = scheduler.complete(planned)
-            timing = PassTiming(
-                start_s=now_s, end_s=now_s + 1, issue_s=None, device_s=1.0, produced_s=now_s + 1, delivered_s=now_s + 1
-            )
-            recorder.passed(planned, outcome, timing, [7] * len(planned.live), slots_before)
-            now_s += 1
-    recorder.close(now_s)
-    return rows
-
-
-def spans(rows: Rows, lane: int) -> list[tuple[str, int | None, int, int]]:
-    """(phase, request, from pass, to pass) of one lane."""
-    return [
-        (s["phase"], s.get("request_id"), s["start_pass"], s["end_pass"])
-        for s in rows.merged("spans", "span_id")
-        if s["lane"] == lane
-    ]
+    return record(RunConfig(engine=engine, slots=slots), budgets, arrivals_s=arrivals_s, **more)
 
 
 def test_static_lanes_hold_dead_spans_until_the_slowest_ends() -> None:
     # Batch 0+1: prefill in pass 0, request 0 ends there; request 1 needs passes 1 and 2. Batch 2: passes 3 and 4.
     rows = play("static", 2, [1, 3, 2])
-    assert spans(rows, 0) == [
+    assert rows.lane(0) == [
         ("prefill", 0, 0, 1),
         ("dead", 0, 1, 3),
         ("prefill", 2, 3, 4),
         ("decode", 2, 4, 5),
     ]
-    assert spans(rows, 1) == [("prefill", 1, 0, 1), ("decode", 1, 1, 3), ("empty", None, 3, 5)]
+    assert rows.lane(1) == [("prefill", 1, 0, 1), ("decode", 1, 1, 3), ("empty", None, 3, 5)]
 
 
 def test_continuous_lanes_refill_at_once_and_a_moved_row_keeps_its_lane() -> None:
     # Pass 0: prefill of 0 and 1. Pass 1: decode; request 0 ends, request 1 moves from slot 1 to slot 0.
     # Pass 2: prefill of request 2 in slot 1, lane 0; its budget of 1 ends it there. Pass 3: decode of 1, which ends.
     rows = play("continuous", 2, [2, 3, 1])
-    assert spans(rows, 0) == [
+    assert rows.lane(0) == [
         ("prefill", 0, 0, 1),
         ("decode", 0, 1, 2),
         ("prefill", 2, 2, 3),
         ("empty", None, 3, 4),
     ]
-    assert spans(rows, 1) == [("prefill", 1, 0, 1), ("decode", 1, 1, 2), ("decode", 1, 2, 4)]
+    assert rows.lane(1) == [("prefill", 1, 0, 1), ("decode", 1, 1, 2), ("decode", 1, 2, 4)]
     slots = [s["slot"] for s in rows.merged("spans", "span_id") if s["lane"] == 1]
     assert slots == [1, 1, 0]
 
