@@ -90,8 +90,8 @@ def test_a_run_that_did_not_log_what_its_memory_held_has_one_unused_part() -> No
 def test_the_caption_ranks_by_real_tokens_and_says_who_held_most() -> None:
     assert block_captions.kv_layouts(BOTH) == (
         "Of the KV memory held over time, real tokens filled 80 % (paged), 40 % (static); static held 2 times what "
-        "paged did. Of the positions computed, real ones were 100 % (paged), 50 % (static); static computed 2 times what "
-        "paged did."
+        "paged did. Of the positions computed, real ones were 100 % (paged), 50 % (static); static computed 2 times "
+        "what paged did."
     )
     swapped = BOTH.assign(series=["paged", "static"])
     said = block_captions.kv_layouts(swapped)
