@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +45,17 @@ def test_an_ordinary_run_loses_no_badge_by_how_it_was_made(store: Store, warm: W
     expected = ("offered_rate", "exact_prompts", "warm_up", "no_preemption", "unwatched", "measured")
     assert {name: found[name] for name in expected} == dict.fromkeys(expected, "pass")
     assert found["real_weights"] == "fail"
+
+
+def test_the_clock_starts_when_requests_can_be_seen(
+    store: Store, warm: WarmModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it takes to make ready, a request that is there from the start has not waited for it."""
+    collect = gc.collect
+    monkeypatch.setattr("gc.collect", lambda: (time.sleep(1.0), collect())[1])
+    outcomes(store, warm, replace(CONFIG, workload=replace(OPEN, arrival="closed", requests=4)))
+    submitted_s = store.cursor().execute("SELECT max(submitted_s) FROM requests").fetchall()[0][0]
+    assert submitted_s < 0.9
 
 
 def test_a_run_without_warm_up_says_so(store: Store, warm: WarmModel) -> None:

@@ -171,8 +171,8 @@ def _measured(
         runner.capture(should_stop)
         warmed = warm_up(prepared, runner, warm, should_stop)
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
-        engine = build_engine(prepared, requests, runner, log, watcher)
         with long_lived_objects_at_rest():
+            engine = build_engine(prepared, requests, runner, log, watcher)  # the clock starts here
             done = engine.run(should_stop)
         _close(engine, watcher)
         return _result("completed" if done else "stopped", memory, warmed)
