@@ -15,7 +15,7 @@ from engine.cli import main
 from engine.commands.parity_cases import make_cases
 from engine.core.config import ENGINES, RunConfig
 from engine.core.request import Request
-from engine.runtime.logit_error import ForcedSampler, LogitJudge, judge_case
+from engine.runtime.logit_error import ExactLogits, ForcedSampler, judge_case
 from engine.runtime.paged_attention import GatherRoom
 from engine.runtime.parity import ParityCase, References, run_case
 from engine.runtime.prepared_run import WarmModel
@@ -102,7 +102,7 @@ def test_cases_of_the_same_requests_ask_the_oracles_once(warm: WarmModel) -> Non
 
 def test_in_bf16_logits_are_compared_with_exact_ones(warm: WarmModel) -> None:
     references = References(config("bf16"), warm, (), lambda text: None)
-    measured = judge_case(PREEMPTED, ENGINES, config("bf16"), warm, references, LogitJudge())
+    measured = judge_case(PREEMPTED, ENGINES, config("bf16"), warm, references, ExactLogits())
     assert [row["engine"] for row in measured] == ["paged", "chunked"]
     for row in measured:
         assert row["within"] is True
@@ -119,7 +119,7 @@ def test_wrong_logits_are_not_within(warm: WarmModel, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(ForcedSampler, "sample", off_by_one)
     references = References(config("bf16"), warm, (), lambda text: None)
-    row = judge_case(CASES["single"], ["paged"], config("bf16"), warm, references, LogitJudge())[0]
+    row = judge_case(CASES["single"], ["paged"], config("bf16"), warm, references, ExactLogits())[0]
     assert row["within"] is False
     assert row["logit_error"] >= 1
 

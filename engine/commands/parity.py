@@ -99,16 +99,16 @@ def _token_rows(
 
 
 def _logit_rows(cases: list[ParityCase], engines: list[str], config: RunConfig) -> list[dict[str, Any]]:
-    from engine.runtime.logit_error import LogitJudge, judge_case
+    from engine.runtime.logit_error import ExactLogits, judge_case
     from engine.runtime.parity import References
     from engine.runtime.prepared_run import WarmModel
 
-    warm, judge = WarmModel(), LogitJudge()
+    warm, exact_logits = WarmModel(), ExactLogits()
     references = References(config, warm, (), _tell)
     rows = []
     for case in cases:
         _tell(f"parity: {case.name} …")
-        rows += judge_case(case, engines, config, warm, references, judge)
+        rows += judge_case(case, engines, config, warm, references, exact_logits)
     return rows
 
 

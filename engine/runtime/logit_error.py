@@ -37,20 +37,22 @@ class LogitError:
 
 
 class ErrorSum:
-    """Gathers a LogitError, row by row."""
+    """Gathers a LogitError, row by row, on the logits' own device: nothing waits for it before the total."""
 
-    def __init__(self) -> None:
-        self._largest, self._squares, self._count = 0.0, 0.0, 0
+    def __init__(self, device: torch.device) -> None:
+        self._largest = torch.zeros((), device=device)
+        self._squares = torch.zeros((), device=device)
+        self._count = 0
 
     def add(self, logits: Tensor, exact: Tensor) -> None:
         """(…, V) logits of any dtype against exact ones of the same shape."""
         distance = (logits.float() - exact).abs()
-        self._largest = max(self._largest, float(distance.max()))
-        self._squares += float(distance.double().square().sum())
+        self._largest = torch.maximum(self._largest, distance.max())
+        self._squares += distance.square().sum()
         self._count += distance.numel()
 
     def total(self) -> LogitError:
-        return LogitError(largest=self._largest, rms=(self._squares / max(self._count, 1)) ** 0.5)
+        return LogitError(largest=float(self._largest), rms=(float(self._squares) / max(self._count, 1)) ** 0.5)
 
 
 class ForcedSampler(Sampler):
@@ -60,41 +62,29 @@ class ForcedSampler(Sampler):
         super().__init__(_PICKED_OUTSIDE)
         self.tokens = tokens
         self.exact = exact
-        self.error = ErrorSum()
+        self.error = ErrorSum(next(iter(exact.values())).device)
 
     def sample(self, logits: Tensor, rows: Sequence[Request]) -> Tensor:
         """(B, V) logits to the (B,) tokens that these rows are to say. Rows past their budget are not measured."""
-        said = []
-        for row, request in zip(logits, rows, strict=True):
+        said, measured, exact = [], [], []
+        for place, request in enumerate(rows):
             tokens, index = self.tokens[request.request_id], request.num_scheduled
-            if index < len(tokens):
-                self.error.add(row, self.exact[request.request_id][index])
             said.append(tokens[min(index, len(tokens) - 1)])
+            if index < len(tokens):
+                measured.append(place)
+                exact.append(self.exact[request.request_id][index])
+        if measured:
+            self.error.add(logits[measured], torch.stack(exact))
         return torch.tensor(said, dtype=torch.long, device=logits.device)
 
 
-class LogitJudge:
-    """Measures cases on one loaded model; keeps its fp32 copy."""
+class ExactLogits:
+    """Tells exact logits: of a copy of the loaded model in fp32, made once and kept."""
 
     def __init__(self) -> None:
         self._exact_model: tuple[object, torch.nn.Module] | None = None
 
-    def measure(self, case: ParityCase, engine: str, base: PreparedRun, tokens: Outputs, warm: WarmModel) -> LogitError:
-        """The error of `engine`, made to say `tokens` (the serial engine's, by request id)."""
-        sampler = ForcedSampler(tokens, self._exact(base, tokens))
-        prepared = case.prepare(replace(base.config, sampling=_PICKED_OUTSIDE), engine, warm)
-        run_engine(prepared, sampler)
-        return sampler.error.total()
-
-    def measure_sdpa(self, base: PreparedRun, tokens: Outputs) -> LogitError:
-        """The same error of transformers' sdpa, a forward pass a request."""
-        exact, error = self._exact(base, tokens), ErrorSum()
-        with own_attention(base, REFERENCE_ATTENTION) as model:
-            for request_id, said in tokens.items():
-                error.add(_forced_logits(model, base.prompt_ids[request_id], said), exact[request_id])
-        return error.total()
-
-    def _exact(self, base: PreparedRun, tokens: Outputs) -> dict[int, Tensor]:
+    def of(self, base: PreparedRun, tokens: Outputs) -> dict[int, Tensor]:
         """(n, V) fp32 logits of each request's n tokens, on the model's device."""
         model = base.loaded.model
         if self._exact_model is None or self._exact_model[0] is not model:
@@ -102,6 +92,24 @@ class LogitJudge:
                 self._exact_model = model, copy.deepcopy(model).float()
         exact_model = self._exact_model[1]
         return {i: _forced_logits(exact_model, base.prompt_ids[i], said) for i, said in tokens.items()}
+
+
+def engine_error(
+    case: ParityCase, engine: str, base: PreparedRun, tokens: Outputs, exact: Mapping[int, Tensor], warm: WarmModel
+) -> LogitError:
+    """The error of `engine`, made to say `tokens` (the serial engine's, by request id)."""
+    sampler = ForcedSampler(tokens, exact)
+    run_engine(case.prepare(replace(base.config, sampling=_PICKED_OUTSIDE), engine, warm), sampler)
+    return sampler.error.total()
+
+
+def sdpa_error(base: PreparedRun, tokens: Outputs, exact: Mapping[int, Tensor]) -> LogitError:
+    """The same error of transformers' sdpa, a forward pass a request."""
+    error = ErrorSum(base.device)
+    with own_attention(base, REFERENCE_ATTENTION) as model:
+        for request_id, said in tokens.items():
+            error.add(_forced_logits(model, base.prompt_ids[request_id], said), exact[request_id])
+    return error.total()
 
 
 @torch.inference_mode()
@@ -119,7 +127,7 @@ def judge_case(
     config: RunConfig,
     warm: WarmModel,
     references: References,
-    judge: LogitJudge,
+    exact_logits: ExactLogits,
 ) -> list[dict[str, Any]]:
     """One row an engine that the case concerns: its largest logit error, sdpa's, their ratio, and whether it is within.
 
@@ -128,10 +136,11 @@ def judge_case(
     tokens = references.of(case)["serial"]
     assert tokens is not None
     base = case.prepare(config, "serial", warm)
-    sdpa = judge.measure_sdpa(base, tokens)
+    exact = exact_logits.of(base, tokens)
+    sdpa = sdpa_error(base, tokens, exact)
     rows = []
     for engine in (e for e in engines if e in case.engines):
-        error = judge.measure(case, engine, base, tokens, warm)
+        error = engine_error(case, engine, base, tokens, exact, warm)
         rows.append(
             {
                 "name": case.name,
