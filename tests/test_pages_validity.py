@@ -11,9 +11,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.core.validity import CHECKS
+from pages.parts.glossary_entries import all_groups
 from pages.parts.history_table import said
 from pages.parts.lab import lab
-from pages.parts.validity_words import badge_differences, lost_by_all, marks, summary
+from pages.parts.validity_words import badge_differences, lost_by_all, lost_words, marks, summary
 from store import Store
 from store.notes import Annotation
 from tests.page_app import open_page, take_in, words
@@ -86,14 +87,22 @@ def checks(**outcomes: str) -> list[dict[str, Any]]:
 
 
 def test_badges_in_words() -> None:
-    assert marks("measured,host", "") == "all 2 earned"
-    assert marks("measured", "real_weights,unwatched") == "lost: real weights, not watched live"
+    assert marks("measured,host", "") == "2 of 2"
+    assert marks("measured", "real_weights,unwatched") == "1 of 3"
     assert marks("", "") == ""
+    assert lost_words("real_weights,unwatched") == "real weights, not watched live"
+    assert lost_words("") == ""
     assert said("two\nlines", "a, b") == "[a, b] two lines"
     assert said("", "") == ""
     judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
     assert summary(judged) == "2 badges earned, 1 lost: real weights; 1 does not apply"
     assert summary(checks(measured="pass")) == "1 badge earned, none lost"
+
+
+def test_the_glossary_explains_every_badge() -> None:
+    (group,) = [group for group in all_groups() if group.title == "Badges of validity"]
+    assert [entry.title for entry in group.entries] == [check.label for check in CHECKS]
+    assert all(check.limit in entry.meaning for check, entry in zip(CHECKS, group.entries, strict=True))
 
 
 def test_what_does_not_apply_is_no_difference() -> None:

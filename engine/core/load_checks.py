@@ -103,10 +103,14 @@ def judge_steady_window(run: Evidence) -> Verdict:
         )
         return judged(share >= STEADY_SHARE, text, share, STEADY_SHARE)
     stays = window.length_s / max(window.stay_s, 1e-12)
-    text = (
-        f"A request stayed {duration(window.stay_s)} on average. From one stay after the first request to the last "
-        f"one's coming there are {duration(window.length_s)}, {figure(stays)} stays."
-    )
+    text = f"A request stayed {duration(window.stay_s)} on average. "
+    if stays > 0:
+        text += (
+            f"From one stay after the first request to the last one's coming there are {duration(window.length_s)}, "
+            f"{figure(stays)} stays."
+        )
+    else:
+        text += "The last request came before one stay was over."
     return judged(stays >= STEADY_STAYS, text, stays, STEADY_STAYS)
 
 

@@ -11,6 +11,7 @@ from engine.core.glossary import MACHINE, MEASURING, WORK
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
+from engine.core.validity import CHECKS, Check
 
 HOW_TO_COUNT = "how to count"
 WHO_COUNTS_SO = "Who counts so"
@@ -49,7 +50,7 @@ class EntryGroup:
 
 
 def all_groups() -> tuple[EntryGroup, ...]:
-    """Every metric once and every word once."""
+    """Every metric, every badge and every word once."""
     named = (
         ("Pace and latency, request by request", tuple(metric for metric in METRICS if metric.level != "run")),
         ("Throughput", RATE_METRICS),
@@ -64,6 +65,7 @@ def all_groups() -> tuple[EntryGroup, ...]:
     return (
         *(_metrics(title, metrics) for title, metrics in named),
         _metrics("Latencies over a run", rest, is_table=True),
+        EntryGroup(title="Badges of validity", entries=tuple(_badge(check) for check in CHECKS)),
         EntryGroup(
             title="Other ways to count", entries=tuple(_option(c, option) for c in CHOICES for option in c.options)
         ),
@@ -96,6 +98,10 @@ def search(groups: Sequence[EntryGroup], text: str) -> tuple[EntryGroup, ...]:
     ]
     found = [group for group in kept if group.entries]
     return tuple(sorted(found, key=lambda group: not any(entry in named for entry in group.entries)))
+
+
+def _badge(check: Check) -> Entry:
+    return Entry(name=check.name, title=check.label, meaning=f"{check.meaning} {check.limit}", unit=check.unit)
 
 
 def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -> EntryGroup:

@@ -9,13 +9,14 @@ import pandas as pd
 
 from pages.parts.badges import badge_text
 from pages.parts.run_words import when
-from pages.parts.validity_words import marks
+from pages.parts.validity_words import lost_words, marks
 
 COLUMNS = {
     "pinned": "pinned",
     "created_at": "when",
     "engine": "engine",
     "badges": "status",
+    "validity": "badges",
     "said": "note and tags",
     "requests": "requests",
     "output_tokens": "new tokens",
@@ -23,7 +24,7 @@ COLUMNS = {
     "ttft_p50_s": "first token p50, s",
     "dead_percent": "dead, %",
     "duration_s": "duration, s",
-    "validity": "badges",
+    "lost_badges": "badges lost",
     "slots": "slots",
     "model": "model",
     "dtype": "dtype",
@@ -41,6 +42,7 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
         said=[said(note, tags) for note, tags in zip(rows["note"], rows["tags"], strict=True)],
         dead_percent=pd.to_numeric(rows["dead_fraction"]) * 100,
         validity=[marks(earned, lost) for earned, lost in zip(rows["earned"], rows["lost"], strict=True)],
+        lost_badges=[lost_words(lost) for lost in rows["lost"]],
         log_mib=pd.to_numeric(rows["log_bytes"]) / 2**20,
         open=[f"/run?run_id={run_id}" for run_id in rows["run_id"]],
     )
@@ -56,9 +58,3 @@ def kept_apart(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]
     """The ids that may be deleted, and those that may not because they still run."""
     running = [str(row["run_id"]) for row in rows if row["status"] == "running"]
     return [str(row["run_id"]) for row in rows if str(row["run_id"]) not in running], running
-
-
-def named(rows: Sequence[Mapping[str, Any]], limit: int = 5) -> list[str]:
-    """Runs in words for a question: `static, 2026-11-29 14:31:07 (run …)`; of many, the first few and a count."""
-    lines = [f"{row['engine']}, {when(row['created_at'])}, run {row['run_id']}" for row in rows[:limit]]
-    return lines if len(rows) <= limit else [*lines, f"and {len(rows) - limit} more"]

@@ -9,12 +9,11 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
+from engine.core.machine_checks import BUSY_LOAD
 from engine.core.metrics import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import dtype_name
 from pages.parts.format import count, is_missing, number, plain, plural, seconds
-
-BUSY_LOAD = 1.5  # a run itself, and the one before it, keep every core at work
 
 
 def when(created_at: object) -> str:

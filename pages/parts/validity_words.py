@@ -29,12 +29,14 @@ def label_of(name: str) -> str:
 
 
 def marks(earned: str, lost: str) -> str:
-    """A cell of the history: `all 8 earned`, or what was lost. The names as in the store, with commas between."""
-    gone = [label_of(name) for name in lost.split(",") if name]
-    if gone:
-        return f"lost: {', '.join(gone)}"
-    kept = [name for name in earned.split(",") if name]
-    return f"all {len(kept)} earned" if kept else ""
+    """A cell of the history: `6 of 8` badges that apply. The names as in the store, with commas between."""
+    kept, gone = (len([name for name in names.split(",") if name]) for names in (earned, lost))
+    return f"{kept} of {kept + gone}" if kept + gone else ""
+
+
+def lost_words(lost: str) -> str:
+    """The badges that a run lost, by their labels."""
+    return ", ".join(label_of(name) for name in lost.split(",") if name)
 
 
 def named(checks: Checks, outcome: Outcome) -> list[str]:
