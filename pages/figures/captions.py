@@ -7,6 +7,7 @@ comparison runs from the least to the most.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,25 +71,35 @@ def passes(passes: pd.DataFrame) -> str:
     """For passes.pass_trace: the share of the time that prompts took, and the median and longest decode pass."""
     passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
     if passes.empty:
+        return pass_kinds(pd.DataFrame())
+    seconds = (passes["end_s"] - passes["start_s"]).astype(float).groupby(passes["kind"])
+    kinds = seconds.agg(passes="size", seconds="sum", median_s="median", longest_s="max")
+    return pass_kinds(kinds.rename_axis("kind").reset_index())
+
+
+def pass_kinds(kinds: pd.DataFrame) -> str:
+    """The same of passes that are added up already, a row a kind: kind, passes, seconds, median_s, longest_s."""
+    if kinds.empty:
         return "No pass has run yet."
-    seconds = (passes["end_s"] - passes["start_s"]).astype(float)
-    prefill, mixed, decode = (seconds[passes["kind"] == kind] for kind in ("prefill", "mixed", "decode"))
-    reading = [(prefill, "prefill"), (mixed, "mixed")] if len(mixed) else [(prefill, "prefill")]
-    parts = [
-        f"{count_text(len(mine), f'{kind} pass', f'{kind} passes')} "
-        f"{share_text(float(mine.sum() / seconds.sum())) if seconds.sum() > 0 else '0 %'}"
-        for mine, kind in reading
-    ]
-    sentence = (
-        f"{count_text(len(passes), 'pass', 'passes')} took {seconds_text(float(seconds.sum()))}, "
-        f"{' and '.join(parts)} of it"
-    )
-    if decode.empty:
+    by_kind = {str(row["kind"]): row for row in kinds.to_dict("records")}
+    took_s = float(kinds["seconds"].sum())
+    parts = [_part_of_time(by_kind.get("prefill"), "prefill", took_s)]
+    parts += [_part_of_time(by_kind["mixed"], "mixed", took_s)] if "mixed" in by_kind else []
+    passes = count_text(int(kinds["passes"].sum()), "pass", "passes")
+    sentence = f"{passes} took {seconds_text(took_s)}, {' and '.join(parts)} of it"
+    decode = by_kind.get("decode")
+    if decode is None:
         return f"{sentence}; no decode pass has run."
     return (
-        f"{sentence}; a decode pass took {seconds_text(float(decode.median()))} at the median "
-        f"and {seconds_text(float(decode.max()))} at most."
+        f"{sentence}; a decode pass took {seconds_text(float(decode['median_s']))} at the median "
+        f"and {seconds_text(float(decode['longest_s']))} at most."
     )
+
+
+def _part_of_time(row: Mapping[str, Any] | None, kind: str, took_s: float) -> str:
+    passes, seconds = (0, 0.0) if row is None else (int(row["passes"]), float(row["seconds"]))
+    part = share_text(seconds / took_s) if took_s > 0 else "0 %"
+    return f"{count_text(passes, f'{kind} pass', f'{kind} passes')} {part}"
 
 
 def waste(ledger: pd.DataFrame, measures: Measures = MEASURES) -> str:

@@ -24,10 +24,9 @@ def queue_from_passes(passes: pd.DataFrame) -> pd.DataFrame:
     if passes.empty:
         return pd.DataFrame({"step": [], "time_s": [], "queue_depth": []}, dtype=float)
     passes = passes.sort_values("start_s", ignore_index=True)
-    by_step = passes.groupby("step")["step"]
     queue = pd.DataFrame(
         {
-            "step": passes["step"] + by_step.cumcount() / by_step.transform("size"),
+            "step": passes["start_step"] if "start_step" in passes else _start_steps(passes),
             "time_s": passes["start_s"],
             "queue_depth": passes["queue_depth"].astype(float),
         }
@@ -36,6 +35,11 @@ def queue_from_passes(passes: pd.DataFrame) -> pd.DataFrame:
     end_s = last["start_s"] if pd.isna(last["end_s"]) else last["end_s"]
     end = pd.DataFrame({"step": [last["step"] + 1.0], "time_s": [end_s], "queue_depth": [float(last["queue_depth"])]})
     return pd.concat([queue, end], ignore_index=True)
+
+
+def _start_steps(passes: pd.DataFrame) -> pd.Series:
+    by_step = passes.groupby("step")["step"]
+    return passes["step"] + by_step.cumcount() / by_step.transform("size")
 
 
 def changes_only(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -55,14 +55,13 @@ def draw_blocks(run: RunData) -> None:
 def _caption(run: RunData, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
     ledger = run.ledger("")
     reserved, unfilled = ledger.get("kv_reserved_position_s"), ledger.get("kv_fragment_position_s")
-    again = run.passes["recomputed_tokens"]
     return block_captions.blocks(
         grid.by_column,
         lost,
         pool_blocks=pool_blocks,
         block_size=run.config.block_size,
         unfilled_share=unfilled / reserved if reserved and unfilled is not None else None,
-        recomputed_tokens=None if again.isna().all() else int(again.sum()),
+        recomputed_tokens=run.pass_totals["recomputed_tokens"],
     )
 
 

@@ -24,6 +24,7 @@ from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
 from store.counted import distributions
+from store.few_passes import few_passes, pass_kinds, pass_totals
 
 KEPT_RUNS = 8
 
@@ -33,7 +34,8 @@ class RunData:
     """One run: its row as in the store's `runs`, its run.json, and the frames that its figures are drawn from.
 
     Frames are shared by all visitors; nothing may change them. `events` are what befell requests: preemptions.
-    `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`.
+    `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`. Of very
+    many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all: see store.few_passes.
     """
 
     run_id: str
@@ -43,6 +45,8 @@ class RunData:
     metrics: Mapping[str, Value]
     spans: pd.DataFrame
     passes: pd.DataFrame
+    pass_totals: Mapping[str, Any]
+    pass_kinds: pd.DataFrame
     requests: pd.DataFrame
     latencies: Mapping[str, Distribution]
     events: pd.DataFrame
@@ -61,7 +65,12 @@ class RunData:
 
     def ledger(self, series: str) -> dict[str, Any]:
         """Its row of the ledgers, under a name there."""
-        return ledger_row(series, self.metrics, self.passes)
+        if len(self.passes) == self.pass_totals["passes"]:
+            return ledger_row(series, self.metrics, self.passes)
+        seconds = self.pass_kinds.set_index("kind")["seconds"]
+        mixed = {"mixed_s": seconds["mixed"]} if "mixed" in seconds else {}
+        known = {name: value for name, value in self.metrics.items() if value is not None}
+        return ledger_row(series, {**mixed, **self.pass_totals, **known}, self.passes.head(0))
 
     @property
     def status(self) -> str:
@@ -136,6 +145,7 @@ def companions_of(run: RunData) -> tuple[str, ...]:
 def _read(home: str, run_id: str, status: str, version: int) -> RunData:
     """Kept by what may change: a run's status and, while it is live, the store's version. `home` tells stores apart."""
     store = lab().store
+    cursor = store.cursor()
     row = store.run(run_id)
     info = row["info"]
     return RunData(
@@ -145,8 +155,10 @@ def _read(home: str, run_id: str, status: str, version: int) -> RunData:
         config=RunConfig.from_dict(info["config"]),
         metrics=store.metrics(run_id),
         spans=store.spans(run_id),
-        passes=store.passes(run_id),
+        passes=few_passes(cursor, run_id),
+        pass_totals=pass_totals(cursor, run_id),
+        pass_kinds=pass_kinds(cursor, run_id),
         requests=store.requests(run_id),
-        latencies=distributions(store.cursor(), run_id, Definitions()),
+        latencies=distributions(cursor, run_id, Definitions()),
         events=store.events(run_id),
     )

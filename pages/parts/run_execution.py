@@ -20,14 +20,18 @@ def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def execution_words(config: RunConfig, passes: pd.DataFrame, notes: tuple[str, ...]) -> str:
     """How many passes were replayed CUDA graphs and why the others were not; empty for an eager run without notes."""
+    return execution_told(config, len(captured_passes(passes)), len(passes), notes)
+
+
+def execution_told(config: RunConfig, captured: int, passes: int, notes: tuple[str, ...]) -> str:
+    """The same of passes that are counted already."""
     why = plain(" ".join(notes))
-    if config.execution != "graph" or passes.empty:
+    if config.execution != "graph" or not passes:
         return why
-    captured = captured_passes(passes)
-    of_all = f"{count(len(captured))} of {plural(len(passes), 'pass', 'passes')} were replayed CUDA graphs"
-    if len(captured) == len(passes):
+    of_all = f"{count(captured)} of {plural(passes, 'pass', 'passes')} were replayed CUDA graphs"
+    if captured == passes:
         return " ".join(filter(None, [f"{of_all}.", why]))
-    others = "the others ran eager" if len(captured) else "all ran eager"
+    others = "the others ran eager" if captured else "all ran eager"
     return f"{of_all}; {others}{f': {why}' if why else '.'}"
 
 

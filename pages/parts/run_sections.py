@@ -21,7 +21,7 @@ from pages.parts.lab import is_dark
 from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
-from pages.parts.run_execution import discarded_words, execution_words, notes_of
+from pages.parts.run_execution import discarded_words, execution_told, notes_of
 from pages.parts.unit_switch import chosen_unit, unit_switch
 
 CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
@@ -87,8 +87,9 @@ def draw_passes(run: RunData) -> None:
     """The time, the rows and the width of each pass, one under the other."""
     st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
-    st.caption(captions.passes(run.passes))
-    if executed := execution_words(run.config, run.passes, notes_of(run.row)):
+    st.caption(captions.pass_kinds(run.pass_kinds))
+    totals = run.pass_totals
+    if executed := execution_told(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
         st.caption(f":material/bolt: {executed}")
     with st.expander("Why passes take what they take"):
         st.markdown(PASSES_WHY)
