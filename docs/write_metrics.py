@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.core.definitions import CHOICES, Choice
-from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
+from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import RUN_METRICS, SAMPLE_METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 
@@ -32,6 +32,8 @@ log (`engine/runlog/schema.py`).
   a pass.
 - Seconds of padding and of dead rows are an attribution: a pass takes its time as a whole, and each kind of waste is
   charged its share of the positions that the pass computed.
+- A mixed pass, which reads pieces of prompts beside rows that decode, is neither a prefill nor a decode pass: it has
+  its own count and its own seconds.
 """
 
 COUNTING = """## Other ways to count
@@ -59,12 +61,13 @@ def sections() -> dict[str, tuple[Metric, ...]]:
         "Of a run: rates": RATE_METRICS,
         "Of a run: slot-steps": SLOT_STEP_METRICS,
         "Of a run: positions, and the seconds charged to them": POSITION_METRICS,
+        "Of a run: preemptions": PREEMPTION_METRICS,
         "Of a run: times": TIME_METRICS,
         "Of a run: memory held": KV_METRICS,
     }
     placed = {metric.name for metrics in named.values() for metric in metrics}
     latencies = tuple(metric for metric in RUN_METRICS if metric.name not in placed)
-    return {**named, "Of a run: percentiles of the latencies": latencies}
+    return {**named, "Of a run: percentiles of the latencies, and the worst stall": latencies}
 
 
 def render() -> str:

@@ -54,6 +54,37 @@ WHOLE = RunRecord.from_rows(
     tokens=[*tokens(0, None, None), *tokens(1, None, None, None)],
 )
 
+# A chunked run: request 0 (4 tokens, budget 3) and 1 (9 tokens, budget 1), blocks of 4 positions, 6 tokens a step. 1
+# loses its first 6 positions and is read again. Passes of up to 4 tokens ran as CUDA graphs of 4.
+_EARLY = {"kv_padding_positions": 0, "kv_dead_positions": 0}
+CHUNKED = RunRecord.from_rows(
+    requests=[request(0, preemptions=0), request(1, prompt_tokens=9, preemptions=1)],
+    passes=[
+        run_pass(
+            "prefill", 0, 0.0, 1.0, rows=1, live_rows=1, tokens=6, prompt_tokens=6, recomputed_tokens=0,
+            computed_positions=6, kv_reserved_positions=8, kv_used_positions=6, kv_fragment_positions=2, **_EARLY,
+        ),
+        run_pass(
+            "mixed", 1, 1.0, 3.0, rows=1, live_rows=1, tokens=5, prompt_tokens=4, recomputed_tokens=0,
+            computed_positions=9, kv_reserved_positions=16, kv_used_positions=11, kv_fragment_positions=5, **_EARLY,
+        ),
+        run_pass(
+            "decode", 2, 3.0, 3.5, rows=1, live_rows=1, tokens=1, bucket_tokens=4, recomputed_tokens=0,
+            computed_positions=6, kv_reserved_positions=8, kv_used_positions=6, kv_fragment_positions=2, **_EARLY,
+        ),
+        run_pass(
+            "prefill", 3, 4.0, 5.0, rows=0, live_rows=0, tokens=6, prompt_tokens=6, recomputed_tokens=6,
+            computed_positions=6, kv_reserved_positions=8, kv_used_positions=6, kv_fragment_positions=2, **_EARLY,
+        ),
+        run_pass(
+            "prefill", 4, 5.0, 5.5, rows=1, live_rows=1, tokens=3, bucket_tokens=4, prompt_tokens=3,
+            recomputed_tokens=0, computed_positions=3, kv_reserved_positions=12, kv_used_positions=9,
+            kv_fragment_positions=3, **_EARLY,
+        ),
+    ],
+    tokens=[*tokens(0, 1.0, 3.0, 3.5), *tokens(1, 5.5)],
+)  # fmt: skip
+
 # A run that returns whole and was stopped: batch 1 (10 tokens) was returned at 1 s, batch 2 had come to 90 tokens.
 CUT_OFF = RunRecord.from_rows(
     requests=[request(0, returned_s=1.0), request(1, state="stopped")],

@@ -98,11 +98,14 @@ STATIC_VALUES = {
     "passes": 3,
     "prefill_passes": 1,
     "decode_passes": 2,
+    "mixed_passes": 0,
+    "captured_passes": 0,
     "duration_s": 3.0,
     "output_tokens_per_s": 5 / 3,
     "requests_per_s": 2 / 3,
     "offered_requests_per_s": None,
     "prefill_tokens_per_s": 7.0,  # 7 tokens in a pass of 1 s
+    "itl_max_over_p50": 1.0,
     "slot_steps": 6,
     "useful_slot_steps": 5,
     "dead_fraction": 1 / 6,
@@ -113,8 +116,13 @@ STATIC_VALUES = {
     "dead_position_fraction": 7 / 36,
     "padding_s": 0.425,  # 1 s x 3/10 + 0.5 s x 3/12
     "dead_s": 0.5,  # 1 s x 7/14
+    # What older run logs do not tell is unknown, not 0.
+    "bucket_padding_fraction": None,
+    "preemptions": None,
+    "recomputed_tokens": None,
     "prefill_s": 1.0,
     "decode_s": 1.5,
+    "mixed_s": 0.0,
     "prefill_share": 0.4,
     "prefill_pass_p50_s": 1.0,
     "decode_pass_p50_s": 0.75,
@@ -123,6 +131,7 @@ STATIC_VALUES = {
     "between_passes_s": 0.5,
     "kv_reserved_position_s": 40.0,  # 16 x 2.5 s
     "kv_unused_position_s": 21.5,  # 40 - (7 x 1 + 9 x 0.5 + 7 x 1)
+    **dict.fromkeys(f"kv_{part}_position_s" for part in ("padding", "dead", "fragment", "room")),
     "kv_unused_fraction": 0.5375,
     "peak_memory_bytes": 123,
     "queue_wait_p50_s": 0.0,
@@ -157,6 +166,7 @@ WHOLE_VALUES = STATIC_VALUES | {
     "requests_per_s": 2 / 3.25,
     **dict.fromkeys(("ttft_p50_s", "ttft_p95_s", "ttft_max_s"), 3.25),
     **dict.fromkeys(("itl_p50_s", "itl_p95_s", "itl_max_s", "tpot_p50_s", "tpot_p95_s", "tpot_max_s")),
+    "itl_max_over_p50": None,
     **dict.fromkeys(("e2e_p50_s", "e2e_p95_s", "e2e_max_s"), 3.25),
     "itl_n": 0,
     "tpot_n": 0,

@@ -16,7 +16,7 @@ from engine.core.workload import build_workload
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from tests.sample_runs import PEAK_BYTES, play, sample_run_info, write_sample_run
+from tests.sample_runs import CHUNKED, PEAK_BYTES, PREEMPTED, play, sample_run_info, write_sample_run
 from tests.test_store_ingest import time_of_day
 
 CLOSE = {"rel": 1e-12, "abs": 1e-12, "nan_ok": True}
@@ -71,6 +71,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "static, arrivals": {"engine": "static", "workload": STAGGERED, "form": FormRule.parse("timeout:0.2")},
     "static, whole, arrivals": {"engine": "static", "workload": STAGGERED, "returns": "whole"},
     "continuous, arrivals": {"engine": "continuous", "workload": STAGGERED},
+    "paged": {"engine": "paged", "bucket_tokens": 3},
+    "paged, preempted": PREEMPTED,
+    "chunked": {**CHUNKED, "bucket_tokens": 8},
+    "crashed, chunked": {**CHUNKED, "status": None, "stop_after_passes": 21},
     "many": {"workload": WorkloadConfig(prompts="p3", requests=150, budget="1-4")},
     "one request": {"workload": WorkloadConfig(prompts="p9", requests=1, budget="7")},
     "one token": {"workload": WorkloadConfig(prompts="p9", requests=1, budget="1")},
@@ -78,6 +82,12 @@ RUNS: dict[str, dict[str, Any]] = {
     "crashed": {"status": None, "stop_after_passes": 30},
     "crashed, whole": {"engine": "static", "returns": "whole", "status": None, "stop_after_passes": 70},
     "crashed at once": {"status": None, "stop_after_passes": 0},
+    "preempted": PREEMPTED,
+    "chunked": CHUNKED,
+    "paged, arrivals": {"engine": "paged", "workload": STAGGERED, "block_size": 8},
+    "chunked, crashed": {**CHUNKED, "status": None, "stop_after_passes": 40},
+    "graphs": {**PREEMPTED, "bucket_tokens": 8},
+    "graphs, chunked": {**CHUNKED, "bucket_tokens": 16},
     "stopped": {"engine": "static", "status": "stopped", "stop_after_passes": 33, "workload": STAGGERED},
 }
 
@@ -123,6 +133,46 @@ def test_a_pass_on_a_gpu_has_time_to_issue(store: Store, tmp_path: Path) -> None
     assert (found["issue_s"], found["device_s"], found["between_passes_s"]) == (0.375, 0.1875, 0.5)
 
 
+def test_chunks_preemptions_and_graphs_by_hand(store: Store, tmp_path: Path) -> None:
+    """Passes of half a second; the last one's KV memory was logged in part, as of the second request's preemptions."""
+    config = RunConfig(engine="chunked")
+    info = sample_run_info(config, build_workload(config.workload), "hand", None, time_of_day())
+    columns = ("kind", "tokens", "bucket_tokens", "recomputed_tokens", "kv_used_positions", "kv_padding_positions",
+               "kv_dead_positions", "kv_fragment_positions")  # fmt: skip
+    with RunLogWriter(tmp_path / "hand", info) as log:
+        for index, values in enumerate([
+            ("prefill", 6, 8, 0, 6, 0, 0, 2), ("mixed", 5, 8, 3, 11, 0, 0, 5), ("decode", 2, None, 0, 4, None, 1, None)
+        ]):  # fmt: skip
+            rest = {"rows": 1, "live_rows": 1, "prompt_tokens": 3, "computed_positions": 6, "padding_positions": 0}
+            log.append(
+                "passes", pass_index=index, step=index, start_s=index * 1.0, end_s=index + 0.5, dead_positions=0,
+                kv_reserved_positions=16, **rest, **dict(zip(columns, values, strict=True)),
+            )  # fmt: skip
+        log.append("requests", request_id=0, state="finished", arrival_s=0.0, prompt_tokens=3, preemptions=2)
+        log.append("requests", request_id=1, state="stopped", arrival_s=0.0, prompt_tokens=3)
+        for index, delivered_s in enumerate([0.5, 1.0, 1.5, 3.5]):
+            log.append("tokens", request_id=0, token_index=index, delivered_s=delivered_s)
+        log.finish({"status": "completed", "totals": {}})
+    store.ingest_folder(tmp_path / "hand")
+    found = assert_equal(store, "hand", tmp_path / "hand", None)
+    expected = {
+        "mixed_passes": 1,
+        "captured_passes": 2,
+        "bucket_padding_fraction": 1 - 11 / 16,
+        "preemptions": 2,
+        "recomputed_tokens": 3,
+        "mixed_s": 0.5,
+        "prefill_share": 2 / 3,
+        "prefill_tokens_per_s": 9.0,
+        "itl_max_over_p50": 4.0,
+        "kv_padding_position_s": 0.0,
+        "kv_dead_position_s": 0.5,
+        "kv_fragment_position_s": 3.5,
+        "kv_room_position_s": 4.0,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
 def test_the_view_counts_the_tokens_that_somebody_has_received(store: Store, tmp_path: Path) -> None:
     config = RunConfig(engine="static", returns="whole")
     info = sample_run_info(config, build_workload(config.workload), "cut", None, time_of_day())
@@ -138,9 +188,17 @@ def test_the_view_counts_the_tokens_that_somebody_has_received(store: Store, tmp
     assert store.runs()["output_tokens_per_s"].tolist() == [10.0]
 
 
-@pytest.mark.parametrize("returns", ["stream", "whole"])
-def test_the_views_hold_at_every_moment_of_a_run(store: Store, tmp_path: Path, returns: str) -> None:
-    config = RunConfig(engine="static", returns=returns, workload=STAGGERED)
+LIVE: dict[str, tuple[dict[str, Any], int | None]] = {
+    "stream": ({"engine": "static", "workload": STAGGERED}, None),
+    "whole": ({"engine": "static", "returns": "whole", "workload": STAGGERED}, None),
+    "chunked": ({name: value for name, value in CHUNKED.items() if name != "num_blocks"}, CHUNKED["num_blocks"]),
+}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_the_views_hold_at_every_moment_of_a_run(store: Store, tmp_path: Path, name: str) -> None:
+    settings, num_blocks = LIVE[name]
+    config = RunConfig(**settings)
     plan = build_workload(config.workload)
     passes = 0
     with RunLogWriter(tmp_path / "live", sample_run_info(config, plan, "live", None, time_of_day())) as log:
@@ -153,14 +211,13 @@ def test_the_views_hold_at_every_moment_of_a_run(store: Store, tmp_path: Path, r
                 assert store.ingest_folder(log.folder).status == "running"
                 assert_metrics(store.metrics("live"), assert_equal(store, "live", log.folder))
 
-        play(log, config, plan, on_pass=compare)
+        play(log, config, plan, num_blocks=num_blocks, on_pass=compare)
     assert passes > 50
 
 
 def test_views_of_many_runs_keep_them_apart(store: Store, tmp_path: Path) -> None:
-    folders = [
-        write_sample_run(tmp_path, **RUNS[name]) for name in ("static", "continuous", "crashed", "static, whole")
-    ]
+    names = ("static", "preempted", "crashed", "static, whole", "graphs, chunked")
+    folders = [write_sample_run(tmp_path, **RUNS[name]) for name in names]
     for folder in folders:
         store.ingest_folder(folder)
     for folder in folders:

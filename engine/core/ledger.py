@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.core.metric import RunFacts, RunMetric, share
+from engine.core.metric import RunFacts, RunMetric, measured_count, measured_sum, share
 
 
 def wasted_s(facts: RunFacts, positions: str) -> float:
@@ -21,6 +21,24 @@ def wasted_s(facts: RunFacts, positions: str) -> float:
 def kv_position_s(facts: RunFacts, positions: str) -> float:
     """A column of KV positions, each counted for the seconds of its pass."""
     return float((facts.pass_s * facts.passes(positions)).sum())
+
+
+def kv_held_position_s(facts: RunFacts, positions: str) -> float | None:
+    """The same of a column that older run logs do not have."""
+    return measured_sum(facts.pass_s * facts.known(positions))
+
+
+def kv_room_position_s(facts: RunFacts) -> float | None:
+    """What is held besides real tokens, and is neither padding, nor dead, nor the end of a block."""
+    parts = [facts.known(f"kv_{part}_positions") for part in ("padding", "dead", "fragment")]
+    taken = facts.passes("kv_used_positions") + sum(parts)
+    return measured_sum(facts.pass_s * (facts.passes("kv_reserved_positions") - taken))
+
+
+def bucket_padding_fraction(facts: RunFacts) -> float | None:
+    captured = facts.passes("bucket_tokens") >= 0
+    filled = share(int(facts.passes("tokens")[captured].sum()), int(facts.passes("bucket_tokens")[captured].sum()))
+    return None if filled is None else 1 - filled
 
 
 def kv_unused_position_s(facts: RunFacts) -> float:
@@ -37,7 +55,8 @@ SLOT_STEP_METRICS = (
         label="Slot-steps",
         unit="slot-steps",
         formula="sum of rows over all passes",
-        meaning="How many rows were computed, counted once a pass. Each one yields a token, wanted or not.",
+        meaning="How many rows were computed, counted once a pass. Each one yields a token, wanted or not; a row whose "
+        "prompt is not whole yet yields none and is not counted.",
         better="lower",
         function=lambda facts: facts.total("rows"),
     ),
@@ -67,7 +86,8 @@ POSITION_METRICS = (
         label="Computed positions",
         unit="positions",
         formula="sum of computed_positions over all passes",
-        meaning="Token positions that the passes attended over: rows times width, or a packed prefill's own tokens.",
+        meaning="Token positions that the passes attended over: rows times width; where rows are read at their true "
+        "length, that; and the tokens of a packed prefill.",
         better="lower",
         function=lambda facts: facts.total("computed_positions"),
     ),
@@ -125,6 +145,37 @@ POSITION_METRICS = (
         better="lower",
         function=lambda facts: wasted_s(facts, "dead_positions"),
     ),
+    RunMetric(
+        name="bucket_padding_fraction",
+        label="Padding of CUDA graphs",
+        unit="share",
+        formula="1 - sum of tokens / sum of bucket_tokens, over captured passes",
+        meaning="A captured pass has a fixed size, and what its tokens do not fill is computed for nothing. It is "
+        "counted here alone, in tokens, and not among the positions above.",
+        better="lower",
+        function=bucket_padding_fraction,
+    ),
+)
+
+PREEMPTION_METRICS = (
+    RunMetric(
+        name="preemptions",
+        label="Preemptions",
+        unit="preemptions",
+        formula="sum of preemptions over all requests",
+        meaning="How often a running request lost its KV memory to an older one and had to wait again.",
+        better="lower",
+        function=lambda facts: measured_count(facts.record.requests["preemptions"]),
+    ),
+    RunMetric(
+        name="recomputed_tokens",
+        label="Tokens computed again",
+        unit="tokens",
+        formula="sum of recomputed_tokens over all passes",
+        meaning="Tokens of prompts and answers whose keys and values were lost to a preemption and computed anew.",
+        better="lower",
+        function=lambda facts: measured_count(facts.passes("recomputed_tokens")),
+    ),
 )
 
 KV_METRICS = (
@@ -142,9 +193,47 @@ KV_METRICS = (
         label="KV memory unused",
         unit="position-seconds",
         formula="sum of pass_s * (kv_reserved_positions - kv_used_positions)",
-        meaning="The part of it that no running request had filled: room for tokens to come, padding, dead rows.",
+        meaning="The part of it that no running request had filled: the four kinds that follow.",
         better="lower",
         function=kv_unused_position_s,
+    ),
+    RunMetric(
+        name="kv_padding_position_s",
+        label="KV memory of padding",
+        unit="position-seconds",
+        formula="sum of pass_s * kv_padding_positions",
+        meaning="The columns before the shorter prompts of a padded batch.",
+        better="lower",
+        function=lambda facts: kv_held_position_s(facts, "kv_padding_positions"),
+    ),
+    RunMetric(
+        name="kv_dead_position_s",
+        label="KV memory of dead rows",
+        unit="position-seconds",
+        formula="sum of pass_s * kv_dead_positions",
+        meaning="All that rows still held after their request had ended.",
+        better="lower",
+        function=lambda facts: kv_held_position_s(facts, "kv_dead_positions"),
+    ),
+    RunMetric(
+        name="kv_fragment_position_s",
+        label="KV memory at the ends of blocks",
+        unit="position-seconds",
+        formula="sum of pass_s * kv_fragment_positions",
+        meaning="The unfilled end of each request's last block: less than a block a request.",
+        better="lower",
+        function=lambda facts: kv_held_position_s(facts, "kv_fragment_positions"),
+    ),
+    RunMetric(
+        name="kv_room_position_s",
+        label="KV memory kept for tokens to come",
+        unit="position-seconds",
+        formula="sum of pass_s * (kv_reserved_positions - kv_used_positions - kv_padding_positions - kv_dead_positions "
+        "- kv_fragment_positions)",
+        meaning="Room up to the longest prompt and budget, held from the start whether or not it will be used, and "
+        "slots that nobody has.",
+        better="lower",
+        function=kv_room_position_s,
     ),
     RunMetric(
         name="kv_unused_fraction",

@@ -64,8 +64,12 @@ class RunFacts:
         """The sum of an integer column of the passes."""
         return int(self.record.passes[name].sum(dtype=np.int64))
 
+    def known(self, name: str) -> Floats:
+        """An integer column of the passes as numbers, NaN where it was not logged."""
+        return known(self.record.passes[name])
+
     def of_kind(self, kind: str) -> Floats:
-        """The seconds of each prefill or each decode pass."""
+        """The seconds of each prefill, decode or mixed pass."""
         seconds: Floats = self.pass_s[self.record.passes["kind"] == kind]
         return seconds
 
@@ -87,9 +91,20 @@ def share(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
 
 
-def measured_sum(seconds: Floats) -> float | None:
+def known(column: NDArray[Any]) -> Floats:
+    """An integer column as numbers: NaN where it holds the -1 of a missing value."""
+    return np.where(column < 0, np.nan, column)
+
+
+def measured_sum(values: Floats) -> float | None:
     """The sum of what was measured; None where nothing was."""
-    return None if np.isnan(seconds).all() else float(np.nansum(seconds))
+    return None if np.isnan(values).all() else float(np.nansum(values))
+
+
+def measured_count(column: NDArray[Any]) -> int | None:
+    """The sum of an integer column, of what was logged of it; None where nothing was."""
+    total = measured_sum(known(column))
+    return None if total is None else round(total)
 
 
 def _duration_s(record: RunRecord) -> float | None:

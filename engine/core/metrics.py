@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.core.latency import Floats, itl, request_metrics
-from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
-from engine.core.metric import Level, Metric, RunFacts, RunMetric, Value, percentile, run_facts
+from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
+from engine.core.metric import Level, Metric, RunFacts, RunMetric, Value, percentile, run_facts, share
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.record import RunRecord
 
@@ -144,6 +144,24 @@ SAMPLE_METRICS = (
     ),
 )
 
+
+def itl_max_over_p50(facts: RunFacts) -> float | None:
+    worst_s, median_s = percentile(facts.gap_s, 100), percentile(facts.gap_s, 50)
+    return None if worst_s is None else share(worst_s, median_s)
+
+
+STALL_METRICS = (
+    RunMetric(
+        name="itl_max_over_p50",
+        label="Worst gap over median gap",
+        unit="times",
+        formula="itl_max_s / itl_p50_s",
+        meaning="How many times the usual pause in an answer the worst one lasted: how far admissions stall others.",
+        better="lower",
+        function=itl_max_over_p50,
+    ),
+)
+
 RUN_METRICS: tuple[RunMetric, ...] = (
     *COUNT_METRICS,
     *RATE_METRICS,
@@ -152,8 +170,10 @@ RUN_METRICS: tuple[RunMetric, ...] = (
         for latency in LATENCIES
         for metric in (*(_statistic(latency, statistic) for statistic in STATISTICS), _sample_count(latency))
     ),
+    *STALL_METRICS,
     *SLOT_STEP_METRICS,
     *POSITION_METRICS,
+    *PREEMPTION_METRICS,
     *TIME_METRICS,
     *KV_METRICS,
 )

@@ -12,8 +12,9 @@ from engine.core.latency import deliveries
 from engine.core.metric import RunFacts, RunMetric, measured_sum, percentile, share
 
 
-def prefill_share(facts: RunFacts) -> float | None:
-    return share(float(facts.of_kind("prefill").sum()), float(facts.pass_s.sum()))
+def reading_s(facts: RunFacts) -> float:
+    """The seconds of all passes that read prompts: prefill and mixed ones."""
+    return float(facts.of_kind("prefill").sum() + facts.of_kind("mixed").sum())
 
 
 def between_passes_s(facts: RunFacts) -> float:
@@ -86,7 +87,7 @@ COUNT_METRICS = (
         name="passes",
         label="Passes",
         unit="passes",
-        formula="prefill_passes + decode_passes",
+        formula="prefill_passes + decode_passes + mixed_passes",
         meaning="How often the model was run.",
         better="lower",
         function=lambda facts: len(facts.pass_s),
@@ -96,7 +97,7 @@ COUNT_METRICS = (
         label="Prefill passes",
         unit="passes",
         formula="count of passes whose kind is prefill",
-        meaning="Passes that read prompts and yield each one's first token.",
+        meaning="Passes that read prompts, and nothing else; a prompt that is whole yields its first token.",
         better=None,
         function=lambda facts: len(facts.of_kind("prefill")),
     ),
@@ -108,6 +109,24 @@ COUNT_METRICS = (
         meaning="Passes that yield one more token for every row.",
         better="lower",
         function=lambda facts: len(facts.of_kind("decode")),
+    ),
+    RunMetric(
+        name="mixed_passes",
+        label="Mixed passes",
+        unit="passes",
+        formula="count of passes whose kind is mixed",
+        meaning="Passes that read pieces of prompts beside rows that decode. Only chunked prefill has them.",
+        better=None,
+        function=lambda facts: len(facts.of_kind("mixed")),
+    ),
+    RunMetric(
+        name="captured_passes",
+        label="Captured passes",
+        unit="passes",
+        formula="count of passes with bucket_tokens",
+        meaning="Passes that ran as one CUDA graph, recorded beforehand, instead of operation by operation.",
+        better="higher",
+        function=lambda facts: int(np.count_nonzero(facts.passes("bucket_tokens") >= 0)),
     ),
 )
 
@@ -153,10 +172,11 @@ RATE_METRICS = (
         name="prefill_tokens_per_s",
         label="Prefill rate",
         unit="tokens/s",
-        formula="sum of prompt_tokens over prefill passes / prefill_s",
-        meaning="Prompt tokens read a second while prompts were being read.",
+        formula="sum of prompt_tokens over all passes / (prefill_s + mixed_s)",
+        meaning="Prompt tokens read a second while prompts were being read; in mixed passes rows decode meanwhile. "
+        "What is read again after a preemption counts again.",
         better="higher",
-        function=lambda facts: share(facts.total("prompt_tokens"), float(facts.of_kind("prefill").sum())),
+        function=lambda facts: share(facts.total("prompt_tokens"), reading_s(facts)),
     ),
 )
 
@@ -166,7 +186,7 @@ TIME_METRICS = (
         label="Time in prefill",
         unit="s",
         formula="sum of pass_s over prefill passes",
-        meaning="Seconds spent on reading prompts. Rows that are decoding stand still meanwhile.",
+        meaning="Seconds spent on reading prompts alone. Rows that are decoding stand still meanwhile.",
         better="lower",
         function=lambda facts: float(facts.of_kind("prefill").sum()),
     ),
@@ -175,18 +195,28 @@ TIME_METRICS = (
         label="Time in decode",
         unit="s",
         formula="sum of pass_s over decode passes",
-        meaning="Seconds spent on generating tokens after the first.",
+        meaning="Seconds spent on generating tokens after the first, and on nothing else.",
         better="lower",
         function=lambda facts: float(facts.of_kind("decode").sum()),
+    ),
+    RunMetric(
+        name="mixed_s",
+        label="Time in mixed passes",
+        unit="s",
+        formula="sum of pass_s over mixed passes",
+        meaning="Seconds spent on both at once: pieces of prompts beside rows that decode. They are not split up.",
+        better=None,
+        function=lambda facts: float(facts.of_kind("mixed").sum()),
     ),
     RunMetric(
         name="prefill_share",
         label="Prefill, share of the time",
         unit="share",
-        formula="prefill_s / (prefill_s + decode_s)",
-        meaning="The share of pass time that went into reading prompts.",
+        formula="(prefill_s + mixed_s) / (prefill_s + decode_s + mixed_s)",
+        meaning="The share of pass time in which prompts were being read. Mixed passes count in full, though rows "
+        "decode in them.",
         better=None,
-        function=prefill_share,
+        function=lambda facts: share(reading_s(facts), float(facts.pass_s.sum())),
     ),
     RunMetric(
         name="prefill_pass_p50_s",

@@ -22,6 +22,7 @@ REQUEST_COLUMNS = {
     "arrival_s": np.float64,
     "admitted_s": np.float64,
     "returned_s": np.float64,
+    "preemptions": np.int32,
 }
 PASS_COLUMNS = {
     "kind": object,
@@ -38,6 +39,12 @@ PASS_COLUMNS = {
     "dead_positions": np.int64,
     "kv_reserved_positions": np.int64,
     "kv_used_positions": np.int64,
+    "kv_padding_positions": np.int64,
+    "kv_dead_positions": np.int64,
+    "kv_fragment_positions": np.int64,
+    "tokens": np.int32,
+    "bucket_tokens": np.int32,
+    "recomputed_tokens": np.int32,
 }
 TOKEN_COLUMNS = {"request_id": np.int32, "token_index": np.int32, "delivered_s": np.float64}
 

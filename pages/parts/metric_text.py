@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.core.metrics import Metric, Value
 from pages.parts.format import MISSING, count, is_missing, number, seconds, share, size
 
-COUNTED = frozenset({"requests", "tokens", "steps", "passes", "slot-steps", "positions", "samples"})
+COUNTED = frozenset({"requests", "tokens", "steps", "passes", "slot-steps", "positions", "samples", "preemptions"})
 
 
 def metric_text(metric: Metric, value: Value) -> str:

@@ -9,7 +9,8 @@ WITH asked AS (
         sum(prompt_tokens)::BIGINT AS prompt_tokens,
         min(arrival_s) AS first_arrival_s,
         max(arrival_s) AS last_arrival_s,
-        max(returned_s) AS last_return_s
+        max(returned_s) AS last_return_s,
+        sum(preemptions)::BIGINT AS preemptions
     FROM requests
     GROUP BY run_id
 ),
@@ -31,6 +32,8 @@ worked AS (
         count(*) AS passes,
         count(*) FILTER (WHERE kind = 'prefill') AS prefill_passes,
         count(*) FILTER (WHERE kind = 'decode') AS decode_passes,
+        count(*) FILTER (WHERE kind = 'mixed') AS mixed_passes,
+        count(bucket_tokens) AS captured_passes,
         sum(prompt_tokens) AS read_tokens,
         sum(rows)::BIGINT AS slot_steps,
         sum(live_rows)::BIGINT AS useful_slot_steps,
@@ -41,6 +44,7 @@ worked AS (
         sum((end_s - start_s) * dead_positions / greatest(computed_positions, 1)) AS dead_s,
         coalesce(sum(end_s - start_s) FILTER (WHERE kind = 'prefill'), 0) AS prefill_s,
         coalesce(sum(end_s - start_s) FILTER (WHERE kind = 'decode'), 0) AS decode_s,
+        coalesce(sum(end_s - start_s) FILTER (WHERE kind = 'mixed'), 0) AS mixed_s,
         quantile_cont(end_s - start_s, 0.5) FILTER (WHERE kind = 'prefill') AS prefill_pass_p50_s,
         quantile_cont(end_s - start_s, 0.5) FILTER (WHERE kind = 'decode') AS decode_pass_p50_s,
         sum(issue_s) AS issue_s,
@@ -48,7 +52,16 @@ worked AS (
         sum(end_s - start_s) AS pass_s,
         max(end_s) - min(start_s) AS span_s,
         sum((end_s - start_s) * kv_reserved_positions) AS kv_reserved_position_s,
-        sum((end_s - start_s) * kv_used_positions) AS kv_used_position_s
+        sum((end_s - start_s) * kv_used_positions) AS kv_used_position_s,
+        sum((end_s - start_s) * kv_padding_positions) AS kv_padding_position_s,
+        sum((end_s - start_s) * kv_dead_positions) AS kv_dead_position_s,
+        sum((end_s - start_s) * kv_fragment_positions) AS kv_fragment_position_s,
+        sum((end_s - start_s) * (
+            kv_reserved_positions - kv_used_positions - kv_padding_positions - kv_dead_positions - kv_fragment_positions
+        )) AS kv_room_position_s,
+        sum(tokens) FILTER (WHERE bucket_tokens IS NOT NULL) AS captured_tokens,
+        sum(bucket_tokens) AS bucket_tokens,
+        sum(recomputed_tokens)::BIGINT AS recomputed_tokens
     FROM passes
     GROUP BY run_id
 ),
@@ -101,11 +114,13 @@ SELECT
     coalesce(w.passes, 0) AS passes,
     coalesce(w.prefill_passes, 0) AS prefill_passes,
     coalesce(w.decode_passes, 0) AS decode_passes,
+    coalesce(w.mixed_passes, 0) AS mixed_passes,
+    coalesce(w.captured_passes, 0) AS captured_passes,
     d.duration_s,
     coalesce(s.delivered_tokens, 0) / nullif(d.duration_s, 0) AS output_tokens_per_s,
     a.finished_requests / nullif(d.duration_s, 0) AS requests_per_s,
     (a.requests - 1) / nullif(a.last_arrival_s - a.first_arrival_s, 0) AS offered_requests_per_s,
-    w.read_tokens / nullif(w.prefill_s, 0) AS prefill_tokens_per_s,
+    w.read_tokens / nullif(w.prefill_s + w.mixed_s, 0) AS prefill_tokens_per_s,
     q.queue_wait_s[1] AS queue_wait_p50_s,
     q.queue_wait_s[2] AS queue_wait_p95_s,
     CASE WHEN q.queue_wait_n >= 100 THEN q.queue_wait_s[3] END AS queue_wait_p99_s,
@@ -131,6 +146,7 @@ SELECT
     CASE WHEN q.e2e_n >= 100 THEN q.e2e_s[3] END AS e2e_p99_s,
     q.e2e_max_s,
     coalesce(q.e2e_n, 0) AS e2e_n,
+    p.itl_max_s / nullif(p.itl_s[1], 0) AS itl_max_over_p50,
     coalesce(w.slot_steps, 0) AS slot_steps,
     coalesce(w.useful_slot_steps, 0) AS useful_slot_steps,
     (w.slot_steps - w.useful_slot_steps) / nullif(w.slot_steps, 0) AS dead_fraction,
@@ -141,9 +157,13 @@ SELECT
     w.dead_positions / nullif(w.computed_positions, 0) AS dead_position_fraction,
     coalesce(w.padding_s, 0) AS padding_s,
     coalesce(w.dead_s, 0) AS dead_s,
+    1 - w.captured_tokens / nullif(w.bucket_tokens, 0) AS bucket_padding_fraction,
+    a.preemptions,
+    w.recomputed_tokens,
     coalesce(w.prefill_s, 0) AS prefill_s,
     coalesce(w.decode_s, 0) AS decode_s,
-    w.prefill_s / nullif(w.pass_s, 0) AS prefill_share,
+    coalesce(w.mixed_s, 0) AS mixed_s,
+    (w.prefill_s + w.mixed_s) / nullif(w.pass_s, 0) AS prefill_share,
     w.prefill_pass_p50_s,
     w.decode_pass_p50_s,
     w.issue_s,
@@ -151,6 +171,10 @@ SELECT
     coalesce(greatest(w.span_s - w.pass_s, 0), 0) AS between_passes_s,
     coalesce(w.kv_reserved_position_s, 0) AS kv_reserved_position_s,
     coalesce(w.kv_reserved_position_s - w.kv_used_position_s, 0) AS kv_unused_position_s,
+    w.kv_padding_position_s,
+    w.kv_dead_position_s,
+    w.kv_fragment_position_s,
+    w.kv_room_position_s,
     (w.kv_reserved_position_s - w.kv_used_position_s) / nullif(w.kv_reserved_position_s, 0) AS kv_unused_fraction,
     m.peak_memory_bytes
 FROM runs r
