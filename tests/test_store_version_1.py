@@ -65,6 +65,17 @@ FIGURES = {
     "kv_reserved_position_s": 12.0,
     "kv_unused_position_s": 9.5,
 }
+NOT_LOGGED = {
+    "bucket_padding_fraction": None,
+    "preemptions": None,
+    "recomputed_tokens": None,
+    "kv_padding_position_s": None,
+    "kv_dead_position_s": None,
+    "kv_fragment_position_s": None,
+    "kv_room_position_s": None,
+    "mixed_passes": 0,
+    "captured_passes": 0,
+}
 UNKNOWN = {
     "requests": ("preemptions",),
     "passes": ("chunk_rows", "tokens", "bucket_tokens", "kv_padding_positions", "kv_dead_positions"),
@@ -98,7 +109,9 @@ def figures(metrics: dict[str, Any]) -> dict[str, Any]:
 def test_an_old_run_is_read_with_the_new_columns_null(folder: Path) -> None:
     reader = RunLogReader(folder)
     assert reader.status() == "completed"
-    assert figures(run_metrics(reader.record())) == pytest.approx(FIGURES)
+    metrics = run_metrics(reader.record())
+    assert figures(metrics) == pytest.approx(FIGURES)
+    assert {name: metrics[name] for name in NOT_LOGGED} == NOT_LOGGED
     for stream, names in UNKNOWN.items():
         table = reader.table(stream)
         assert {name: set(table[name].to_pylist()) for name in names} == {name: {None} for name in names}
@@ -108,7 +121,12 @@ def test_an_old_run_is_read_with_the_new_columns_null(folder: Path) -> None:
 def test_an_old_run_is_taken_in_with_the_new_columns_null(store: Store, folder: Path) -> None:
     report = store.ingest_folder(folder)
     assert report.rows == {"requests": 1, "passes": 2, "tokens": 2, "spans": 2, "memory": 0, "blocks": 0, "events": 0}
-    assert figures(store.metrics("old")) == pytest.approx(FIGURES)
+    metrics = store.metrics("old")
+    assert figures(metrics) == pytest.approx(FIGURES)
+    assert {name: metrics[name] for name in NOT_LOGGED} == NOT_LOGGED
+    positions = store.kv_positions(["old"]).iloc[0]
+    assert (positions["reserved_position_s"], positions["used_position_s"]) == (12.0, 2.5)
+    assert positions[["padding_position_s", "fragment_position_s", "room_position_s"]].isna().all()
     for table, names in UNKNOWN.items():
         for name in names:
             known = store.cursor().execute(f'SELECT count("{name}") FROM {table}').fetchall()
