@@ -57,6 +57,15 @@ MACHINE = _words(
     ("serial", "The engine that takes one request at a time: what an answer costs without neighbours."),
     ("static", "The engine that forms a batch once and runs it until its slowest request has ended."),
     ("continuous", "The engine that lets requests in and out at every step."),
+    (
+        "paged",
+        "The engine that works as continuous does, with keys and values in blocks: each row is read at its true length.",
+    ),
+    (
+        "chunked",
+        "The engine that works as paged does, with at most so many tokens a step: rows decode first, and prompts are "
+        "read in chunks with what is left.",
+    ),
     ("batch", "The rows that run together in one pass."),
     ("slot", "A place for one running request: one row of a pass and its room in the KV cache."),
     ("lane", "A request's row in the drawing. It is fixed at admission, while the slot may change under it."),
@@ -64,6 +73,8 @@ MACHINE = _words(
     ("pass", "One run of the model, over all its rows at once. A step holds one or two."),
     ("prefill", "The pass that reads prompts. It yields each request's first token."),
     ("decode", "The pass that yields one more token for every row."),
+    ("mixed", "A pass that does both: one more token for each row that decodes, and chunks of prompts beside them."),
+    ("chunk", "A piece of a prompt that is read in one pass. Only the last one yields a token."),
     ("span", "What a lane held from one pass to another: prefill, decode, dead or empty."),
     ("dead", "A row whose request has ended but which is computed all the same, until its batch has ended."),
     ("empty", "A lane that holds no request."),
@@ -72,6 +83,21 @@ MACHINE = _words(
     ("padding", "Columns of a row that hold none of its tokens; computed because another row is wider."),
     ("position", "One column of one row: the place of one token."),
     ("KV cache", "The keys and values of all tokens so far, kept so that a pass need not read the whole text again."),
+    (
+        "KV layout",
+        "How requests share the KV cache: padded (a batch of equally long rows), slots (rows of one fixed width) or "
+        "paged (blocks).",
+    ),
+    ("block", "Room for the keys and values of a few tokens, 16 unless set otherwise; the unit of paged memory."),
+    ("block table", "The list of a request's blocks, in the order of its tokens. They may lie anywhere in the pool."),
+    ("pool", "All blocks of a run. A block belongs to one request at a time, or is free."),
+    ("watermark", "Blocks that newcomers have to leave free, a hundredth of the pool, so that those who run can grow."),
+    (
+        "preempt",
+        "To take all blocks back from the request that was admitted last, when one that runs needs a block and none is "
+        "free. It waits again, first in the queue, and what it had computed is computed anew.",
+    ),
+    ("fragment", "The end of a request's last block that holds no token yet."),
     ("form", "How a static batch comes together: from what has arrived, when it is full, or after a timeout."),
     ("returned whole", "Answers are handed over when their whole batch has ended, instead of token by token."),
     ("produced", "When the device had a token."),
@@ -88,6 +114,15 @@ MEASURING = _words(
     ("warm-up", "A prefill of each prompt length and three decode passes before the clock starts."),
     ("sync", "Timing that waits for the device after each pass."),
     ("eager", "Every operation of the model is issued by itself, as published measurements of these engines did."),
+    (
+        "graph",
+        "A pass is recorded once as a CUDA graph, its operations fused where that helps, and replayed as a whole: the "
+        "CPU issues one thing instead of hundreds. What could not be recorded runs eager, and the run says so.",
+    ),
+    (
+        "bucket",
+        "A size that passes were recorded for. A pass takes the smallest that holds it; rows that pad it write nowhere.",
+    ),
     ("async", "Timing by the device's own events, with no stop between passes. On a CPU it is the same as sync."),
     ("share", "A part of a whole as a number from 0 to 1; shown in percent."),
     (
