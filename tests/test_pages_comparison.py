@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pandas as pd
+import duckdb
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
@@ -12,7 +12,9 @@ from pages.parts.comparable import Setting, mismatches, setting_of, workload_tex
 from pages.parts.compared import METRIC_BY_NAME, Compared, run_names
 from pages.parts.comparison import differences, verdict
 from pages.parts.metric_text import metric_text
-from pages.parts.same_tokens import agreement, agreement_words
+from pages.parts.same_tokens import agreement_words
+from store.agreement import Agreement
+from store.agreement import agreement as compare_tokens
 
 SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
 
@@ -21,9 +23,22 @@ def compared(name: str, status: str = "completed", **metrics: float | int | None
     return Compared(name=name, status=status, arrival="closed", requests=8, metrics=metrics, setting=SETTING)
 
 
-def tokens(*answers: tuple[int, list[int]]) -> pd.DataFrame:
-    rows = [(request, index, token) for request, ids in answers for index, token in enumerate(ids)]
-    return pd.DataFrame(rows, columns=["request_id", "token_index", "token_id"])
+Tokens = list[tuple[int, int, int]]
+
+
+def tokens(*answers: tuple[int, list[int]]) -> Tokens:
+    return [(request, index, token) for request, ids in answers for index, token in enumerate(ids)]
+
+
+def agreement(first: Tokens, second: Tokens, *, as_far_as_both: bool = False) -> Agreement:
+    """The store's own comparison, over a table that holds the tokens of two runs and of a third."""
+    with duckdb.connect() as database:
+        database.execute(
+            "CREATE TABLE tokens (run_id VARCHAR, request_id INTEGER, token_index INTEGER, token_id INTEGER)"
+        )
+        rows = [("a", *row) for row in first] + [("b", *row) for row in second] + [("c", 0, 0, 99), ("c", 77, 0, 1)]
+        database.executemany("INSERT INTO tokens VALUES (?, ?, ?, ?)", rows)
+        return compare_tokens(database, "a", "b", as_far_as_both=as_far_as_both)
 
 
 def test_a_pair_is_named_by_its_engines() -> None:
@@ -201,3 +216,12 @@ def test_runs_without_tokens_have_no_answer_in_common() -> None:
     found = agreement(tokens(), tokens((0, [1])))
     assert (found.requests, found.is_full) == (0, False)
     assert "no request in common" in agreement_words("a", "b", found)
+
+
+def test_a_value_without_bound_has_no_ratio_and_is_near_nothing() -> None:
+    (row,) = differences([compared("a", e2e_p50_s=2.0), compared("b", e2e_p50_s=float("inf"))], ["e2e_p50_s"])
+    assert (row.others[0].text, row.others[0].ratio, row.others[0].verdict) == ("∞", None, "worse")
+    (row,) = differences([compared("a", e2e_p50_s=float("inf")), compared("b", e2e_p50_s=2.0)], ["e2e_p50_s"])
+    assert (row.first_text, row.others[0].ratio, row.others[0].verdict) == ("∞", None, "better")
+    both = [compared(name, e2e_p50_s=float("inf")) for name in "ab"]
+    assert differences(both, ["e2e_p50_s"])[0].others[0].verdict == "equal"

@@ -12,6 +12,7 @@ import pytest
 from engine.runlog.writer import RunLogWriter
 from store import Store
 from store.few_passes import few_passes, pass_kinds, pass_totals
+from store.request_texts import request_numbers, request_texts
 from tests.page_runs import config_of, run_info
 from tests.sample_runs import write_sample_run
 
@@ -102,3 +103,14 @@ def test_a_sum_of_what_some_passes_did_not_log_is_no_sum(store: Store, tmp_path:
     assert (totals["passes"], totals["captured_passes"]) == (MANY, 0)
     assert totals["kv_room_position_s"] is totals["recomputed_tokens"] is totals["bucket_padding_tokens"] is None
     assert pass_totals(store.cursor(), "nope")["passes"] == 0
+
+
+def test_requests_come_without_their_texts_and_texts_by_their_ids(store: Store, tmp_path: Path) -> None:
+    folder = write_sample_run(tmp_path, "static")
+    store.ingest_folder(folder)
+    whole, numbers = store.requests(folder.name), request_numbers(store.cursor(), folder.name)
+    assert numbers.equals(whole.drop(columns=["prompt_text", "output_text"]))
+    texts = request_texts(store.cursor(), folder.name, [5, 2])
+    assert texts["request_id"].tolist() == [2, 5]
+    assert texts["prompt_text"].tolist() == ["What is question 2 about?", "What is question 5 about?"]
+    assert texts["output_text"].tolist() == whole["output_text"].iloc[[2, 5]].tolist()

@@ -11,8 +11,9 @@ import streamlit as st
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from pages.parts.run_requests import answer_or_note, answers_of
-from pages.parts.same_tokens import Agreement, agreement, agreement_words
+from pages.parts.run_requests import answer_or_note, answers_of, with_texts
+from pages.parts.same_tokens import agreement_words
+from store.agreement import Agreement, agreement
 
 PAGE_REQUESTS = 12
 
@@ -58,7 +59,7 @@ def answers_html(runs: Mapping[str, RunData], request_ids: list[int], apart: set
     said: dict[int, dict[str, str]] = {request_id: {} for request_id in request_ids}
     prompts: dict[int, str] = {}
     for name, run in runs.items():
-        rows = run.requests[run.requests["request_id"].isin(request_ids)]
+        rows = with_texts(run, run.requests[run.requests["request_id"].isin(request_ids)])
         texts = answers_of(run, rows)
         for _, row in rows.iterrows():
             request_id = int(row["request_id"])
@@ -93,8 +94,7 @@ def _page(requests: pd.DataFrame, apart: set[int]) -> list[int]:
 @st.cache_data(max_entries=32, show_spinner=False)
 def _agreement(home: str, first: str, second: str, lenient: bool, version: int) -> Agreement:
     """Kept by the store's version while one of the runs is live; `home` keeps apart what stores of two homes hold."""
-    store = lab().store
-    return agreement(store.tokens(first), store.tokens(second), as_far_as_both=lenient)
+    return agreement(lab().store.cursor(), first, second, as_far_as_both=lenient)
 
 
 def _version(*runs: RunData) -> int:

@@ -25,6 +25,7 @@ from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
 from store.counted import distributions
 from store.few_passes import few_passes, pass_kinds, pass_totals
+from store.request_texts import request_numbers
 
 KEPT_RUNS = 8
 
@@ -33,7 +34,8 @@ KEPT_RUNS = 8
 class RunData:
     """One run: its row as in the store's `runs`, its run.json, and the frames that its figures are drawn from.
 
-    Frames are shared by all visitors; nothing may change them. `events` are what befell requests: preemptions.
+    Frames are shared by all visitors; nothing may change them. `requests` are without texts; `events` are what befell
+    them: preemptions.
     `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`. Of very
     many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all: see store.few_passes.
     """
@@ -158,7 +160,7 @@ def _read(home: str, run_id: str, status: str, version: int) -> RunData:
         passes=few_passes(cursor, run_id),
         pass_totals=pass_totals(cursor, run_id),
         pass_kinds=pass_kinds(cursor, run_id),
-        requests=store.requests(run_id),
+        requests=request_numbers(cursor, run_id),
         latencies=distributions(cursor, run_id, Definitions()),
         events=store.events(run_id),
     )

@@ -13,6 +13,7 @@ from pages.parts.answers import decode_all, decoder_of
 from pages.parts.format import count, is_missing, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
+from store.request_texts import request_texts
 
 PAGE_ROWS = 200
 CUT = 160
@@ -44,7 +45,7 @@ def draw_requests(run: RunData) -> None:
     if run.requests.empty:
         st.markdown("No request was logged.")
         return
-    shown = _one_page(run.requests)
+    shown = with_texts(run, _one_page(run.requests))
     shown = shown.assign(output_text=shown["request_id"].map(answers_of(run, shown)))
     event = st.dataframe(
         table_of(shown),
@@ -83,6 +84,14 @@ def draw_texts(run: RunData, row: pd.Series) -> None:
     with right:
         st.markdown(f"**Answer** · {_answer_facts(row)}")
         st.html(text_block(answer_or_note(row["output_text"], row, run.status)))
+
+
+def with_texts(run: RunData, requests: pd.DataFrame) -> pd.DataFrame:
+    """Some of the run's requests with prompt_text and output_text, None where there is none."""
+    texts = request_texts(lab().store.cursor(), run.run_id, requests["request_id"].tolist()).set_index("request_id")
+    by_id = texts.reindex(requests["request_id"]).astype(object)
+    by_id = by_id.where(by_id.notna(), None)
+    return requests.assign(**{name: by_id[name].to_numpy() for name in ("prompt_text", "output_text")})
 
 
 def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
