@@ -22,6 +22,7 @@ WINDOW: ViewportSize = {"width": 1280, "height": 1000}
 PAIR_TIMEOUT_MS = 600_000
 FIGURE_TIMEOUT_MS = 60_000
 SETTLE_MS = 2_000
+SMALL_POOL = "engine=paged&pool_gib=0.0085"  # 12 blocks: too few for four of the default requests at once
 
 
 @contextmanager
@@ -60,8 +61,18 @@ def save(page: Page, name: str) -> None:
     print(f"{path.name}: {path.stat().st_size // 1024} KiB")
 
 
+def take_blocks(page: Page, app: AppServer) -> None:
+    """The KV pool of a run that was given too small a one."""
+    page.goto(f"{app.url}/?{SMALL_POOL}")
+    page.get_by_role("button", name="Run paged").click()
+    page.wait_for_url("**/run**", timeout=PAIR_TIMEOUT_MS)
+    wait_for_figures(page)
+    page.get_by_role("heading", name="KV blocks").evaluate("heading => heading.scrollIntoView()")
+    save(page, "blocks")
+
+
 def take_all(app: AppServer) -> None:
-    """Live, Compare and Run, in the order in which a visitor meets them."""
+    """Live, Compare, Run and the pool of blocks, in the order in which a visitor meets them."""
     with open_page(app) as page:
         run_the_pair(page)
         wait_for_figures(page)
@@ -72,6 +83,7 @@ def take_all(app: AppServer) -> None:
         page.goto(f"{app.url}/run?run_id={run_id}")
         wait_for_figures(page)
         save(page, "run")
+        take_blocks(page, app)
 
 
 def main() -> int:

@@ -52,7 +52,7 @@ def marks(figure: go.Figure) -> go.Scatter:
 def test_each_cell_has_its_owners_colour_and_number() -> None:
     ground, held = heatmaps(drawn())
     nan = np.nan
-    np.testing.assert_array_equal(held.z, [[1, 1, 2], [1, 1, nan], [nan, nan, nan]])
+    np.testing.assert_array_equal(held.z, [[8, 8, 4], [8, 8, nan], [nan, nan, nan]])
     assert held.customdata[:, :, 0].tolist() == [[7, 7, 3], [7, 7, 0], [0, 0, 0]]
     assert np.unique(ground.z).tolist() == [0]
     assert held.hoverongaps is False
@@ -136,9 +136,8 @@ def test_no_blocks_say_so() -> None:
 
 
 def test_requests_get_colours_in_turn_and_a_pale_one_for_what_is_not_filled() -> None:
-    codes = owner_codes([7, 3, 7, *range(100, 100 + OWNERS)], dark=False)
-    assert (codes[7], codes[3], codes[100]) == (1, 2, 3)
-    assert codes[100 + OWNERS - 2] == 1  # after all others it is the first colour's turn again
+    assert owner_codes(pd.Series([0, 1, 9, 10, 27]), dark=False).tolist() == [1, 2, 10, 1, 8]
+    assert OWNERS == 10
     assert blended("#ff0000", "#0000ff", 0.25) == "#4000bf"
 
 
@@ -151,9 +150,9 @@ HELD = pd.DataFrame(
 def test_a_block_is_filled_as_far_as_its_positions_and_pale_beyond() -> None:
     figure = pool_at(HELD, num_blocks=10, block_size=8)
     texture, free, held = heatmaps(figure)
-    full, pale = 2, 2 + OWNERS  # request 2 comes first in order, so request 7 has the second colour
+    full, pale = 8, 8 + OWNERS  # request 7 has the eighth colour, request 2 the third
     assert texture.z.shape == (2, 8 * 8)  # two lines of eight blocks, eight parts each
-    assert texture.z[0].tolist() == [full] * 12 + [pale] * 4 + [0] * 8 + [1] + [1 + OWNERS] * 7 + [0] * 32
+    assert texture.z[0].tolist() == [full] * 12 + [pale] * 4 + [0] * 8 + [3] + [3 + OWNERS] * 7 + [0] * 32
     assert texture.z[1, :16].tolist() == [0] * 16
     assert np.isnan(texture.z[1, 16:]).all()  # there is no block 10
     nan = np.nan

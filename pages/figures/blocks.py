@@ -148,9 +148,8 @@ def _add_grid(
     free = f"{which}, around {at}<br><b>free</b><extra></extra>"
     figure.add_heatmap(z=np.zeros(shape, dtype=np.uint8), hovertemplate=free, **look)
     row, column = cells["row"].to_numpy(dtype=int), cells["column"].to_numpy(dtype=int)
-    codes = owner_codes(cells.sort_values(["column", "row"])["request_id"], dark)
     z = np.full(shape, np.nan, dtype=np.float32)
-    z[row, column] = cells["request_id"].map(codes).to_numpy()
+    z[row, column] = owner_codes(cells["request_id"], dark)
     held = np.ceil(cells["held"].to_numpy(dtype=float) * 100 - 1e-6)
     facts = np.zeros((*shape, 3), dtype=np.int32)
     facts[row, column] = np.column_stack([cells["request_id"], held, cells["requests"]])

@@ -1,13 +1,13 @@
-"""Whose block it is, as a colour: requests get the owners' colours in turn, in the order in which they are first met.
+"""Whose block it is, as a colour: requests get the owners' colours in turn, by their number, the same in every figure.
 
-There are fewer colours than requests, so a colour tells neighbours apart and no more; the hover carries the number.
+There are fewer colours than requests, so a colour tells those apart that came one after another, and no more; the hover
+carries the number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
+import pandas as pd
 
 from pages.figures.colours import palette
 
@@ -15,10 +15,9 @@ FREE = 0  # the code of a block that nobody holds; owners' codes follow, then th
 TINT = 0.32
 
 
-def owner_codes(request_ids: Iterable[int], dark: bool) -> dict[int, int]:
-    """A code from 1 on for each request, in order of appearance; neighbours in that order differ."""
-    in_order = dict.fromkeys(int(request_id) for request_id in request_ids)
-    return {request_id: 1 + place % num_owners(dark) for place, request_id in enumerate(in_order)}
+def owner_codes(request_ids: pd.Series, dark: bool) -> np.ndarray:
+    """The code of each request, from 1 on; requests with neighbouring numbers differ."""
+    return 1 + request_ids.to_numpy(dtype=int) % num_owners(dark)
 
 
 def num_owners(dark: bool) -> int:

@@ -104,7 +104,6 @@ def _cells(blocks: pd.DataFrame, grid: Grid, block_size: int, dark: bool) -> pd.
     if blocks.empty:
         return pd.DataFrame(columns=["cell", "request_id", "table_index", "held", "filled", "positions", "code"])
     frame = blocks.assign(cell=blocks["block_id"].astype(int) // grid.per_cell)
-    codes = owner_codes(sorted(frame["request_id"].unique()), dark)
     if grid.per_cell > 1:
         sizes = frame.groupby(["cell", "request_id"], sort=False).size().rename("mine").reset_index()
         owner = sizes.sort_values(["cell", "mine"]).groupby("cell")["request_id"].last()
@@ -120,7 +119,7 @@ def _cells(blocks: pd.DataFrame, grid: Grid, block_size: int, dark: bool) -> pd.
         }
     ).reset_index(names="cell")
     return cells.assign(
-        filled=cells["positions"] / (cells["held"] * block_size), code=cells["request_id"].map(codes).astype(int)
+        filled=cells["positions"] / (cells["held"] * block_size), code=owner_codes(cells["request_id"], dark)
     )
 
 
