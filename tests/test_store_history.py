@@ -39,8 +39,7 @@ def found(store: Store, **wanted: Any) -> list[str]:
     return store.find_runs(RunFilter(**wanted)).rows["run_id"].tolist()
 
 
-@pytest.fixture
-def three(store: Store) -> Store:
+def with_three(store: Store) -> Store:
     """r1 static at noon; r2 continuous an hour later, stopped; r3 serial a day later, of another workload."""
     add(store, "r1", "static", created_at=NOON)
     add(store, "r2", "continuous", created_at=NOON + timedelta(hours=1), status="stopped")
@@ -49,6 +48,18 @@ def three(store: Store) -> Store:
     store.annotate("r1", Annotation(note="The warm one, 50% done", tags=("Baseline", "cpu run")))
     store.annotate("r2", Annotation(tags=("cpu run",)))
     return store
+
+
+@pytest.fixture
+def three(store: Store) -> Store:
+    return with_three(store)
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The same, for tests that only read."""
+    with Store(tmp_path_factory.mktemp("home")) as opened:
+        yield with_three(opened)
 
 
 NOON_UTC = NOON.replace(tzinfo=None)
@@ -83,8 +94,8 @@ NOON_UTC = NOON.replace(tzinfo=None)
         ({"earned": ("real_weights",)}, []),
     ],
 )
-def test_runs_are_filtered(three: Store, wanted: dict[str, Any], expected: list[str]) -> None:
-    assert found(three, **wanted) == expected
+def test_runs_are_filtered(unchanged: Store, wanted: dict[str, Any], expected: list[str]) -> None:
+    assert found(unchanged, **wanted) == expected
 
 
 def test_what_is_pinned_comes_first_and_pages_do_not_overlap(three: Store) -> None:
@@ -99,21 +110,21 @@ def test_what_is_pinned_comes_first_and_pages_do_not_overlap(three: Store) -> No
     assert three.find_runs(RunFilter(text="nowhere")).total == 0
 
 
-def test_a_row_says_all_of_a_run(three: Store) -> None:
-    rows = three.find_runs(RunFilter()).rows.set_index("run_id").to_dict("index")
+def test_a_row_says_all_of_a_run(unchanged: Store) -> None:
+    rows = unchanged.find_runs(RunFilter()).rows.set_index("run_id").to_dict("index")
     assert (rows["r1"]["note"], rows["r1"]["tags"]) == ("The warm one, 50% done", "Baseline, cpu run")
     assert (rows["r3"]["note"], rows["r3"]["tags"], rows["r3"]["pinned"]) == ("", "", False)
     assert "real_weights" in rows["r1"]["lost"].split(",")
     assert rows["r1"]["earned"].split(",")[:1] == ["exact_prompts"]
-    plain = three.runs()
-    assert three.find_runs(RunFilter()).rows[list(plain)].equals(plain)
-    sizes = {run_id: sum(p.stat().st_size for p in (three.runs_folder / run_id).iterdir()) for run_id in rows}
+    plain = unchanged.runs()
+    assert unchanged.find_runs(RunFilter()).rows[list(plain)].equals(plain)
+    sizes = {run_id: sum(p.stat().st_size for p in (unchanged.runs_folder / run_id).iterdir()) for run_id in rows}
     assert {run_id: row["log_bytes"] for run_id, row in rows.items()} == pytest.approx(sizes, abs=40)  # of the lock
-    assert three.find_runs(RunFilter()).log_bytes == pytest.approx(sum(sizes.values()), abs=120)
+    assert unchanged.find_runs(RunFilter()).log_bytes == pytest.approx(sum(sizes.values()), abs=120)
 
 
-def test_what_there_is_to_filter_by(three: Store) -> None:
-    assert three.facets() == {
+def test_what_there_is_to_filter_by(unchanged: Store) -> None:
+    assert unchanged.facets() == {
         "engine": ["continuous", "serial", "static"],
         "model": ["tiny-random"],
         "device_name": ["a made-up CPU"],
