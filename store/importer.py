@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 STAGING = ".importing-"
+UPLOADING = ".upload-"  # a file on its way in from a browser
 Progress = Callable[[float, str], object]
 
 
@@ -63,10 +64,12 @@ def import_runs(
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def sweep_imports(runs_folder: Path) -> None:
+def sweep_imports(home: Path) -> None:
     """Remove what a process that died in the middle of an import has left."""
-    for staging in runs_folder.glob(f"{STAGING}*"):
+    for staging in (home / "runs").glob(f"{STAGING}*"):
         shutil.rmtree(staging, ignore_errors=True)
+    for upload in home.glob(f"{UPLOADING}*"):
+        upload.unlink(missing_ok=True)
 
 
 def _manifest(archive: zipfile.ZipFile) -> Manifest:

@@ -50,7 +50,7 @@ class Store:
         self.notebook = Notebook(self)
         self.trash = Trash(self)
         self.trash.sweep()
-        sweep_imports(self.runs_folder)
+        sweep_imports(home)
         in_transaction(self.cursor(), lambda: fit_checks(self.cursor()))
 
     def __enter__(self) -> Self:

@@ -160,8 +160,10 @@ def test_an_import_that_fails_at_the_last_takes_all_back(
 def test_what_a_dead_import_left_is_swept(tmp_path: Path) -> None:
     left = tmp_path / "home/runs/.importing-abc/r1"
     left.mkdir(parents=True)
+    (tmp_path / "home/.upload-abc.zip").touch()
     with Store(tmp_path / "home") as store:
         assert list(store.runs_folder.iterdir()) == []
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["lab.duckdb", "runs"]
 
 
 # Other tools

@@ -14,7 +14,7 @@ from pages.parts.format import plain, plural, size
 from pages.parts.lab import lab
 from store import Store
 from store.exporter import write_bundle
-from store.importer import import_runs
+from store.importer import UPLOADING, import_runs
 from store.tables_out import write_csv
 from store.transfer_options import default_name
 
@@ -67,12 +67,15 @@ def draw_upload() -> None:
     turn = st.session_state.setdefault(UPLOADS, 0)
     upload = st.file_uploader("Exported runs", type=["zip"], max_upload_size=MAX_UPLOAD_MIB, key=f"upload_{turn}")
     if upload is not None and st.button("Import", type="primary", icon=":material/upload:"):
-        _import(upload, upload.name)
+        if upload.size > MAX_UPLOAD_MIB << 20:  # the field refuses it; whoever speaks to the server does not have to
+            st.error(f"{plain(upload.name)} is larger than {MAX_UPLOAD_MIB} MiB.", icon=":material/error:")
+        else:
+            _import(upload, upload.name)
 
 
 def _import(upload: IO[bytes], name: str) -> None:
     bar = st.progress(0.0, "Unpacking …")
-    with tempfile.NamedTemporaryFile(suffix=".zip", dir=lab().home, prefix=".upload-") as file:
+    with tempfile.NamedTemporaryFile(suffix=".zip", dir=lab().home, prefix=UPLOADING) as file:
         while piece := upload.read(1 << 20):
             file.write(piece)
         file.flush()
