@@ -1,8 +1,9 @@
-"""Pass shapes worked out by hand for both layouts."""
+"""Pass shapes worked out by hand for every layout."""
 
-from engine.core.kv_layout import PaddedLayout, SlotLayout
-from engine.core.passes import PassKind
-from engine.core.request import Request, RequestSpec, TextPrompt
+from engine.core.block_manager import BlockManager
+from engine.core.kv_layout import PaddedLayout, PagedLayout, SlotLayout
+from engine.core.passes import Chunk, PassKind
+from engine.core.request import FinishReason, Request, RequestSpec, TextPrompt
 
 
 def request(prompt_tokens: int, scheduled: int = 0, budget: int = 10) -> Request:
@@ -62,3 +63,54 @@ def test_a_uniform_batch_takes_the_unmasked_path() -> None:
     assert not layout.shape(PassKind.PREFILL, rows, (0, 1)).masked
     layout.release_all()
     assert layout.reserved == 0
+
+
+def test_a_padded_batch_tells_what_its_buffer_holds() -> None:
+    layout = PaddedLayout()
+    rows = [request(3, budget=2), request(8, budget=20)]
+    layout.admit(rows)
+    held = layout.held(rows, used=11)
+    assert (held.reserved, held.padding, held.dead, held.room) == (56, 5, 0, 56 - 11 - 5)
+    # The shorter one has ended: its whole row of 28 columns is dead, its padding with it.
+    rows[0].finish_reason = FinishReason.BUDGET
+    held = layout.held(rows, used=10)
+    assert (held.reserved, held.padding, held.dead, held.room) == (56, 0, 28, 56 - 10 - 28)
+
+
+def paged() -> PagedLayout:
+    return PagedLayout(BlockManager(num_blocks=10, block_size=4))
+
+
+def test_a_paged_decode_reads_every_row_at_its_true_length() -> None:
+    # Rows of 3 + 1 and 8 + 2 columns.
+    shape = paged().shape(PassKind.DECODE, [request(3, 1), request(8, 2)], (0, 1))
+    assert (shape.width, shape.masked) == (10, False)
+    assert (shape.computed_positions, shape.padding_positions, shape.dead_positions) == (14, 0, 0)
+
+
+def test_a_paged_prefill_computes_the_prompt_and_what_had_been_said() -> None:
+    # A prompt of 3, and one of 8 whose 2 tokens were lost with its blocks.
+    again = request(8)
+    again.num_scheduled = 2
+    shape = paged().shape(PassKind.PREFILL, [request(3), again], (0, 1))
+    assert (shape.width, shape.computed_positions, shape.padding_positions) == (10, 13, 0)
+
+
+def test_a_mixed_pass_is_as_wide_as_its_longest() -> None:
+    chunk = Chunk(request=request(30), start=16, tokens=8, is_last=False)
+    shape = paged().packed([request(3, 1), request(8, 2)], [chunk])
+    assert (shape.width, shape.computed_positions) == (24, 14 + 8)
+    shape = paged().packed([request(40, 1)], [chunk])
+    assert (shape.width, shape.computed_positions) == (41, 41 + 8)
+    shape = paged().packed([], [chunk])
+    assert (shape.width, shape.computed_positions) == (24, 8)
+
+
+def test_blocks_hold_what_is_used_and_the_ends_of_the_last() -> None:
+    layout, row = paged(), request(9)
+    assert layout.reserved == 0
+    layout.blocks.allocate(row, 9)
+    held = layout.held([row], used=9)
+    assert (held.reserved, held.used, held.fragment, held.room) == (12, 9, 3, 0)
+    layout.blocks.free(row)
+    assert layout.held([], used=0).reserved == 0

@@ -59,7 +59,7 @@ MACHINE = _words(
     ("continuous", "The engine that lets requests in and out at every step."),
     (
         "paged",
-        "The engine that works as continuous does, with keys and values in blocks: each row is read at its true length.",
+        "The engine that works as continuous does, over keys and values in blocks: a row is read at its true length.",
     ),
     (
         "chunked",
@@ -121,7 +121,7 @@ MEASURING = _words(
     ),
     (
         "bucket",
-        "A size that passes were recorded for. A pass takes the smallest that holds it; rows that pad it write nowhere.",
+        "A size that passes were recorded for. A pass takes the least that holds it; what pads it is written nowhere.",
     ),
     ("async", "Timing by the device's own events, with no stop between passes. On a CPU it is the same as sync."),
     ("share", "A part of a whole as a number from 0 to 1; shown in percent."),
