@@ -80,7 +80,7 @@ def record(
             if planned is not None:
                 slots = prefilled_slots(planned)
                 outcome = scheduler.complete(planned)
-                in_flight.append((planned, outcome, _second(now_s), [7] * len(planned.live), slots))
+                in_flight.append((planned, outcome, second(now_s), [7] * len(planned.live), slots))
                 now_s += 1
             while len(in_flight) > lag:
                 recorder.passed(*in_flight.popleft())
@@ -97,7 +97,7 @@ def prefilled_slots(planned: PlannedPass) -> list[int | None]:
     return [c.request.slot for c in planned.chunks] or [r.slot for r in planned.rows]
 
 
-def _second(now_s: float) -> PassTiming:
+def second(now_s: float) -> PassTiming:
     return PassTiming(
         start_s=now_s, end_s=now_s + 1, issue_s=None, device_s=1.0, produced_s=now_s + 1, delivered_s=now_s + 1
     )

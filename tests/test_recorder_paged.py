@@ -3,12 +3,18 @@
 Blocks hold 4 positions. The step tables are those of the schedulers' own tests.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from engine.core.block_manager import BlockManager
 from engine.core.config import RunConfig
-from tests.recorded import Rows, record
+from engine.core.paged_scheduler import PagedScheduler
+from engine.core.passes import PassKind
+from engine.core.recorder import Recorder
+from tests.recorded import Rows, record, second
+from tests.schedule import requests
 
 
 def evicted(lag: int = 0) -> Rows:
@@ -92,6 +98,32 @@ def test_who_loses_its_blocks_in_its_first_step_is_drawn_where_it_was(lag: int) 
     assert rows.lane(0) == [("prefill", 0, 0, 1), ("decode", 0, 1, 2), ("prefill", 2, 2, 3)]
     states = [r["state"] for r in rows.rows["requests"] if r["request_id"] == 2]
     assert states == ["waiting", "running", "waiting", "running", "finished"]
+
+
+def test_who_turns_out_to_have_ended_when_it_was_preempted_does_not_wait() -> None:
+    # Pass 1 says the last token of 1, which lost its blocks while that was not known: pass 2 is of 0 alone.
+    made = requests([4, 4], prompts=[4, 3], ignore_eos=False)
+    scheduler = PagedScheduler(made, 2, BlockManager(3, 4))
+    rows = Rows()
+    recorder = Recorder(rows, 2)
+    recorder.submitted(scheduler.submit_arrived(0.0), {})
+    recorder.admitted(scheduler.admit(0.0))
+    first = scheduler.plan(PassKind.PREFILL)
+    assert first is not None
+    recorder.passed(first, scheduler.complete(first), second(0.0), [7, 7], [0, 1])
+    said = scheduler.plan(PassKind.DECODE)
+    assert said is not None
+    before = scheduler.complete(said)
+    following = scheduler.plan(PassKind.DECODE)
+    assert following is not None
+    after = scheduler.complete(following)
+    late = scheduler.end_late([made[1]], issued=[])
+    recorder.passed(said, replace(before, ended=late.ended), second(1.0), [7, 2], [])
+    recorder.passed(following, after, second(2.0), [7], [])
+    assert [p.request for p in following.preemptions] == [made[1]]
+    request = rows.merged("requests", "request_id")[1]
+    assert (request["state"], request["finish_reason"], request["preemptions"]) == ("finished", "eos", 1)
+    assert rows.column("events", "request_id") == [1]
 
 
 def in_chunks(lag: int = 0) -> Rows:

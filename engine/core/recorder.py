@@ -127,10 +127,12 @@ class Recorder:
                 pass_index=planned.index,
                 time_s=timing.start_s,
             )
+            # Its last token, which landed meanwhile, may have turned out to be its end: then it does not wait.
+            waits = request.request_id in self._unfinished
             self.sink.append(
                 "requests",
                 request_id=request.request_id,
-                state=RequestState.WAITING.value,
+                state=RequestState.WAITING.value if waits else None,
                 preemptions=self._preemptions[request],
             )
             self._spans.vacate(preemption.lane, planned.index, timing.start_s)
