@@ -1,8 +1,8 @@
 """The snapshot: a copy of the store for those who may only read, published by the owner when somebody asks.
 
 The first one is a copy of the store's file with computed tables added; a later one is a copy of the one before in which
-only the runs that changed are replaced. It takes about one and a half times the store's disk space. Whoever reads an
-older one may go on with it: a new one is made beside it and then takes its name.
+only the runs that changed are replaced. It takes about a third more disk space than the store. Whoever reads an older
+one may go on with it: a new one is made beside it and then takes its name.
 """
 
 from __future__ import annotations
