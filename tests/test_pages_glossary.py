@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS
+from pages.parts.screen_words import FIGURES, OPTIONS
 from tests.page_app import open_page, words
 
 
@@ -30,3 +32,18 @@ def test_a_search_narrows_and_a_vain_one_says_so(lab_home: Path) -> None:
     assert "`queue_wait_s`" not in words(app)
     app.text_input(key="term").set_value("<nothing>").run()
     assert "Nothing here holds “<nothing>”" in words(app)
+
+
+def test_words_of_paged_kv_memory_are_found_by_the_names_that_people_know(lab_home: Path) -> None:
+    app = open_page("glossary")
+    known = ("max-num-seqs", "max-num-batched-tokens", "block table", "watermark", "preempt", "CUDA graph", "bucket")
+    for name in known:
+        app.text_input(key="term").set_value(name).run()
+        first = next(line for line in words(app).splitlines() if line.startswith("**"))
+        assert first.startswith(f"**{name}**"), name
+
+
+def test_no_word_is_explained_twice() -> None:
+    own = [word.word.casefold() for word in GLOSSARY]
+    assert [word.word for word in (*FIGURES, *OPTIONS) if word.word.casefold() in own] == []
+    assert all(word.meaning.endswith(".") for word in (*FIGURES, *OPTIONS))

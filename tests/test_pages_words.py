@@ -26,6 +26,7 @@ from pages.parts.run_environment import fact_rows
 from pages.parts.run_requests import table_of, text_block
 from pages.parts.run_trouble import kept_line, oom_lines, trouble_of
 from pages.parts.run_words import busy_line, choice_label, engine_line, machine_line, when, workload_line
+from pages.parts.screen_words import FIGURES, OPTIONS
 from pages.parts.tables import table_html
 
 BY_KEY = {latency.key: latency for latency in LATENCIES}
@@ -295,7 +296,7 @@ def test_the_glossary_has_every_way_to_count_with_the_tools_that_count_so() -> N
 
 def test_the_glossary_has_every_word_once() -> None:
     words = [entry.name for group in all_groups() for entry in group.entries if group.title.startswith("Words")]
-    assert sorted(words) == sorted(word.word for word in GLOSSARY)
+    assert sorted(words) == sorted(word.word for word in (*GLOSSARY, *FIGURES, *OPTIONS))
 
 
 def test_a_metrics_name_finds_it_alone() -> None:

@@ -75,7 +75,7 @@ class Difference:
 
 def differences(runs: Sequence[Compared], names: Sequence[str] = KEY_METRICS) -> tuple[Difference, ...]:
     """A row for each metric that at least one of the runs has, in the order of `names`."""
-    metrics = [METRIC_BY_NAME[name] for name in names if name in METRIC_BY_NAME]
+    metrics = [METRIC_BY_NAME[name] for name in names]
     rows = [_difference(metric, runs) for metric in metrics]
     return tuple(row for row in rows if not (is_missing(row.first) and all(is_missing(o.value) for o in row.others)))
 

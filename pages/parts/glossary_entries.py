@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from engine.core.definitions import CHOICES, Choice, Option
 from engine.core.glossary import MACHINE, MEASURING, WORK
-from engine.core.ledger import KV_METRICS, POSITION_METRICS, SLOT_STEP_METRICS
+from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.validity import CHECKS, Check
+from pages.parts.screen_words import FIGURES, OPTIONS
 
 HOW_TO_COUNT = "how to count"
 WHO_COUNTS_SO = "Who counts so"
@@ -57,6 +58,7 @@ def all_groups() -> tuple[EntryGroup, ...]:
         ("What was done", COUNT_METRICS),
         ("Waste in slot-steps", SLOT_STEP_METRICS),
         ("Waste in token positions", POSITION_METRICS),
+        ("Preemption", PREEMPTION_METRICS),
         ("Where the time went", TIME_METRICS),
         ("Memory", KV_METRICS),
     )
@@ -78,6 +80,8 @@ def all_groups() -> tuple[EntryGroup, ...]:
                 ("Words: requests", WORK),
                 ("Words: the machine", MACHINE),
                 ("Words: measuring", MEASURING),
+                ("Words: in figures", FIGURES),
+                ("Words: options as other engines name them", OPTIONS),
             )
         ),
     )

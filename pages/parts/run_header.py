@@ -76,7 +76,7 @@ def draw_header(run: RunData, companions: Sequence[str]) -> None:
 def draw_key_figures(run: RunData) -> None:
     """Each figure with its unit and what it rests on. Paging has no padding and no dead slots: its own are shown."""
     figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
-    draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures if figure.metric in METRIC_BY_NAME])
+    draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures])
 
 
 def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:
