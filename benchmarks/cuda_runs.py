@@ -55,6 +55,7 @@ class Bench:
         prepared = self.prepare(config, workload)
         requests = prepared.requests()
         runner = make_runner(prepared, requests)
+        runner.capture(lambda: False)
         warm_up(prepared, runner, self.warm, lambda: False)
         ends: list[float] = []
         build_engine(prepared, requests, runner, NoSink(), lambda engine, now_s: ends.append(now_s)).run(lambda: False)

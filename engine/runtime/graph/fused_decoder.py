@@ -109,7 +109,10 @@ def _skinny_rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_nor
     partials = skinny_linear(attended, layer.output, None, _OUTPUT_ONE if one else _OUTPUT)
     normed = sum_add_rms_norm(partials, residual, layer.mlp_norm, layer.eps)
     gate_up = skinny_linear(normed, layer.gate_up, layer.gate_up_bias, _GATE_UP_ONE if one else _WIDE)
-    partials = skinny_linear(gate_up, layer.down, None, _DOWN_ONE if one else _DOWN, gated=True)
+    if one:
+        partials = skinny_linear(gate_up, layer.down, None, _DOWN_ONE, gated=True)
+    else:  # every program would take the gate of all rows anew
+        partials = skinny_linear(silu_mul(gate_up), layer.down, None, _DOWN)
     return sum_add_rms_norm(partials, residual, next_norm, layer.eps)
 
 
