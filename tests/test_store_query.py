@@ -18,7 +18,7 @@ import pytest
 from store import Recorder, Store
 from store.sandbox import Answer, Asking, Limits, Refusal, ask, child
 from tests.app_server import ROOT
-from tests.hostile_sql import REFUSED, STOPPED
+from tests.hostile_sql import CORNERS, REFUSED, STOPPED
 from tests.processes import await_end, process_lives
 from tests.sample_runs import write_sample_run
 
@@ -84,6 +84,14 @@ def test_a_statement_without_bounds_is_stopped(store: Store, snapshot: Path, cas
     assert refusal.reason in ("memory", "time", "broken")
     assert resident_bytes() - resident < GROWTH_BYTES
     assert state(store) == before
+
+
+def test_no_corner_of_a_statement_is_overlooked(snapshot: Path) -> None:
+    connection = child.open_snapshot(str(snapshot))
+    for sql in CORNERS:
+        with pytest.raises(child.Refused, match="from here|called here|this one holds"):
+            child.checked(connection, sql)
+    connection.close()
 
 
 def test_nothing_tells_where_the_snapshot_is(store: Store, snapshot: Path) -> None:
