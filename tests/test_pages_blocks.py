@@ -39,6 +39,8 @@ def test_the_pool_over_time_and_its_preemption_are_told(runs: Path) -> None:
     )
     assert "preempted once, its budget was spent" not in text  # request 0 is shown first
     assert "preempted" in app.dataframe[0].value
+    tiles = " ".join(text.split())
+    assert "Worst gap over median gap 1.33 times n = 4 gaps Preemptions 1 n = 2 requests" in tiles
     assert "1 preemption: the triangle marks where a request lost its KV blocks to an older one" in text
     assert "1 1 200 ms 1 3 17" in " ".join(text.split())  # request, step, time, lane, blocks, positions
     drawn = figures(app)["KV blocks over time"]
