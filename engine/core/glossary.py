@@ -110,7 +110,7 @@ MACHINE = _words(
 
 MEASURING = _words(
     ("run", "One recorded pass over one workload by one engine."),
-    ("snapshot", "A copy of the store as it was at one moment. Questions are asked of it, so that they disturb nothing."),
+    ("snapshot", "A copy of the store as it was at one moment. Questions are asked of it, and disturb nothing."),
     ("experiment", "Several runs that belong together: a pair on the same requests, or repeats."),
     ("warm-up", "A prefill of each prompt length and three decode passes before the clock starts."),
     ("sync", "Timing that waits for the device after each pass."),
