@@ -13,8 +13,10 @@ import torch
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.passes import Chunk
 from engine.core.presets import blocks_for
 from engine.runlog.reader import RunLogReader
+from engine.runtime.capacity import CapacityCheck
 from engine.runtime.device_memory import GIB
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.kv_pool import KVPool
@@ -24,6 +26,7 @@ from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine, execute_run, make_runner
 from engine.runtime.warm_up import NoSink, warm_up
+from tests.test_paged_inputs import planned, request
 
 RAGGED = WorkloadConfig(prompts="p5,p9,p17,p30", requests=9, budget="1-20")
 POSITION_BYTES = 2 * 2 * 2 * 16 * 4  # keys and values, 2 layers, 2 KV heads of 16, fp32
@@ -216,3 +219,16 @@ def test_an_empty_workload_completes_with_nothing(warm: WarmModel, tmp_path: Pat
         run = prepared(warm, engine, replace(RAGGED, requests=0))
         result = execute_run(run, engine, tmp_path / engine, warm)
         assert (result["status"], result["totals"]["output_tokens"]) == ("completed", 0)
+
+
+def test_a_mixed_pass_needs_its_new_tokens_and_the_whole_pool(warm: WarmModel) -> None:
+    """Two rows decode, 14 tokens of a prompt beside them: 16 tokens through the MLP, two rows of logits."""
+    dimensions = prepared(warm, "chunked").dimensions()
+    pool_positions = 11 * 16
+    needed = 4 * 151_872 + pool_positions * POSITION_BYTES + 3 * 16 * 160 * 4 + 2 * 512 * 4
+    asked = [request(i, 20, slot=i, blocks=[]) for i in range(3)]
+    mixed = replace(planned(asked[:2], [Chunk(request=asked[2], start=0, tokens=14, is_last=False)]), tokens=16)
+    settings: dict[str, Any] = {"sampled_in_fp32": False, "pool_positions": pool_positions}
+    CapacityCheck(dimensions, needed, **settings)(mixed)
+    with pytest.raises(EngineOutOfMemory, match="mixed of 2 rows"):
+        CapacityCheck(dimensions, needed - 1, **settings)(mixed)
