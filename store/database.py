@@ -21,13 +21,14 @@ from engine.runlog.schema import STREAMS
 T = TypeVar("T")
 
 FILE = "lab.duckdb"
-MEMORY_LIMIT = "600MB"
+MEMORY_LIMIT = "400MB"  # a run of 10 M tokens can be taken in with it, and the app stays under 800 MB
 THREADS = 2
 CLOSING_S = 5.0
 HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 VIEWS = HERE / "views"
 SUMMARIES = "run_summaries"
+TOKENS_AT_ONCE = 1_000_000
 TABLES = {stream: {"blocks": "block_events"}.get(stream, stream) for stream in STREAMS}  # where each stream goes
 
 _HOLDER = re.compile(r"\(PID (\d+)\)")
@@ -64,7 +65,7 @@ def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyC
             if number > version:
                 _migrate(connection, number, pending[number])
         _make_views(connection)
-        _fit_summaries(connection)
+        fit_summaries(connection)
     except BaseException:
         connection.close()
         raise
@@ -152,10 +153,11 @@ def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(path.read_text(encoding="utf-8"))
 
 
-def _fit_summaries(connection: duckdb.DuckDBPyConnection) -> None:
+def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = TOKENS_AT_ONCE) -> None:
     """Keep `run_summaries`, the metrics of runs that are over, as the view `run_metrics` has them.
 
-    The table's comment says by which text of the views it was made: another text, and every summary is made anew.
+    The table's comment says by which text of the views it was made: another text, and every summary is made anew, some
+    runs at a time, since all at once would need more memory the more tokens there are.
     """
     connection.execute(f"CREATE TABLE IF NOT EXISTS {SUMMARIES} AS SELECT * FROM run_metrics WHERE false")
     made_by = first_row(connection, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [SUMMARIES])
@@ -163,17 +165,37 @@ def _fit_summaries(connection: duckdb.DuckDBPyConnection) -> None:
     is_same = made_by is not None and made_by[0] == definition
     if is_same and _columns(connection, SUMMARIES) == _columns(connection, "run_metrics"):
         return
-    connection.execute("BEGIN")
-    try:
-        connection.execute(
-            f"CREATE OR REPLACE TABLE {SUMMARIES} AS SELECT m.* FROM run_metrics m SEMI JOIN "
-            "(SELECT run_id FROM runs WHERE status <> 'running') r ON m.run_id = r.run_id"
-        )
-        connection.execute(f"COMMENT ON TABLE {SUMMARIES} IS '{definition}'")
-    except duckdb.Error:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+
+    def work() -> None:
+        carry_out(connection, f"CREATE OR REPLACE TABLE {SUMMARIES} AS SELECT * FROM run_metrics WHERE false")
+        for first, last in _stretches(connection, tokens_at_once):
+            carry_out(
+                connection,
+                f"INSERT INTO {SUMMARIES} SELECT m.* FROM run_metrics m SEMI JOIN "
+                "(SELECT run_id FROM runs WHERE status <> 'running') r ON m.run_id = r.run_id "
+                "WHERE m.run_id BETWEEN ? AND ?",
+                [first, last],
+            )
+        carry_out(connection, f"COMMENT ON TABLE {SUMMARIES} IS '{definition}'")
+
+    in_transaction(connection, work)
+
+
+def _stretches(connection: duckdb.DuckDBPyConnection, tokens_at_once: int) -> list[tuple[str, str]]:
+    """First and last ids of neighbouring runs that hold no more tokens together than that, or of a single run."""
+    rows = connection.execute(
+        "SELECT r.run_id, coalesce(p.rows, 0) FROM runs r "
+        "LEFT JOIN ingest_progress p ON p.run_id = r.run_id AND p.stream = 'tokens' ORDER BY r.run_id"
+    ).fetchall()
+    stretches: list[tuple[str, str]] = []
+    held = tokens_at_once
+    for run_id, tokens in rows:
+        if held + tokens <= tokens_at_once and stretches:
+            stretches[-1], held = (stretches[-1][0], run_id), held + tokens
+        else:
+            stretches.append((run_id, run_id))
+            held = tokens
+    return stretches
 
 
 def _definition() -> str:

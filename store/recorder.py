@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
 from store.owner import OwnerSocket
 from store.store import Store, run_folders
+from store.taken_in import is_whole, read_so_far
 
 POLL_S = 0.5
 SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …
@@ -46,6 +47,7 @@ class Recorder:
         self.version = 0
         self.problems: dict[Path, str] = {}
         self._seen: dict[Path, _Seen] = {}
+        self._read_so_far: dict[str, dict[str, int]] | None = None  # as the store was when the first look began
         self._swept_at = -SWEEP_S
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -73,6 +75,8 @@ class Recorder:
             self._swept_at = now
             self.store.ingest_calibrations()
         folders = run_folders(self.runs_folder)
+        if self._read_so_far is None:
+            self._read_so_far = read_so_far(self.store.cursor())
         gone = self._seen.keys() - set(folders)
         for folder in gone:
             del self._seen[folder]
@@ -98,6 +102,9 @@ class Recorder:
         is_same = seen is not None and seen.signature == signature
         if is_same and seen is not None and seen.is_over:
             return False
+        if seen is None and self._is_taken_in(folder, signature):
+            self._seen[folder] = _Seen(signature, now - SETTLED_S, is_over=True)
+            return False
         since = seen.since if is_same and seen is not None else now
         try:
             report = self.store.ingest_folder(folder)
@@ -112,6 +119,12 @@ class Recorder:
         self.problems.pop(folder, None)
         self._seen[folder] = _Seen(signature, since, is_over=report.status != "running")
         return report.has_changed
+
+    def _is_taken_in(self, folder: Path, signature: Signature) -> bool:
+        """Whether the store had all of a run that has ended before this recorder began: it need not be read."""
+        offsets = (self._read_so_far or {}).get(str(folder.resolve()))
+        sizes = {stream: None if file is None else file[0] for stream, file in zip(STREAMS, signature[2:], strict=True)}
+        return offsets is not None and signature[1] is not None and is_whole(offsets, sizes)
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
