@@ -157,7 +157,7 @@ def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) ->
     expect(
         page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in all.")
     ).to_be_visible()
-    page.get_by_role("radio", name="continuous").or_(page.get_by_role("button", name="continuous", exact=True)).click()
+    page.get_by_role("radiogroup", name="Engine").get_by_role("radio", name="continuous").click()
     page.wait_for_url(re.compile(r"slots=7"))
     expect(page.get_by_text("continuous batching, 7 slots.")).to_be_visible()
     assert "engine" not in parse_qs(urlparse(page.url).query)
