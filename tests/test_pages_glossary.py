@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.core.definitions import CHOICES
 from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS
+from pages.parts.glossary_entries import HOW_TO_COUNT, WHO_COUNTS_SO, all_groups, search
 from pages.parts.screen_words import FIGURES, OPTIONS
 from tests.page_app import open_page, words
 
@@ -47,3 +49,41 @@ def test_no_word_is_explained_twice() -> None:
     own = [word.word.casefold() for word in GLOSSARY]
     assert [word.word for word in (*FIGURES, *OPTIONS) if word.word.casefold() in own] == []
     assert all(word.meaning.endswith(".") for word in (*FIGURES, *OPTIONS))
+
+
+def test_the_glossary_has_every_metric_once() -> None:
+    entries = [entry for group in all_groups() for entry in group.entries if entry.formula]
+    names = [entry.name for entry in entries if entry.unit != HOW_TO_COUNT]
+    assert sorted(names) == sorted(metric.name for metric in METRICS)
+
+
+def test_the_glossary_has_every_way_to_count_with_the_tools_that_count_so() -> None:
+    (found,) = search(all_groups(), WHO_COUNTS_SO)
+    assert [entry.name for entry in found.entries] == [f"{c.name}={o.name}" for c in CHOICES for o in c.options]
+    (entry,) = search(all_groups(), "tpot=with-first")[0].entries
+    assert "GuideLLM's time per output token" in entry.meaning
+    assert entry.formula == "(last delivery - arrival_s) / output_tokens"
+    assert found.entries[0].meaning.startswith("The lab's own. ")
+
+
+def test_the_glossary_has_every_word_once() -> None:
+    words = [entry.name for group in all_groups() for entry in group.entries if group.title.startswith("Words")]
+    assert sorted(words) == sorted(word.word for word in (*GLOSSARY, *FIGURES, *OPTIONS))
+
+
+def test_a_metrics_name_finds_it_alone() -> None:
+    (group,) = search(all_groups(), "Dead_Fraction")
+    assert [entry.name for entry in group.entries] == ["dead_fraction"]
+    (table,) = search(all_groups(), "ttft_p50_s")
+    assert not table.is_table
+
+
+def test_a_words_own_name_comes_first() -> None:
+    found = search(all_groups(), "dead")
+    assert found[0].title == "Words: the machine"
+    assert any(entry.name == "dead_fraction" for group in found for entry in group.entries)
+
+
+def test_all_words_of_a_search_have_to_be_there() -> None:
+    assert search(all_groups(), "no such thing at all") == ()
+    assert search(all_groups(), "") == all_groups()

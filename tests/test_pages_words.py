@@ -1,4 +1,4 @@
-"""What the pages say in words: troubles, absences, headers, tables, the glossary. By hand-written expectations."""
+"""What the pages say in words: troubles, absences, headers, tables. By hand-written expectations."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ import pandas as pd
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
-from engine.core.definitions import CHOICES, Definitions
+from engine.core.definitions import Definitions
 from engine.core.distribution import Distribution
-from engine.core.glossary import GLOSSARY
-from engine.core.metrics import METRICS
 from pages.parts.comparable import Mismatch, Setting
 from pages.parts.compare_choice import asked_runs, pairs_of
 from pages.parts.compare_table import difference_header, difference_rows, mismatch_rows, setting_rows
 from pages.parts.compared import Compared
 from pages.parts.comparison import differences
-from pages.parts.glossary_entries import HOW_TO_COUNT, WHO_COUNTS_SO, all_groups, search
 from pages.parts.history_table import history_table, kept_apart
 from pages.parts.latencies import LATENCIES, absence, overlaid, worst_gap_words
 from pages.parts.run_environment import fact_rows
 from pages.parts.run_requests import table_of, text_block
 from pages.parts.run_trouble import kept_line, oom_lines, trouble_of
 from pages.parts.run_words import busy_line, choice_label, engine_line, machine_line, when, workload_line
-from pages.parts.screen_words import FIGURES, OPTIONS
 from pages.parts.tables import table_html
 
 BY_KEY = {latency.key: latency for latency in LATENCIES}
@@ -277,41 +273,3 @@ def test_the_request_table_cuts_texts_to_one_line() -> None:
 def test_foreign_text_is_no_markup() -> None:
     assert "&lt;script&gt;" in text_block("<script>")
     assert "<script>" not in text_block("<script>")
-
-
-def test_the_glossary_has_every_metric_once() -> None:
-    entries = [entry for group in all_groups() for entry in group.entries if entry.formula]
-    names = [entry.name for entry in entries if entry.unit != HOW_TO_COUNT]
-    assert sorted(names) == sorted(metric.name for metric in METRICS)
-
-
-def test_the_glossary_has_every_way_to_count_with_the_tools_that_count_so() -> None:
-    (found,) = search(all_groups(), WHO_COUNTS_SO)
-    assert [entry.name for entry in found.entries] == [f"{c.name}={o.name}" for c in CHOICES for o in c.options]
-    (entry,) = search(all_groups(), "tpot=with-first")[0].entries
-    assert "GuideLLM's time per output token" in entry.meaning
-    assert entry.formula == "(last delivery - arrival_s) / output_tokens"
-    assert found.entries[0].meaning.startswith("The lab's own. ")
-
-
-def test_the_glossary_has_every_word_once() -> None:
-    words = [entry.name for group in all_groups() for entry in group.entries if group.title.startswith("Words")]
-    assert sorted(words) == sorted(word.word for word in (*GLOSSARY, *FIGURES, *OPTIONS))
-
-
-def test_a_metrics_name_finds_it_alone() -> None:
-    (group,) = search(all_groups(), "Dead_Fraction")
-    assert [entry.name for entry in group.entries] == ["dead_fraction"]
-    (table,) = search(all_groups(), "ttft_p50_s")
-    assert not table.is_table
-
-
-def test_a_words_own_name_comes_first() -> None:
-    found = search(all_groups(), "dead")
-    assert found[0].title == "Words: the machine"
-    assert any(entry.name == "dead_fraction" for group in found for entry in group.entries)
-
-
-def test_all_words_of_a_search_have_to_be_there() -> None:
-    assert search(all_groups(), "no such thing at all") == ()
-    assert search(all_groups(), "") == all_groups()
