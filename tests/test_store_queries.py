@@ -261,10 +261,8 @@ def test_memory_in_order_of_time(store: Store) -> None:
 def test_deleting_a_run_leaves_nothing_of_it_and_all_of_the_others(store: Store) -> None:
     pair = {"id": "exp1", "kind": "pair", "label": ""}
     kept, gone = add(store, experiment=pair, **PREEMPTED), add(store, experiment=pair, **CHUNKED)
-    before = {
-        name: len(getattr(store, name)(kept))
-        for name in ("tokens", "spans", "passes", "requests", "memory", "blocks", "events")
-    }
+    streams = ("tokens", "spans", "passes", "requests", "memory", "blocks", "events")
+    before = {name: len(getattr(store, name)(kept)) for name in streams}
     store.delete_run(gone)
     assert store.runs()["run_id"].tolist() == [kept]
     assert [path.name for path in store.runs_folder.iterdir()] == [kept]
