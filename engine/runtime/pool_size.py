@@ -74,9 +74,10 @@ def check_lone_request(prepared: PreparedRun, requests: Sequence[Request], num_b
     if needed <= num_blocks:
         return
     block_bytes = config.block_size * prepared.kv_shape().position_bytes
+    room = room_bytes(prepared, requests)
     raise EngineOutOfMemory(
         asked_bytes=needed * block_bytes,
-        free_bytes=room_bytes(prepared, requests),
+        free_bytes=None if room is None else max(0, room),
         shape=f"request {longest.request_id} alone: {tokens:,} tokens in {needed:,} blocks of {config.block_size} "
         f"positions, {num_blocks:,} to be had",
         where="KV pool",

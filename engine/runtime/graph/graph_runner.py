@@ -102,12 +102,12 @@ class GraphRunner(ModelRunner):
         self.pool = KVPool(kv_shape, plan.num_blocks, plan.block_size, pool_bytes)
         self.book = SlotBook(plan.slots, plan.table_width, plan.block_size)
         self.last_ids = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
-        self.sampled = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
         self.tables = torch.zeros(plan.slots + 1, plan.table_width, dtype=torch.int32, device=self.device)
         if plan.layout != "paged":
             self.book.lay_out_rows()
             self.tables[: plan.slots] = torch.from_numpy(self.book.tables)
         self.row_buckets = row_buckets(plan.slots)
+        self.sampled = torch.zeros(self.row_buckets[-1], dtype=torch.long, device=self.device)
         self.token_buckets = token_buckets(plan.max_packed_tokens)
         self.captured: dict[tuple[str, int], CapturedPass] = {}
         self._inputs = DeviceInputs(self._largest(), self.device)

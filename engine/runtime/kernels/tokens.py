@@ -14,7 +14,7 @@ from torch import Tensor
 ROWS_BLOCK = 128
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["ids", "slots"])
 def _embed_kernel(ids, slots, last_ids, weight, out, width, BLOCK: tl.constexpr):
     token = tl.program_id(0).to(tl.int64)
     token_id = tl.load(ids + token).to(tl.int64)
@@ -33,7 +33,7 @@ def embed_tokens(ids: Tensor, slots: Tensor, last_ids: Tensor, weight: Tensor) -
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"], do_not_specialize_on_alignment=["slots", "places", "blocks"])
 def _tables_kernel(tables, slots, places, blocks, rows, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     place = tl.load(places + row, mask=row < rows, other=-1)
@@ -49,7 +49,7 @@ def write_tables(tables: Tensor, slots: Tensor, places: Tensor, blocks: Tensor) 
     _tables_kernel[grid](tables, slots, places, blocks, rows, tables.stride(0), BLOCK=ROWS_BLOCK)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"], do_not_specialize_on_alignment=["slots"])
 def _keep_kernel(sampled, slots, last_ids, kept, rows, BLOCK: tl.constexpr):
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = row < rows
