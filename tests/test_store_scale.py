@@ -10,6 +10,7 @@ import pytest
 from engine.runlog.schema import stream_file
 from store import Recorder, Store
 from store.database import SUMMARIES, fit_summaries
+from store.queries import SPANS
 from tests.sample_runs import write_sample_run
 
 
@@ -80,3 +81,13 @@ def test_a_run_that_crashed_or_has_more_to_tell_is_read_again(tmp_path: Path) ->
     assert grown.name not in looked_at(tmp_path)
     with Store(tmp_path) as store:
         assert store.verify(grown.name).outcome == "agrees"
+
+
+def test_the_spans_of_a_run_are_never_joined_to_its_tokens_row_by_row(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        folder = write_sample_run(store.runs_folder)
+        store.ingest_folder(folder)
+        rows = store.cursor().execute(f"EXPLAIN {SPANS}", {"run_id": folder.name}).fetchall()
+        plan = rows[0][1].upper().replace("_", " ")
+    assert "ASOF JOIN" in plan
+    assert "NESTED LOOP" not in plan
