@@ -20,7 +20,7 @@ from store.sandbox.asking import MAX_ROWS, MAX_SQL_CHARACTERS, MAX_TIMEOUT_S
 from store.transfer_options import Commands
 
 CELL_CHARACTERS = 60
-DONE, REFUSED = 0, 1
+DONE, REFUSED, BAD_INPUT = 0, 1, 2
 
 
 def add_query_command(commands: Commands) -> argparse.ArgumentParser:
@@ -47,14 +47,18 @@ def question_of(options: argparse.Namespace) -> tuple[str, Limits]:
     """What is asked, and how much it may take. ValueError, one line, where that cannot be asked."""
     sql = str(options.sql)
     if sql == "-":
-        sql = sys.stdin.read(MAX_SQL_CHARACTERS + 1)
+        sql = sys.stdin.read(MAX_SQL_CHARACTERS + 1) if sys.stdin is not None else ""
     if not sql.strip():
         raise ValueError('query: there is no statement; try "SHOW TABLES"')
     if len(sql) > MAX_SQL_CHARACTERS:
         raise ValueError(f"query: the statement is longer than {MAX_SQL_CHARACTERS:,} characters")
+    if any("\ud800" <= character <= "\udfff" for character in sql):
+        raise ValueError("query: the statement is not UTF-8 text")
     for target in (options.csv, options.parquet):
         if target is not None and not target.absolute().parent.is_dir():
             raise ValueError(f"{target}: there is no such folder")
+        if target is not None and target.is_dir():
+            raise ValueError(f"{target}: that is a folder; name a file")
     return sql, Limits(timeout_s=options.timeout, max_rows=options.max_rows)
 
 
@@ -64,13 +68,19 @@ def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snap
     try:
         answer = asking.result()
     except Refusal as refusal:
-        print(f"store: {refusal.explained()}", file=sys.stderr)
+        print(f"store: {printable(refusal.explained())}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         asking.cancel()
         print("store: cancelled", file=sys.stderr)
         return REFUSED
-    _deliver(options, answer)
+    try:
+        _deliver(options, answer)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"store: {options.csv or options.parquet}: {error.strerror or error}", file=sys.stderr)
+        return BAD_INPUT
     if answer.more is not None:
         print(f"store: {cut_short(answer)}; --max-rows allows more", file=sys.stderr)
     return DONE
@@ -103,11 +113,12 @@ def shown(table: pa.Table) -> list[str]:
     if table.column_names == ["explain_key", "explain_value"]:
         return [str(plan) for plan in table["explain_value"].to_pylist()]
     if table.num_rows == 0:
-        return [f"No rows. Columns: {', '.join(table.column_names)}"]
+        return [f"No rows. Columns: {', '.join(map(_cell, table.column_names))}"]
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    widths = [max(len(name), *map(len, cells)) for name, cells in zip(table.column_names, columns, strict=True)]
+    names = [_cell(name) for name in table.column_names]
+    widths = [max(len(name), *map(len, cells)) for name, cells in zip(names, columns, strict=True)]
     is_number = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in table.schema]
-    lines = [table.column_names, *map(list, zip(*columns, strict=True))]
+    lines = [names, *map(list, zip(*columns, strict=True))]
     return [
         "  ".join(
             cell.rjust(width) if right else cell.ljust(width)
@@ -115,6 +126,11 @@ def shown(table: pa.Table) -> list[str]:
         ).rstrip()
         for line in lines
     ]
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _cell(value: Any) -> str:

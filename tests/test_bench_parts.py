@@ -160,7 +160,7 @@ def test_a_link_with_good_values_has_no_complaint() -> None:
         ("seed", "-1", "seed '-1': use a whole number from 0 to 4,294,967,295; 0 is used instead"),
         ("temperature", "nan", "temperature 'nan': use a number from 0 to 10; 0.0 is used instead"),
         ("top_p", "0", "top_p '0': use a number above 0, up to 1; 1.0 is used instead"),
-        ("pool_gib", "-2", "pool_gib '-2': use a number above 0; none is used instead"),
+        ("pool_gib", "-2", "pool_gib '-2': use a number above 0, up to 1,000,000; none is used instead"),
         ("return", "later", "return 'later': use one of stream, whole; stream is used instead"),
         ("form", "never", "form 'never': use one of arrived, full, timeout; arrived is used instead"),
         ("dtype", "int8", "dtype 'int8': use one of auto, fp32, bf16, fp16; auto is used instead"),

@@ -149,6 +149,10 @@ def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> No
     assert json.loads(said)["status"] == "stopped"
 
 
+def test_no_run_has_no_name_and_no_medians() -> None:
+    assert run._table(run._report([], asked=1)) == "no run: stopped (stopped before the first run)"
+
+
 def test_repeats_that_were_cut_short_are_reported_as_stopped() -> None:
     one = {"run_id": "a", "status": "completed", "error": None, "oom": None, "passes": 3}
     report = run._report([one, {**one, "run_id": "b", "passes": 5}], asked=5)

@@ -90,6 +90,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"engine": "static", "form": "soon"}, r"form 'soon': use arrived"),
     ({"warmups": -1}, r"warmups -1: use 0 to 100"),
     ({"pool_gib": 0}, r"pool-gib 0: use a size in GiB above 0"),
+    ({"pool_gib": 1e300}, r"pool-gib 1e\+300: use a size in GiB above 0, up to 1,000,000"),
     ({"pool_gib": NAN}, r"pool-gib nan: use a size"),
     ({"capacity_gib": -1}, r"capacity-gib -1: use a size"),
     ({"gpu_memory_utilization": 1.1}, r"gpu-memory-utilization 1\.1: use a share above 0, up to 1"),

@@ -121,6 +121,19 @@ WIDE = pa.table(
 )
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32()),
+        pa.array([-(2**62)], pa.timestamp("us")),
+        pa.array([[None], [2**31 - 1]], pa.list_(pa.int32())).cast(pa.list_(pa.date32())),
+    ],
+)
+def test_a_day_that_python_has_no_date_for_is_refused(value: pa.Array) -> None:
+    with pytest.raises(Refusal, match="Column when: a day outside the years 1 to 9999 cannot be shown"):
+        tidied(pa.table({"when": value}))
+
+
 def test_rows_are_json() -> None:
     rows = to_rows(WIDE)
     assert json.loads(json.dumps(rows, allow_nan=False)) == [
@@ -140,6 +153,11 @@ def test_parquet_and_arrow_come_back_as_they_were() -> None:
     assert pa.ipc.open_file(to_arrow(WIDE)).read_all().equals(WIDE)
 
 
+def test_what_parquet_has_no_kind_for_is_json_text() -> None:
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([7])])
+    assert pa.parquet.read_table(io.BytesIO(to_parquet(pa.table({"u": union})))).to_pylist() == [{"u": "7"}]
+
+
 def test_a_table_for_people() -> None:
     table = pa.table({"engine": ["static", None], "tokens": [12, 3456], "text": ["a\nb\x1b[31m", "x" * 80]})
     assert shown(table) == [
@@ -148,9 +166,24 @@ def test_a_table_for_people() -> None:
         f"–         3456  {'x' * 59}…",
     ]
     assert shown(table.slice(0, 0)) == ["No rows. Columns: engine, tokens, text"]
+    assert shown(pa.table({"a\n\x1b[31m": ["b"]})) == ["a⏎ [31m", "b"]
 
 
-def query(home: Path, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+def test_a_reader_that_has_seen_enough_is_no_trouble(tmp_path: Path) -> None:
+    ask_for_much = [sys.executable, "-m", "store", "query", "FROM range(100000)", "--max-rows", "100000"]
+    environment = os.environ | {"LAB_HOME": str(tmp_path)}
+    asking = subprocess.Popen(
+        ask_for_much, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert asking.stdout is not None
+    assert asking.stderr is not None
+    asking.stdout.readline()
+    asking.stdout.close()
+    assert asking.stderr.read() == ""
+    assert asking.wait(timeout=30) == 1
+
+
+def query(home: Path, *arguments: str | bytes, text: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "store", "query", *arguments],
         cwd=ROOT,
@@ -215,12 +248,18 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         (("SELECT 1", "--timeout", "0"), 2, "timeout 0: give seconds from 0.1 to 60"),
         (("SELECT 1", "--max-rows", "many"), 2, "--max-rows"),
         (("SELECT 1", "--csv", "/nowhere/at/all.csv"), 2, "there is no such folder"),
+        (("SELECT 1", "--csv", "/tmp"), 2, "/tmp: that is a folder; name a file"),
+        (("SELECT 1", "--parquet", ""), 2, "that is a folder; name a file"),
+        (("SELECT 1", "--csv", "/proc/a.csv"), 2, "/proc/a.csv: No such file"),
+        ((b"SELECT \xff",), 2, "not UTF-8"),
+        (("SELECT 'infinity'::DATE AS day",), 1, "Column day: a day outside the years 1 to 9999"),
+        (("SELECT error(chr(27) || '[31m')",), 1, "Invalid Input Error:  [31m"),
         (("SELECT 1", "--csv", "a", "--parquet", "b"), 2, "not allowed with"),
         (("SELECT " + "1" * 20_000,), 2, "longer than 20,000 characters"),
         ((), 2, "SQL"),
     ],
 )
-def test_exit_statuses(tmp_path: Path, arguments: tuple[str, ...], status: int, told: str) -> None:
+def test_exit_statuses(tmp_path: Path, arguments: tuple[str | bytes, ...], status: int, told: str) -> None:
     ran = query(tmp_path / "home", *arguments)
     assert (ran.returncode, ran.stdout) == (status, "")
     assert told in ran.stderr

@@ -120,12 +120,13 @@ def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
 
 
 def _table(report: dict[str, Any]) -> str:
-    lines = [f"run {report['run_id']}: {report['status']}" + (f" ({report['error']})" if report.get("error") else "")]
+    subject = "no run" if report["run_id"] is None else f"run {report['run_id']}"
+    lines = [f"{subject}: {report['status']}" + (f" ({report['error']})" if report.get("error") else "")]
     for name, label, unit in SUMMARY:
         value = report.get(name)
         if value is not None:
             lines.append(f"  {label:<18} {value:>10.4g} {unit}".rstrip())
-    if "runs" in report:
+    if report.get("runs"):
         lines.append(f"  medians over {sum(r['status'] == 'completed' for r in report['runs'])} completed runs")
     return "\n".join(lines)
 

@@ -21,6 +21,7 @@ MAX_REQUESTS = 100_000
 MAX_SLOTS = 4096
 BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # token positions; powers of two, so that a kernel can shift
 MAX_BATCHED_TOKENS = 1_000_000
+MAX_GIB = 1_000_000
 MIN_TEMPERATURE = 0.01  # logits over less overflow; it is greedy long before
 
 
@@ -145,7 +146,7 @@ class RunConfig:
         )
         _require(0 <= self.warmups <= 100, f"warmups {self.warmups}: use 0 to 100")
         for name, gib in (("pool-gib", self.pool_gib), ("capacity-gib", self.capacity_gib)):
-            _require(gib is None or (math.isfinite(gib) and gib > 0), f"{name} {gib}: use a size in GiB above 0")
+            _require(gib is None or 0 < gib <= MAX_GIB, f"{name} {gib}: use a size in GiB above 0, up to {MAX_GIB:,}")
         _require(
             0 < self.gpu_memory_utilization <= 1,
             f"gpu-memory-utilization {self.gpu_memory_utilization}: use a share above 0, up to 1",

@@ -18,6 +18,7 @@ from engine.core.config import (
     ENGINES,
     EXECUTIONS,
     MAX_BATCHED_TOKENS,
+    MAX_GIB,
     MAX_REQUESTS,
     MAX_SLOTS,
     RETURNS,
@@ -60,9 +61,7 @@ class Number:
             return None
         kind = "a whole number" if self.whole else "a number"
         if self.above:
-            return f"use {kind} above {self.low:,.0f}" + (
-                f", up to {self.high:,.0f}" if math.isfinite(self.high) else ""
-            )
+            return f"use {kind} above {self.low:,.0f}, up to {self.high:,.0f}"
         return f"use {kind} from {self.low:,.0f} to {self.high:,.0f}"
 
 
@@ -105,8 +104,8 @@ FIELDS: dict[str, Field] = {
     "warmups": Number(low=0, high=100, default=1),
     "execution": Choice(options=EXECUTIONS, default="eager"),
     "timing": Choice(options=TIMINGS, default="sync"),
-    "pool_gib": Number(low=0, high=math.inf, default=None, whole=False, above=True),
-    "capacity_gib": Number(low=0, high=math.inf, default=None, whole=False, above=True),
+    "pool_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
+    "capacity_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
     "gpu_memory_utilization": Number(low=0, high=1, default=0.9, whole=False, above=True),
 }
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute
 
 Reason = Literal["statement", "error", "memory", "time", "cancelled", "broken", "missing"]
 CONTEXT_CHARACTERS = 100  # of a line that is longer, around the place
@@ -78,7 +79,15 @@ def tidied(table: pa.Table) -> pa.Table:
 
     A whole decimal, such as a sum of integers, becomes an integer where it fits and a float where it does not;
     other decimals become floats. Days and months together, and UUIDs, become text.
+
+    Refusal for a day that Python has no date for, such as one before Christ, or infinity.
     """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not _has_only_dates_of_python(column):
+            raise Refusal(
+                f"Column {name}: a day outside the years 1 to 9999 cannot be shown. Make it text with ::VARCHAR.",
+                "error",
+            )
     names = _unique(table.column_names)
     return pa.table([_plain(column) for column in table.columns], names=names)
 
@@ -96,6 +105,21 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType):
         return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())])
     return column
+
+
+def _has_only_dates_of_python(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_nested(kind)):
+        return True
+    try:
+        if pa.types.is_nested(kind):
+            column.to_pylist()
+        else:
+            ends = pa.compute.min_max(column)
+            ends["min"].as_py(), ends["max"].as_py()
+    except OverflowError:
+        return False
+    return True
 
 
 def _unique(names: list[str]) -> list[str]:
