@@ -15,7 +15,7 @@ from engine.core.workload import Workload
 from engine.runlog.locks import hold
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, execute_run, make_runner
+from engine.runtime.run import build_engine, execute_run, long_lived_objects_at_rest, make_runner
 from engine.runtime.warm_up import NoSink, warm_up
 
 
@@ -58,7 +58,9 @@ class Bench:
         runner.capture(lambda: False)
         warm_up(prepared, runner, self.warm, lambda: False)
         ends: list[float] = []
-        build_engine(prepared, requests, runner, NoSink(), lambda engine, now_s: ends.append(now_s)).run(lambda: False)
+        engine = build_engine(prepared, requests, runner, NoSink(), lambda engine, now_s: ends.append(now_s))
+        with long_lived_objects_at_rest():
+            engine.run(lambda: False)
         return ends
 
 

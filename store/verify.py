@@ -138,4 +138,6 @@ def _fits(name: str, total: Any, stored: Any) -> bool:
 def _same(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        return bool(a == b)
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)

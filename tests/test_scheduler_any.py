@@ -68,7 +68,9 @@ def _assert_positions_add_up(played: Played) -> None:
         assert shape.computed_positions == real + shape.padding_positions + shape.dead_positions
         assert shape.padding_positions >= 0
         assert shape.dead_positions == shape.width * (len(planned.rows) - len(planned.live))
-        assert planned.tokens == len(planned.rows[:count]) + sum(prefilled)
+        is_whole_prefill = planned.kind is PassKind.PREFILL and not planned.chunks  # a padded one computes its padding
+        computed = shape.computed_positions if is_whole_prefill else count + sum(prefilled)
+        assert planned.tokens == computed
         assert planned.prompt_tokens == sum(prefilled)
         assert planned.kv.room >= 0
         said.update(r.request_id for r in planned.live_requests)

@@ -237,3 +237,12 @@ def test_verify_finds_a_log_that_was_cut_short_or_damaged(home: Path) -> None:
     assert any(line.startswith("tokens: ") for line in lines[0])
     assert any("damaged behind byte" in line for line in lines[1])
     assert any(line.startswith("status: crashed by the run log, completed") for line in lines[2])
+
+
+def test_a_total_that_is_no_number_differs(home: Path) -> None:
+    folder = write_sample_run(home / "runs", "continuous")
+    result = json.loads((folder / "result.json").read_text())
+    result["totals"]["prefill_s"] = "soon"
+    (folder / "result.json").write_text(json.dumps(result))
+    reply = answer(home, "verify", exit_status=1)
+    assert reply["runs"][0]["lines"][0].startswith("prefill_s: soon by the run log")

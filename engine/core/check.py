@@ -28,7 +28,18 @@ REQUEST_COLUMNS = (
     "finished_s",
     "preemptions",
 )
-PASS_COLUMNS = ("pass_index", "step", "kind", "start_s", "end_s", "issue_s", "rows", "width", "recomputed_tokens")
+PASS_COLUMNS = (
+    "pass_index",
+    "step",
+    "kind",
+    "start_s",
+    "end_s",
+    "issue_s",
+    "rows",
+    "tokens",
+    "width",
+    "recomputed_tokens",
+)
 
 
 class Outcome(StrEnum):

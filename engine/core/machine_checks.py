@@ -217,11 +217,14 @@ def _megahertz(clocks: Mapping[str, Any], name: str) -> float | None:
 
 
 def _by_shape(run: Evidence) -> list[NDArray[np.int64]]:
-    """The places of the passes of one shape, for each shape."""
+    """The places of the passes of one shape, for each shape: kind, rows, and about as many tokens and as much width."""
     passes = run.record.passes
     kind = np.unique(np.asarray(passes["kind"], dtype=str), return_inverse=True)[1].astype(np.int64)
-    width = np.floor(np.log(np.maximum(passes["width"], 1)) / np.log(SHAPE_RATIO)).astype(np.int64)
-    shape = ((kind << 32) + passes["rows"] << 8) + width
+    tokens, width = (
+        np.floor(np.log(np.maximum(numbers, 1)) / np.log(SHAPE_RATIO)).astype(np.int64)
+        for numbers in (passes.get("tokens", passes["rows"]), passes["width"])
+    )
+    shape = (((kind << 24) + passes["rows"] << 8) + tokens << 8) + width
     order = np.argsort(shape, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(shape[order])) + 1)
 

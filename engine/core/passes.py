@@ -98,7 +98,8 @@ class PlannedPass:
     `rows` are the requests that yield a token in this pass. Of a prefill they are the step's newcomers; of a decode
     pass all that run, in physical slot order; of a mixed pass the decoding ones first, then those whose last chunk this
     is. `chunks` (paged layouts only) lists what is prefilled, in the order in which it is packed: chunks that are not
-    the last yield no token, and their requests are not in `rows`. `tokens` counts the new tokens computed.
+    the last yield no token, and their requests are not in `rows`. `tokens` counts the new tokens computed, the
+    padding of a padded batch among them.
 
     `block_events` and `preemptions` are what became of the KV pool since the pass before, in order.
     """

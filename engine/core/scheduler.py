@@ -109,16 +109,17 @@ class Scheduler(ABC):
         if not live:
             return None
         prompt_tokens = sum(r.num_prompt_tokens for r in rows) if is_prefill else 0
+        shape = self.layout.shape(kind, rows, live)
         return PlannedPass(
             index=self._next_index(),
             step=self.step,
             kind=kind,
             rows=rows,
             live=live,
-            shape=self.layout.shape(kind, rows, live),
+            shape=shape,
             prompt_tokens=prompt_tokens,
             queue_depth=len(self.waiting),
-            tokens=prompt_tokens if is_prefill else len(rows),
+            tokens=shape.computed_positions if is_prefill else len(rows),
             kv=self.layout.held(self.running, self._used + (prompt_tokens if is_prefill else len(live))),
         )
 

@@ -53,7 +53,7 @@ PASSES = _table(
     ("rows", pa.int32()),  # rows that yield a token
     ("live_rows", pa.int32()),
     ("chunk_rows", pa.int32()),  # rows beside them whose prompt is not whole yet: they yield no token
-    ("tokens", pa.int32()),  # new tokens computed
+    ("tokens", pa.int32()),  # new tokens computed, a padded batch's padding among them
     ("bucket_tokens", pa.int32()),  # with the padding of the CUDA graph's bucket; null for a pass that was not captured
     ("recomputed_tokens", pa.int32()),  # of them computed before, and lost to a preemption
     ("width", pa.int32()),

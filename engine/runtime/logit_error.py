@@ -52,7 +52,8 @@ class ErrorSum:
         self._count += distance.numel()
 
     def total(self) -> LogitError:
-        return LogitError(largest=float(self._largest), rms=(float(self._squares) / max(self._count, 1)) ** 0.5)
+        assert self._count, "no logit was compared"
+        return LogitError(largest=float(self._largest), rms=(float(self._squares) / self._count) ** 0.5)
 
 
 class ForcedSampler(Sampler):

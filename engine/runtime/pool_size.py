@@ -17,6 +17,7 @@ from engine.core.request import Request
 from engine.runtime.device_memory import GIB, cap_bytes, cuda_free_bytes
 from engine.runtime.prepared_run import PreparedRun
 
+CAPTURED_TOKENS = 8192  # of the largest captured pass
 ACTIVATION_MARGIN = 1.5  # over the estimate, which leaves out attention's workspace and what the allocator rounds up
 
 
@@ -38,7 +39,7 @@ def room_bytes(prepared: PreparedRun, requests: Sequence[Request]) -> int | None
     if prepared.device.type == "cuda":
         cap = cap_bytes(prepared.device, config.gpu_memory_utilization, config.capacity_gib)
         free = min(cap - torch.cuda.memory_allocated(prepared.device), cuda_free_bytes())
-        rooms.append(free - int(ACTIVATION_MARGIN * _activation_bytes(prepared, requests)))
+        rooms.append(free - int(ACTIVATION_MARGIN * _activation_bytes(prepared, requests)) - _graph_bytes(prepared))
     elif config.capacity_gib is not None:
         rooms.append(
             int(config.capacity_gib * GIB) - prepared.dimensions().weight_bytes - _activation_bytes(prepared, requests)
@@ -58,6 +59,21 @@ def _activation_bytes(prepared: PreparedRun, requests: Sequence[Request]) -> int
         kv_positions=0,
         tokens=tokens,
         rows=min(config.num_slots, len(requests)),
+        sampled_in_fp32=not config.sampling.is_greedy,
+    )
+    return need.mlp_activation_bytes + need.logits_bytes
+
+
+def _graph_bytes(prepared: PreparedRun) -> int:
+    """What captured passes keep to themselves: the activations of the largest of them. Nothing for an eager run."""
+    config = prepared.config
+    if config.execution != "graph":
+        return 0
+    need = pass_memory(
+        prepared.dimensions(),
+        kv_positions=0,
+        tokens=CAPTURED_TOKENS,
+        rows=config.num_slots,
         sampled_in_fp32=not config.sampling.is_greedy,
     )
     return need.mlp_activation_bytes + need.logits_bytes

@@ -64,7 +64,8 @@ class FusedLayer:
 class FusedDecoder:
     """The decoder of `model`, a causal LM that `why_not_fused` has nothing against, on the device it is on."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, positions: int) -> None:
+        """`positions`: how many a row may have. A dead row runs past what the model was made for, with its batch."""
         assert why_not_fused(model) is None
         config = model.config
         self.num_heads: int = config.num_attention_heads
@@ -73,7 +74,7 @@ class FusedDecoder:
         self.layers = [_fused_layer(i, layer) for i, layer in enumerate(model.model.layers)]
         self.final_norm: Tensor = model.model.norm.weight.data
         self.lm_head: Tensor = model.lm_head.weight.data  # (V, C)
-        self.cos, self.sin = _rotary_tables(model.model.rotary_emb, config.max_position_embeddings)
+        self.cos, self.sin = _rotary_tables(model.model.rotary_emb, positions)
 
     def logits(self, hidden: Tensor, attend: Attend, keep: Tensor | None) -> Tensor:
         """(T, C) embedded tokens to the (R, V) logits of the rows in `keep` (R,), or of all rows. `hidden` is spent."""

@@ -110,6 +110,10 @@ class GraphRunner(ModelRunner):
         self.sampled = torch.zeros(self.row_buckets[-1], dtype=torch.long, device=self.device)
         self.token_buckets = token_buckets(plan.max_packed_tokens)
         self.captured: dict[tuple[str, int], CapturedPass] = {}
+        self._logits_for_sampler: Tensor | None = None
+        if not sampler.config.is_greedy:
+            size = (self.row_buckets[-1], decoder.lm_head.shape[0])
+            self._logits_for_sampler = torch.empty(size, dtype=kv_shape.dtype, device=self.device)
         self._inputs = DeviceInputs(self._largest(), self.device)
         self._large: DeviceInputs | None = None
 
@@ -203,9 +207,9 @@ class GraphRunner(ModelRunner):
         return self._pick(logits, views["keep_slots"])
 
     def _pick(self, logits: Tensor, slots: Tensor) -> Tensor | None:
-        """Greedy picks inside the graph; any other sampler gets the logits, behind it."""
-        if not self.sampler.config.is_greedy:
-            return logits
+        """Greedy picks inside the graph; any other sampler gets the logits, behind it, in one place for all graphs."""
+        if self._logits_for_sampler is not None:
+            return self._logits_for_sampler[: logits.shape[0]].copy_(logits)
         keep_tokens(argmax(logits), slots, self.last_ids, self.sampled)
         return None
 

@@ -33,7 +33,7 @@ def make_graph_runner(prepared: PreparedRun, requests: Sequence[Request], num_bl
         check_lone_request(prepared, requests, num_blocks)
     plan = pool_plan(prepared, requests, num_blocks)
     pool_bytes = None if config.pool_gib is None else int(config.pool_gib * GIB)
-    decoder = FusedDecoder(prepared.loaded.model)
+    decoder = FusedDecoder(prepared.loaded.model, plan.table_width * plan.block_size)
     sampler = Sampler(config.sampling)
     return GraphRunner(prepared.loaded.model, decoder, prepared.kv_shape(), sampler, plan, pool_bytes)
 
@@ -52,6 +52,8 @@ def pool_plan(prepared: PreparedRun, requests: Sequence[Request], num_blocks: in
         num_blocks = config.num_slots * table_width
     assert num_blocks is not None
     mixed = config.engine == "chunked"
+    # A preempted request is prefilled anew, with what it had said.
+    prefilled = width if layout == "paged" else longest
     return PoolPlan(
         layout=layout,
         slots=config.num_slots,
@@ -59,5 +61,5 @@ def pool_plan(prepared: PreparedRun, requests: Sequence[Request], num_blocks: in
         block_size=block_size,
         table_width=table_width,
         mixed=mixed,
-        max_packed_tokens=config.max_num_batched_tokens if mixed else config.num_slots * longest,
+        max_packed_tokens=config.max_num_batched_tokens if mixed else config.num_slots * prefilled,
     )
