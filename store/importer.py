@@ -58,7 +58,7 @@ def import_runs(
     except DAMAGE as error:
         raise ValueError(f"{shown}: it is damaged: {_first_line(error)}") from error
     except ValueError as error:
-        told = _first_line(error).replace(f"{staging}/", "").replace(f"{store.runs_folder.resolve()}/", "")
+        told = str(error).replace(f"{staging}/", "").replace(f"{store.runs_folder.resolve()}/", "")
         raise ValueError(f"{shown}: not imported: {told}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
