@@ -19,8 +19,9 @@ from engine.core.run_id import new_run_id
 from engine.runlog.foreign import check_run_log
 from engine.runlog.reader import RunLogReader
 from store.bundle import MANIFEST, BundledFile, BundledRun, Manifest, parse_manifest, place_of
+from store.database import in_transaction
 from store.exporter import COPY_BYTES, file_hash, files_of
-from store.notes import Annotation
+from store.notes import Annotation, annotate
 from store.rows import delete_rows
 from store.zip_check import DAMAGE, check_room, open_bundle
 
@@ -123,11 +124,11 @@ def _take_in(store: Store, manifest: Manifest, staging: Path) -> Imported:
             for run in new:
                 folder = store.runs_folder / run.run_id
                 said = store.annotation(run.run_id)
-                (staging / run.run_id).rename(folder)
                 begun.append(_Begun(run_id=run.run_id, folder=folder, had_rows=store.has_run(run.run_id), said=said))
+                if said == Annotation():  # before the run: should this process die, the next start takes in both
+                    _say(store, run.run_id, run.said)
+                (staging / run.run_id).rename(folder)
                 store.ingest_folder(folder)
-                if said == Annotation():
-                    store.annotate(run.run_id, run.said)
         except BaseException:
             for one in begun:
                 _take_back(store, one)
@@ -147,11 +148,15 @@ class _Begun:
 
 
 def _take_back(store: Store, begun: _Begun) -> None:
-    if store.has_run(begun.run_id):
-        store.annotate(begun.run_id, begun.said)
+    _say(store, begun.run_id, begun.said)
     if not begun.had_rows:
         delete_rows(store.cursor(), begun.run_id)
     shutil.rmtree(begun.folder, ignore_errors=True)
+
+
+def _say(store: Store, run_id: str, said: Annotation) -> None:
+    """Notes, tags and pin of a run that the store may not have yet."""
+    in_transaction(store.cursor(), lambda: annotate(store.cursor(), run_id, said))
 
 
 def _is_known(store: Store, run: BundledRun, unpacked: Path) -> bool:

@@ -21,7 +21,7 @@ from store import Recorder, Store
 from store.answer_files import to_arrow, to_csv, to_parquet, to_rows
 from store.query_command import shown
 from store.sandbox import Refusal, ask
-from store.sandbox.answer import place_in, tidied
+from store.sandbox.answer import in_words, place_in, tidied
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
 
@@ -266,3 +266,10 @@ def test_exit_statuses(tmp_path: Path, arguments: tuple[str | bytes, ...], statu
     assert "Traceback" not in ran.stderr
     if status == 2:
         assert ran.stderr.count("\n") == 1
+
+
+def test_an_interval_is_written_as_duckdb_writes_it() -> None:
+    assert in_words(0, 0, 1_141_000_000) == "00:00:01.141"
+    assert in_words(1, 2, 0) == "1 month 2 days"
+    assert in_words(0, -1, -(3_600 * 30 * 10**9)) == "-1 day -30:00:00"
+    assert in_words(0, 0, 0) == "00:00:00"

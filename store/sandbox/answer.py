@@ -102,9 +102,22 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array([None if v is None else float(v) for v in values], pa.float64())])
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
-    if pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType):
+    if pa.types.is_interval(kind):
+        texts = [None if v is None else in_words(*v) for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+    if isinstance(kind, pa.BaseExtensionType):
         return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())])
     return column
+
+
+def in_words(months: int, days: int, nanoseconds: int) -> str:
+    """An interval as DuckDB writes it: `1 month 2 days 00:00:01.141`."""
+    hours, rest = divmod(abs(nanoseconds), 3_600 * 10**9)
+    minutes, rest = divmod(rest, 60 * 10**9)
+    seconds = f"{rest // 10**9:02d}.{rest % 10**9:09d}".rstrip("0").rstrip(".")
+    time = f"{'-' if nanoseconds < 0 else ''}{hours:02d}:{minutes:02d}:{seconds}"
+    counted = [f"{n} {unit}{'' if abs(n) == 1 else 's'}" for n, unit in ((months, "month"), (days, "day")) if n]
+    return " ".join([*counted, *([time] if nanoseconds or not counted else [])])
 
 
 def _has_only_dates_of_python(column: pa.ChunkedArray) -> bool:
