@@ -1,6 +1,6 @@
 """The sizes that passes are captured at. A pass runs in the smallest bucket that holds it, padded to its size.
 
-Fine steps where a row costs most, coarse ones where it costs least: at most an eighth of a large bucket is padding.
+Fine steps where a row costs most, coarse ones where it costs least: of 512 tokens and more, a fifth at most is padding.
 """
 
 from __future__ import annotations
