@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import palette
-from pages.figures.layout import axis, label, new_figure, note_figure
+from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 from pages.figures.owners import code_colours, code_range, owner_codes
 from pages.figures.preemptions import add_preemptions
 from pages.figures.queue import changes_only
@@ -75,7 +75,8 @@ def _canvas(map_px: int, unit: Unit, end: float, title: str, dark: bool) -> go.F
     inner_px = map_px + 2 * (STRIP_PX + GAP_PX)
     figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=24, left=52)
     domains = _domains(map_px)
-    figure.update_layout(
+    set_layout(
+        figure,
         dragmode="zoom",
         xaxis=axis(dark, title=unit, range=[0, end], anchor="y3", showgrid=False),
         yaxis=axis(dark, domain=domains[0], rangemode="tozero", tickformat=",d", nticks=3, fixedrange=True),

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from pages.figures.colours import SeriesStyle, palette, series_styles
 from pages.figures.curves import MARKED, Curve, curves_of
-from pages.figures.layout import axis, label, new_figure, note_figure
+from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 from pages.figures.readable import seconds_text
 
 LOG_DECADES = 2.0
@@ -83,17 +83,15 @@ def latency_cdf(
     _add_end_labels(figure, curves, x_axis, styles)
     for share in MARKED:
         _add_marks(figure, curves, share, x_axis, styles, dark)
-    figure.update_xaxes(_x_settings(x_axis, dark))
-    figure.update_yaxes(
-        axis(
-            dark,
-            title=f"share of {counted}",
-            range=[0, 1.02],
-            tickvals=[0, 0.25, 0.5, 0.75, 0.95],
-            ticktext=["0 %", "25 %", "50 %", "75 %", "95 %"],
-            fixedrange=True,
-        )
+    y_axis = axis(
+        dark,
+        title=f"share of {counted}",
+        range=[0, 1.02],
+        tickvals=[0, 0.25, 0.5, 0.75, 0.95],
+        ticktext=["0 %", "25 %", "50 %", "75 %", "95 %"],
+        fixedrange=True,
     )
+    set_layout(figure, xaxis=_x_settings(x_axis, dark), yaxis=y_axis)
     return figure
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import palette
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.measures import COMPUTED, GOOD, HELD, HELD_AS_A_WHOLE, PART_WORDS, ledger_shares, part_marker
 from pages.figures.readable import share_text, three_digits
 
@@ -39,7 +39,8 @@ def kv_layouts(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -> 
     for part in PART_WORDS:
         _add_part(figure, parts[(parts["part"] == part) & (parts["amount"] > 0)], part, places, dark)
     _add_words(figure, parts, places, headings, dark)
-    figure.update_layout(
+    set_layout(
+        figure,
         barmode="overlay",
         showlegend=True,
         legend=legend_above(gap_px=4, plot_px=plot_px),

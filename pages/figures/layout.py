@@ -21,41 +21,45 @@ def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left:
     `top`, `left` and `right` are margins in pixels; the title and the x axis below have their own room.
     """
     colours = palette(dark)
-    figure = go.Figure()
     title_px = TITLE_PX if title else 0
-    figure.update_layout(
-        height=plot_px + top + title_px + AXIS_PX,
-        margin={"l": left, "r": right, "t": top + title_px, "b": AXIS_PX, "pad": 0},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT_FAMILY, "size": 13, "color": colours.text},
-        hoverlabel={"align": "left", "font": {"family": FONT_FAMILY, "size": 13}},
-        template="none",
-        uirevision="kept",
-        dragmode=False,
-        showlegend=False,
-        modebar={
+    layout: dict[str, Any] = {
+        "height": plot_px + top + title_px + AXIS_PX,
+        "margin": {"l": left, "r": right, "t": top + title_px, "b": AXIS_PX, "pad": 0},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT_FAMILY, "size": 13, "color": colours.text},
+        "hoverlabel": {"align": "left", "font": {"family": FONT_FAMILY, "size": 13}},
+        "template": "none",
+        "uirevision": "kept",
+        "dragmode": False,
+        "showlegend": False,
+        "modebar": {
             "bgcolor": "rgba(0,0,0,0)",
             "color": colours.faint_text,
             "activecolor": colours.text,
             "remove": list(NO_BUTTONS),
         },
-    )
+    }
     if title:
-        figure.update_layout(
-            title={
-                "text": f"<b>{title}</b>",
-                "font": {"size": 15, "color": colours.text},
-                "x": 0,
-                "xref": "paper",
-                "xanchor": "left",
-                "y": 1,
-                "yref": "container",
-                "yanchor": "top",
-                "pad": {"t": 6},
-            }
-        )
-    return figure
+        layout["title"] = {
+            "text": f"<b>{title}</b>",
+            "font": {"size": 15, "color": colours.text},
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 6},
+        }
+    return go.Figure(layout=layout)  # made at once: an update of the same takes ten times as long
+
+
+def set_layout(figure: go.Figure, **parts: Any) -> None:
+    """Give a figure whole parts of its layout (xaxis, legend …) instead of what they were: much quicker than
+    `update_layout`, which merges."""
+    for name, value in parts.items():
+        figure.layout[name] = value
 
 
 def axis(dark: bool, **settings: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import palette
-from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.queue import changes_only
 from pages.figures.spans import Unit
 
@@ -85,9 +85,8 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
     for number, (top, height, heading) in enumerate(zip(tops, PANELS_PX, headings, strict=True), start=1):
         low, high = 1 - (top + height) / inner_px, 1 - top / inner_px
         name = "yaxis" if number == 1 else f"yaxis{number}"
-        figure.update_layout(
-            {name: axis(dark, domain=[max(low, 0.0), high], anchor="x", rangemode="tozero", nticks=4, tickformat=",~r")}
-        )
+        panel = axis(dark, domain=[max(low, 0.0), high], anchor="x", rangemode="tozero", nticks=4, tickformat=",~r")
+        set_layout(figure, **{name: panel})
         figure.add_annotation(
             label(
                 heading,
@@ -99,7 +98,8 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
                 font={"size": 12, "color": colours.faint_text},
             )
         )
-    figure.update_layout(
+    set_layout(
+        figure,
         dragmode="zoom",
         showlegend=True,
         legend=legend_above(gap_px=20, plot_px=inner_px),

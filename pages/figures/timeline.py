@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import PHASES, Palette, palette
-from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.overview import add_overview
 from pages.figures.preemptions import add_preemptions
 from pages.figures.queue import add_queue_strip
@@ -132,7 +132,8 @@ def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool
     top_of_lanes = lanes_px / inner_px
     every = max(1, math.ceil(14 / lane_px(lanes)))
     ticks = list(range(0, lanes, every))
-    figure.update_layout(
+    set_layout(
+        figure,
         barmode="overlay",
         bargap=0,
         dragmode="zoom",
@@ -152,9 +153,8 @@ def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool
         legend=legend_above(gap_px=6, plot_px=inner_px),
     )
     if has_strip:
-        figure.update_layout(
-            yaxis2=axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True)
-        )
+        strip = axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True)
+        set_layout(figure, yaxis2=strip)
     return figure
 
 

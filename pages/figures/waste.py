@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.colours import palette
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.measures import MEASURES, PART_WORDS, Measures, amount_text, ledger_shares, part_marker
 from pages.figures.readable import share_text
 
@@ -30,7 +30,8 @@ def waste_ledger(
     for part in PART_WORDS:
         _add_part(figure, shares[shares["part"] == part], part, places, dark)
     _add_words(figure, shares, places, headings, dark)
-    figure.update_layout(
+    set_layout(
+        figure,
         barmode="overlay",
         showlegend=True,
         legend=legend_above(gap_px=4, plot_px=plot_px),
