@@ -21,6 +21,7 @@ from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
 from pages.parts.live_timeline import live_timeline
+from store.few_passes import few_passes
 
 MAX_CARDS = 12
 
@@ -33,7 +34,7 @@ def mark_watched(run: JobRun) -> None:
 
 def live_passes(run: JobRun) -> pd.DataFrame:
     """The passes of the run at hand so far, read once a redrawing."""
-    return lab().store.passes(run.run_id) if run.has_log else pd.DataFrame()
+    return few_passes(lab().store.cursor(), run.run_id) if run.has_log else pd.DataFrame()
 
 
 def draw_tiles(run: JobRun, passes: pd.DataFrame) -> None:
@@ -89,7 +90,7 @@ def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, fl
     store = lab().store
     picture = live_timeline(
         store.spans(run_id),
-        store.passes(run_id),
+        few_passes(store.cursor(), run_id),
         window=window,
         num_lanes=slots,
         title=engine,
