@@ -27,6 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--execution", default="eager", choices=EXECUTIONS, help=options.EXECUTION_HELP)
     parser.add_argument("--timing", default="sync", choices=TIMINGS, help="default sync")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    parser.add_argument(
+        "--case",
+        action="append",
+        metavar="TEXT",
+        help="only cases whose name holds this text; may be given again (default all)",
+    )
     parser.add_argument("--no-generate", action="store_true", help="do not compare with transformers' generate")
     parser.add_argument(
         "--no-generate-batch", action="store_true", help="do not compare with transformers' continuous batching"
@@ -42,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     config = RunConfig(
         model=args.model, device=args.device, dtype=args.dtype, execution=args.execution, timing=args.timing
     )
-    cases = make_cases(args.seed)
+    cases = _chosen(make_cases(args.seed), args.case)
 
     from engine.runtime.environment import use_available_threads, use_exact_matmuls
     from engine.runtime.models import resolve_device, resolve_dtype
@@ -81,6 +87,16 @@ def _engines(text: str) -> list[str]:
         if name not in ENGINES:
             raise ValueError(f"engines {name!r}: use all, or some of {', '.join(ENGINES)}")
     return names
+
+
+def _chosen(cases: list[ParityCase], texts: list[str] | None) -> list[ParityCase]:
+    """The cases that hold one of the texts in their name. ValueError for a text that none holds."""
+    if texts is None:
+        return cases
+    for text in texts:
+        if not any(text in case.name for case in cases):
+            raise ValueError(f"case {text!r}: no case's name holds it; there are {'; '.join(c.name for c in cases)}")
+    return [case for case in cases if any(text in case.name for text in texts)]
 
 
 def _token_rows(
