@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import statistics
 import subprocess
 import sys
@@ -216,7 +216,7 @@ def _median(work: Callable[[], Any]) -> float:
 
 
 def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return _status_bytes(os.getpid(), "VmHWM")
 
 
 def _rss_bytes(pid: int) -> int:
