@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,17 +22,14 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.large_store import status_bytes
 from benchmarks.made_up_logs import MadeUpRun, write_made_up_run
-from store import Store
-from store.prepared_questions import prepared_questions
-from store.sandbox import Asking
 from tests.app_server import AppServer
 from tests.conftest import CHROMIUM_FLAGS
 
 CHROMIUM = "/usr/bin/chromium"
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 TOKENS_A_REQUEST = 160
-QUESTION_REPEATS = 3
 WAIT_MS = 120_000
 
 
@@ -46,11 +41,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="where to keep it all, or where it is")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", choices=("logs", "ingest", "store", "app"), help="one part alone, for a closer look")
-    parser.add_argument("--in-process", choices=("ingest", "store"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.in_process:
-        print(json.dumps({"ingest": measure_ingest, "store": measure_store}[options.in_process](options.home)))
-        return
     with tempfile.TemporaryDirectory() as folder:
         report = measure(options.home or Path(folder) / "home", options)
     if options.json:
@@ -63,8 +54,8 @@ def measure(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {}
     parts: dict[str, Callable[[], Any]] = {
         "logs": lambda: write_logs(home, options.runs, options.tokens, options.large_tokens),
-        "ingest": lambda: _in_process("ingest", home),
-        "store": lambda: _in_process("store", home),
+        "ingest": lambda: _alone("ingest", home),
+        "store": lambda: _alone("ask", home),
         "app": lambda: measure_app(home, options.large_tokens > 0),
     }
     for name, part in parts.items():
@@ -109,45 +100,6 @@ def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[st
     return {"write_s": time.perf_counter() - began}
 
 
-def measure_ingest(home: Path) -> dict[str, Any]:
-    """All run folders into a new store; then the same once more, when nothing is new."""
-    with Store(home) as store:
-        seconds, (reports, problems) = _timed(lambda: store.ingest_new(home / "runs"))
-        again, _ = _timed(lambda: store.ingest_new(home / "runs"))
-        tokens = sum(report.rows["tokens"] for report in reports)
-    return {
-        "runs": len(reports),
-        "problems": len(problems),
-        "tokens": tokens,
-        "seconds": seconds,
-        "tokens_per_s": tokens / seconds,
-        "again_s": again,
-        "store_bytes": (home / "lab.duckdb").stat().st_size,
-        "peak_bytes": _peak_bytes(),
-    }
-
-
-def measure_store(home: Path) -> dict[str, Any]:
-    """Opening, a page of the history, the snapshot, and each prepared question in the sandbox: its median."""
-    opening, store = _timed(lambda: Store(home))
-    with store:
-        history = _median(lambda: store.runs(limit=50))
-        snapshot, made = _timed(store.snapshots.publish)
-        questions = {
-            question.name: _median(lambda sql=question.sql: Asking(made.path, sql).result())
-            for question in prepared_questions()
-        }
-    return {
-        "open_s": opening,
-        "history_query_s": history,
-        "snapshot_s": snapshot,
-        "snapshot_bytes": made.path.stat().st_size,
-        "questions_s": questions,
-        "slowest_question_s": max(questions.values()),
-        "peak_bytes": _peak_bytes(),
-    }
-
-
 def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
     """Pages of a real app in a real browser. Seconds to the page's last element, and the app's memory after it."""
     run_ids = sorted(path.name for path in (home / "runs").iterdir())
@@ -159,6 +111,7 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
         assert app.process is not None
         pid = app.process.pid
         visits: dict[str, tuple[str, str]] = {
+            "glossary": ("glossary", "Every metric is defined once"),
             "bench": ("", "Run the pair"),
             "history": ("history", "Runs made on the command line appear by themselves"),
             "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
@@ -168,13 +121,13 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
         }
         if has_large:
             visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Configuration and environment")
-        report: dict[str, Any] = {"rss_at_start_bytes": _rss_bytes(pid)}
+        report: dict[str, Any] = {"rss_at_start_bytes": status_bytes(pid, "VmRSS")}
         visit(page, f"{app.url}/glossary", "Every metric is defined once")  # the browser fetches the app's scripts
         for name, (address, last) in visits.items():
             first = visit(page, f"{app.url}/{address}", last)
             again = visit(page, f"{app.url}/{address}", last)
-            report[name] = {"first_s": first, "again_s": again, "rss_bytes": _rss_bytes(pid)}
-        report["peak_rss_bytes"] = _status_bytes(pid, "VmHWM")
+            report[name] = {"first_s": first, "again_s": again, "rss_bytes": status_bytes(pid, "VmRSS")}
+        report["peak_rss_bytes"] = status_bytes(pid, "VmHWM")
         browser.close()
     return report
 
@@ -199,33 +152,9 @@ def show(report: dict[str, Any], indent: str = "") -> None:
             print(f"{indent}{name:<28} {value:,.3g}" if isinstance(value, float) else f"{indent}{name:<28} {value:,}")
 
 
-def _in_process(part: str, home: Path) -> Any:
-    """A part in a process of its own, since peak memory never goes down within one."""
-    command = [sys.executable, "-m", "benchmarks.many_runs", "--in-process", part, "--home", str(home)]
-    return json.loads(subprocess.check_output(command))
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
-    outcome = work()
-    return time.perf_counter() - began, outcome
-
-
-def _median(work: Callable[[], Any]) -> float:
-    return statistics.median(_timed(work)[0] for _ in range(QUESTION_REPEATS))
-
-
-def _peak_bytes() -> int:
-    return _status_bytes(os.getpid(), "VmHWM")
-
-
-def _rss_bytes(pid: int) -> int:
-    return _status_bytes(pid, "VmRSS")
-
-
-def _status_bytes(pid: int, name: str) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+def _alone(part: str, home: Path) -> Any:
+    """A part of `large_store` in a process of its own."""
+    return json.loads(subprocess.check_output([sys.executable, "-m", "benchmarks.large_store", part, str(home)]))
 
 
 if __name__ == "__main__":
