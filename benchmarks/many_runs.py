@@ -2,9 +2,10 @@
 
     python -m benchmarks.many_runs [--runs 1000] [--tokens 10000000] [--large-tokens 1000000] [--home FOLDER] [--json]
 
-Measured: taking all run logs in; opening the store again; the snapshot and each prepared question; the pages, in a real
-app and a real browser, from an address to the last thing on the page, with the memory of the app after each. Pages
-are asked for twice: `first` reads the store, `again` what is kept. With --home a folder that is there is used again.
+Measured: taking all run logs in; opening the store again; the snapshot and each prepared question; the pages' scripts
+by themselves; and the pages in a real app and a real browser, from an address to the last thing on the page, with the
+app's memory after each. The glossary there says how long the app itself takes to start in the browser. Pages are asked
+for twice: `first` reads the store, `again` what is kept. With --home a folder that is there is used again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,9 @@ def main() -> None:
     parser.add_argument("--large-tokens", type=int, default=1_000_000, help="tokens of one run beside them; 0 for none")
     parser.add_argument("--home", type=Path, help="where to keep it all, or where it is")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=("logs", "ingest", "store", "app"), help="one part alone, for a closer look")
+    parser.add_argument(
+        "--only", choices=("logs", "ingest", "store", "scripts", "app"), help="one part alone, for a closer look"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = measure(options.home or Path(folder) / "home", options)
@@ -56,6 +59,7 @@ def measure(home: Path, options: argparse.Namespace) -> dict[str, Any]:
         "logs": lambda: write_logs(home, options.runs, options.tokens, options.large_tokens),
         "ingest": lambda: _alone("ingest", home),
         "store": lambda: _alone("ask", home),
+        "scripts": lambda: measure_scripts(home),
         "app": lambda: measure_app(home, options.large_tokens > 0),
     }
     for name, part in parts.items():
@@ -100,10 +104,17 @@ def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[st
     return {"write_s": time.perf_counter() - began}
 
 
+def measure_scripts(home: Path) -> Any:
+    """The scripts of the pages, in a process of their own: a pair in the middle, and the largest run."""
+    run_ids = _run_ids(home)
+    command = [sys.executable, "-m", "benchmarks.page_scripts", str(home), *_pair(run_ids), run_ids[-1]]
+    return json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
+
+
 def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
     """Pages of a real app in a real browser. Seconds to the page's last element, and the app's memory after it."""
-    run_ids = sorted(path.name for path in (home / "runs").iterdir())
-    pair = run_ids[len(run_ids) // 4 * 2 : len(run_ids) // 4 * 2 + 2]
+    run_ids = _run_ids(home)
+    pair = _pair(run_ids)
     medium = run_ids[-2] if has_large else run_ids[-1]
     with AppServer(home) as app, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
@@ -130,6 +141,16 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
         report["peak_rss_bytes"] = status_bytes(pid, "VmHWM")
         browser.close()
     return report
+
+
+def _run_ids(home: Path) -> list[str]:
+    return sorted(path.name for path in (home / "runs").iterdir())
+
+
+def _pair(run_ids: Sequence[str]) -> Sequence[str]:
+    """A static and a continuous run of one workload, half-way through the store."""
+    middle = len(run_ids) // 4 * 2
+    return run_ids[middle : middle + 2]
 
 
 def visit(page: Page, url: str, last: str) -> float:
