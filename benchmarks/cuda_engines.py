@@ -15,14 +15,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.cuda_runs import Bench
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.home import device_lock
-from engine.core.run_id import new_run_id
 from engine.core.workload import Workload, build_workload
-from engine.runlog.locks import hold
-from engine.runtime.environment import use_available_threads
-from engine.runtime.prepared_run import WarmModel, prepare_run
-from engine.runtime.run import build_engine, execute_run, make_runner
+from engine.runtime.run import build_engine, make_runner
 from engine.runtime.warm_up import NoSink
 
 SHOWN = (
@@ -60,7 +56,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1, help="in turns: every engine and timing once, then again")
     parser.add_argument("--profile", action="store_true", help="also one decode step of each engine by its kernels")
     args = parser.parse_args()
-    use_available_threads()
     workload = build_workload(WorkloadConfig(prompts=args.prompts, budget=args.budget, requests=args.requests))
     few = replace(
         workload,
@@ -68,22 +63,21 @@ def main() -> None:
         requests=workload.requests[: args.serial_requests],
     )
     base = RunConfig(model=args.model, device=args.device, slots=args.slots, workload=workload.config)
-    warm = WarmModel()
-    with hold(device_lock(args.device), purpose="benchmark cuda_engines"):
+    with Bench(args.out, args.device) as bench:
         for _ in range(args.repeats):
             for engine in ("static", "continuous"):
                 for timing in ("sync", "async"):
-                    measure(replace(base, engine=engine, timing=timing), workload, warm, args.out)
+                    measure(bench, replace(base, engine=engine, timing=timing), workload)
         if args.profile:
             for engine in ("static", "continuous", "serial"):
-                print(json.dumps(kernel_seconds(replace(base, engine=engine), workload, warm)))
+                print(json.dumps(kernel_seconds(bench, replace(base, engine=engine), workload)))
         if few.requests:
-            measure(replace(base, engine="serial", workload=few.config), few, warm, args.out)
+            measure(bench, replace(base, engine="serial", workload=few.config), few)
 
 
-def kernel_seconds(config: RunConfig, workload: Workload, warm: WarmModel, after_steps: int = 20) -> dict[str, Any]:
+def kernel_seconds(bench: Bench, config: RunConfig, workload: Workload, after_steps: int = 20) -> dict[str, Any]:
     """One decode step under the profiler: its kernels, and the seconds they ran, pauses between them left out."""
-    prepared = prepare_run(config, warm, lambda message, fraction: print(message), workload)
+    prepared = bench.prepare(config, workload)
     requests = prepared.requests()
     engine = build_engine(prepared, requests, make_runner(prepared, requests), NoSink())
     for _ in range(after_steps):
@@ -100,14 +94,11 @@ def kernel_seconds(config: RunConfig, workload: Workload, warm: WarmModel, after
     return {"engine": config.engine, **shape, "kernels": len(kernels), "kernel_s": seconds}
 
 
-def measure(config: RunConfig, workload: Workload, warm: WarmModel, out: Path) -> None:
-    prepared = prepare_run(config, warm, lambda message, fraction: print(message), workload)
-    run_id = new_run_id()
-    result = execute_run(prepared, run_id, out / run_id, warm)
+def measure(bench: Bench, config: RunConfig, workload: Workload) -> None:
+    folder, result = bench.run(config, workload)
     facts: dict[str, Any] = {"status": result["status"], "error": result["error"], **result["totals"]}
-    print(
-        json.dumps({"run_id": run_id, "engine": config.engine, "timing": config.timing} | {k: facts[k] for k in SHOWN})
-    )
+    what = {"run_id": folder.name, "engine": config.engine, "timing": config.timing}
+    print(json.dumps(what | {name: facts[name] for name in SHOWN}))
 
 
 if __name__ == "__main__":
