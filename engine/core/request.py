@@ -97,3 +97,9 @@ class Request:
     @property
     def is_finished(self) -> bool:
         return self.state is RequestState.FINISHED
+
+
+def slot_of(request: Request) -> int:
+    """The physical slot of a request that runs."""
+    assert request.slot is not None
+    return request.slot

@@ -20,7 +20,7 @@ from engine.runtime.passes_in_flight import InFlight, Landed, Timing
 class Engine:
     """Runs a workload to its end, or until `should_stop` says so: within one pass.
 
-    `eos_ids` end a request that does not ignore EOS; such a run waits for each pass's tokens, in async timing too.
+    `eos_ids` end a request that does not ignore EOS. Where passes run ahead of their tokens, that is found a pass late.
     `check` may refuse a pass before it is issued. `on_pass` is called after every recorded pass with the run's time.
     """
 
@@ -77,8 +77,8 @@ class Engine:
         self.in_hand = planned
         if self.check is not None:
             self.check(planned)
-        if any(c.request.num_scheduled > len(c.request.output_ids) for c in planned.chunks):
-            self.record(wait=True)  # a preempted request is computed anew from its tokens: they have to be here
+        # A preempted request is computed anew from its tokens: the pass that took its place has made them land.
+        assert all(c.request.num_scheduled == len(c.request.output_ids) for c in planned.chunks)
         start_s = self.clock.now_s()
         self.timing.begin()
         tokens = self.runner.run(planned)

@@ -43,10 +43,8 @@ def without(planned: PlannedPass, ended: Sequence[Request]) -> PlannedPass:
     live = tuple(i for i in planned.live if planned.rows[i] not in gone)
     lengths = [r.num_prompt_tokens + len(r.output_ids) for r in ended]  # the end of the sequence has not landed yet
     positions = sum(lengths) + len(lengths)
-    if planned.kind is PassKind.DECODE and planned.shape.computed_positions > 0 and planned.shape.masked:
-        padding = len(lengths) * planned.shape.width - positions
-    else:
-        padding = 0
+    is_padded = planned.kind is PassKind.DECODE and planned.shape.masked
+    padding = len(lengths) * planned.shape.width - positions if is_padded else 0
     shape = replace(
         planned.shape,
         padding_positions=planned.shape.padding_positions - padding,

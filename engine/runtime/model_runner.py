@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.core.passes import Move, PassKind, PlannedPass
+from engine.core.request import slot_of
 from engine.runtime.attention import KVPass, PackedPrefill, PaddedDecode, PaddedPrefill, Segment, SlotDecode
 from engine.runtime.kv_cache import KVCache, KVShape
 from engine.runtime.sampler import Sampler
@@ -108,7 +109,7 @@ class SlotRunner(ModelRunner):
     def _prefill(self, planned: PlannedPass) -> Tensor:
         lengths = [r.num_prompt_tokens for r in planned.rows]
         ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
-        slots = [_slot(r.slot) for r in planned.rows]
+        slots = [slot_of(r) for r in planned.rows]
         segments = [Segment(end - length, end, slot) for end, length, slot in zip(ends, lengths, slots, strict=True)]
         token_ids = self._ids([[token for r in planned.rows for token in r.prompt_ids]])
         position_ids = self._ids([[position for length in lengths for position in range(length)]])
@@ -196,8 +197,3 @@ class PaddedRunner(ModelRunner):
     def release_all(self) -> None:
         self.cache = None
         self._visible = None
-
-
-def _slot(slot: int | None) -> int:
-    assert slot is not None
-    return slot

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.passes import Chunk, PlannedPass
-from engine.core.request import Request
+from engine.core.request import Request, slot_of
 
 Ints = NDArray[np.int32]
 
@@ -95,7 +95,7 @@ def pack(planned: PlannedPass, tables: BlockTables) -> PackedInputs:
     ends = {c.request.request_id: int(s[1] + s[2] - 1) for c, s in zip(chunks, segments, strict=True)}
     finishing = planned.rows[len(decoding) :]
     return PackedInputs(
-        token_ids=np.concatenate([np.full(len(decoding), ON_DEVICE), *map(_chunk_ids, chunks)], dtype=np.int32),
+        token_ids=np.concatenate([np.full(len(decoding), ON_DEVICE), *map(chunk_ids, chunks)], dtype=np.int32),
         positions=positions,
         pool_positions=tables.pool_positions(owners, positions),
         row_slots=_ints(slot_of(r) for r in planned.rows),
@@ -115,7 +115,7 @@ def _segments(chunks: Iterable[Chunk], first: int) -> Ints:
     return np.array(rows, dtype=np.int32).reshape(-1, 5)
 
 
-def _chunk_ids(chunk: Chunk) -> list[int]:
+def chunk_ids(chunk: Chunk) -> list[int]:
     """Its tokens. Past the prompt they are what the request had said before it lost its blocks."""
     prompt, end = chunk.request.prompt_ids, chunk.start + chunk.tokens
     if end <= len(prompt):
@@ -127,8 +127,3 @@ def _chunk_ids(chunk: Chunk) -> list[int]:
 
 def _ints(values: Iterable[int]) -> Ints:
     return np.array(list(values), dtype=np.int32)
-
-
-def slot_of(request: Request) -> int:
-    assert request.slot is not None
-    return request.slot

@@ -42,7 +42,7 @@ from engine.runtime.kv_cache import KVShape
 from engine.runtime.kv_pool import KVPool
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.sampler import Sampler
-from engine.runtime.upload import upload
+from engine.runtime.upload import upload_together
 
 PROGRAMS = 264  # two for each multiprocessor of an H100 or H200: a decode splits rows until there are as many
 LONG_ROW = 2048  # columns: where rows may be as long, four times as many, so that the longest does not finish alone
@@ -63,7 +63,11 @@ def nothing_freed() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """Where rows live: `row_blocks` blocks are each slot's own, or None where all share the pool (paged)."""
+    """Where rows live, and how much a pass may hold.
+
+    Of `layout` paged all rows share `num_blocks`; of slots and padded, each slot has `table_width` blocks of its own.
+    `mixed`: decode rows and chunks may share a pass.
+    """
 
     layout: str
     slots: int
@@ -80,6 +84,7 @@ class CapturedPass:
 
     graph: torch.cuda.CUDAGraph
     sections: Sections
+    views: dict[str, Tensor]
     logits: Tensor | None
 
     def replay(self) -> Tensor | None:
@@ -88,7 +93,7 @@ class CapturedPass:
 
 
 class GraphRunner(ModelRunner):
-    """`model` on a CUDA device, run through `decoder`. `capture` has to come before the first pass."""
+    """`model` on a CUDA device, run through `decoder`. What `capture` has not captured is launched kernel by kernel."""
 
     def __init__(
         self, model: Any, decoder: FusedDecoder, kv_shape: KVShape, sampler: Sampler, plan: PoolPlan,
@@ -105,7 +110,7 @@ class GraphRunner(ModelRunner):
         self.tables = torch.zeros(plan.slots + 1, plan.table_width, dtype=torch.int32, device=self.device)
         if plan.layout != "paged":
             self.book.lay_out_rows()
-            self.tables[: plan.slots] = torch.from_numpy(self.book.tables)
+            self.tables[: plan.slots] = torch.from_numpy(self.book.tables.ids)
         self.row_buckets = row_buckets(plan.slots)
         self.sampled = torch.zeros(self.row_buckets[-1], dtype=torch.long, device=self.device)
         self.token_buckets = token_buckets(plan.max_packed_tokens)
@@ -145,7 +150,7 @@ class GraphRunner(ModelRunner):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=memory_pool, capture_error_mode="thread_local"):
             logits = issue(views)
-        return CapturedPass(graph=graph, sections=sections, logits=logits)
+        return CapturedPass(graph=graph, sections=sections, views=views, logits=logits)
 
     def _blank_inputs(self, sections: Sections) -> None:
         """A pass of padding alone: it may not touch what rows hold."""
@@ -166,7 +171,7 @@ class GraphRunner(ModelRunner):
         inputs = self._inputs if captured is not None else self._large_inputs(sections)
         fill_packed(inputs.fill(sections), planned, segments, self.book, TILE_TOKENS, self.plan.slots)
         inputs.send(sections)
-        views = inputs.views(sections)
+        views = inputs.views(sections) if captured is None else captured.views
         logits = self._issue_packed(views) if captured is None else captured.replay()
         return self._picked(planned, logits, views["keep_slots"])
 
@@ -175,7 +180,7 @@ class GraphRunner(ModelRunner):
         sections = decode_sections(len(planned.rows)) if captured is None else captured.sections
         fill_decode(self._inputs.fill(sections), planned, self.book, self.plan.layout, self.plan.slots)
         self._inputs.send(sections)
-        views = self._inputs.views(sections)
+        views = self._inputs.views(sections) if captured is None else captured.views
         logits = self._issue_decode(views) if captured is None else captured.replay()
         return self._picked(planned, logits, views["slots"])
 
@@ -264,8 +269,8 @@ class GraphRunner(ModelRunner):
         if self.plan.layout != "paged":
             return
         found = new_blocks(planned, self.book)
-        if found:
-            slots, places, blocks = upload(list(zip(*found, strict=True)), torch.int32, self.device)
+        if found[0].size:
+            slots, places, blocks = upload_together(found, torch.int32, self.device)
             write_tables(self.tables, slots, places, blocks)
 
     @torch.inference_mode()
@@ -278,8 +283,6 @@ class GraphRunner(ModelRunner):
                 buffer[:, target : target + length] = buffer[:, source : source + length]
             self.last_ids[move.target] = self.last_ids[move.source]
             self.book.move(move.source, move.target)
-        if moves:
-            self.book.forget_rows()
 
     def release_all(self) -> None:
         """The pool is kept for the whole run."""

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.passes import PlannedPass
-from engine.core.request import Request
+from engine.core.request import Request, slot_of
 from engine.runtime.graph.device_inputs import Sections
-from engine.runtime.graph.slot_book import SlotBook, slot_of
+from engine.runtime.graph.slot_book import SlotBook
 from engine.runtime.kernels.tiles import make_tiles, max_tiles
+from engine.runtime.model_runner import PAD_TOKEN_ID
+from engine.runtime.paged_inputs import ON_DEVICE, Ints, chunk_ids
 
-NEWEST = -1  # a token id: the slot's newest token, which only the device knows
 NOWHERE = -1  # a place in the pool: store nothing
-PAD_TOKEN_ID = 0
 
 Fill = Mapping[str, NDArray[np.int32]]
 
@@ -63,9 +63,9 @@ def fill_decode(fill: Fill, planned: PlannedPass, book: SlotBook, layout: str, s
         fill["places"][:count] = -1
     lengths = columns + 1
     fill["slots"][:count] = slots
-    fill["ids"][:] = NEWEST
+    fill["ids"][:] = ON_DEVICE
     fill["positions"][:count] = columns - pads
-    fill["kv_slots"][:count] = book.positions_in_pool(slots, columns)
+    fill["kv_slots"][:count] = book.tables.pool_positions(slots, columns)
     fill["starts"][:count] = pads
     fill["lengths"][:count] = lengths
     fill["read_ends"][:count] = lengths if paged else planned.shape.width
@@ -89,7 +89,7 @@ def segments_of(planned: PlannedPass, layout: str) -> list[Segment]:
     """What a prefill or mixed pass prefills, in the order in which it is packed."""
     if planned.chunks:
         return [
-            Segment(request=c.request, ids=_ids(c.request)[c.start : c.start + c.tokens], first=c.start)
+            Segment(request=c.request, ids=chunk_ids(c), first=c.start)
             for c in planned.chunks
         ]
     width = planned.shape.width
@@ -98,11 +98,6 @@ def segments_of(planned: PlannedPass, layout: str) -> list[Segment]:
         Segment(request=r, ids=[PAD_TOKEN_ID] * pad + r.prompt_ids, first=0, pad=pad)
         for r, pad in zip(planned.rows, pads, strict=True)
     ]
-
-
-def _ids(request: Request) -> list[int]:
-    """The prompt, and what a preempted request had said: all of it has landed when it is admitted again."""
-    return request.prompt_ids + request.output_ids if request.output_ids else request.prompt_ids
 
 
 def fill_packed(
@@ -132,10 +127,10 @@ def _fill_decode_rows(fill: Fill, rows: tuple[Request, ...], book: SlotBook) -> 
     count = len(rows)
     slots = np.fromiter((slot_of(r) for r in rows), dtype=np.int32, count=count)
     columns = book.cached[slots]
-    fill["ids"][:count] = NEWEST
+    fill["ids"][:count] = ON_DEVICE
     fill["token_slots"][:count] = slots
     fill["positions"][:count] = columns
-    fill["kv_slots"][:count] = book.positions_in_pool(slots, columns)
+    fill["kv_slots"][:count] = book.tables.pool_positions(slots, columns)
     fill["slots"][:count] = slots
     fill["starts"][:] = 0
     fill["lengths"][:count] = columns + 1
@@ -151,7 +146,7 @@ def _fill_segment(fill: Fill, segment: Segment, at: int, book: SlotBook) -> None
     fill["ids"][here] = segment.ids
     fill["token_slots"][here] = slot
     fill["positions"][here] = np.maximum(columns - segment.pad, 0)
-    fill["kv_slots"][here] = book.positions_in_pool(np.full(length, slot, dtype=np.int32), columns)
+    fill["kv_slots"][here] = book.tables.pool_positions(np.full(length, slot, dtype=np.int32), columns)
     book.cached[slot] = segment.first + length
     book.pads[slot] = segment.pad
 
@@ -172,15 +167,12 @@ def _fill_keep(
     _blank(fill, ("keep_slots",), total, spare_slot)
 
 
-def new_blocks(planned: PlannedPass, book: SlotBook) -> list[tuple[int, int, int]]:
-    """(slot, place, block) of every block that a prefill or mixed pass's rows hold and their tables do not know yet."""
-    found = []
-    starts = {c.request.request_id: c.start == 0 for c in planned.chunks}
-    requests = [*planned.rows[: planned.num_decode_rows], *(c.request for c in planned.chunks)]
-    for request in requests:
-        first, blocks = book.take_blocks(request, from_start=starts.get(request.request_id, False))
-        found += [(slot_of(request), first + i, block) for i, block in enumerate(blocks)]
-    return found
+def new_blocks(planned: PlannedPass, book: SlotBook) -> tuple[Ints, Ints, Ints]:
+    """Slots, places and ids of the blocks that a prefill or mixed pass's rows hold and their tables did not know."""
+    requests = (*planned.rows[: planned.num_decode_rows], *(c.request for c in planned.chunks))
+    where, what = book.tables.learn(requests)
+    slots, places = np.divmod(where, book.tables.ids.shape[1])
+    return slots, places, what
 
 
 def _blank(fill: Fill, names: Sequence[str], count: int, value: int) -> None:
