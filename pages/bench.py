@@ -14,6 +14,7 @@ from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
 from pages.parts.format import listed, plain
+from pages.parts.front_door import front_door
 from pages.parts.lab import lab
 from pages.parts.visit import follow_job, followed_job, visitor
 
@@ -103,4 +104,4 @@ def _submit(configs: Runs, kind: JobKind) -> None:
     st.rerun()
 
 
-render()
+front_door(render)
