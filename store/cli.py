@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         print(json.dumps(reply))
     else:
-        print("\n".join(SHOWN[options.command](reply)))
+        for line in SHOWN[options.command](reply):
+            print(line)
     return _status(options.command, reply)
 
 

@@ -103,7 +103,7 @@ def _deliver(options: argparse.Namespace, answer: Answer) -> None:
     if options.json:
         print(json.dumps(to_rows(table), ensure_ascii=False))
     elif is_written:
-        print(f"{table.num_rows:,} rows written to {options.csv or options.parquet}")
+        print(f"rows written: {table.num_rows:,}, to {options.csv or options.parquet}")
     else:
         print("\n".join(shown(table)))
 

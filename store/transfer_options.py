@@ -61,8 +61,8 @@ def shown_export(reply: Mapping[str, Any]) -> list[str]:
         lines = [f"{table}  {rows:,} rows" for table, rows in reply["tables"].items()]
         return [*lines, f"written to {reply['folder']}"]
     if "rows" in reply:
-        return [f"{reply['rows']:,} runs written to {reply['file']}"]
-    return [f"{len(reply['runs']):,} runs, {reply['bytes']:,} bytes, written to {reply['file']}"]
+        return [f"runs written: {reply['rows']:,}, to {reply['file']}"]
+    return [f"runs written: {len(reply['runs']):,}, {reply['bytes']:,} bytes, to {reply['file']}"]
 
 
 def shown_import(reply: Mapping[str, Any]) -> list[str]:

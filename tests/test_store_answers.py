@@ -226,7 +226,7 @@ def test_the_command_beside_the_app_sees_what_has_just_been_written(tmp_path: Pa
 def test_an_answer_as_a_file(tmp_path: Path, store: Store) -> None:
     home = tmp_path / "home"
     wrote = query(home, "SELECT 1 AS a", "--csv", str(tmp_path / "a.csv"))
-    assert (wrote.returncode, wrote.stdout) == (0, f"1 rows written to {tmp_path / 'a.csv'}\n")
+    assert (wrote.returncode, wrote.stdout) == (0, f"rows written: 1, to {tmp_path / 'a.csv'}\n")
     assert (tmp_path / "a.csv").read_text() == '"a"\n1\n'
     assert query(home, "SELECT 1 AS a", "--parquet", str(tmp_path / "a.parquet")).returncode == 0
     assert pa.parquet.read_table(tmp_path / "a.parquet").to_pylist() == [{"a": 1}]
@@ -273,3 +273,10 @@ def test_an_interval_is_written_as_duckdb_writes_it() -> None:
     assert in_words(1, 2, 0) == "1 month 2 days"
     assert in_words(0, -1, -(3_600 * 30 * 10**9)) == "-1 day -30:00:00"
     assert in_words(0, 0, 0) == "00:00:00"
+
+
+@pytest.mark.parametrize("value", ["340282366920938463463374607431768211455::UHUGEINT", "'101'::BIT", "[12::BIGNUM]"])
+def test_a_value_that_would_come_out_as_another_is_refused(store: Store, value: str) -> None:
+    with pytest.raises(Refusal, match=r"Column x: .* comes out of DuckDB as another value\. Make it text"):
+        ask(store.snapshots.publish().path, f"SELECT {value} AS x")
+    assert ask(store.snapshots.publish().path, f"SELECT ({value})::VARCHAR AS x").table.num_rows == 1

@@ -42,6 +42,7 @@ FORBIDDEN_FUNCTIONS = frozenset(
 QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 READING = "One SELECT is what can be asked here (also FROM, WITH, VALUES, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN)"
 
+_INEXACT = re.compile(r"\b(UHUGEINT|BIT|BIGNUM)\b")  # types that Arrow has no like of
 _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*EXPLAIN(?:\s+ANALYZE\b|\s*\([^()]*\))?\s+(?=\S)", re.IGNORECASE | re.DOTALL
 )
@@ -127,7 +128,11 @@ def answer(
     """The first rows of the answer as an Arrow stream, and whether there are more: for `rows` or for `bytes`."""
     import pyarrow as pa
 
-    reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)  # as it comes; execute() would take all of it at once
+    relation = connection.sql(sql)  # answers as it goes; execute() would take all of it at once
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        if _INEXACT.search(str(kind)):
+            raise Refused(f"Column {name}: {kind} comes out of DuckDB as another value. Make it text with ::VARCHAR.")
+    reader = relation.to_arrow_reader(BATCH_ROWS)
     batches, rows, size, more = [], 0, 0, None
     for batch in reader:
         if rows + batch.num_rows > max_rows:
