@@ -1,0 +1,206 @@
+"""Keeps an experiment on disk while it runs: the plan first, then a line for everything that happens to its points.
+
+`experiment.json` is written once, whole. `points.jsonl` only grows, a line at a time, each handed to the disk before
+the next run starts: an attempt that begins (`{"started": …}`), one that ended, points that were added (`{"added": …}`).
+Whoever writes holds the folder's lock. A process that is killed leaves at most one torn line, which a reader drops, and
+one attempt without an end: the next writer looks into that run's folder and records what it finds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engine.core.experiment import Plan, Point, PointRecord
+from engine.runlog.locks import hold, holder, is_held
+from engine.runlog.reader import RunLogReader
+from engine.runlog.schema import LOCK_FILE
+from engine.runlog.writer import write_json
+
+EXPERIMENT_FILE = "experiment.json"
+POINTS_FILE = "points.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt that began."""
+
+    key: str
+    repeat: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedExperiment:
+    """What an experiment's folder says: its plan, added points included, the attempts that ended, those that did not.
+
+    `open_attempts` are at work now, or were cut off by their process's end.
+    """
+
+    plan: Plan
+    records: tuple[PointRecord, ...]
+    open_attempts: tuple[Attempt, ...]
+
+
+class ExperimentLog:
+    """The one writer of an experiment's folder, from `create` or `open` to `close`. Not safe for several threads."""
+
+    def __init__(self, folder: Path, plan: Plan, records: Iterable[PointRecord], resources: ExitStack) -> None:
+        self.folder = folder
+        self.plan = plan
+        self.records = list(records)
+        self._resources = resources
+
+    @classmethod
+    def create(cls, runs_folder: Path, plan: Plan) -> Self:
+        """Make the folder of a new experiment. FileExistsError when there is one of that id."""
+        folder = runs_folder / plan.experiment_id
+        folder.mkdir(parents=True)
+        with ExitStack() as resources:
+            _take_lock(folder, resources)
+            write_json(folder / EXPERIMENT_FILE, plan.to_dict())
+            return cls(folder, plan, (), resources.pop_all())
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Go on with an experiment: what is torn is cut off, attempts without an end are recorded as what they became.
+
+        FileNotFoundError when the folder holds no experiment, ValueError when it cannot be read, FileExistsError when
+        somebody is at work on it.
+        """
+        if not (folder / EXPERIMENT_FILE).exists():
+            raise FileNotFoundError(f"no experiment in {folder}")
+        with ExitStack() as resources:
+            _take_lock(folder, resources)
+            _cut_torn_line(folder / POINTS_FILE)
+            logged = cls.read(folder)
+            log = cls(folder, logged.plan, logged.records, resources)
+            for attempt in logged.open_attempts:
+                log.append(_what_became(attempt, folder.parent / attempt.run_id))
+            log._resources = resources.pop_all()
+            return log
+
+    @staticmethod
+    def read(folder: Path) -> LoggedExperiment:
+        """What the folder says now; no lock is taken. Errors as `open`, without FileExistsError."""
+        plan = Plan.from_dict(json.loads((folder / EXPERIMENT_FILE).read_text(encoding="utf-8")))
+        records: list[PointRecord] = []
+        open_attempts: dict[tuple[str, int], Attempt] = {}
+        for line in _lines(folder / POINTS_FILE):
+            if "added" in line:
+                plan = plan.with_points([Point.from_dict(line["added"])])
+            elif "started" in line:
+                attempt = Attempt(**line["started"])
+                open_attempts[attempt.key, attempt.repeat] = attempt
+            else:
+                record = PointRecord.from_dict(line)
+                records.append(record)
+                open_attempts.pop(record.point_id, None)
+        return LoggedExperiment(plan=plan, records=tuple(records), open_attempts=tuple(open_attempts.values()))
+
+    @staticmethod
+    def is_open(folder: Path) -> bool:
+        """Whether somebody is at work on the experiment now."""
+        return is_held(folder / LOCK_FILE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, point: Point, run_id: str) -> None:
+        """An attempt at `point` begins, as run `run_id`. It ends with the next `append` for this point."""
+        self._write({"started": {"key": point.key, "repeat": point.repeat, "run_id": run_id}})
+
+    def append(self, record: PointRecord) -> None:
+        """An attempt has ended."""
+        self._write(record.to_dict())
+        self.records.append(record)
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Points that the experiment found it needs."""
+        before = len(self.plan.points)
+        self.plan = self.plan.with_points(points)
+        for point in self.plan.points[before:]:
+            self._write({"added": point.to_dict()})
+
+    def close(self) -> None:
+        """Let go of the lock. Closing twice does no harm."""
+        self._resources.close()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        with (self.folder / POINTS_FILE).open("ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def is_experiment_folder(folder: Path) -> bool:
+    """Whether a folder holds an experiment rather than a run."""
+    return (folder / EXPERIMENT_FILE).is_file()
+
+
+def record_of_result(key: str, repeat: int, run_id: str | None, result: Mapping[str, Any]) -> PointRecord:
+    """The record of an attempt from what its run's result.json holds."""
+    return PointRecord(
+        key=key,
+        repeat=repeat,
+        run_id=run_id,
+        status=str(result["status"]),
+        error=result.get("error"),
+        oom=result.get("oom"),
+        ended_at=result.get("ended_at") or utc_now(),
+        totals=result.get("totals") or {},
+    )
+
+
+def utc_now() -> str:
+    """ISO 8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _take_lock(folder: Path, resources: ExitStack) -> None:
+    path = folder / LOCK_FILE
+    try:
+        resources.enter_context(hold(path, purpose=f"experiment {folder.name}", should_stop=lambda: True))
+    except InterruptedError:
+        raise FileExistsError(f"{folder} is being worked on by {holder(path) or 'another process'}") from None
+
+
+def _what_became(attempt: Attempt, run_folder: Path) -> PointRecord:
+    """An attempt whose process ended before it could say so: the run may have come to its end all the same."""
+    result = RunLogReader(run_folder).result() if run_folder.is_dir() else None
+    if result is None:
+        result = {"status": "crashed", "error": "its process ended before it did"}
+    run_id = attempt.run_id if run_folder.is_dir() else None
+    return record_of_result(attempt.key, attempt.repeat, run_id, result)
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Drop what follows the last newline, so that the next line starts at the start of a line."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    return [json.loads(line) for line in whole.splitlines() if line.strip()]
