@@ -1,0 +1,160 @@
+"""How far an experiment has come: one bar, the point at hand in words, cancel, resume, and one's place in the queue.
+
+A fragment that redraws itself while the rest of the page stays as it is; the page is drawn anew when the state of the
+experiment changes (it begins, it ends). It shows experiments of this app's queue, of the command line, and cut-off ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from engine.launcher.job import Job
+from pages.parts.experiment_words import done_words, point_words
+from pages.parts.format import count, plain, plural, seconds
+from pages.parts.lab import lab
+from pages.parts.visit import visitor
+
+REFRESH_LIVE_S = 1.0
+REFRESH_IDLE_S = 3.0
+KEPT = "Points that are done stay done; the one at hand is kept as far as it went and can be run again by Resume."
+
+
+def job_of(experiment_id: str) -> Job | None:
+    """This app's newest job of an experiment, done or not; None where it has none."""
+    return next((job for job in reversed(lab().queue.jobs()) if job.experiment_id == experiment_id), None)
+
+
+def row_of(experiment_id: str) -> dict[str, Any] | None:
+    """The experiment as a row of the store's `experiments`; None where the store does not have it yet."""
+    rows = lab().store.experiments()
+    mine = rows[rows["experiment_id"] == experiment_id].to_dict("records")
+    return mine[0] if mine else None
+
+
+def state_of(experiment_id: str) -> str:
+    """`live`: in this app's queue, or at work elsewhere. `cut off`: points are left and nobody works. `done`."""
+    job, row = job_of(experiment_id), row_of(experiment_id)
+    if (job is not None and not job.is_done) or (row is not None and bool(row["is_open"])):
+        return "live"
+    return "done" if row is None or int(row["done"]) >= int(row["points"]) else "cut off"
+
+
+def show_progress(experiment_id: str) -> str:
+    """Draw the bar, or the way to resume, or how it ended; returns the state as `state_of`."""
+    state = state_of(experiment_id)
+    refresh_s = REFRESH_LIVE_S if state == "live" else REFRESH_IDLE_S
+    st.fragment(_draw, run_every=refresh_s)(experiment_id, state)
+    return state
+
+
+def _draw(experiment_id: str, drawn: str) -> None:
+    state = state_of(experiment_id)
+    if state != drawn:
+        st.rerun()
+    job, row = job_of(experiment_id), row_of(experiment_id)
+    if job is not None and not job.is_done:
+        _draw_job(job)
+    elif state == "live" and row is not None:
+        _draw_elsewhere(row)
+    elif state == "cut off" and row is not None:
+        _draw_cut_off(experiment_id, row, job)
+    elif job is not None and job.is_done:
+        _draw_trouble(job)
+
+
+def _draw_job(job: Job) -> None:
+    with st.container(border=True):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown(f"#### {_headline(job)}")
+            label = "Stopping …" if job.cancelled else "Cancel"
+            key = f"cancel_{job.job_id}"
+            if st.button(label, icon=":material/stop_circle:", key=key, disabled=job.cancelled, help=KEPT):
+                lab().queue.cancel(job.job_id)
+                st.rerun(scope="fragment")
+        st.progress(_share_done(job), text=_progress_text(job))
+        st.caption(KEPT if job.place == 0 else queue_words(job))
+
+
+def _headline(job: Job) -> str:
+    if job.state == "queued":
+        return "In the queue"
+    return f"{plain(job.label)} · point {min(job.done_points + 1, job.all_points)} of {job.all_points}"
+
+
+def _share_done(job: Job) -> float:
+    """Points that are done, and of the one at hand its finished requests."""
+    run = job.current
+    part = run.finished_requests / run.requests if run is not None and run.requests else 0.0
+    return min(1.0, (job.done_points + min(part, 0.99)) / max(1, job.all_points))
+
+
+def _progress_text(job: Job) -> str:
+    run = job.current
+    if job.state == "queued" or run is None:
+        return f"{plural(job.all_points, 'point')}. It starts by itself when its turn comes."
+    what = point_words(job.point_values)
+    if run.state != "running":
+        return f"{what}: {plain(run.message or 'starting the worker')} …"
+    if run.output_tokens == 0:
+        return f"{what}: warming up, before the clock starts"
+    return f"{what}: {plural(run.output_tokens, 'token')} in {seconds(run.elapsed_s)}"
+
+
+def queue_words(job: Job) -> str:
+    """A job's place among all visitors' jobs: one runs at a time."""
+    place = job.place or 0
+    if place == 0:
+        return "Next: one job runs at a time, first come, first served."
+    more = f", {count(place - 1)} more before this one" if place > 1 else ""
+    return f"Place {place} in the queue: one job runs now{more}. One job runs at a time, first come, first served."
+
+
+def draw_queue() -> None:
+    """What the machine has to do, for somebody who is about to add to it: nothing where it is idle."""
+    jobs = [job for job in lab().queue.jobs() if not job.is_done]
+    if jobs:
+        mine = sum(job.visitor == visitor() for job in jobs)
+        whose = "all yours" if mine == len(jobs) else f"{mine} of them yours" if mine else "none of them yours"
+        whose = {(1, 1): "yours", (0, 1): "another visitor's"}.get((mine, len(jobs)), whose)
+        st.caption(f":material/hourglass_top: {plural(len(jobs), 'job')} in the queue ({whose}); yours would be next.")
+
+
+def _draw_elsewhere(row: Mapping[str, Any]) -> None:
+    """An experiment of the command line, as the store sees it."""
+    with st.container(border=True):
+        st.markdown("#### Running on the command line")
+        points = max(1, int(row["points"]))
+        st.progress(min(1.0, int(row["done"]) / points), text=f"{done_words(row)}.")
+        st.caption("It was started outside this app, so it can only be stopped where it was started.")
+
+
+def _draw_cut_off(experiment_id: str, row: Mapping[str, Any], job: Job | None) -> None:
+    left = int(row["points"]) - int(row["done"])
+    with st.container(border=True), st.container(horizontal=True, vertical_alignment="center"):
+        was = "was cancelled" if job is not None and job.cancelled else "was cut off"
+        st.markdown(f"This experiment {was}: {done_words(row)}. {plural(left, 'point')} left to run.")
+        if st.button("Resume", icon=":material/resume:", type="primary", key=f"resume_{experiment_id}"):
+            resume(experiment_id)
+    if job is not None:
+        _draw_trouble(job)
+
+
+def resume(experiment_id: str) -> None:
+    """Hand what is left of an experiment to the queue; a line where that cannot be done."""
+    try:
+        lab().queue.resume_experiment(experiment_id, visitor())
+    except (OSError, ValueError) as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return
+    st.rerun()
+
+
+def _draw_trouble(job: Job) -> None:
+    """The worker's last words, where it died."""
+    dead = next((run for run in job.runs if run.stderr.strip()), None)
+    if dead is not None:
+        with st.expander("What the worker wrote last"):
+            st.code(dead.stderr[-8000:], language=None)

@@ -1,0 +1,55 @@
+"""An experiment in words: one line to pick it by, what a point of it is, and how far it has come. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pages.parts.format import is_missing, number, plain, plural
+from pages.parts.run_words import when
+
+ENDINGS = (("oom", "out of memory"), ("failed", "failed"), ("stopped", "stopped"))
+
+
+def experiment_label(row: Mapping[str, Any]) -> str:
+    """`2026-11-29 14:31:07  static, p16,p64, 12 points`: a line of a list; `row` as the store's `experiments`."""
+    parts = [f"{when(row.get('created_at'))}  {row.get('label') or row.get('kind')}"]
+    points, done = _count(row, "points"), _count(row, "done")
+    parts.append(plural(points, "point") if done >= points else f"{done:,} of {plural(points, 'point')}")
+    if row.get("is_open") and not is_missing(row.get("is_open")):
+        parts.append("running")
+    elif done < points:
+        parts.append("cut off")
+    return ", ".join(parts)
+
+
+def point_words(values: Mapping[str, Any]) -> str:
+    """`static, p64, B = 8`; `continuous, 2 requests/s`; `p256:8, async`: a point by its values, whatever its kind."""
+    known = {name: value for name, value in values.items() if not is_missing(value)}
+    parts = [str(known[name]) for name in ("engine", "prompts", "config") if name in known]
+    if "batch_size" in known:
+        parts.append(f"B = {int(known['batch_size']):,}")
+    if "rate_per_s" in known:
+        parts.append(f"{number(float(known['rate_per_s']))} requests/s")
+    elif known.get("role") == "saturation":
+        parts.append("all at once")
+    if "timing" in known and "config" in known:
+        parts.append(str(known["timing"]))
+    if known.get("role") in ("ragged", "control", "below", "above"):
+        parts.append(str(known["role"]))
+    return plain(", ".join(parts))
+
+
+def done_words(row: Mapping[str, Any]) -> str:
+    """`9 of 12 points done, 1 of them out of memory`; `row` as the store's `experiments`."""
+    points, done = _count(row, "points"), _count(row, "done")
+    said = f"{done:,} of {plural(points, 'point')} done" if done < points else f"All {plural(points, 'point')} done"
+    if points == 1 and done == 1:
+        said = "The one point is done"
+    bad = [f"{_count(row, name):,} {words}" for name, words in ENDINGS if _count(row, name)]
+    return f"{said}, {' and '.join(bad)}" if bad else said
+
+
+def _count(row: Mapping[str, Any], name: str) -> int:
+    value = row.get(name)
+    return 0 if value is None or is_missing(value) else int(value)
