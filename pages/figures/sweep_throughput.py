@@ -1,0 +1,162 @@
+"""Decoded tokens a second against batch size, both logarithmic, beside the straight line of B times the rate of one.
+
+The rate is B / TPOT: what all rows of a batch decode together. The straight line is what they would decode if a step
+took as long with B rows as with one; where a series leaves it, rows have begun to cost time. Without a point at B = 1
+the line goes through the series' smallest batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.figures.layout import axis, note_figure, set_layout
+from pages.figures.readable import share_text, three_digits
+from pages.figures.sweep_axes import (
+    add_failed,
+    add_line,
+    batch_axis,
+    empty_words,
+    is_failed,
+    line_styles,
+    note_in_plot,
+    sweep_figure,
+)
+
+RATE = "decode_tokens_per_s"
+ON_THE_LINE = 0.8  # a point that reaches at least this share of the straight line is said to follow it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bend:
+    """Where a series stands to its straight line: the largest batch that follows it, and the first that does not.
+
+    `base` is the batch that the line goes through; `share` is of the line at `left_at`, or at `last` if none left it.
+    """
+
+    base: int
+    last: int
+    left_at: int | None
+    share: float
+    rate: float
+
+
+def straight_rate(mine: pd.DataFrame) -> tuple[int, float] | None:
+    """The smallest measured batch of a series and the rate a row there, tokens/s; None without a measured point."""
+    measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
+    if measured.empty:
+        return None
+    first = measured.iloc[0]
+    return int(first["batch_size"]), float(first[RATE]) / int(first["batch_size"])
+
+
+def bend_of(mine: pd.DataFrame) -> Bend | None:
+    """How one series keeps to its line; None without two measured points."""
+    base = straight_rate(mine)
+    measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
+    if base is None or len(measured) < 2:
+        return None
+    shares = measured[RATE] / (measured["batch_size"] * base[1])
+    off = measured[shares < ON_THE_LINE]
+    at = off.iloc[0] if len(off) else measured.iloc[-1]
+    on = measured[measured["batch_size"] < at["batch_size"]] if len(off) else measured
+    return Bend(
+        base=base[0],
+        last=int(on["batch_size"].max()),
+        left_at=int(at["batch_size"]) if len(off) else None,
+        share=float(shares.loc[at.name]),
+        rate=float(at[RATE]),
+    )
+
+
+def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
+    """Draw points (series, batch_size, status, decode_tokens_per_s; of failed ones asked_bytes, free_bytes)."""
+    words = empty_words(points)
+    if words:
+        return note_figure(words, dark=dark, title=title)
+    figure, room = sweep_figure(points, title=title, dark=dark)
+    styles = line_styles(list(points["series"]), dark)
+    for name, mine in points.groupby("series", sort=False):
+        measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
+        if measured.empty:
+            continue
+        base = straight_rate(measured)
+        assert base is not None
+        sizes = [int(measured["batch_size"].min()), int(mine["batch_size"].max())]
+        figure.add_scatter(
+            x=sizes,
+            y=[size * base[1] for size in sizes],
+            mode="lines",
+            line={"width": 1.4, "dash": "dash", "color": styles[str(name)].colour},
+            opacity=0.75,
+            legendgroup=str(name),
+            showlegend=False,
+            name=f"{name}: B x the rate of one row",
+            hoverinfo="skip",
+        )
+        hover = [_hover(str(name), row, base[1]) for row in measured.to_dict("records")]
+        add_line(figure, str(name), measured["batch_size"], measured[RATE], styles[str(name)], hover)
+    add_failed(figure, points, styles, room, dark)
+    if points[RATE].isna().all():
+        note_in_plot(figure, "No batch size gave a rate.", dark)
+    y_axis = axis(dark, title="decoded tokens/s, logarithmic", type="log", domain=[0, room.plot_top], dtick="D2")
+    set_layout(figure, xaxis=batch_axis(points, dark), yaxis=y_axis | {"tickformat": ",~r", "fixedrange": True})
+    return figure
+
+
+def throughput_caption(points: pd.DataFrame) -> str:
+    """Where each series leaves its straight line, and what failed: one sentence a series."""
+    words = empty_words(points)
+    if words:
+        return words
+    said = [_series_words(str(name), mine) for name, mine in points.groupby("series", sort=False)]
+    return " ".join(filter(None, [*said, failed_caption(points)]))
+
+
+def failed_caption(points: pd.DataFrame) -> str:
+    """`Failed: p1024 from B = 256 on.`; empty where nothing failed."""
+    failed = points[is_failed(points)]
+    if failed.empty:
+        return ""
+    parts = []
+    for name, mine in failed.groupby("series", sort=False):
+        sizes = sorted(int(size) for size in mine["batch_size"])
+        known = points.loc[(points["series"] == name) & (points["status"] == "completed"), "batch_size"]
+        if len(sizes) > 1 and (known.empty or sizes[0] > known.max()):
+            parts.append(f"{name} from B = {sizes[0]:,} on")
+        else:
+            parts.append(f"{name} at B = {', '.join(f'{size:,}' for size in sizes)}")
+    return f"Failed: {'; '.join(parts)}."
+
+
+def _series_words(name: str, mine: pd.DataFrame) -> str:
+    base, bend = straight_rate(mine), bend_of(mine)
+    if base is None:
+        return ""
+    size, rate = base
+    if bend is None:
+        return f"{name}: {three_digits(size * rate)} tokens/s at B = {size:,}, the only point."
+    line = f"B x {three_digits(rate)} tokens/s"
+    if bend.left_at is None:
+        return f"{name} follows {line} up to B = {bend.last:,}: {share_text(bend.share)} of it there."
+    return (
+        f"{name} follows {line} up to B = {bend.last:,} and leaves it at B = {bend.left_at:,}: "
+        f"{three_digits(bend.rate)} tokens/s, {share_text(bend.share)} of it."
+    )
+
+
+def _hover(name: str, row: dict[object, object], rate: float) -> str:
+    size, value = int(str(row["batch_size"])), float(str(row[RATE]))
+    share = share_text(value / (size * rate))
+    return f"<b>{name}, B = {size:,}</b><br>{three_digits(value)} tokens/s<br>{share} of the straight line"
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+    from pages.figures.sample_sweep import sample_sweep
+
+    points = sample_sweep()
+    print(throughput_caption(points))
+    show([throughput_over_batch(points, title="Throughput"), throughput_over_batch(points, dark=True)])
