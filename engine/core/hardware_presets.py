@@ -1,0 +1,132 @@
+"""Cards as ceilings: what the maker states, the share of it that somebody really got, and who says so.
+
+An efficiency is a measured share, not a promise: another model, another engine or another driver gets another one.
+`source` says where each number is from; where none was to be had, it says that the number is assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core.roofline import Ceilings, ModelShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwarePreset:
+    """`nominal_*` are the maker's figures (dense 16-bit arithmetic), None where only a measurement is known.
+
+    `launch_s` is what issuing one kernel of an eager pass took on that card's host: a host's figure, not the card's.
+    `masked_kv_reads` and `host_s` as in `Ceilings`.
+    """
+
+    name: str
+    label: str
+    memory_bytes: int
+    read_bytes_per_s: float
+    flop_per_s: float
+    launch_s: float
+    source: str
+    nominal_read_bytes_per_s: float | None = None
+    nominal_flop_per_s: float | None = None
+    masked_kv_reads: float = 1.0
+    host_s: float = 0.0
+
+    @property
+    def bandwidth_efficiency(self) -> float | None:
+        """The achieved share of the maker's read rate."""
+        nominal = self.nominal_read_bytes_per_s
+        return None if nominal is None else self.read_bytes_per_s / nominal
+
+    @property
+    def compute_efficiency(self) -> float | None:
+        """The achieved share of the maker's arithmetic rate."""
+        nominal = self.nominal_flop_per_s
+        return None if nominal is None else self.flop_per_s / nominal
+
+    def ceilings(self, shape: ModelShape) -> Ceilings:
+        """The ceilings for one model: the kernels of an eager pass are counted from its layers."""
+        return Ceilings(
+            read_bytes_per_s=self.read_bytes_per_s,
+            flop_per_s=self.flop_per_s,
+            launch_s=self.launch_s,
+            kernels_per_pass=shape.kernels_per_pass,
+            masked_kv_reads=self.masked_kv_reads,
+            host_s=self.host_s,
+        )
+
+
+HARDWARE: dict[str, HardwarePreset] = {
+    preset.name: preset
+    for preset in (
+        HardwarePreset(
+            name="a10",
+            label="NVIDIA A10, 24 GB",
+            memory_bytes=int(22.06 * 2**30),
+            nominal_read_bytes_per_s=600e9,
+            nominal_flop_per_s=125e12,
+            read_bytes_per_s=420e9,
+            flop_per_s=39.4e12,
+            launch_s=22e-3 / 1123,
+            masked_kv_reads=13.0,
+            source="Maker: 600 GB/s, 125 TFLOP/s. Arithmetic as published for static batching of a 1.5 B model: 12,766 "
+            "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms a step over 1,123 kernels. Read rate: 70 % assumed. "
+            "Masked attention: keys and values read once, written and read again for six query heads each.",
+        ),
+        HardwarePreset(
+            name="rtx3060",
+            label="NVIDIA GeForce RTX 3060, 12 GB",
+            memory_bytes=12 * 2**30,
+            nominal_read_bytes_per_s=360e9,
+            read_bytes_per_s=318e9,
+            flop_per_s=27.6e12,
+            launch_s=18.1e-3 / 1123,
+            source="Back-computed from a published batch sweep of a 1.5 B model (percent of both ceilings at B=1 to "
+            "128): 318 GB/s (88 % of the maker's 360), 27.6 TFLOP/s. Launches: its flat 18.1 ms a step over 1,123 "
+            "kernels.",
+        ),
+        HardwarePreset(
+            name="a100",
+            label="NVIDIA A100 SXM, 80 GB",
+            memory_bytes=80 * 10**9,
+            nominal_read_bytes_per_s=2.039e12,
+            nominal_flop_per_s=312e12,
+            read_bytes_per_s=0.75 * 2.039e12,
+            flop_per_s=0.5 * 312e12,
+            launch_s=10e-6,
+            source="Maker: 2.039 TB/s, 312 TFLOP/s. Efficiencies of 75 % and 50 % and 10 us a launch are assumed.",
+        ),
+        HardwarePreset(
+            name="h100",
+            label="NVIDIA H100 SXM, 80 GB",
+            memory_bytes=80 * 10**9,
+            nominal_read_bytes_per_s=3.35e12,
+            nominal_flop_per_s=989.4e12,
+            read_bytes_per_s=2.40e12,
+            flop_per_s=362e12,
+            launch_s=10e-6,
+            source="Maker: 3.35 TB/s, 989 TFLOP/s. As published for an 8 B model: the bytes of each step over its time "
+            "give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). 10 us a launch is "
+            "assumed.",
+        ),
+        HardwarePreset(
+            name="h200",
+            label="NVIDIA H200 SXM, 141 GB",
+            memory_bytes=139 * 2**30,
+            nominal_read_bytes_per_s=4.8e12,
+            nominal_flop_per_s=989.4e12,
+            read_bytes_per_s=4.39e12,
+            flop_per_s=806e12,
+            launch_s=84e-3 / 1170,
+            source="Measured here on one card: 4.39 TB/s read (91 % of the maker's 4.8), 806 TFLOP/s in bf16 (81 % of "
+            "989), 84 ms for an eager pass of 1,170 kernels: a host that launches slowly. Ceilings, not what a pass "
+            "gets: a captured decode pass took twice its floor.",
+        ),
+    )
+}
+
+
+def hardware_preset(name: str) -> HardwarePreset:
+    """The preset of that name. ValueError names those that there are."""
+    if name not in HARDWARE:
+        raise ValueError(f"hardware {name!r}: use one of {', '.join(HARDWARE)}, or this for the newest calibration")
+    return HARDWARE[name]
