@@ -110,10 +110,10 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def complaints(query: Mapping[str, str]) -> list[str]:
+def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
     """A line for each value of a link that its field cannot take, with the default that is used instead."""
     lines = []
-    for name, field in FIELDS.items():
+    for name, field in fields.items():
         why = field.complaint(query[name]) if name in query else None
         if why is not None:
             used = "none" if field.default is None else field.default
@@ -122,9 +122,9 @@ def complaints(query: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def unbounded(query: Mapping[str, str]) -> list[str]:
+def unbounded(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
     """The numbers of a link that no widget can even be asked to refuse: infinite, or larger than a float holds."""
-    return [name for name, field in FIELDS.items() if isinstance(field, Number) and _is_unbounded(query.get(name, ""))]
+    return [name for name, field in fields.items() if isinstance(field, Number) and _is_unbounded(query.get(name, ""))]
 
 
 def _is_unbounded(text: str) -> bool:

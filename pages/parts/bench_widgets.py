@@ -1,12 +1,13 @@
-"""The widgets of the Bench page: each is bound to the query parameter of its name (see bench_fields)."""
+"""Widgets over fields: each is bound to the query parameter of its name. Without `fields`, those of the Bench page."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from pages.parts.bench_fields import FIELDS, Choice, Number, unbounded
+from pages.parts.bench_fields import FIELDS, Choice, Field, Number, unbounded
 
 
 def group(title: str, explanation: str) -> Any:
@@ -16,9 +17,16 @@ def group(title: str, explanation: str) -> Any:
     return box
 
 
-def choice(label: str, name: str, options: tuple[str, ...] | None = None, *, disabled: bool = False) -> str:
+def choice(
+    label: str,
+    name: str,
+    options: tuple[str, ...] | None = None,
+    *,
+    disabled: bool = False,
+    fields: Mapping[str, Field] = FIELDS,
+) -> str:
     """One of a field's words. They are their own labels: the address, the command line and the screen say the same."""
-    field = FIELDS[name]
+    field = fields[name]
     assert isinstance(field, Choice)
     chosen = st.segmented_control(
         label,
@@ -32,14 +40,23 @@ def choice(label: str, name: str, options: tuple[str, ...] | None = None, *, dis
     return str(chosen)
 
 
-def number(label: str, name: str, *, disabled: bool = False, step: float | None = None, least: float = 0.01) -> Any:
+def number(
+    label: str,
+    name: str,
+    *,
+    disabled: bool = False,
+    step: float | None = None,
+    least: float = 0.01,
+    fields: Mapping[str, Field] = FIELDS,
+) -> Any:
     """A number within its field's bounds; `least` is the smallest that a field with an open lower bound takes."""
-    field = FIELDS[name]
+    field = fields[name]
     assert isinstance(field, Number)
     kind = int if field.whole else float
     low = kind(field.low) if not field.above else kind(least)
     high = None if field.high == float("inf") else kind(field.high)
-    is_unbounded = name in unbounded(st.query_params.to_dict())  # the widget would fail on it before it could refuse
+    # A value that is no number at all would fail the widget before it could be refused.
+    is_unbounded = name in unbounded(st.query_params.to_dict(), fields)
     return st.number_input(
         label,
         low,
@@ -54,9 +71,9 @@ def number(label: str, name: str, *, disabled: bool = False, step: float | None 
     )
 
 
-def text(label: str, name: str, examples: str) -> str:
+def text(label: str, name: str, examples: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
     """Free text, without the blanks around it."""
-    field = FIELDS[name]
+    field = fields[name]
     return str(
         st.text_input(label, str(field.default), key=name, help=f"Use {examples}.", bind="query-params") or ""
     ).strip()

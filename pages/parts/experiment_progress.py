@@ -1,7 +1,7 @@
 """How far an experiment has come: one bar, the point at hand in words, cancel, resume, and one's place in the queue.
 
-A fragment that redraws itself while the rest of the page stays as it is; the page is drawn anew when the state of the
-experiment changes (it begins, it ends). It shows experiments of this app's queue, of the command line, and cut-off ones.
+A fragment that redraws itself while the rest of the page stays as it is; the page is drawn anew when the experiment
+begins or ends. It shows experiments of this app's queue, of the command line, and those that were cut off.
 """
 
 from __future__ import annotations
