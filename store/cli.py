@@ -81,8 +81,9 @@ def _parser() -> OneLineParser:
         "While the app runs, it has the file and answers for it.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    ingest = commands.add_parser("ingest", help="take in run folders, or folders of them")
-    ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a run folder, or a folder of run folders")
+    ingest = commands.add_parser("ingest", help="take in folders of runs and experiments, or folders of them")
+    what = "the folder of a run or an experiment, or one that holds such folders"
+    ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=what)
     listing = commands.add_parser("list", help="the runs in the store, the newest first")
     query = add_query_command(commands)
     transfers = add_transfer_commands(commands)
@@ -126,11 +127,18 @@ def _status(command: str, reply: Any) -> int:
 
 def _shown_ingest(reply: Mapping[str, Any]) -> list[str]:
     lines = []
+    for experiment in reply["experiments"]:
+        settled = f"{experiment['settled']} of {experiment['points']} points settled"
+        lines.append(f"{experiment['experiment_id']}  {experiment['kind']}, {_news(experiment)}, {settled}")
     for run in reply["runs"]:
-        what = "new" if run["is_new"] else "grown" if run["has_changed"] else "nothing new"
+        what = _news(run)
         tokens = f"{run['rows']['tokens']:,} tokens taken in"
         lines.append(f"{run['run_id']}  {run['status']}, {what}, {tokens}")
     return [*lines, *(f"not taken in: {problem}" for problem in reply["problems"])]
+
+
+def _news(taken_in: Mapping[str, Any]) -> str:
+    return "new" if taken_in["is_new"] else "grown" if taken_in["has_changed"] else "nothing new"
 
 
 def _shown_list(reply: Sequence[Mapping[str, Any]]) -> list[str]:

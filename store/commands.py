@@ -8,8 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.schema import RUN_FILE
-from store.store import Store, run_folders
+from store.experiments import ExperimentReport
+from store.folders import Folders, folders_in, is_run_folder
+from store.ingest import IngestReport
+from store.store import Store
 from store.transfer import export, take_files
 from store.verify import Verdict
 
@@ -70,39 +74,64 @@ def publish(store: Store) -> dict[str, Any]:
 
 
 def ingest(store: Store, paths: list[Path]) -> dict[str, Any]:
-    """Take in run folders, or those in the folders given. `runs` has an object a run, `problems` a line a failure."""
-    runs: list[dict[str, Any]] = []
-    problems: list[str] = []
-    for folder in folders_of(paths):
+    """Take in folders of runs and of experiments, or those in the folders given.
+
+    `runs` has an object a run, `experiments` one an experiment, `problems` a line a failure.
+    """
+    found = folders_of(paths)
+    reply: dict[str, list[Any]] = {"runs": [], "experiments": [], "problems": []}
+    for folder in (*found.experiments, *found.runs):
         try:
-            report = store.ingest_folder(folder)
+            if folder in found.experiments:
+                told = _told_experiment(store.ingest_experiment(folder))
+            else:
+                told = _told_run(store.ingest_folder(folder))
         except (ValueError, OSError) as error:
-            problems.append(one_line(error))
+            reply["problems"].append(one_line(error))
             continue
-        runs.append(
-            {
-                "run_id": report.run_id,
-                "folder": str(folder),
-                "status": report.status,
-                "is_new": report.is_new,
-                "has_changed": report.has_changed,
-                "rows": report.rows,
-            }
-        )
-    return {"runs": runs, "problems": problems}
+        reply["experiments" if folder in found.experiments else "runs"].append(told | {"folder": str(folder)})
+    return reply
 
 
-def folders_of(paths: list[Path]) -> list[Path]:
-    """The run folders that the paths name or hold. ValueError for a path that does neither."""
-    found: list[Path] = []
+def _told_run(report: IngestReport) -> dict[str, Any]:
+    return {
+        "run_id": report.run_id,
+        "status": report.status,
+        "is_new": report.is_new,
+        "has_changed": report.has_changed,
+        "rows": report.rows,
+    }
+
+
+def _told_experiment(report: ExperimentReport) -> dict[str, Any]:
+    return {
+        "experiment_id": report.experiment_id,
+        "kind": report.kind,
+        "is_new": report.is_new,
+        "has_changed": report.has_changed,
+        "points": report.points,
+        "settled": report.settled,
+    }
+
+
+def folders_of(paths: list[Path]) -> Folders:
+    """The folders of runs and experiments that the paths name or hold. ValueError for a path that does neither."""
+    runs: list[Path] = []
+    experiments: list[Path] = []
     for path in paths:
         if not path.exists():
             raise ValueError(f"{path}: there is no such folder")
-        inside = [path] if (path / RUN_FILE).is_file() else run_folders(path)
-        if not inside:
-            raise ValueError(f"{path}: neither a run folder nor a folder of run folders: there is no {RUN_FILE}")
-        found += inside
-    return found
+        if is_run_folder(path):
+            runs.append(path)
+        elif is_experiment_folder(path):
+            experiments.append(path)
+        else:
+            inside = folders_in(path)
+            if inside == Folders(runs=(), experiments=()):
+                raise ValueError(f"{path}: neither a run folder nor a folder of run folders: there is no {RUN_FILE}")
+            runs += inside.runs
+            experiments += inside.experiments
+    return Folders(runs=tuple(runs), experiments=tuple(experiments))
 
 
 def verify(store: Store) -> dict[str, Any]:

@@ -13,9 +13,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE, ExperimentLog
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
+from store.folders import folders_in
 from store.owner import OwnerSocket
-from store.store import Store, run_folders
+from store.store import Store
 from store.taken_in import is_whole, read_so_far
 
 POLL_S = 0.5
@@ -23,6 +25,7 @@ SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …
 SWEEP_S = 10.0  # … but for a look this often
 
 FILES = (RUN_FILE, RESULT_FILE, *(stream_file(name) for name in STREAMS))
+EXPERIMENT_FILES = (EXPERIMENT_FILE, POINTS_FILE)
 Signature = tuple[tuple[int, int] | None, ...]
 
 log = logging.getLogger(__name__)
@@ -74,7 +77,8 @@ class Recorder:
         if sweep:
             self._swept_at = now
             self.store.ingest_calibrations()
-        folders = run_folders(self.runs_folder)
+        found = folders_in(self.runs_folder)
+        folders = (*found.experiments, *found.runs)
         if self._read_so_far is None:
             self._read_so_far = read_so_far(self.store.cursor())
         gone = self._seen.keys() - set(folders)
@@ -85,7 +89,9 @@ class Recorder:
         for folder in folders:
             if self._stopping.is_set():
                 break
-            if not self._is_settled(folder, now) or sweep:
+            if folder in found.experiments:
+                has_changed |= self._look_at_experiment(folder, now)
+            elif not self._is_settled(folder, now) or sweep:
                 has_changed |= self._look_at(folder, now)
         if sweep and not self._stopping.is_set():  # and at those that were ingested from elsewhere
             has_changed |= self.store.follow_running()
@@ -112,13 +118,30 @@ class Recorder:
             if not (folder / RUN_FILE).exists():  # deleted meanwhile
                 return False
             self._seen[folder] = _Seen(signature, since, is_over=True)
-            if self.problems.get(folder) != str(error):
-                log.warning("%s", error)
-            self.problems[folder] = str(error)
-            return True
+            return self._has_problem(folder, str(error))
         self.problems.pop(folder, None)
         self._seen[folder] = _Seen(signature, since, is_over=report.status != "running")
         return report.has_changed
+
+    def _look_at_experiment(self, folder: Path, now: float) -> bool:
+        """Take an experiment in whenever its files or their lock are others than at the last look."""
+        is_over = not ExperimentLog.is_open(folder)
+        signature, seen = _signature(folder, EXPERIMENT_FILES), self._seen.get(folder)
+        if seen is not None and seen.signature == signature and seen.is_over == is_over:
+            return False
+        self._seen[folder] = _Seen(signature, now, is_over)
+        try:
+            report = self.store.ingest_experiment(folder)
+        except (ValueError, OSError) as error:
+            return self._has_problem(folder, str(error))
+        self.problems.pop(folder, None)
+        return report.has_changed
+
+    def _has_problem(self, folder: Path, line: str) -> bool:
+        if self.problems.get(folder) != line:
+            log.warning("%s", line)
+        self.problems[folder] = line
+        return True
 
     def _is_taken_in(self, folder: Path, signature: Signature) -> bool:
         """Whether the store had all of a run that has ended before this recorder began: it need not be read."""
@@ -139,10 +162,10 @@ class Recorder:
         self.version += 1
 
 
-def _signature(folder: Path) -> Signature:
-    """The size and time of each of a run's files; None for one that is not there."""
+def _signature(folder: Path, files: tuple[str, ...] = FILES) -> Signature:
+    """The size and time of each of a folder's files; None for one that is not there."""
     found: list[tuple[int, int] | None] = []
-    for name in FILES:
+    for name in files:
         entry = None
         with contextlib.suppress(OSError):
             entry = (folder / name).stat()

@@ -11,7 +11,7 @@ OF_A_RUN = (*TABLES.values(), "ingest_progress", SUMMARIES, CHECKS_TABLE, "runs"
 
 
 def delete_rows(cursor: duckdb.DuckDBPyConnection, run_id: str, *, folder: str | None = None) -> None:
-    """Delete a run's rows, and its experiment when it was the last of it; what people said of it stays.
+    """Delete a run's rows, and its experiment when it was the last of it and there is no plan; what people said stays.
 
     With `folder`, only if that is where the store has the run's log.
     """
@@ -25,7 +25,7 @@ def delete_rows(cursor: duckdb.DuckDBPyConnection, run_id: str, *, folder: str |
             carry_out(cursor, f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         carry_out(
             cursor,
-            "DELETE FROM experiments WHERE experiment_id NOT IN "
+            "DELETE FROM experiments WHERE plan IS NULL AND experiment_id NOT IN "
             "(SELECT experiment_id FROM runs WHERE experiment_id IS NOT NULL)",
         )
 

@@ -111,7 +111,7 @@ def _insert_experiment(
     if experiment_id is not None and not known:
         carry_out(
             cursor,
-            "INSERT INTO experiments VALUES (?, ?, ?, ?)",
+            "INSERT INTO experiments (experiment_id, kind, label, created_at) VALUES (?, ?, ?, ?)",
             [experiment_id, experiment.get("kind"), experiment.get("label"), created_at],
         )
     elif known:  # it begins with its first run, in whatever order its runs are taken in

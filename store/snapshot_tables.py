@@ -19,7 +19,7 @@ from store.catalogue import TEXT, tables
 from store.database import MIGRATIONS, SUMMARIES, TABLES, VIEWS, carry_out
 
 PRIVATE = ("schema_migrations", "ingest_progress", SUMMARIES, "saved_questions", "asked_questions")
-HIDDEN_COLUMNS = {"runs": ("folder",)}
+HIDDEN_COLUMNS = {"runs": ("folder",), "experiments": ("folder",)}
 COMPUTED = ("request_metrics", "token_gaps")  # views of the store, a run's rows at a time
 PART_TOKENS = 1_000_000  # whose gaps are computed at once; many more would not fit into memory
 

@@ -16,12 +16,14 @@ from typing import Any, Self
 import duckdb
 import pandas as pd
 
-from engine.runlog.schema import RUN_FILE
 from store import kv_queries, queries
 from store.block_map import BlockMap, Unit, block_map
 from store.calibrations import ingest_calibrations
 from store.checks import fit_checks, run_checks
 from store.database import FILE, close_cursor, first_row, in_transaction, open_database
+from store.experiment_questions import ExperimentQuestions
+from store.experiments import ExperimentReport, ingest_experiment
+from store.folders import folders_in, is_run_folder
 from store.history import Found, RunFilter, facets, find_runs, pulse
 from store.importer import sweep_imports
 from store.ingest import IngestReport, ingest_folder, lose_run
@@ -32,7 +34,7 @@ from store.trash import Trash
 from store.verify import Verdict, verify_run
 
 
-class Store:
+class Store(ExperimentQuestions):
     """The runs of one LAB_HOME. Opening raises StoreHeld when another process has it, ValueError when it is no store.
 
     Every method may be called from any thread. Frames have their columns even when a run has no rows yet, or is not
@@ -83,13 +85,24 @@ class Store:
         with self.writing:
             return ingest_folder(self.cursor(), folder.resolve())
 
+    def ingest_experiment(self, folder: Path) -> ExperimentReport:
+        """Bring the store up to date with an experiment's folder; see `store.experiments`. ValueError, one line."""
+        with self.writing:
+            return ingest_experiment(self.cursor(), folder.resolve())
+
     def ingest_new(self, runs_folder: Path) -> tuple[list[IngestReport], dict[Path, str]]:
-        """Every run folder in a folder: a report a run, and one line for each that could not be taken in.
+        """Every run and experiment in a folder: a report a run, and one line for each that could not be taken in.
 
         A folder without run.json is passed over: its run is yet to begin.
         """
         reports, problems = [], {}
-        for folder in run_folders(runs_folder):
+        found = folders_in(runs_folder)
+        for folder in found.experiments:
+            try:
+                self.ingest_experiment(folder)
+            except (ValueError, OSError) as error:
+                problems[folder] = str(error)
+        for folder in found.runs:
             try:
                 reports.append(self.ingest_folder(folder))
             except (ValueError, OSError) as error:
@@ -104,7 +117,7 @@ class Store:
         rows = self.cursor().execute("SELECT run_id, folder FROM runs WHERE status = 'running'").fetchall()
         has_changed = False
         for run_id, folder in rows:
-            if (Path(folder) / RUN_FILE).is_file():
+            if is_run_folder(Path(folder)):
                 with contextlib.suppress(ValueError, OSError):  # a damaged one is told of where it is taken in
                     has_changed |= self.ingest_folder(Path(folder)).has_changed
             else:
@@ -277,12 +290,3 @@ class Store:
         KeyError for a run that is not known, ValueError for one that is still going.
         """
         self.trash.delete_one(run_id)
-
-
-def run_folders(parent: Path) -> list[Path]:
-    """The run folders in a folder, by name. Hidden ones are none."""
-    try:
-        folders = sorted(path for path in parent.iterdir() if not path.name.startswith("."))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [folder for folder in folders if (folder / RUN_FILE).is_file()]

@@ -103,11 +103,12 @@ class RunLogReader:
 
     def record(self) -> RunRecord:
         """What metrics are computed from."""
-        return RunRecord(
-            requests=_columns(self.table("requests")),
-            passes=_columns(self.table("passes")),
-            tokens=_columns(self.table("tokens")),
-        )
+        return record_of(self.table("requests"), self.table("passes"), self.table("tokens"))
+
+
+def record_of(requests: pa.Table, passes: pa.Table, tokens: pa.Table) -> RunRecord:
+    """What metrics are computed from, of whole tables in their streams' schemas; requests as `newest` has them."""
+    return RunRecord(requests=_columns(requests), passes=_columns(passes), tokens=_columns(tokens))
 
 
 def newest(table: pa.Table, key: str) -> pa.Table:
