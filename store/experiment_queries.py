@@ -40,8 +40,7 @@ EXPERIMENTS = """
     SELECT
         e.experiment_id, e.kind, e.label, e.created_at,
         {counts},
-        coalesce(p.done < p.points, r.done < r.points, false) AS is_open,
-        coalesce(e.is_worked_on, r.done < r.points, false) AS is_worked_on,
+        coalesce(e.is_worked_on, r.done < r.points, false) AS is_open,
         e.plan IS NOT NULL AS has_plan
     FROM experiments e
     LEFT JOIN planned p ON p.experiment_id = e.experiment_id
