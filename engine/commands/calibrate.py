@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 
 from engine.commands import options
-from engine.core.config import RunConfig
+from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
 from engine.core.hardware import Calibration
 from engine.core.home import device_lock, lab_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
+    parser.add_argument(
+        "--engines",
+        default="static,continuous,paged",
+        metavar="LIST",
+        help="whose passes are measured, for simulations of this machine (default static,continuous,paged); none: "
+        "the ceilings alone",
+    )
+    parser.add_argument("--execution", default="eager", choices=EXECUTIONS, help=options.EXECUTION_HELP)
+    parser.add_argument("--timing", default="sync", choices=TIMINGS, help="default sync")
     parser.add_argument("--json", action="store_true", help="one JSON object, as it is stored")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when measured and stored. ValueError for a model, device or dtype that cannot be had."""
-    calibration = measure(RunConfig(model=args.model, device=args.device, dtype=args.dtype))
+    config = RunConfig(
+        model=args.model, device=args.device, dtype=args.dtype, execution=args.execution, timing=args.timing
+    )
+    calibration = measure(config, _engines(args.engines))
     try:
         path = calibration.save(lab_home() / "calibrations")
     except OSError as error:
@@ -27,23 +40,42 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure(config: RunConfig) -> Calibration:
-    """Load the model, wait for the device, measure."""
+def _engines(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if names == ("none",):
+        return ()
+    unknown = [name for name in names if name not in ENGINES]
+    if unknown or not names:
+        raise ValueError(f"engines {text!r}: use none, or some of {', '.join(ENGINES)}, as static,continuous")
+    return names
+
+
+def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
+    """Load the model, wait for the device, measure its ceilings, then passes of each of `engines`."""
     # Loading torch takes seconds; --help should not have to wait for it.
     from engine.runlog.locks import hold
     from engine.runtime.calibration import calibrate
     from engine.runtime.environment import use_available_threads
+    from engine.runtime.measured_passes import measure_passes, shapes_for
     from engine.runtime.prepared_run import WarmModel
 
     use_available_threads()
-    loaded, device, dtype = WarmModel().get(config, lambda message, share: _tell(message))
+    warm = WarmModel()
+    loaded, device, dtype = warm.get(config, lambda message, share: _tell(message))
+    shapes = shapes_for(device, loaded.spec.max_positions)
     lock = hold(
         device_lock(str(device)),
         purpose="calibrate",
         on_wait=lambda holder: _tell(f"waiting: the device is taken: {holder}"),
     )
     with lock:
-        return calibrate(loaded, device, dtype, _tell)
+        ceilings = calibrate(loaded, device, dtype, _tell)
+        passes = [
+            measured
+            for engine in engines
+            for measured in measure_passes(replace(config, engine=engine), warm, shapes, _tell)
+        ]
+    return replace(ceilings, passes=tuple(passes))
 
 
 def table(calibration: Calibration) -> str:
@@ -58,6 +90,7 @@ def table(calibration: Calibration) -> str:
         ("launch", f"{1e6 * c.launch_s:.3g} us an operation"),
         ("decode pass", f"{1e3 * c.pass_s:.3g} ms for one row of {c.model} in {c.dtype}{issue}"),
         ("kernels", f"{c.kernels_per_pass:,} a pass"),
+        ("passes", f"{len(c.passes)} shapes measured" if c.passes else "none measured: no simulation of this machine"),
     ]
     if c.load_average_1min > c.threads / 2:
         rows.append(("note", "other work was running: measure again on a quiet machine"))

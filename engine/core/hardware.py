@@ -13,6 +13,29 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPass:
+    """What one pass of a known shape took, from the end of the pass before it: the loop's own work is in `seconds`.
+
+    The columns are named as the run log's. `squared_lengths` is the sum of squared prompt lengths of a prefill (its
+    attention grows with it), 0 of a decode pass. `seconds` is the median of `samples`.
+    """
+
+    kv_layout: str
+    execution: str
+    timing: str
+    kind: str
+    masked: bool
+    rows: int
+    tokens: int
+    prompt_tokens: int
+    width: int
+    computed_positions: int
+    squared_lengths: int
+    seconds: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Measured on `device` (`cpu`, `cuda:0`): medians, after warm-up, over buffers larger than the last cache.
 
@@ -20,7 +43,7 @@ class Calibration:
     (`fp32`, `bf16`, `fp16`; only those that the device computes). `launch_s` is the time of one operation that does
     next to nothing. `kernels_per_pass` counts GPU kernels, on a CPU operations that are no views, in one eager decode
     pass of `model` in `dtype` with one row; `pass_s` is that pass's time, `pass_issue_s` the host's part of it (None on
-    a CPU, where issuing and running are one).
+    a CPU, where issuing and running are one). `passes` are passes of other shapes, through the engine's own loop.
     """
 
     device: str
@@ -40,6 +63,7 @@ class Calibration:
     kernels_per_pass: int
     pass_s: float
     pass_issue_s: float | None
+    passes: tuple[MeasuredPass, ...] = ()
 
     def to_json(self) -> str:
         """One JSON object, its keys the fields' names."""
@@ -57,7 +81,7 @@ class Calibration:
         if names != expected:
             odd = ", ".join(sorted(names ^ expected))
             raise ValueError(f"calibration: missing or unknown {odd}; measure again with `python -m engine calibrate`")
-        return cls(**data)
+        return cls(**{**data, "passes": tuple(_measured_pass(item) for item in data["passes"])})
 
     def file_name(self) -> str:
         """`<device>-<time>.json`: sorts by time within a device."""
@@ -72,3 +96,10 @@ class Calibration:
         partial.write_text(self.to_json() + "\n")
         partial.rename(path)
         return path
+
+
+def _measured_pass(data: dict[str, Any]) -> MeasuredPass:
+    try:
+        return MeasuredPass(**data)
+    except TypeError as error:
+        raise ValueError(f"calibration: a pass of another form ({error}); measure again") from error

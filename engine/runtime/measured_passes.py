@@ -1,0 +1,145 @@
+"""Times passes of known shapes through the engine's own loop, for a calibration: what a pass costs on this machine.
+
+A shape is some rows and their prompt lengths; each row takes a few new tokens. The loop, the scheduler and the recorder
+are those of every run, so that what they cost is in the figures: a pass's seconds are counted from the end of the pass
+before it. It does not know what the figures are fitted to.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.hardware import MeasuredPass
+from engine.core.presets import PRESETS
+from engine.runtime.device_memory import DeviceMemory
+from engine.runtime.model_runner import ModelRunner
+from engine.runtime.models import resolve_device
+from engine.runtime.out_of_memory import as_out_of_memory
+from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
+from engine.runtime.run import build_engine, long_lived_objects_at_rest, make_runner
+
+NEW_TOKENS = 6
+CPU_ROUNDS = 3  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
+_NUMBERS = ("rows", "tokens", "prompt_tokens", "width", "computed_positions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """`rows` requests whose prompts have these lengths, in equal shares."""
+
+    rows: int
+    lengths: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        """What a prefill of the batch computes if it pads each row to the longest."""
+        return self.rows * max(self.lengths)
+
+    @property
+    def prompts(self) -> str:
+        return ",".join(f"p{length}" for length in self.lengths)
+
+
+def shapes_for(device: torch.device, longest: int) -> list[Shape]:
+    """Uniform and ragged batches that a calibration measures on this kind of device, none longer than `longest`."""
+    on_gpu = device.type == "cuda"
+    rows = (1, 4, 16, 32, 128) if on_gpu else (1, 2, 4, 8, 16, 32)
+    lengths = (16, 256, 1024, 4096) if on_gpu else (16, 64, 256, 1024)
+    most_tokens = 131_072 if on_gpu else 1024
+    uniform = [Shape(rows=b, lengths=(n,)) for b in rows for n in lengths]
+    ragged = [Shape(rows=b, lengths=(n // 16, n)) for b in rows for n in lengths if b > 1 and n >= 256]
+    fits = [s for s in (*uniform, *ragged) if s.tokens <= most_tokens]
+    return [s for s in fits if max(s.lengths) + NEW_TOKENS <= longest]
+
+
+def measure_passes(
+    config: RunConfig, warm: WarmModel, shapes: Sequence[Shape], on_progress: Callable[[str], None]
+) -> list[MeasuredPass]:
+    """Seconds of the prefill and of the decode passes of each shape, for `config`'s engine, execution and timing.
+
+    A shape that does not fit the device's memory is left out. The caller holds the device's lock.
+    """
+    seconds: dict[MeasuredPass, list[float]] = defaultdict(list)
+    shared: ModelRunner | None = None
+    rounds = CPU_ROUNDS if resolve_device(config.device).type == "cpu" else 1
+    for turn in range(rounds):
+        on_progress(f"passes of {config.engine}: {len(shapes)} shapes, round {turn + 1} of {rounds}")
+        for shape in shapes:
+            prepared = _prepared(config, warm, shape)
+            if config.execution == "graph" and shared is None:
+                shared = _runner_for_all(config, warm, shapes)
+            try:
+                for found in _run(prepared, shared or make_runner(prepared, prepared.requests())):
+                    seconds[replace(found, seconds=0.0)].append(found.seconds)
+            except (RuntimeError, MemoryError) as error:
+                if as_out_of_memory(error, prepared.device, 0, shape.prompts, "calibration") is None:
+                    raise
+                DeviceMemory(prepared.device).give_back()
+    return [replace(key, seconds=statistics.median(values), samples=len(values)) for key, values in seconds.items()]
+
+
+def _prepared(config: RunConfig, warm: WarmModel, shape: Shape) -> PreparedRun:
+    workload = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(NEW_TOKENS))
+    return prepare_run(replace(config, slots=shape.rows, workload=workload), warm, lambda message, share: None)
+
+
+def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape]) -> ModelRunner:
+    """One runner with room for every shape: capturing graphs takes longer than all passes together."""
+    largest = Shape(rows=max(s.rows for s in shapes), lengths=(max(max(s.lengths) for s in shapes),))
+    prepared = _prepared(config, warm, largest)
+    runner = make_runner(prepared, prepared.requests())
+    runner.capture(lambda: False)
+    return runner
+
+
+def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
+    """The prefill and a typical decode pass of one small run; the first decode pass, which may allocate, is left out."""
+    sink = _Passes()
+    engine = build_engine(prepared, prepared.requests(), runner, sink)
+    with long_lived_objects_at_rest():
+        engine.run(lambda: False)
+    ends = [0.0, *(row["end_s"] for row in sink.rows)]
+    timed = [(row, end_s - start_s) for row, start_s, end_s in zip(sink.rows, ends, ends[1:], strict=False)]
+    prefills = [pair for pair in timed if pair[0]["kind"] != "decode"]
+    decodes = [pair for pair in timed if pair[0]["kind"] == "decode"][1:]
+    squared_lengths = sum(len(ids) ** 2 for ids in prepared.prompt_ids.values())
+    measured = [_measured(prepared.config, row, seconds, squared_lengths) for row, seconds in prefills]
+    if decodes:
+        row, _ = decodes[len(decodes) // 2]
+        measured.append(_measured(prepared.config, row, statistics.median(s for _, s in decodes), 0))
+    return measured
+
+
+def _measured(config: RunConfig, row: Mapping[str, Any], seconds: float, squared_lengths: int) -> MeasuredPass:
+    return MeasuredPass(
+        kv_layout=PRESETS[config.engine].kv_layout,
+        execution=config.execution,
+        timing=config.timing,
+        kind=str(row["kind"]),
+        masked=bool(row["masked"]),
+        squared_lengths=squared_lengths,
+        seconds=seconds,
+        samples=1,
+        **{name: row[name] for name in _NUMBERS},
+    )
+
+
+class _Passes:
+    """Keeps the rows of passes and drops all others."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def append(self, stream: str, **row: Any) -> None:
+        if stream == "passes":
+            self.rows.append(row)
+
+    def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Nothing of it is needed."""
