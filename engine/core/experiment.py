@@ -178,11 +178,28 @@ def remaining(plan: Plan, records: Iterable[PointRecord]) -> tuple[Point, ...]:
 
 
 def experiment_status(plan: Plan, records: Sequence[PointRecord]) -> str:
-    """`completed` when every point is settled and one at least completed, `failed` when none did, else `stopped`."""
+    """`stopped` while a point is left, `failed` when one failed, `oom` when none completed, else `completed`.
+
+    Memory that ends somewhere is an answer, not a failure of the experiment.
+    """
     if remaining(plan, records):
         return "stopped"
+    found = {record.status for record in newest_records(records).values()}
+    if "failed" in found:
+        return "failed"
+    return "oom" if found == {"oom"} else "completed"
+
+
+def point_rows(plan: Plan, records: Iterable[PointRecord]) -> list[dict[str, Any]]:
+    """A flat row a point, in order of position: its values, how it ended (`pending` if it has not), its run's totals.
+
+    What tables are made of; the store's rows of an experiment have the same names. A point's `prompt_tokens` are those
+    of each of its prompts; all prompts' together are `run_prompt_tokens`.
+    """
     newest = newest_records(records)
-    return "completed" if any(record.status == "completed" for record in newest.values()) else "failed"
+    return [
+        _row(point, newest.get(point.point_id)) for point in sorted(plan.points, key=lambda point: point.position)
+    ]
 
 
 def summarize(values: Iterable[float | int | None]) -> Summary | None:
@@ -191,6 +208,24 @@ def summarize(values: Iterable[float | int | None]) -> Summary | None:
     if not known:
         return None
     return Summary(median=statistics.median(known), low=min(known), high=max(known), n=len(known))
+
+
+def _row(point: Point, record: PointRecord | None) -> dict[str, Any]:
+    named = {"key": point.key, "repeat": point.repeat, "position": point.position, **point.values}
+    if record is None:
+        return {**named, "run_id": None, "status": "pending", "error": None}
+    oom = record.oom or {}
+    return {
+        **record.totals,
+        "run_prompt_tokens": record.totals.get("prompt_tokens"),
+        **named,
+        "run_id": record.run_id,
+        "status": record.status,
+        "error": record.error,
+        "asked_bytes": oom.get("asked_bytes"),
+        "free_bytes": oom.get("free_bytes"),
+        "oom_where": oom.get("where"),
+    }
 
 
 def _fields_of(kind: type, data: Any, what: str) -> dict[str, Any]:

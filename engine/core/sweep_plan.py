@@ -1,0 +1,130 @@
+"""What a sweep measures: a grid of prompt lengths and batch sizes, and ragged batches beside their uniform controls.
+
+A point of the grid is one uniform batch: B requests of one prompt length and one budget, all there at the start, in B
+slots. A ragged batch draws its prompts from a mix of lengths, and its budgets as the workload says. Its control is the
+uniform batch of as many rows whose every prompt is as long as the longest that the ragged batch drew: both attend over
+the same width in every pass, and the difference is what mixed lengths cost beyond it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.core.budgets import largest_budget, parse_budget
+from engine.core.config import MAX_SLOTS, RunConfig
+from engine.core.experiment import Plan, Point, interleaved
+from engine.core.prompts import parse_prompts
+from engine.core.request import ExactPrompt
+from engine.core.workload import build_workload
+
+MAX_POINTS = 2_000
+MAX_REPEATS = 1_000
+
+
+def parse_batch_sizes(text: str) -> tuple[int, ...]:
+    """`1,2,4,8`, in the order given. ValueError says what is accepted."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not re.fullmatch(r"\d{1,9}", part, re.ASCII) or not 1 <= int(part) <= MAX_SLOTS:
+            raise ValueError(f"batch-size {part!r}: use counts of rows from 1 to {MAX_SLOTS:,}, as 1,2,4,8")
+    sizes = tuple(int(part) for part in parts)
+    return _each_once(sizes, "batch-size")
+
+
+def parse_prompt_grid(text: str) -> tuple[int, ...]:
+    """`p16,p64`: prompt lengths in tokens, in the order given. ValueError says what is accepted."""
+    mix = parse_prompts(text)
+    if mix.source != "exact" or ":" in text:
+        raise ValueError(f"prompts {text!r}: use a grid of exact lengths, as p16,p64; weights are for a mix")
+    return _each_once(mix.lengths, "prompts")
+
+
+def plan_sweep(
+    base: RunConfig,
+    *,
+    experiment_id: str,
+    created_at: str,
+    prompts: str | None,
+    batch_sizes: str,
+    mix: str | None = None,
+    repeats: int = 1,
+    label: str = "",
+) -> Plan:
+    """The sweep of `base` over a grid, a mix, or both; `base` says all but the prompts, the requests and the slots.
+
+    ValueError, one clear line, for what cannot be read, is no grid, or is too large.
+    """
+    lengths = () if prompts is None else parse_prompt_grid(prompts)
+    sizes = parse_batch_sizes(batch_sizes)
+    if not lengths and mix is None:
+        raise ValueError("prompts: name prompt lengths, as p16,p64, or a mix of them, as p16:3,p4096:1")
+    if not 1 <= repeats <= MAX_REPEATS:
+        raise ValueError(f"repeats {repeats}: use 1 to {MAX_REPEATS:,}")
+    asked = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
+    if asked > MAX_POINTS:
+        raise ValueError(f"sweep: {asked:,} points; use fewer prompt lengths, batch sizes or repeats ({MAX_POINTS:,})")
+    points = [grid_point(base, length, size) for length in lengths for size in sizes]
+    if mix is not None:
+        points += [point for size in sizes for point in ragged_points(base, mix, size)]
+    placed = [replace(point, position=place) for place, point in enumerate(points)]
+    asked_for = ", ".join(filter(None, (prompts, mix)))
+    return Plan(
+        experiment_id=experiment_id,
+        kind="sweep",
+        label=label or f"{base.engine}, {asked_for}",
+        created_at=created_at,
+        settings={"prompts": prompts, "mix": mix, "batch_sizes": list(sizes), "repeats": repeats},
+        points=interleaved(placed, repeats),
+    )
+
+
+def grid_point(base: RunConfig, prompt_tokens: int, batch_size: int, role: str = "point") -> Point:
+    """One uniform batch, every row with the largest budget that the workload's spec allows."""
+    budget = _uniform_budget(base.workload.budget)
+    config = _closed_batch(base, f"p{prompt_tokens}", batch_size)
+    config = replace(config, workload=replace(config.workload, budget=budget))
+    return _point(config, prompt_tokens, role)
+
+
+def ragged_points(base: RunConfig, mix: str, batch_size: int) -> tuple[Point, Point]:
+    """A ragged batch of `batch_size` rows drawn from `mix`, and the uniform batch of the same width."""
+    if parse_prompts(mix).source != "exact":
+        raise ValueError(f"mix {mix!r}: use exact lengths with weights, as p16:3,p4096:1")
+    config = _closed_batch(base, mix, batch_size)
+    requests = build_workload(config.workload).requests
+    longest = max(spec.prompt.tokens for spec in requests if isinstance(spec.prompt, ExactPrompt))
+    return _point(config, longest, "ragged"), grid_point(base, longest, batch_size, "control")
+
+
+def _closed_batch(base: RunConfig, prompts: str, batch_size: int) -> RunConfig:
+    workload = replace(base.workload, prompts=prompts, prompt_lines=(), requests=batch_size, arrival="closed")
+    return replace(base, slots=batch_size, workload=workload)
+
+
+def _uniform_budget(text: str) -> str:
+    """One budget for all: the largest that the spec allows; `eos` stays what it is, since the model ends it."""
+    budget = parse_budget(text)
+    return str(largest_budget(budget)) if budget.ignore_eos else text
+
+
+def _point(config: RunConfig, prompt_tokens: int, role: str) -> Point:
+    values: dict[str, Any] = {
+        "engine": config.engine,
+        "prompts": config.workload.prompts,
+        "prompt_tokens": prompt_tokens,
+        "batch_size": config.slots,
+        "role": role,
+    }
+    suffix = "" if role == "point" else f"/{role}"
+    key = f"{config.engine}/{config.workload.prompts}/b{config.slots}{suffix}"
+    return Point(key=key, position=0, repeat=0, values=values, config=config)
+
+
+def _each_once(values: Sequence[int], name: str) -> tuple[int, ...]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{name}: {value} is named twice; name each once, and ask for repeats to measure again")
+    return tuple(values)
