@@ -76,6 +76,18 @@ class EosBudget:
         return np.full(count, self.cap, dtype=np.int64)
 
 
+def largest_budget(budget: Budget) -> int:
+    """The most new tokens that a request may have under this law."""
+    match budget:
+        case RangeBudget(high=high):
+            return high
+        case CountedBudget(groups=groups):
+            return max(tokens for _, tokens in groups)
+        case EosBudget(cap=cap):
+            return cap
+    raise AssertionError(budget)
+
+
 def parse_budget(text: str) -> Budget:
     """`64`, `64-256`, `8x32+8x256`, `eos` or `eos:200`, in tokens. ValueError says what is accepted."""
     spec = re.sub(r"\s", "", text)

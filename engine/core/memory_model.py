@@ -1,15 +1,28 @@
 """How much memory a pass needs, as an estimate: weights, KV cache, the MLP's activations, the logits.
 
 A forward pass holds the gate, the up-projection and their product at once in a layer's MLP: three pieces of
-tokens x intermediate width. Logits are kept for the last position of each row only. The rest (attention's workspace,
-the allocator's rounding) is not in it.
+tokens x intermediate width. Logits are kept for the last position of each row only, and a sampler makes an fp32 copy of
+them. The terms are added up in the order in which memory is taken, as if all were held at once; in truth the MLP's
+pieces are given back before the logits come, so that for very short prompts the sum is a little high. Not in it: the
+residual stream, attention's workspace and mask, what an allocator rounds up or cannot use, and the framework itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 MLP_PIECES = 3
+FP32_BYTES = 4
+TERMS = ("weights", "kv_cache", "mlp_activation", "logits", "logits_fp32")  # in the order in which memory is taken
+TERM_WORDS: Mapping[str, str] = {
+    "weights": "weights",
+    "kv_cache": "KV cache",
+    "kv_pool": "KV pool",
+    "mlp_activation": "MLP activation",
+    "logits": "logits",
+    "logits_fp32": "fp32 copy of the logits",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +43,17 @@ class ModelDimensions:
 
     @property
     def kv_position_bytes(self) -> int:
+        """Bytes of one token position: keys and values, every layer, KV heads only (GQA)."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.value_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """The first allocation that no longer fits: of which term, how large in one piece, and what was left for it."""
+
+    term: str
+    asked_bytes: int
+    free_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +64,58 @@ class PassMemory:
     kv_bytes: int
     mlp_activation_bytes: int
     logits_bytes: int
+    logits_fp32_bytes: int
+
+    @property
+    def by_term(self) -> dict[str, int]:
+        """Bytes by the names of TERMS."""
+        sizes = (self.weights_bytes, self.kv_bytes, self.mlp_activation_bytes, self.logits_bytes)
+        return dict(zip(TERMS, (*sizes, self.logits_fp32_bytes), strict=True))
+
+    @property
+    def transient_bytes(self) -> int:
+        """What the pass takes and gives back: everything but weights and KV cache."""
+        return self.mlp_activation_bytes + self.logits_bytes + self.logits_fp32_bytes
 
     @property
     def total_bytes(self) -> int:
-        return self.weights_bytes + self.kv_bytes + self.mlp_activation_bytes + self.logits_bytes
+        return self.weights_bytes + self.kv_bytes + self.transient_bytes
+
+    def shortage(self, capacity_bytes: int, pool_bytes: int | None = None) -> Shortage | None:
+        """Where memory ends under `capacity_bytes`, or the KV cache under its own `pool_bytes`; None if all fits.
+
+        Memory is asked for in the order of TERMS: the MLP's in three equal pieces, each other term in one.
+        """
+        free_bytes = capacity_bytes
+        for term, size in self.by_term.items():
+            pieces = MLP_PIECES if term == "mlp_activation" else 1
+            if term == "kv_cache" and pool_bytes is not None and size > pool_bytes:
+                return Shortage(term="kv_pool", asked_bytes=size, free_bytes=pool_bytes)
+            for _ in range(pieces):
+                asked_bytes = size // pieces
+                if asked_bytes > free_bytes:
+                    return Shortage(term=term, asked_bytes=asked_bytes, free_bytes=free_bytes)
+                free_bytes -= asked_bytes
+        return None
 
 
 def pass_memory(
-    model: ModelDimensions, *, kv_positions: int, tokens: int, rows: int, sampled_in_fp32: bool
+    model: ModelDimensions,
+    *,
+    kv_positions: int,
+    tokens: int,
+    rows: int,
+    sampled_in_fp32: bool,
+    logits_of_all: bool = False,
 ) -> PassMemory:
-    """What a pass over `tokens` new tokens in `rows` rows needs beside `kv_positions` of allocated cache."""
-    logits = rows * model.vocab * model.value_bytes
-    fp32_copy = rows * model.vocab * 4 if sampled_in_fp32 else 0
+    """What a pass over `tokens` new tokens in `rows` rows needs beside `kv_positions` of allocated cache.
+
+    `logits_of_all`: as an engine that computes the logits of every position, to use the last of each row alone.
+    """
     return PassMemory(
         weights_bytes=model.weight_bytes,
         kv_bytes=kv_positions * model.kv_position_bytes,
         mlp_activation_bytes=MLP_PIECES * tokens * model.intermediate * model.value_bytes,
-        logits_bytes=logits + fp32_copy,
+        logits_bytes=(tokens if logits_of_all else rows) * model.vocab * model.value_bytes,
+        logits_fp32_bytes=rows * model.vocab * FP32_BYTES if sampled_in_fp32 else 0,
     )

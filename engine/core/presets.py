@@ -83,7 +83,12 @@ def slot_width(requests: Sequence[Request]) -> int:
 
 def blocks_for(config: RunConfig, requests: Sequence[Request]) -> int:
     """The least blocks with which nobody is ever preempted, nor waits for anything but a slot."""
-    largest = sorted((blocks_of(r, config.block_size) for r in requests), reverse=True)[: config.num_slots]
+    return blocks_without_waiting([blocks_of(r, config.block_size) for r in requests], config.num_slots)
+
+
+def blocks_without_waiting(blocks: Sequence[int], slots: int) -> int:
+    """The same of requests that need so many `blocks` each from their prompt to their last token."""
+    largest = sorted(blocks, reverse=True)[:slots]
     needed = num_blocks = sum(largest)
     while len(largest) > 1 and num_blocks - watermark_blocks(num_blocks) < needed:
         num_blocks += 1  # one that runs alone may use the watermark up

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.core.memory_model import pass_memory
+from engine.core.memory_plan import EngineShape, Length, largest_pass_tokens
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.presets import PRESETS, blocks_for
 from engine.core.request import Request
@@ -27,56 +28,54 @@ def pool_blocks(prepared: PreparedRun, requests: Sequence[Request]) -> int | Non
     if PRESETS[config.engine].kv_layout != "paged":
         return None
     block_bytes = config.block_size * prepared.kv_shape().position_bytes
-    room = room_bytes(prepared, requests)
     wanted = blocks_for(config, requests)
-    return wanted if room is None else max(0, min(wanted, room // block_bytes))
+    room = room_bytes(prepared, requests, preempted=False)
+    if room is None or wanted * block_bytes <= room:
+        return wanted  # nobody will ever be preempted
+    return max(0, min(wanted, (room_bytes(prepared, requests) or 0) // block_bytes))
 
 
-def room_bytes(prepared: PreparedRun, requests: Sequence[Request]) -> int | None:
-    """What the pool may take under every cap; None where nothing limits it."""
+def room_bytes(prepared: PreparedRun, requests: Sequence[Request], *, preempted: bool = True) -> int | None:
+    """What the pool may take under every cap; None where nothing limits it.
+
+    Where requests may be `preempted`, the passes that read them anew need more of the memory.
+    """
     config = prepared.config
     rooms = [] if config.pool_gib is None else [int(config.pool_gib * GIB)]
+    activation_bytes = _activation_bytes(prepared, requests, preempted)
     if prepared.device.type == "cuda":
         cap = cap_bytes(prepared.device, config.gpu_memory_utilization, config.capacity_gib)
         free = min(cap - torch.cuda.memory_allocated(prepared.device), cuda_free_bytes())
-        rooms.append(free - int(ACTIVATION_MARGIN * _activation_bytes(prepared, requests)) - _graph_bytes(prepared))
+        rooms.append(free - int(ACTIVATION_MARGIN * activation_bytes) - _graph_bytes(prepared))
     elif config.capacity_gib is not None:
-        rooms.append(
-            int(config.capacity_gib * GIB) - prepared.dimensions().weight_bytes - _activation_bytes(prepared, requests)
-        )
+        rooms.append(int(config.capacity_gib * GIB) - prepared.dimensions().weight_bytes - activation_bytes)
     return min(rooms, default=None)
 
 
-def _activation_bytes(prepared: PreparedRun, requests: Sequence[Request]) -> int:
+def _activation_bytes(prepared: PreparedRun, requests: Sequence[Request], preempted: bool) -> int:
     """The estimate for the largest pass that the engine can make of these requests, beside weights and KV."""
     config = prepared.config
-    longest = sorted((r.num_prompt_tokens + r.spec.budget_tokens for r in requests), reverse=True)
-    tokens = sum(longest[: config.num_slots])
-    if config.engine == "chunked":
-        tokens = min(tokens, config.max_num_batched_tokens)
-    need = pass_memory(
-        prepared.dimensions(),
-        kv_positions=0,
-        tokens=tokens,
-        rows=min(config.num_slots, len(requests)),
-        sampled_in_fp32=not config.sampling.is_greedy,
-    )
-    return need.mlp_activation_bytes + need.logits_bytes
+    lengths = [Length(prompt_tokens=r.num_prompt_tokens, budget_tokens=r.spec.budget_tokens) for r in requests]
+    tokens = largest_pass_tokens(EngineShape.of(config), config.num_slots, lengths, preempted=preempted)
+    return _transient_bytes(prepared, tokens, min(config.num_slots, len(requests)))
 
 
 def _graph_bytes(prepared: PreparedRun) -> int:
     """What captured passes keep to themselves: the activations of the largest of them. Nothing for an eager run."""
-    config = prepared.config
-    if config.execution != "graph":
+    if prepared.config.execution != "graph":
         return 0
+    return _transient_bytes(prepared, CAPTURED_TOKENS, prepared.config.num_slots)
+
+
+def _transient_bytes(prepared: PreparedRun, tokens: int, rows: int) -> int:
     need = pass_memory(
         prepared.dimensions(),
         kv_positions=0,
-        tokens=CAPTURED_TOKENS,
-        rows=config.num_slots,
-        sampled_in_fp32=not config.sampling.is_greedy,
+        tokens=tokens,
+        rows=rows,
+        sampled_in_fp32=not prepared.config.sampling.is_greedy,
     )
-    return need.mlp_activation_bytes + need.logits_bytes
+    return need.transient_bytes
 
 
 def check_lone_request(prepared: PreparedRun, requests: Sequence[Request], num_blocks: int) -> None:

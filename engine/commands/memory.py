@@ -1,0 +1,172 @@
+"""`engine memory`: what weights, KV cache, activations and logits would need, and where memory would end. Runs nothing.
+
+Pure arithmetic over a model's shape: no torch, no weights. It is the estimate by which a run on a CPU is held to
+`--capacity-gib`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.commands import options
+from engine.core.budgets import largest_budget, parse_budget
+from engine.core.config import ENGINES, MAX_GIB
+from engine.core.machine_memory import MachineMemory, card_memory, host_memory
+from engine.core.memory_model import TERM_WORDS
+from engine.core.memory_plan import EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
+from engine.core.model_presets import model_shape
+from engine.core.presets import PRESETS
+from engine.core.roofline import WEIGHT_BITS, ModelShape
+from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid
+
+GIB = 2**30
+PROMPTS = "p16,p64,p256,p1024,p4096"
+BATCH_SIZES = "1,2,4,8,16,32,64,128,256,512,1024"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("grid")
+    group.add_argument("--prompts", default=PROMPTS, metavar="P16,P64", help=f"prompt lengths (default {PROMPTS})")
+    group.add_argument("--batch-size", default=BATCH_SIZES, metavar="1,2,4", help="default 1 to 1024, in powers of 2")
+    group.add_argument("--budget", default="256", help="new tokens; the largest counts (default 256)")
+    options.add_model_options(parser)
+    parser.add_argument("--weight-bits", type=int, choices=WEIGHT_BITS, help="width of a weight (default the dtype's)")
+    group = parser.add_argument_group("engine")
+    group.add_argument(
+        "--engine", default="static", choices=ENGINES, help="whose KV layout and prefill (default static)"
+    )
+    group.add_argument("--block-size", type=int, default=16, metavar="N", help="paged, chunked (default 16)")
+    group.add_argument("--max-num-batched-tokens", type=int, default=512, metavar="N", help="chunked (default 512)")
+    group.add_argument(
+        "--logits",
+        default="copied",
+        choices=("copied", "last", "all"),
+        help="of the last positions with their fp32 copy; without it (as greedy runs here); of all positions, copied",
+    )
+    group = parser.add_argument_group("memory")
+    group.add_argument(
+        "--capacity-gib", type=float, metavar="GIB", help="default: the card's, or the machine's, memory"
+    )
+    group.add_argument("--pool-gib", type=float, metavar="GIB", help="cap of the KV pool")
+    group.add_argument(
+        "--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="share of this GPU (default 0.9)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object, a point a configuration")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 whatever fits: what does not is an answer. ValueError for bad options."""
+    capacity_bytes, capacity_from, kind = _capacity(args)
+    dtype = args.dtype if args.dtype != "auto" else "bf16" if kind == "cuda" else "fp32"
+    model = model_shape(args.model, dtype=dtype, weight_bits=args.weight_bits)
+    grid = MemoryGrid(
+        prompt_tokens=parse_prompt_grid(args.prompts),
+        batch_sizes=parse_batch_sizes(args.batch_size),
+        budget_tokens=largest_budget(parse_budget(args.budget)),
+        capacity_bytes=capacity_bytes,
+        pool_bytes=None if args.pool_gib is None else _bytes("pool-gib", args.pool_gib),
+        shape=EngineShape(
+            engine=args.engine,
+            block_size=args.block_size,
+            max_num_batched_tokens=args.max_num_batched_tokens,
+            sampled_in_fp32=args.logits != "last",
+            logits_of_all=args.logits == "all",
+        ),
+    )
+    points, ends = memory_points(model, grid), walls(model, grid)
+    report = _report(model, dtype, grid, capacity_from)
+    if args.json:
+        rows = {"points": [point.to_dict() for point in points], "walls": [wall.to_dict() for wall in ends]}
+        print(json.dumps(report | rows))
+    else:
+        print("\n".join([*_heading(report), "", *_table(grid, points), "", *(_sentence(wall) for wall in ends)]))
+    return 0
+
+
+def _capacity(args: argparse.Namespace) -> tuple[int, str, str]:
+    """Bytes, where the number comes from, and the kind of device that `auto` means."""
+    machine = _machine(args.device)
+    kind = "cpu" if machine is None else machine.kind
+    if args.capacity_gib is not None:
+        return _bytes("capacity-gib", args.capacity_gib), "--capacity-gib", kind
+    if machine is None:
+        raise ValueError("capacity-gib: this machine does not tell how much memory it has; name it, as 22.06")
+    if machine.kind == "cpu":
+        return machine.total_bytes, f"all of {machine.name}", kind
+    share = args.gpu_memory_utilization
+    if not 0 < share <= 1:
+        raise ValueError(f"gpu-memory-utilization {share}: use a share above 0, up to 1")
+    return int(machine.total_bytes * share), f"{share:.0%} of {machine.name}", kind
+
+
+def _machine(device: str) -> MachineMemory | None:
+    card = None if device == "cpu" else card_memory()
+    if device == "cuda" and card is None:
+        raise ValueError("device cuda: this machine shows no CUDA GPU; use cpu, or name its memory with --capacity-gib")
+    return card or host_memory()
+
+
+def _bytes(name: str, gib: float) -> int:
+    if not 0 < gib <= MAX_GIB:
+        raise ValueError(f"{name} {gib}: use a size in GiB above 0, up to {MAX_GIB:,}")
+    return int(gib * GIB)
+
+
+def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity_from: str) -> dict[str, Any]:
+    return {
+        "model": model.name,
+        "dtype": dtype,
+        "weight_bits": model.weight_bits,
+        "parameters": model.parameters,
+        "kv_position_bytes": model.kv_position_bytes,
+        "engine": grid.shape.engine,
+        "kv_layout": PRESETS[grid.shape.engine].kv_layout,
+        "budget_tokens": grid.budget_tokens,
+        "capacity_bytes": grid.capacity_bytes,
+        "capacity_from": capacity_from,
+        "pool_bytes": grid.pool_bytes,
+    }
+
+
+def _heading(report: dict[str, Any]) -> list[str]:
+    pool = "" if report["pool_bytes"] is None else f", KV pool at most {_gib(report['pool_bytes'])}"
+    at_once = "; what does not fit at once waits, or is preempted" if report["kv_layout"] == "paged" else ""
+    return [
+        f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
+        f"budget {report['budget_tokens']:,}",
+        f"capacity {report['capacity_bytes'] / GIB:,.4g} GiB ({report['capacity_from']}){pool}",
+        f"GiB by prompt length and batch size; ! marks what does not fit{at_once}",
+    ]
+
+
+def _table(grid: MemoryGrid, points: list[MemoryPoint]) -> list[str]:
+    by_place = {(point.prompt_tokens, point.batch_size): point for point in points}
+    lines = [f"{'prompt':<8}" + "".join(f"{size:>9,}" for size in grid.batch_sizes)]
+    for tokens in grid.prompt_tokens:
+        cells = (by_place[tokens, size] for size in grid.batch_sizes)
+        lines.append(f"{f'p{tokens}':<8}" + "".join(_cell(point) for point in cells))
+    return lines
+
+
+def _cell(point: MemoryPoint) -> str:
+    return f"{point.need.total_bytes / GIB:>8,.3g}" + (" " if point.fits else "!")
+
+
+def _sentence(wall: Wall) -> str:
+    if wall.largest is None:
+        return f"p{wall.prompt_tokens}: every batch size fits"
+    fits = "not even one row fits" if wall.largest == 0 else f"up to {wall.largest:,} rows fit"
+    failing = wall.first_failing
+    if failing is None or failing.shortage is None:
+        return f"p{wall.prompt_tokens}: {fits}"
+    ended = failing.shortage
+    return (
+        f"p{wall.prompt_tokens}: {fits}; {failing.batch_size:,} fail at the {TERM_WORDS[ended.term]}: "
+        f"{_gib(ended.asked_bytes)} in one piece, {_gib(ended.free_bytes)} left"
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:,.3g} GiB"

@@ -1,0 +1,239 @@
+"""How much memory a run will need before it runs, and where it would end: at which batch size, by which term.
+
+The shapes are those that the engines really allocate and the passes that they really make (kv_layout, pool_size), so
+that a run under `--capacity-gib` on a CPU ends where this says. It knows lengths and no clock: all requests are taken
+to wait from the start, which is what makes the largest prefill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from engine.core.block_manager import blocks_for_tokens
+from engine.core.config import BLOCK_SIZES, ENGINES, RunConfig
+from engine.core.memory_model import ModelDimensions, PassMemory, Shortage, pass_memory
+from engine.core.presets import PRESETS, blocks_without_waiting
+
+MAX_BATCH = 65_536
+MAX_PROMPT_TOKENS = 131_072
+MAX_POINTS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """A request as far as memory is concerned."""
+
+    prompt_tokens: int
+    budget_tokens: int
+
+    @property
+    def positions(self) -> int:
+        return self.prompt_tokens + self.budget_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineShape:
+    """What of an engine decides over memory. `sampled_in_fp32`: an fp32 copy of the logits is made at each step."""
+
+    engine: str = "static"
+    block_size: int = 16
+    max_num_batched_tokens: int = 512
+    sampled_in_fp32: bool = True
+    logits_of_all: bool = False
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise ValueError(f"engine {self.engine!r}: use one of {', '.join(ENGINES)}")
+        if self.block_size not in BLOCK_SIZES:
+            raise ValueError(f"block-size {self.block_size}: use one of {', '.join(map(str, BLOCK_SIZES))}")
+        if self.max_num_batched_tokens < 1:
+            raise ValueError(f"max-num-batched-tokens {self.max_num_batched_tokens}: use 1 or more tokens a step")
+
+    @classmethod
+    def of(cls, config: RunConfig) -> Self:
+        """What a run's configuration says: the lab's engines keep the last logits alone, and copy none when greedy."""
+        return cls(
+            engine=config.engine,
+            block_size=config.block_size,
+            max_num_batched_tokens=config.max_num_batched_tokens,
+            sampled_in_fp32=not config.sampling.is_greedy,
+        )
+
+    def rows(self, slots: int) -> int:
+        """Rows at once: `slots`, or 1 for the serial engine."""
+        return 1 if self.engine == "serial" else slots
+
+
+def run_memory(model: ModelDimensions, shape: EngineShape, slots: int, lengths: Sequence[Length]) -> PassMemory:
+    """What the largest pass of these requests through `slots` slots needs, with everything that is kept beside it."""
+    rows = min(shape.rows(slots), len(lengths))
+    return pass_memory(
+        model,
+        kv_positions=kv_positions(shape, slots, lengths),
+        tokens=largest_pass_tokens(shape, slots, lengths),
+        rows=rows,
+        sampled_in_fp32=shape.sampled_in_fp32,
+        logits_of_all=shape.logits_of_all,
+    )
+
+
+def kv_positions(shape: EngineShape, slots: int, lengths: Sequence[Length]) -> int:
+    """Positions that the KV layout allocates: a padded batch's buffer, all slots, or the blocks that all rows need."""
+    if not lengths:
+        return 0
+    layout, slots = PRESETS[shape.engine].kv_layout, shape.rows(slots)
+    if layout == "padded":
+        width = max(each.prompt_tokens for each in lengths) + max(each.budget_tokens for each in lengths)
+        return min(slots, len(lengths)) * width
+    if layout == "slots":
+        return slots * max(each.positions for each in lengths)
+    # The keys of a request's last token are never read.
+    blocks = [blocks_for_tokens(each.positions - 1, shape.block_size) for each in lengths]
+    return blocks_without_waiting(blocks, slots) * shape.block_size
+
+
+def largest_pass_tokens(shape: EngineShape, slots: int, lengths: Sequence[Length], *, preempted: bool = False) -> int:
+    """New tokens of the largest pass: as many prompts as there are slots, read in one prefill.
+
+    A padded prefill is as wide as its longest prompt; the chunked engine's step is cut to its token budget. A request
+    that was `preempted` is read anew with what it has said.
+    """
+    slots = shape.rows(slots)
+    if PRESETS[shape.engine].kv_layout == "padded":
+        return min(slots, len(lengths)) * max((each.prompt_tokens for each in lengths), default=0)
+    tokens = sum(sorted((e.positions if preempted else e.prompt_tokens for e in lengths), reverse=True)[:slots])
+    return min(tokens, max(shape.max_num_batched_tokens, slots)) if shape.engine == "chunked" else tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGrid:
+    """Equal requests of one prompt length, as many as the batch has rows, for each length and each batch size."""
+
+    prompt_tokens: tuple[int, ...]
+    batch_sizes: tuple[int, ...]
+    budget_tokens: int
+    capacity_bytes: int
+    pool_bytes: int | None = None
+    shape: EngineShape = EngineShape()
+
+    def __post_init__(self) -> None:
+        _require(bool(self.prompt_tokens and self.batch_sizes), "name at least one prompt length and one batch size")
+        for tokens in self.prompt_tokens:
+            _require(1 <= tokens <= MAX_PROMPT_TOKENS, f"prompts p{tokens}: use p1 to p{MAX_PROMPT_TOKENS}")
+        for size in self.batch_sizes:
+            _require(1 <= size <= MAX_BATCH, f"batch-size {size}: use 1 to {MAX_BATCH:,}")
+        _require(
+            1 <= self.budget_tokens <= MAX_PROMPT_TOKENS,
+            f"budget {self.budget_tokens}: use 1 to {MAX_PROMPT_TOKENS} new tokens",
+        )
+        points = len(self.prompt_tokens) * len(self.batch_sizes)
+        _require(points <= MAX_POINTS, f"{points:,} configurations: use fewer batch sizes or prompt lengths")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPoint:
+    """One configuration: its terms, and where it ends if it does not fit.
+
+    Of a paged layout `fits` means that all requests run at once; what does not fit waits or is preempted there.
+    """
+
+    prompt_tokens: int
+    batch_size: int
+    need: PassMemory
+    shortage: Shortage | None
+
+    @property
+    def fits(self) -> bool:
+        return self.shortage is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat: the lengths, whether it fits, which term fails, what it asked for and found, each term's bytes."""
+        ended = self.shortage
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "batch_size": self.batch_size,
+            "fits": self.fits,
+            "failing_term": None if ended is None else ended.term,
+            "asked_bytes": None if ended is None else ended.asked_bytes,
+            "free_bytes": None if ended is None else ended.free_bytes,
+            **asdict(self.need),
+            "total_bytes": self.need.total_bytes,
+        }
+
+
+def memory_points(model: ModelDimensions, grid: MemoryGrid) -> list[MemoryPoint]:
+    """Every configuration of the grid, prompt length by prompt length, batch sizes in the order given."""
+    return [memory_point(model, grid, tokens, size) for tokens in grid.prompt_tokens for size in grid.batch_sizes]
+
+
+def memory_point(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int, batch_size: int) -> MemoryPoint:
+    length = Length(prompt_tokens=prompt_tokens, budget_tokens=grid.budget_tokens)
+    need = run_memory(model, grid.shape, batch_size, [length] * batch_size)
+    return MemoryPoint(
+        prompt_tokens=prompt_tokens,
+        batch_size=batch_size,
+        need=need,
+        shortage=need.shortage(grid.capacity_bytes, grid.pool_bytes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wall:
+    """Where memory ends for one prompt length.
+
+    `largest` is the largest batch size that fits, on the grid or not (0: not even one row; None: none is too large, up
+    to MAX_BATCH). `first_failing` is the grid's smallest point that does not fit, None where all do.
+    """
+
+    prompt_tokens: int
+    largest: int | None
+    first_failing: MemoryPoint | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat: what fits exactly, and the grid's first point that does not."""
+        failing = None if self.first_failing is None else self.first_failing.to_dict()
+        names = ("failing_term", "asked_bytes", "free_bytes")
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "largest_batch_size": self.largest,
+            "first_failing_batch_size": None if failing is None else failing["batch_size"],
+            **{name: None if failing is None else failing[name] for name in names},
+        }
+
+
+def walls(model: ModelDimensions, grid: MemoryGrid) -> list[Wall]:
+    """A wall for each prompt length of the grid."""
+    return [_wall(model, grid, tokens) for tokens in grid.prompt_tokens]
+
+
+def _wall(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int) -> Wall:
+    points = (memory_point(model, grid, prompt_tokens, size) for size in sorted(grid.batch_sizes))
+    return Wall(
+        prompt_tokens=prompt_tokens,
+        largest=_largest(model, grid, prompt_tokens),
+        first_failing=next((point for point in points if not point.fits), None),
+    )
+
+
+def _largest(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int) -> int | None:
+    """The largest batch size that fits. Every term grows with the batch, so halving finds it."""
+
+    def fits(size: int) -> bool:
+        return memory_point(model, grid, prompt_tokens, size).fits
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+        if high > MAX_BATCH:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)
