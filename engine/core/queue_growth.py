@@ -1,0 +1,119 @@
+"""Does the queue grow? A rule for a single run, stated so that it can be argued with.
+
+What is looked at are the requests that were left behind: those that waited when the engine last filled its slots and
+got none. It is the queue without the saw-tooth of engines that admit in batches, whose queue fills while a batch runs
+and empties when the next one forms; below capacity nobody is left behind for long.
+
+The time from the end of the ramp to the last arrival (all of it, where the ramp takes more than half) is cut into ten
+equal parts, a straight line is fitted to the mean number left behind in each, and the queue grows when
+
+- the line rises at all, by the one-sided test of its slope at 5 % (Student's t of 8 degrees of freedom: 1.86), the
+  standard error widened by the factor sqrt((1 + r) / (1 - r)) for residuals that follow each other with correlation r;
+- and it rises by one request at least from end to end, so that no hair is called a trend.
+
+It grows as well when, at the last arrival, more than half of all requests wait, and more than ever ran at once: an
+engine that is swamped may not have looked at its queue once by then.
+
+What the rule does not know: with few requests drawn at random (poisson) the queue of that very trace may grow though
+the engine would keep up for ever. Evenly spaced requests leave that chance out. On a simulated server with 48 to 256
+requests, evenly spaced at 0.9 times its capacity, the rule never saw growth in 180 runs; at 1.1 times it did in 97 % of
+those that were at least six full batches long.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.core.latency import Floats
+from engine.core.stays import Stays, most_at_once
+from engine.core.steady_window import ramp_end_s
+
+PARTS = 10
+CRITICAL_T = 1.86  # one-sided 5 % of Student's t with PARTS - 2 degrees of freedom
+LEAST_RISE = 1.0
+LEAST_REQUESTS = 10
+MOST_CORRELATION = 0.9
+RULE = (
+    "The queue grows when a straight line through the mean number left behind in ten equal parts of the time from the "
+    "ramp's end to the last arrival rises by one request at least, its slope beyond chance at 5 % (one-sided t test, "
+    "widened for correlated parts), or when most requests still wait at the last arrival."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueGrowth:
+    """`slope_per_s`: requests by which the queue grows a second; `rise`: by how many from `begin_s` to `end_s`.
+
+    `t` is the slope over its (widened) standard error, infinite where all parts lie on the line.
+    """
+
+    begin_s: float
+    end_s: float
+    slope_per_s: float
+    rise: float
+    t: float
+    is_swamped: bool
+
+    @property
+    def grows(self) -> bool:
+        return self.is_swamped or (self.t > CRITICAL_T and self.rise >= LEAST_RISE)
+
+
+def queue_growth(stays: Stays) -> QueueGrowth | None:
+    """None where there is nothing to judge: fewer than ten requests, or all there at once."""
+    if len(stays) < LEAST_REQUESTS:
+        return None
+    first_s, last_s = float(stays.arrival_s.min()), float(stays.arrival_s.max())
+    if last_s <= first_s:
+        return None
+    begin_s = ramp_end_s(stays)
+    if begin_s > (first_s + last_s) / 2:
+        begin_s = first_s
+    edges = np.linspace(begin_s, last_s, PARTS + 1)
+    slope, t = line_through(left_behind(stays, edges), (edges[1:] + edges[:-1]) / 2)
+    return QueueGrowth(
+        begin_s=begin_s,
+        end_s=last_s,
+        slope_per_s=slope,
+        rise=slope * (last_s - begin_s),
+        t=t,
+        is_swamped=_is_swamped(stays, last_s),
+    )
+
+
+def left_behind(stays: Stays, edges_s: Floats) -> Floats:
+    """The mean number left behind between each two neighbouring edges.
+
+    It changes at admissions alone: those who had come by then and got no slot count until the next admission.
+    """
+    looked_s = np.unique(stays.admitted_s[stays.admitted_s < stays.end_s])
+    came = np.searchsorted(np.sort(stays.arrival_s), looked_s, side="right")
+    taken = np.searchsorted(np.sort(stays.admitted_s), looked_s, side="right")
+    until_s = np.append(looked_s[1:], math.inf)
+    means = []
+    for since_s, end_s in zip(edges_s[:-1], edges_s[1:], strict=True):
+        held_s = np.maximum(np.minimum(until_s, end_s) - np.maximum(looked_s, since_s), 0.0)
+        means.append(float((held_s * (came - taken)).sum() / (end_s - since_s)))
+    return np.array(means)
+
+
+def line_through(values: Floats, places: Floats) -> tuple[float, float]:
+    """The slope of the least-squares line, and the slope over its standard error, widened for correlated residuals."""
+    centred = places - places.mean()
+    spread = float((centred**2).sum())
+    slope = float((centred * values).sum()) / spread
+    residual = values - values.mean() - slope * centred
+    square = float((residual**2).sum())
+    if square <= 1e-18 * max(1.0, float((values**2).sum())):
+        return slope, math.copysign(math.inf, slope) if slope else 0.0
+    error = math.sqrt(square / (len(values) - 2) / spread)
+    correlation = min(max(float((residual[1:] * residual[:-1]).sum()) / square, 0.0), MOST_CORRELATION)
+    return slope, slope / (error * math.sqrt((1 + correlation) / (1 - correlation)))
+
+
+def _is_swamped(stays: Stays, last_arrival_s: float) -> bool:
+    waiting = stays.num_waiting(last_arrival_s)
+    return waiting > len(stays) / 2 and waiting > most_at_once(stays.admitted_s, stays.left_s)[0]

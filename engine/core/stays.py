@@ -1,0 +1,85 @@
+"""When each request of a run came, got its slot and left, and how many were there at a time.
+
+"In the system" is from the intended arrival until the last token was delivered, the wait in the queue included: what a
+reader means by waiting. A request that was never admitted, or never finished, is there until the run's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from engine.core.latency import Floats, Integers, deliveries, request_answers
+from engine.core.record import RunRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stays:
+    """One place a request, by request id. Seconds on the run's clock; `admitted_s` and `left_s` may be the run's end.
+
+    `served` are the requests that got to their end.
+    """
+
+    request_id: Integers
+    arrival_s: Floats
+    admitted_s: Floats
+    left_s: Floats
+    served: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    end_s: float
+
+    @classmethod
+    def of(cls, record: RunRecord) -> Self:
+        answers = request_answers(record)
+        end_s = _end_s(record)
+        served = (answers["state"] == "finished") & ~np.isnan(answers["last_s"])
+        return cls(
+            request_id=answers["request_id"],
+            arrival_s=answers["arrival_s"],
+            admitted_s=np.where(np.isnan(answers["admitted_s"]), end_s, answers["admitted_s"]),
+            left_s=np.where(served, answers["last_s"], end_s),
+            served=served,
+            end_s=end_s,
+        )
+
+    def __len__(self) -> int:
+        return len(self.request_id)
+
+    @property
+    def stay_s(self) -> Floats:
+        """How long each was in the system."""
+        return self.left_s - self.arrival_s
+
+    def num_waiting(self, moment_s: float) -> int:
+        """How many had come by then and had no slot yet."""
+        return int(((self.arrival_s <= moment_s) & (self.admitted_s > moment_s)).sum())
+
+
+def mean_number(begin_s: Floats, end_s: Floats, since_s: float, until_s: float) -> float:
+    """How many of the stretches [begin, end) lie over a moment between `since_s` and `until_s`, on average."""
+    inside_s = np.clip(end_s, since_s, until_s) - np.clip(begin_s, since_s, until_s)
+    return float(np.maximum(inside_s, 0.0).sum() / (until_s - since_s))
+
+
+def most_at_once(begin_s: Floats, end_s: Floats) -> tuple[int, float]:
+    """The greatest number of stretches [begin, end) that lie over one another, and when that is so for the first time.
+
+    (0, 0.0) without stretches.
+    """
+    lasting = end_s > begin_s
+    times_s = np.concatenate([end_s[lasting], begin_s[lasting]])
+    if not times_s.size:
+        return 0, 0.0
+    changes = np.concatenate([-np.ones(int(lasting.sum()), np.int64), np.ones(int(lasting.sum()), np.int64)])
+    order = np.argsort(times_s, kind="stable")  # of one moment's changes the ends come first
+    number = np.cumsum(changes[order])
+    first = int(np.argmax(number))
+    return int(number[first]), float(times_s[order][first])
+
+
+def _end_s(record: RunRecord) -> float:
+    """The last thing that is known to have happened; the last arrival where nothing did."""
+    moments_s = (deliveries(record)[1], record.passes["end_s"], record.requests["arrival_s"])
+    known = np.concatenate([column[~np.isnan(column)] for column in moments_s])
+    return float(known.max()) if known.size else 0.0

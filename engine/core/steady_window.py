@@ -1,0 +1,81 @@
+"""The steady part of a run: between its ramp, in which slots fill, and its tail, in which they empty.
+
+Ramp and tail understate what an engine can do, and by how much depends on how long the run happened to be. So rates are
+counted in the window between them. It begins when the ramp is over: as many requests run as ever do in this run, or one
+mean stay has gone by since the first arrival, whichever comes first (the one in a run that fills its slots, the other
+in one that never does). It ends with the last admission: until then a slot that falls free has somebody to take it.
+
+A request that spans an edge counts with the share of its tokens that came inside: an engine that has just finished six
+of eight answers to nine tenths has done more than none. Counted whole, the answers that are under way at the end would
+all be lost, and short runs would look slow.
+
+The badge "steady window long enough" (`load_checks`) asks something else: whether requests came for long enough after
+the first stay to speak of a steady state at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.core.latency import Floats, deliveries
+from engine.core.record import RunRecord
+from engine.core.stays import Stays, most_at_once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyWindow:
+    """Seconds on the run's clock. `coming_until_s`: the last arrival; from then on the queue can only shrink."""
+
+    begin_s: float
+    end_s: float
+    coming_until_s: float
+
+    @property
+    def length_s(self) -> float:
+        return self.end_s - self.begin_s
+
+
+def steady_window(stays: Stays) -> SteadyWindow | None:
+    """The window of a run; None where the ramp is not over before the last request is admitted: all ramp and tail."""
+    if not len(stays) or not stays.served.any():
+        return None
+    begin_s, end_s = ramp_end_s(stays), float(stays.admitted_s.max())
+    if end_s <= begin_s:
+        return None
+    return SteadyWindow(begin_s=begin_s, end_s=end_s, coming_until_s=float(stays.arrival_s.max()))
+
+
+def ramp_end_s(stays: Stays) -> float:
+    """When as many requests run as ever do, or one mean stay after the first arrival, whichever is first."""
+    _, full_s = most_at_once(stays.admitted_s, stays.left_s)
+    return min(full_s, float(stays.arrival_s.min() + stays.stay_s.mean()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Served:
+    """What every request got inside a window, a place a request as in Stays: tokens, and the share of its answer."""
+
+    window: SteadyWindow
+    tokens: Floats
+    share: Floats
+
+    def requests_per_s(self, of: Floats | float = 1.0) -> float:
+        """Requests served a second; `of` weighs each, 1 or 0 to count some alone."""
+        return float((self.share * of).sum()) / self.window.length_s
+
+    def tokens_per_s(self, of: Floats | float = 1.0) -> float:
+        return float((self.tokens * of).sum()) / self.window.length_s
+
+
+def served_within(record: RunRecord, stays: Stays, window: SteadyWindow) -> Served:
+    """Tokens delivered after the window's begin, up to its end. The share of a request that never finished is 0."""
+    token_requests, delivered_s = deliveries(record)
+    inside = (delivered_s > window.begin_s) & (delivered_s <= window.end_s)
+    first = np.searchsorted(token_requests, stays.request_id, side="left")
+    last = np.searchsorted(token_requests, stays.request_id, side="right")
+    before = np.concatenate([[0], np.cumsum(inside)])
+    tokens = (before[last] - before[first]).astype(np.float64)
+    share = np.where(stays.served, tokens / np.maximum(last - first, 1), 0.0)
+    return Served(window=window, tokens=tokens, share=share)
