@@ -1,4 +1,4 @@
-"""The batching lab's app: `streamlit run app.py`. Six pages over one store, one recorder and one queue of runs."""
+"""The batching lab's app: `streamlit run app.py`. The pages over one store, one recorder and one queue of runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ PAGES = [
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", default=True),
     st.Page("pages/run.py", title="Run", icon=":material/view_timeline:", url_path="run"),
     st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
+    st.Page("pages/what_if.py", title="What if", icon=":material/function:", url_path="what_if"),
     st.Page("pages/history.py", title="History", icon=":material/history:", url_path="history"),
     st.Page("pages/query.py", title="Query", icon=":material/database_search:", url_path="query"),
     st.Page("pages/glossary.py", title="Glossary", icon=":material/dictionary:", url_path="glossary"),

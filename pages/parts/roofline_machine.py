@@ -1,0 +1,123 @@
+"""Machines as ceilings: what `engine calibrate` measured, newest first, and cards by name for where nothing was."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from engine.core.hardware import Calibration
+from engine.core.hardware_presets import HARDWARE, HardwarePreset
+from engine.core.roofline import Ceilings, ModelShape
+from pages.parts.devices import device_of, dtype_of
+from pages.parts.format import plain
+from pages.parts.lab import lab
+
+HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in about a minute"
+NEWEST = "SELECT calibration FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Ceilings for one model, under a name. `is_measured`: by a calibration, and not as somebody states them."""
+
+    name: str
+    label: str
+    ceilings: Ceilings
+    dtype: str
+    source: str
+    memory_bytes: int | None
+    is_measured: bool
+    device_name: str | None
+
+
+def calibrations() -> list[Calibration]:
+    """Every calibration that this lab can read, the newest first."""
+    found = []
+    for (text,) in lab().store.cursor().execute(NEWEST).fetchall():
+        try:
+            found.append(Calibration.from_json(text))
+        except ValueError:  # by another version of the lab: measured otherwise
+            continue
+    return found
+
+
+def calibration_for(device: Mapping[str, Any], known: list[Calibration], model: str = "") -> Calibration | None:
+    """The newest of the device that a run was made on, by kind and name; one of the same model before others."""
+    kind, name = str(device.get("kind")), device.get("name")
+    mine = [c for c in known if c.device.partition(":")[0] == kind and c.device_name == name]
+    return next((c for c in mine if c.model == model), mine[0] if mine else None)
+
+
+def calibration_here(known: list[Calibration]) -> Calibration | None:
+    """The newest of the device that a run of this machine would use: its GPU if it has one, else its CPU.
+
+    The store may hold calibrations of other machines; those of another kind of device are not this one's.
+    """
+    kind = device_of("auto")
+    return next((c for c in known if c.device.partition(":")[0] == kind), None)
+
+
+def calibrated_machine(measured: Calibration, shape: ModelShape, dtype: str) -> Machine | None:
+    """Its ceilings for a model in `dtype`; None where the device was not measured to compute in it."""
+    flop_per_s = measured.matmul_flop_per_s.get(dtype)
+    if flop_per_s is None:
+        return None
+    when = f"{datetime.fromisoformat(measured.measured_at):%Y-%m-%d %H:%M} UTC"
+    return Machine(
+        name="this",
+        label=f"{measured.device_name} as calibrated",
+        ceilings=Ceilings(
+            read_bytes_per_s=measured.read_bytes_per_s,
+            flop_per_s=flop_per_s,
+            launch_s=measured.launch_s,
+            kernels_per_pass=_kernels(measured, shape),
+        ),
+        dtype=dtype,
+        source=f"Measured on {plain(measured.device_name)} ({plain(measured.device)}) on {when}",
+        memory_bytes=_memory_bytes(measured),
+        is_measured=True,
+        device_name=measured.device_name,
+    )
+
+
+def _kernels(measured: Calibration, shape: ModelShape) -> int:
+    """As counted where it was this model, else by the layers."""
+    return measured.kernels_per_pass if measured.model == shape.name else shape.kernels_per_pass
+
+
+def preset_machine(preset: HardwarePreset, shape: ModelShape) -> Machine:
+    """A card by name, in 16 bits."""
+    return Machine(
+        name=preset.name,
+        label=preset.label,
+        ceilings=preset.ceilings(shape),
+        dtype="bf16",
+        source=preset.source,
+        memory_bytes=preset.memory_bytes,
+        is_measured=False,
+        device_name=None,
+    )
+
+
+def cards() -> tuple[str, ...]:
+    """The names of all cards."""
+    return tuple(HARDWARE)
+
+
+def _memory_bytes(measured: Calibration) -> int | None:
+    """All memory of a calibrated device; None for a GPU that no run of the lab has told of."""
+    if measured.device.startswith("cpu"):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    runs = lab().store.runs(limit=60)
+    mine = runs.loc[runs["device_name"] == measured.device_name, "run_id"]
+    told = lab().store.run(str(mine.iloc[0]))["info"].get("device", {}).get("memory_bytes") if len(mine) else None
+    return int(told) if isinstance(told, int | float) and not math.isnan(told) else None
+
+
+def dtype_here(measured: Calibration) -> str:
+    """The number format that a run on that device gets without asking."""
+    return dtype_of("auto", measured.device.partition(":")[0])

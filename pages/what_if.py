@@ -1,0 +1,122 @@
+"""What if: what a batch size would cost on a card, from bytes and arithmetic alone, rebuilt as the sliders move."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from engine.core.reading import reading_tokens_per_s
+from engine.core.what_if import WhatIfRow, free_until, memory_wall, what_if_table
+from pages.figures.what_if import batch_trade
+from pages.parts.badges import SIMULATED
+from pages.parts.bench_fields import Field, complaints
+from pages.parts.format import plain
+from pages.parts.front_door import front_door
+from pages.parts.lab import is_dark
+from pages.parts.roofline_machine import calibration_here, calibrations, cards
+from pages.parts.run_sections import STILL, show
+from pages.parts.tables import draw_table
+from pages.parts.what_if_controls import Asked, draw_controls
+from pages.parts.what_if_fields import THIS, what_if_fields
+from pages.parts.what_if_questions import draw_questions
+from pages.parts.what_if_source import (
+    HEADER as CLAIM_HEADER,
+)
+from pages.parts.what_if_source import STATED_ROWS, chapter_claims, claim_rows, claims_caption, is_chapter
+from pages.parts.what_if_words import (
+    FIGURES,
+    HEADER,
+    bits_words,
+    figure_caption,
+    free_words,
+    headline,
+    reading_words,
+    table_rows,
+    wall_words,
+)
+
+WHY = """
+A decode step reads every weight once, and for each request all keys and values that it has so far. On a card that reads
+faster than it needs to compute, the step takes its bytes over the card's achieved bandwidth; arithmetic counts too and
+takes over where it takes longer, as do launches where kernels are issued one by one. A request gets one token a step,
+so its rate is one over the step's time, and the rate in all is that times the batch.
+
+Left out: activations, sampling, prefill in between, and what an engine does beside its passes. A run tells.
+"""
+
+
+def render() -> None:
+    """The sliders, what they come to, the table, the chapter's own figures, and eight questions."""
+    st.title("What if", anchor=False)
+    st.markdown(
+        "A batch shares one reading of the weights. Move the sliders and see how far that goes: what a step reads, how "
+        "fast each reader and all together are served, and where memory ends. They start where a published chapter on "
+        "continuous batching stands, so that its figures can be held against these."
+    )
+    known = calibration_here(calibrations())
+    fields = what_if_fields((*cards(), *((THIS,) if known else ())))
+    for line in complaints(st.query_params.to_dict(), fields):
+        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    result = st.container()
+    st.subheader("Settings", anchor=False)
+    asked = draw_controls(fields)
+    with result:
+        if asked is not None:
+            _draw_result(asked, fields)
+        else:
+            st.info("Something below has to be mended first.", icon=":material/edit:")
+    draw_questions()
+
+
+def _draw_result(asked: Asked, fields: dict[str, Field]) -> None:
+    case = asked.case
+    rows = what_if_table(case, asked.batch_sizes)
+    at_chapter = is_chapter({name: st.session_state.get(name) for name in fields})
+    with st.container(border=True):
+        st.badge(SIMULATED.label, icon=SIMULATED.icon, color=SIMULATED.colour, help=SIMULATED.help)
+        st.markdown(f"#### {plain(headline(rows))}")
+        said = (free_words(case), wall_words(asked), reading_words(asked, rows[-1]), bits_words(asked))
+        st.markdown("\n".join(f"- {line}" for line in said))
+        if not at_chapter:
+            st.button("Back to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))
+    frame = pd.DataFrame([{name: getattr(row, name) for name in FRAME} for row in rows])
+    figure = batch_trade(
+        frame,
+        free_until=free_until(case),
+        wall=float(memory_wall(case)) if asked.knows_memory else None,
+        reading_tokens_per_s=reading_tokens_per_s(asked.words_per_minute),
+        dark=is_dark(),
+    )
+    st.subheader("The trade", anchor="trade")
+    show(figure, key="trade", alt="Tokens a second in all and a request, by batch size", config=STILL)
+    st.caption(figure_caption(rows))
+    _draw_table(asked, rows, at_chapter)
+
+
+FRAME = ("batch_size", "tokens_per_s", "tokens_per_s_per_request", "step_s")
+
+
+def _draw_table(asked: Asked, rows: list[WhatIfRow], at_chapter: bool) -> None:
+    st.subheader("Every batch size", anchor="table")
+    lines = table_rows(rows, knows_memory=asked.knows_memory)
+    header = HEADER
+    if at_chapter:
+        header = (*HEADER, "the chapter says")
+        lines = [[*line, STATED_ROWS.get(row.batch_size, "")] for line, row in zip(lines, rows, strict=True)]
+    draw_table(header, lines, figures=FIGURES)
+    st.caption(f"{plain(asked.machine.label)}. {plain(asked.machine.source)}.".replace("..", "."))
+    if at_chapter:
+        claims = chapter_claims(asked.case)
+        st.subheader("The chapter's figures, rebuilt", anchor="claims")
+        draw_table(CLAIM_HEADER, claim_rows(claims), figures=(1, 2, 3))
+        st.caption(claims_caption(claims))
+    with st.expander("How this is reckoned, and what is left out"):
+        st.markdown(WHY)
+
+
+def _reset(fields: dict[str, Field]) -> None:
+    for name, field in fields.items():
+        st.session_state[name] = field.default
+
+
+front_door(render)
