@@ -23,8 +23,8 @@ class ExperimentQuestions(ABC):
         """Experiments (of one kind, or all), the newest first: sweep, load, overhead, repeats, pair, layouts.
 
         Columns: experiment_id, kind, label, created_at (UTC), points; of them done (nothing is left to run),
-        completed, oom, failed, stopped (cut off: stopped or crashed); is_open (somebody is at work on it now), has_plan.
-        One without a plan has its runs for points.
+        completed, oom, failed, stopped (cut off: stopped or crashed); is_open (somebody is at work on it now),
+        has_plan. One without a plan has its runs for points.
         """
         return experiment_queries.list_experiments(self.cursor(), kind)
 

@@ -141,7 +141,7 @@ def one_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
     files = cursor.execute("SELECT run_info, result FROM runs WHERE run_id = ?", [run_id]).fetchall()
     if frame.empty or not files:
         raise KeyError(f"the store has no run {run_id}")
-    row: dict[str, Any] = {name: _plain(frame[name].iloc[0]) for name in frame.columns}
+    row: dict[str, Any] = {name: plain_value(frame[name].iloc[0]) for name in frame.columns}
     info = json.loads(files[0][0])
     model = info.get("model")
     return {
@@ -195,8 +195,8 @@ def _uniform(column: Any) -> Any:
     return column
 
 
-def _plain(value: Any) -> Any:
-    """A Python value; None where it is missing."""
+def plain_value(value: Any) -> Any:
+    """A value of a frame as Python's own; None where it is missing."""
     if value is None or pd.isna(value):
         return None
     return value.item() if hasattr(value, "item") else value

@@ -95,6 +95,7 @@ class Recorder:
                 has_changed |= self._look_at(folder, now)
         if sweep and not self._stopping.is_set():  # and at those that were ingested from elsewhere
             has_changed |= self.store.follow_running()
+            has_changed |= self.store.settle_predictions()
         if has_changed:
             self._changed()
         return has_changed

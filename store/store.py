@@ -29,12 +29,13 @@ from store.importer import sweep_imports
 from store.ingest import IngestReport, ingest_folder, lose_run
 from store.notebook import Notebook
 from store.notes import Annotation, annotate, annotation_of
+from store.predicting import Predicting
 from store.snapshot import Snapshots
 from store.trash import Trash
 from store.verify import Verdict, verify_run
 
 
-class Store(ExperimentQuestions):
+class Store(ExperimentQuestions, Predicting):
     """The runs of one LAB_HOME. Opening raises StoreHeld when another process has it, ValueError when it is no store.
 
     Every method may be called from any thread. Frames have their columns even when a run has no rows yet, or is not
@@ -83,12 +84,17 @@ class Store(ExperimentQuestions):
     def ingest_folder(self, folder: Path) -> IngestReport:
         """Take in what is new in one run folder; see `store.ingest`. ValueError, one line, where it is no run."""
         with self.writing:
-            return ingest_folder(self.cursor(), folder.resolve())
+            report = ingest_folder(self.cursor(), folder.resolve())
+            if report.status != report.status_before:
+                self.settle_predictions()
+            return report
 
     def ingest_experiment(self, folder: Path) -> ExperimentReport:
         """Bring the store up to date with an experiment's folder; see `store.experiments`. ValueError, one line."""
         with self.writing:
-            return ingest_experiment(self.cursor(), folder.resolve())
+            report = ingest_experiment(self.cursor(), folder.resolve())
+            self.settle_predictions()
+            return report
 
     def ingest_new(self, runs_folder: Path) -> tuple[list[IngestReport], dict[Path, str]]:
         """Every run and experiment in a folder: a report a run, and one line for each that could not be taken in.
@@ -123,6 +129,7 @@ class Store(ExperimentQuestions):
             else:
                 with self.writing:
                     lose_run(self.cursor(), run_id)
+                    self.settle_predictions()
                 has_changed = True
         return has_changed
 

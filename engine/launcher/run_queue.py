@@ -56,8 +56,19 @@ class RunQueue:
         self._thread = threading.Thread(target=self._work, name="run-queue", daemon=True)
         self._thread.start()
 
-    def submit(self, configs: Sequence[RunConfig], kind: JobKind = "single", label: str = "", visitor: str = "") -> Job:
-        """Put a job of these runs, in this order, at the end of the queue. Returns its first snapshot."""
+    def submit(
+        self,
+        configs: Sequence[RunConfig],
+        kind: JobKind = "single",
+        label: str = "",
+        visitor: str = "",
+        before: Callable[[Job], object] = lambda job: None,
+    ) -> Job:
+        """Put a job of these runs, in this order, at the end of the queue. Returns its first snapshot.
+
+        `before` is given the job before the queue is: what it writes down of the job is there when its first run
+        starts, and if it raises, nothing is queued.
+        """
         assert configs
         run_ids = [new_run_id() for _ in configs]
         runs = tuple(
@@ -72,6 +83,7 @@ class RunQueue:
             experiment_id=new_run_id() if len(runs) > 1 else None,
             runs=runs,
         )
+        before(job)
         with self._changed:
             self._jobs[job.job_id] = job
             self._forget_old()
