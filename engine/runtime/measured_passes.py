@@ -26,7 +26,7 @@ from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine, long_lived_objects_at_rest, make_runner
 
 NEW_TOKENS = 6
-CPU_ROUNDS = 3  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
+CPU_ROUNDS = 2  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
 _NUMBERS = ("rows", "tokens", "prompt_tokens", "width", "computed_positions")
 
 
@@ -102,9 +102,8 @@ def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape])
 def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
     """The prefill and a typical decode pass of one small run; the first decode pass, which may allocate, is left out."""
     sink = _Passes()
-    engine = build_engine(prepared, prepared.requests(), runner, sink)
-    with long_lived_objects_at_rest():
-        engine.run(lambda: False)
+    with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
+        build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
     ends = [0.0, *(row["end_s"] for row in sink.rows)]
     timed = [(row, end_s - start_s) for row, start_s, end_s in zip(sink.rows, ends, ends[1:], strict=False)]
     prefills = [pair for pair in timed if pair[0]["kind"] != "decode"]

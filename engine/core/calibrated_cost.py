@@ -1,0 +1,170 @@
+"""What a pass costs on a machine as it was calibrated: curves through the passes that `engine calibrate` measured.
+
+    decode:   seconds = a(rows)   + c x cached positions read
+    prefill:  seconds = b(tokens) + d x scores computed (a query against a position)
+
+a and b rise and never fall, straight between the measured sizes and beyond the largest; c and d are slopes, fitted to
+the relative errors together with the curves. A pass that needs a mask costs a factor more or less, the same for all sizes.
+A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout, execution and timing has
+its own. It knows nothing that was not measured: one model in one dtype on one device.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.config import RunConfig
+from engine.core.hardware import Calibration, MeasuredPass
+from engine.core.passes import PassKind
+from engine.core.presets import PRESETS
+from engine.core.roofline import ModelShape, PassFacts
+
+_ROUNDS = 50  # of fitting the curve and the slope in turn: they have settled long before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassCurve:
+    """`seconds[i]` at `sizes[i]` (rows, or tokens), straight between them, plus `slope_s` for each unit of work."""
+
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    slope_s: float
+
+    def at(self, size: int, work: float) -> float:
+        """Seconds of a pass of that size and work. Below the smallest size measured it is that one's."""
+        sizes, seconds = self.sizes, self.seconds
+        i = bisect_right(sizes, size)
+        if i == 0 or len(sizes) == 1:
+            return seconds[0] + self.slope_s * work
+        i = min(i, len(sizes) - 1)
+        rise_s = (seconds[i] - seconds[i - 1]) / (sizes[i] - sizes[i - 1])
+        return seconds[i - 1] + rise_s * (size - sizes[i - 1]) + self.slope_s * work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedCost:
+    """Seconds of a pass from the curves of one KV layout, execution and timing. The loop's own work is in them."""
+
+    decode: PassCurve
+    prefill: PassCurve
+    masked_decode_factor: float = 1.0
+    masked_prefill_factor: float = 1.0
+
+    @property
+    def host_s(self) -> float:
+        """Nothing beside the passes: each was measured from the end of the one before."""
+        return 0.0
+
+    def pass_s(self, facts: PassFacts) -> float:
+        if facts.kind is PassKind.DECODE:
+            seconds = self.decode.at(facts.rows, facts.kv_positions)
+            return seconds * (self.masked_decode_factor if facts.masked else 1.0)
+        # The decoding rows of a mixed pass score each position that they read, once.
+        decoding = min(facts.kv_positions, facts.decode_rows * facts.width)
+        scores = max(0, facts.attention_pairs - decoding)
+        seconds = self.prefill.at(facts.tokens, scores) + self.decode.slope_s * decoding
+        return seconds * (self.masked_prefill_factor if facts.masked else 1.0)
+
+
+def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConfig) -> CalibratedCost:
+    """The cost model of `config`'s engine on the calibrated machine. ValueError says what has to be measured first."""
+    _check_model(calibration, shape, config)
+    layout = PRESETS[config.engine].kv_layout
+    timing = "sync" if calibration.device == "cpu" else config.timing
+    mine = [
+        p
+        for p in calibration.passes
+        if (p.kv_layout, p.execution, p.timing) == (layout, config.execution, timing)
+        or (calibration.device == "cpu" and (p.kv_layout, p.execution) == (layout, config.execution))
+    ]
+    if not any(p.kind == "decode" for p in mine) or not any(p.kind == "prefill" for p in mine):
+        engine = next(name for name, preset in PRESETS.items() if preset.kv_layout == layout and name != "serial")
+        raise ValueError(
+            f"hardware this: no passes of {config.engine} in {config.execution} execution, {timing} timing, were "
+            f"measured; run `{_command(shape, config)} --engines {engine}`"
+        )
+    decode, masked_decode_factor = _fitted([p for p in mine if p.kind == "decode"])
+    prefill, masked_prefill_factor = _fitted([p for p in mine if p.kind == "prefill"])
+    return CalibratedCost(
+        decode=decode,
+        prefill=prefill,
+        masked_decode_factor=masked_decode_factor,
+        masked_prefill_factor=masked_prefill_factor,
+    )
+
+
+def fit_curve(sizes: Sequence[int], work: Sequence[float], seconds: Sequence[float]) -> PassCurve:
+    """The rising curve over `sizes` and the slope over `work` that fit `seconds` with the least squared relative error.
+
+    Both are least-squares fits by themselves, taken in turn: the curve's is isotonic regression by pooling.
+    """
+    assert len(sizes) == len(work) == len(seconds) > 0
+    weights = [1 / s**2 for s in seconds]
+    slope_s = 0.0
+    curve = PassCurve(sizes=(1,), seconds=(0.0,), slope_s=0.0)
+    for _ in range(_ROUNDS):
+        rest = [s - slope_s * w for s, w in zip(seconds, work, strict=True)]
+        knots, values = _rising(sizes, rest, weights)
+        curve = PassCurve(sizes=knots, seconds=values, slope_s=0.0)
+        left = [s - curve.at(n, 0) for s, n in zip(seconds, sizes, strict=True)]
+        squares = sum(q * w * w for q, w in zip(weights, work, strict=True))
+        product = sum(q * w * r for q, w, r in zip(weights, work, left, strict=True))
+        slope_s = max(0.0, product / squares) if squares else 0.0
+    return PassCurve(sizes=curve.sizes, seconds=curve.seconds, slope_s=slope_s)
+
+
+def _rising(
+    sizes: Sequence[int], values: Sequence[float], weights: Sequence[float]
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Weighted means by size, neighbours pooled until none is below the one before it, none below zero."""
+    knots = sorted(set(sizes))
+    pools: list[tuple[float, float, int]] = []  # weighted sum, weight, how many knots
+    for knot in knots:
+        mine = [i for i, size in enumerate(sizes) if size == knot]
+        pools.append((sum(values[i] * weights[i] for i in mine), sum(weights[i] for i in mine), 1))
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:
+            last, before = pools.pop(), pools.pop()
+            pools.append((last[0] + before[0], last[1] + before[1], last[2] + before[2]))
+    means = [max(0.0, total / weight) for total, weight, count in pools for _ in range(count)]
+    return tuple(knots), tuple(means)
+
+
+def _fitted(passes: Sequence[MeasuredPass]) -> tuple[PassCurve, float]:
+    """The curve of one kind's passes, and the factor of those that need a mask: 1 where none was measured."""
+    plain = [p for p in passes if not p.masked] or list(passes)
+    curve = fit_curve([_size(p) for p in plain], [_work(p) for p in plain], [p.seconds for p in plain])
+    ratios = [p.seconds / curve.at(_size(p), _work(p)) for p in passes if p.masked]
+    return curve, statistics.median(ratios) if ratios else 1.0
+
+
+def _size(measured: MeasuredPass) -> int:
+    return measured.rows if measured.kind == "decode" else measured.tokens
+
+
+def _work(measured: MeasuredPass) -> float:
+    """Positions that a decode pass reads; scores that a prefill computes: the full square under a mask, else each
+    prompt's own triangle."""
+    if measured.kind == "decode":
+        return measured.computed_positions
+    if measured.masked:
+        return measured.rows * measured.width**2
+    return (measured.squared_lengths + measured.prompt_tokens) / 2
+
+
+def _check_model(calibration: Calibration, shape: ModelShape, config: RunConfig) -> None:
+    dtype = {"cpu": "fp32"}.get(calibration.device, "bf16") if config.dtype == "auto" else config.dtype
+    if (calibration.model, calibration.dtype) != (config.model, dtype):
+        raise ValueError(
+            f"hardware this: it was calibrated with {calibration.model} in {calibration.dtype}, not with "
+            f"{config.model} in {dtype}; run `{_command(shape, config)}`"
+        )
+
+
+def _command(shape: ModelShape, config: RunConfig) -> str:
+    extra = "" if config.dtype == "auto" else f" --dtype {config.dtype}"
+    extra += "" if config.execution == "eager" else f" --execution {config.execution}"
+    extra += "" if config.timing == "sync" else f" --timing {config.timing}"
+    return f"python -m engine calibrate --model {config.model}{extra}"
