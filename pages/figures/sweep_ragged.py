@@ -70,10 +70,10 @@ def ragged_bars(points: pd.DataFrame, *, title: str = "", dark: bool = False) ->
     _add_crosses(figure, known[is_failed(known)], sizes, dark)
     x_axis = axis(
         dark,
-        title="rows in the batch, B",
+        title="rows in the batch, B, and how wide",
         range=[-0.5, len(sizes) - 0.5],
         tickvals=list(range(len(sizes))),
-        ticktext=[f"{size:,}" for size in sizes],
+        ticktext=[_tick(pairs[size]) for size in sizes],
         showgrid=False,
         fixedrange=True,
     )
@@ -87,15 +87,14 @@ def ragged_caption(points: pd.DataFrame) -> str:
     """What the ragged batch reaches of its control at each batch size, and what of its memory it did not use."""
     pairs = ragged_pairs(points) if not points.empty else []
     said = [
-        f"at B = {pair.batch_size:,} {three_digits(pair.ragged or 0)} of {three_digits(pair.control or 0)} tokens/s, "
-        f"{share_text(pair.ratio)}" + _unused_words(pair)
+        f"at B = {pair.batch_size:,} {three_digits(pair.ragged or 0)} of the {three_digits(pair.control or 0)} tokens/s "
+        f"of {pair.control_prompts or 'its control'}, {share_text(pair.ratio)}{_unused_words(pair)}"
         for pair in pairs
         if pair.ratio is not None
     ]
     if not said:
         return "No ragged batch has been measured beside its control yet."
-    control = next(pair.control_prompts for pair in pairs if pair.ratio is not None)
-    return f"The ragged batch against {control or 'uniform'} rows of the same width: {'; '.join(said)}."
+    return f"The ragged batch against uniform rows of the same width: {'; '.join(said)}."
 
 
 def _unused_words(pair: RaggedPair) -> str:
@@ -133,14 +132,13 @@ def _add_bars(
         cliponaxis=False,
         constraintext="none",
         textfont={"size": 12, "color": colours.text},
-        name=legend_name(_role_words(role, pairs)),
+        name=legend_name(role),
         hovertemplate=f"<b>{role}</b><br>%{{y:,.3~r}} tokens/s<extra></extra>",
     )
 
 
-def _role_words(role: str, pairs: dict[int, RaggedPair]) -> str:
-    prompts = next((pair.control_prompts for pair in pairs.values() if pair.control_prompts), "")
-    return f"control, {prompts}" if role == "control" and prompts else role
+def _tick(pair: RaggedPair) -> str:
+    return f"{pair.batch_size:,}" + (f" · {pair.control_prompts}" if pair.control_prompts else "")
 
 
 def _add_crosses(figure: go.Figure, failed: pd.DataFrame, sizes: list[int], dark: bool) -> None:

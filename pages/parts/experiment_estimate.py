@@ -1,0 +1,154 @@
+"""How long an experiment may take, from what this machine did before: passes of earlier runs of the same model.
+
+A straight line through the measured passes: a decode pass costs something, and something a row and a position; a
+prefill something, and something a token. Larger batches than were ever run are guessed by that line. Where the model
+never ran here, nothing is estimated: a number without a basis would only look like one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from engine.core.config import RunConfig
+from engine.core.experiment import Plan, Point
+from engine.core.request import ExactPrompt
+from pages.parts.devices import device_of, dtype_of
+from pages.parts.forecast import workload_of
+from pages.parts.format import number, plural
+from pages.parts.lab import lab
+
+RECENT_RUNS = 60
+READ_RUNS = 6
+KNOWN_S = 60.0  # how long what earlier runs say is kept before it is read again
+OVERHEAD_S = 0.4  # a run's own start and end
+WARM_UP_DECODES = 3
+FAR = 2.0  # beyond this many times the largest batch that ran, an estimate is said to be a guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What passes took on this machine: seconds = base + a row + a position (decode), base + a token (prefill)."""
+
+    decode_s: float
+    row_s: float
+    position_s: float
+    prefill_s: float
+    prompt_token_s: float
+    most_rows: int
+    runs: int
+
+    def run_s(self, config: RunConfig) -> float:
+        """A closed run of equal requests, or a mix: its prefill and its decode passes, warm-up among them."""
+        specs = workload_of(config.workload).requests
+        lengths = [spec.prompt.tokens if isinstance(spec.prompt, ExactPrompt) else 64 for spec in specs]
+        budgets = [spec.budget_tokens for spec in specs]
+        if not specs:
+            return OVERHEAD_S
+        rows = min(len(specs), config.num_slots)
+        rounds = -(-len(specs) // rows)
+        prompt_s = rounds * self.prefill_s + rounds * rows * max(lengths) * self.prompt_token_s
+        width = max(lengths) + max(budgets) / 2
+        decode_s = self.decode_s + rows * self.row_s + rows * width * self.position_s
+        warm_up_s = config.warmups * (
+            len(set(lengths)) * (self.prefill_s + rows * max(lengths) * self.prompt_token_s)
+            + WARM_UP_DECODES * decode_s
+        )
+        return OVERHEAD_S + prompt_s + rounds * (max(budgets) - 1) * decode_s + warm_up_s
+
+
+def fit_pace(passes: pd.DataFrame, runs: int) -> Pace | None:
+    """From passes (kind, rows, computed_positions, prompt_tokens, seconds). None without both kinds of pass."""
+    decode = passes[passes["kind"] == "decode"]
+    prefill = passes[passes["kind"] == "prefill"]
+    if decode.empty or prefill.empty:
+        return None
+    decode_s, row_s, position_s = _line(decode["seconds"], [decode["rows"], decode["computed_positions"]])
+    prefill_s, prompt_token_s = _line(prefill["seconds"], [prefill["prompt_tokens"]])
+    return Pace(
+        decode_s=decode_s,
+        row_s=row_s,
+        position_s=position_s,
+        prefill_s=prefill_s,
+        prompt_token_s=prompt_token_s,
+        most_rows=int(passes["rows"].max()),
+        runs=runs,
+    )
+
+
+def _line(seconds: pd.Series, terms: Sequence[pd.Series]) -> list[float]:
+    """Least squares with no negative part: a term that would be negative is left out."""
+    kept = list(range(len(terms)))
+    y = seconds.to_numpy(dtype=float)
+    while True:
+        columns = [np.ones(len(y)), *(terms[place].to_numpy(dtype=float) for place in kept)]
+        fitted = np.linalg.lstsq(np.column_stack(columns), y, rcond=None)[0]
+        negative = [place for place, value in zip(kept, fitted[1:], strict=True) if value < 0]
+        if not negative:
+            break
+        kept.remove(negative[0])
+    parts = dict(zip(kept, fitted[1:], strict=True))
+    return [max(float(fitted[0]), 0.0), *(float(parts.get(place, 0.0)) for place in range(len(terms)))]
+
+
+def estimate_words(plan: Plan, points: Sequence[Point] | None = None) -> str:
+    """How long these points of a plan (all, if not given) may take, and on what that rests."""
+    points = plan.points if points is None else points
+    if not points:
+        return ""
+    config = points[0].config
+    device = device_of(config.device)
+    pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
+    if pace is None:
+        return (
+            f"How long it takes is not known: {config.model} has not run here like this yet. "
+            "The first points will show; a sweep can be cancelled and resumed."
+        )
+    total_s = sum(pace.run_s(point.config) for point in points)
+    basis = f"by {plural(pace.runs, 'earlier run')} of this model here"
+    largest = max(point.config.num_slots for point in points)
+    if largest > FAR * pace.most_rows:
+        basis += f"; none had more than {plural(pace.most_rows, 'row')}, so that for B = {largest:,} this is a guess"
+    return f"About {duration_words(total_s)}, {basis}. Loading the model comes on top."
+
+
+def duration_words(seconds: float) -> str:
+    """`under 10 s`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
+    if seconds < 10:
+        return "10 s or less"
+    if seconds < 90:
+        return f"{round(seconds / 10) * 10} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{number(seconds / 3600, 2)} h"
+
+
+@st.cache_data(ttl=KNOWN_S, show_spinner=False)
+def known_pace(model: str, dtype: str, device: str, execution: str) -> Pace | None:
+    """The pace of the newest completed runs of a model in a dtype on this kind of device."""
+    runs = lab().store.runs(limit=RECENT_RUNS)
+    if runs.empty:
+        return None
+    mine = runs[(runs["model"] == model.strip()) & (runs["status"] == "completed") & ~runs["simulated"].astype(bool)]
+    frames = []
+    for run_id in mine["run_id"]:
+        run = lab().store.run(str(run_id))
+        if _is_like(run["info"], dtype, device, execution):
+            passes = lab().store.passes(str(run_id))
+            frames.append(passes.assign(seconds=passes["end_s"] - passes["start_s"]))
+        if len(frames) == READ_RUNS:
+            break
+    return fit_pace(pd.concat(frames), len(frames)) if frames else None
+
+
+def _is_like(info: dict[str, object], dtype: str, device: str, execution: str) -> bool:
+    model, where = info.get("model") or {}, info.get("device") or {}
+    assert isinstance(model, dict)
+    assert isinstance(where, dict)
+    names = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+    said = str(model.get("dtype")).removeprefix("torch.")
+    return (names.get(said, said), where.get("kind"), info.get("execution")) == (dtype, device, execution)

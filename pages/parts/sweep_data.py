@@ -1,0 +1,139 @@
+"""What the Sweep page shows of an experiment: its points as the store has them, and the table that they make.
+
+Rows are `engine.core.sweep_table`'s: medians over repeats. Beside them stand the lowest and the highest of the repeats,
+for whiskers, and the name of the series that a point belongs to in the figures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from engine.core.config import RunConfig
+from engine.core.roofline import Ceilings
+from engine.core.sweep_table import SweepRow, sweep_rows
+from pages.parts.lab import lab
+from pages.parts.sweep_ceilings import Measured, ceilings_for
+
+REPEATED = {
+    "tpot_s": "tpot_p50_s",
+    "ttft_s": "ttft_p50_s",
+    "peak_memory_bytes": "peak_memory_bytes",
+    "output_tokens_per_s": "output_tokens_per_s",
+}
+PLACE = ["engine", "prompts", "batch_size", "role"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepData:
+    """One sweep. `points` are the store's, a row a repeat; `rows` the table's, `table` the same as a frame.
+
+    `config` is that of a point whose budget is as it was asked for: a ragged one if there is any. `info`
+    is the run.json of one of its runs, empty where none has begun.
+    """
+
+    experiment_id: str
+    settings: Mapping[str, Any]
+    config: RunConfig | None
+    points: pd.DataFrame
+    rows: tuple[SweepRow, ...]
+    table: pd.DataFrame
+    measured: Measured
+    info: Mapping[str, Any]
+
+    @property
+    def grid(self) -> pd.DataFrame:
+        """The rows of the grid: uniform batches."""
+        return self.table[self.table["role"] == "point"]
+
+    @property
+    def ragged(self) -> pd.DataFrame:
+        """Ragged batches and their controls."""
+        return self.table[self.table["role"].isin(["ragged", "control"])]
+
+    @property
+    def has_results(self) -> bool:
+        """Whether a point has ended, well or not."""
+        return bool((self.table["status"] != "pending").any()) if len(self.table) else False
+
+
+def load_sweep(experiment_id: str) -> SweepData | None:
+    """The sweep as the store has it now; None where it has no plan of it."""
+    store = lab().store
+    try:
+        plan = store.experiment_plan(experiment_id)
+    except KeyError:
+        return None
+    points = store.points(experiment_id)
+    settings = plan.get("settings") or {}
+    info = _one_info(points)
+    measured = ceilings_for(settings, info) if info else Measured()
+    rows = sweep_rows(points.to_dict("records"), measured.ceilings, measured.shape)
+    return SweepData(
+        experiment_id=experiment_id,
+        settings=settings,
+        config=_config(plan),
+        points=points,
+        rows=tuple(rows),
+        table=sweep_frame(rows, points),
+        measured=measured,
+        info=info,
+    )
+
+
+def _config(plan: Mapping[str, Any]) -> RunConfig | None:
+    planned = plan.get("points") or []
+    ragged = [point for point in planned if point["values"].get("role") == "ragged"]
+    first = next(iter([*ragged, *planned]), None)
+    return None if first is None else RunConfig.from_dict(first["config"])
+
+
+def sweep_frame(rows: list[SweepRow], points: pd.DataFrame) -> pd.DataFrame:
+    """The rows as a frame, with `series` and the `_low` and `_high` of repeated measures."""
+    frame = pd.DataFrame([row.to_dict() for row in rows], columns=list(SweepRow.__dataclass_fields__))
+    if frame.empty:
+        return frame.assign(series=[])
+    several = frame["engine"].nunique() > 1
+    frame = frame.assign(series=frame["engine"] + " " + frame["prompts"] if several else frame["prompts"])
+    texts = {"engine", "prompts", "role", "status", "oom_where", "error", "run_ids", "series"}
+    numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in frame if name not in texts}
+    frame = frame.assign(**numbers)
+    frame["batch_size"] = frame["batch_size"].astype(int)
+    return frame.merge(_extremes(points), on=PLACE, how="left")
+
+
+def _extremes(points: pd.DataFrame) -> pd.DataFrame:
+    """The lowest and the highest over completed repeats, where there is more than one."""
+    done = points[points["status"] == "completed"]
+    groups = done.groupby(PLACE)
+    several = groups["key"].transform("size") > 1 if len(done) else pd.Series(dtype=bool)
+    kept = done[several] if len(done) else done
+    named = {
+        f"{name}_{end}": (column, how)
+        for name, column in REPEATED.items()
+        for end, how in (("low", "min"), ("high", "max"))
+    }
+    found = kept.groupby(PLACE, as_index=False).agg(**named)
+    found["batch_size"] = found["batch_size"].astype(int)
+    return found
+
+
+def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:
+    """The run.json of a run of the sweep, a completed one if there is any."""
+    ran = points[points["has_run"].astype(bool)] if len(points) else points
+    for status in ("completed", None):
+        mine = ran if status is None else ran[ran["status"] == status]
+        for run_id in mine["run_id"].head(1):
+            with contextlib.suppress(KeyError):  # deleted since
+                info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
+                return info
+    return {}
+
+
+def balance_of(ceilings: Ceilings | None) -> float | None:
+    """FLOP a byte at which reading and computing take as long as each other."""
+    return None if ceilings is None else ceilings.balance_flop_per_byte

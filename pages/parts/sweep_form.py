@@ -1,0 +1,115 @@
+"""The Sweep page's form: what is measured, how many runs that is, how long it may take, and the button."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import streamlit as st
+
+from engine.core.experiment import Plan
+from pages.parts.bench_widgets import group, text
+from pages.parts.devices import device_of, dtype_of
+from pages.parts.experiment_choice import follow_experiment
+from pages.parts.experiment_estimate import estimate_words
+from pages.parts.experiment_form import draw_engine, draw_how, draw_model, draw_repeats
+from pages.parts.experiment_progress import draw_queue
+from pages.parts.format import plain, plural
+from pages.parts.lab import lab
+from pages.parts.sweep_settings import FIELDS, SweepSettings, named, read_sweep
+from pages.parts.visit import visitor
+
+MIX_WORDS = (
+    "Empty: none. Each batch size then gets a batch of mixed lengths, and its control: as many rows, all as long as "
+    "its longest prompt and its longest budget."
+)
+
+
+def draw_form() -> None:
+    """Everything about a new sweep, from the plan's summary down to the last setting."""
+    plan = st.container(border=True)
+    values: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
+    left, right = st.columns(2, gap="medium")
+    with left, group("What is swept", "Each prompt length at each batch size: one closed batch of equal rows a point."):
+        draw_grid(values, notes)
+    with right, group("By what", "The engine and the machine."):
+        draw_engine(values, FIELDS)
+        draw_model(values, FIELDS)
+        draw_repeats(values, FIELDS)
+    draw_how(values, FIELDS)
+    settings = read_sweep(values)
+    for name, place in notes.items():
+        if name in settings.problems:
+            place.caption(f":red[:material/error: {plain(settings.problems[name])}]")
+    with plan:
+        _draw_plan(settings)
+
+
+def draw_grid(values: dict[str, Any], notes: dict[str, Any]) -> None:
+    """Prompt lengths, batch sizes, budget, and the mix of the ragged batch."""
+    values["prompts"] = text("Prompt lengths", "prompts", "p16,p64,p256, each a line in the figures", fields=FIELDS)
+    notes["prompts"] = st.empty()
+    values["batch_size"] = text("Batch sizes B", "batch_size", "1,2,4,8,16,32", fields=FIELDS)
+    notes["batch_size"] = st.empty()
+    values["budget"] = text("Budget: new tokens a request", "budget", "64; 64-256; eos:200", fields=FIELDS)
+    notes["budget"] = st.empty()
+    values["mix"] = text("Mix of a ragged batch", "mix", "p16,p64,p256 or p16:3,p4096:1", fields=FIELDS)
+    notes["mix"] = st.empty()
+    notes["mix"].caption(MIX_WORDS)
+
+
+def _draw_plan(settings: SweepSettings) -> None:
+    if settings.plan is None:
+        st.markdown("**Something has to be mended before this can run:**")
+        st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
+    else:
+        st.markdown(f"**{plan_words(settings.plan)}**")
+        st.markdown(machine_words(settings.plan))
+        st.caption(estimate_words(settings.plan))
+    pressed = st.button(
+        "Run the sweep",
+        icon=":material/play_arrow:",
+        type="primary",
+        disabled=settings.plan is None,
+        help="One run after another. Points that fail or do not fit in memory are recorded, and the sweep goes on.",
+    )
+    draw_queue()
+    if pressed and settings.plan is not None:
+        plan = named(settings.plan)
+        lab().queue.submit_experiment(plan, visitor())
+        follow_experiment(plan.experiment_id)
+        st.rerun()
+
+
+def plan_words(plan: Plan) -> str:
+    """`16 runs: 2 prompt lengths x 4 batch sizes, 2 ragged batches with their controls; each 2 times.`"""
+    once = [point for point in plan.points if point.repeat == 0]
+    roles = Counter(str(point.values["role"]) for point in once)
+    grid = [point for point in once if point.values["role"] == "point"]
+    parts = []
+    if grid:
+        lengths = len({point.values["prompts"] for point in grid})
+        sizes = len({point.values["batch_size"] for point in grid})
+        parts.append(f"{plural(lengths, 'prompt length')} x {plural(sizes, 'batch size')}")
+    if roles["ragged"]:
+        ragged = plural(roles["ragged"], "ragged batch", "ragged batches")
+        parts.append(f"{ragged} with {'its control' if roles['ragged'] == 1 else 'their controls'}")
+    repeats = 1 + max(point.repeat for point in plan.points)
+    each = f", each {repeats:,} times, interleaved" if repeats > 1 else ""
+    return f"{plural(len(plan.points), 'run')}: {' and '.join(parts)}{each}."
+
+
+def machine_words(plan: Plan) -> str:
+    """`static, smollm2-135m in fp32 on cpu, 32 new tokens a request`; caps where there are any."""
+    config = plan.points[0].config
+    device = device_of(config.device)
+    caps = [
+        f"{words} capped at {gib:g} GiB"
+        for words, gib in (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
+        if gib is not None
+    ]
+    budget = f"{config.workload.budget} new tokens a request"
+    model = f"{config.model} in {dtype_of(config.dtype, device)} on {device}"
+    how = "as CUDA graphs" if config.execution == "graph" else ""
+    return plain(", ".join(filter(None, [config.engine, model, how, budget, *caps]))) + "."

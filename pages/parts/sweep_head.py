@@ -1,0 +1,98 @@
+"""The head of a sweep: what was measured, on what, how its points ended, and the links that bring its form back."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.core.config import RunConfig
+from pages.parts.badges import RANDOM_WEIGHTS
+from pages.parts.experiment_form import form_link
+from pages.parts.format import plain, plural
+from pages.parts.run_words import busy_line, machine_line
+from pages.parts.sweep_columns import status_words
+from pages.parts.sweep_data import SweepData
+from pages.parts.sweep_settings import FIELDS
+
+MOST_FAILURES = 8
+
+
+def draw_head(data: SweepData) -> None:
+    """One line of what and where, and each kind of failure once."""
+    if data.config is not None:
+        st.markdown(f"**{sweep_line(data)}**" + (f"  \n{machine_line(data.info)}" if data.info else ""))
+    if (data.info.get("model") or {}).get("random_weights"):
+        st.badge(
+            RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.colour, help=RANDOM_WEIGHTS.help
+        )
+    if busy := busy_line(data.info):
+        st.caption(f":material/speed: {busy}")
+    if failures := failure_lines(data):
+        st.warning("\n".join(failures), icon=":material/memory:")
+    if data.config is not None:
+        st.page_link(
+            "pages/sweep.py",
+            label="Set up the same again",
+            icon=":material/replay:",
+            query_params=sweep_link(data.config, data),
+        )
+
+
+def sweep_line(data: SweepData) -> str:
+    """`static, smollm2-135m, budget 32: p16,p64 at B = 1, 2, 4, 8`."""
+    assert data.config is not None
+    config, settings = data.config, data.settings
+    sizes = ", ".join(f"{int(size):,}" for size in settings.get("batch_sizes") or ())
+    swept = " and ".join(filter(None, [settings.get("prompts"), _mixed(settings.get("mix"))]))
+    caps = [
+        f"{words} at most {gib:g} GiB"
+        for words, gib in (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
+        if gib is not None
+    ]
+    how = ["as CUDA graphs"] if config.execution == "graph" else []
+    how += ["timed without stops"] if config.timing == "async" else []
+    parts = [config.engine, config.model, *how, f"budget {config.workload.budget}", *caps]
+    return plain(f"{', '.join(parts)}: {swept} at B = {sizes}")
+
+
+def failure_lines(data: SweepData) -> list[str]:
+    """A line a point that failed, the first few of many: `- p4096, B = 64: out of memory: asked 4.38 GiB …`."""
+    failed = [row for row in data.rows if row.status in ("oom", "failed", "crashed")]
+    lines = [
+        plain(
+            f"{row.prompts}{'' if row.role == 'point' else f' ({row.role})'}, B = {row.batch_size:,}: "
+            f"{status_words(row.to_dict())}"
+        )
+        for row in failed
+    ]
+    more = len(lines) - MOST_FAILURES
+    shown = [f"- {line}" for line in lines[:MOST_FAILURES]]
+    return [*shown, f"- and {plural(more, 'more point')}, in the table"] if more > 0 else shown
+
+
+def sweep_link(config: RunConfig, data: SweepData) -> dict[str, str]:
+    """The query parameters that bring the form to a sweep's settings."""
+    settings = data.settings
+    values = {
+        "engine": config.engine,
+        "model": config.model,
+        "device": config.device,
+        "dtype": config.dtype,
+        "prompts": settings.get("prompts") or "",
+        "batch_size": ",".join(map(str, settings.get("batch_sizes") or ())),
+        "budget": config.workload.budget,
+        "mix": settings.get("mix") or "",
+        "repeats": settings.get("repeats") or 1,
+        "seed": config.workload.seed,
+        "warmups": config.warmups,
+        "execution": config.execution,
+        "timing": config.timing,
+        "pool_gib": config.pool_gib,
+        "capacity_gib": config.capacity_gib,
+        "block_size": str(config.block_size),
+        "max_num_batched_tokens": config.max_num_batched_tokens,
+    }
+    return form_link(values, FIELDS)
+
+
+def _mixed(mix: str | None) -> str:
+    return f"a ragged batch of {mix} with its control" if mix else ""

@@ -1,0 +1,149 @@
+"""The results of a sweep, section by section: throughput, what a batch size costs and uses, the table, the points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.figures.sweep_measures import (
+    BANDWIDTH,
+    COMPUTE,
+    INTENSITY,
+    PEAK_MEMORY,
+    TPOT,
+    TTFT,
+    SweepMeasure,
+    measure_caption,
+    measure_over_batch,
+)
+from pages.figures.sweep_ragged import ragged_bars, ragged_caption
+from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
+from pages.parts.format import number, plain, ratio, seconds
+from pages.parts.lab import is_dark
+from pages.parts.sweep_columns import FIGURES, attempts_table, csv_of, ragged_table, shown_table
+from pages.parts.sweep_data import SweepData, balance_of
+
+TABLE_ROWS = 14
+
+
+def draw_throughput(data: SweepData) -> None:
+    """Throughput beside the straight line, over the whole width."""
+    st.subheader("Throughput against batch size", anchor=False)
+    show(throughput_over_batch(data.grid, dark=is_dark()), "Throughput against batch size", "sweep_throughput")
+    st.caption(plain(throughput_caption(data.grid)))
+    with st.expander("Why it leaves the line"):
+        st.markdown(
+            "The dashed line is what B requests would decode together if a step with B rows took as long as with one. "
+            "It nearly does as long as a step's time goes into reading the weights, or into issuing kernels: both are "
+            "the same for any number of rows. It stops when rows add time of their own, by arithmetic or by reading "
+            "their keys and values. Decoded tokens/s are B / TPOT; a series is said to follow its line up to where it "
+            "reaches 80 % of it."
+        )
+
+
+def draw_costs(data: SweepData) -> None:
+    """TPOT, TTFT and peak memory; two columns at most."""
+    st.subheader("What a larger batch costs", anchor=False)
+    _pair(data.grid, (TPOT, None), (TTFT, None))
+    _pair(data.grid, (PEAK_MEMORY, None))
+    if words := serial_words(data.grid):
+        st.caption(words)
+
+
+def draw_ceilings(data: SweepData) -> None:
+    """Intensity, and the shares of what the machine was measured to do; where nothing was, how to measure it."""
+    st.subheader("How near the machine's ceilings", anchor=False)
+    balance = balance_of(data.measured.ceilings)
+    level = None if balance is None else (balance, f"balance point {number(balance)}")
+    if data.measured.ceilings is None:
+        st.info(data.measured.words or "The ceilings are looked up when the first point has run.")
+        _pair(data.grid, (INTENSITY, level))
+        return
+    _pair(data.grid, (INTENSITY, level), (COMPUTE, None))
+    _pair(data.grid, (BANDWIDTH, None))
+    st.caption(
+        f"{data.measured.words} FLOP and bytes are counted from the model's shape at the mean context, not measured: "
+        "2 FLOP a parameter and row plus attention's, weights and cached keys and values read once a step."
+    )
+
+
+def draw_ragged(data: SweepData) -> None:
+    """The ragged batch beside its control, where the sweep has one."""
+    if data.ragged.empty:
+        return
+    st.subheader("A ragged batch and its control", anchor=False)
+    show(ragged_bars(data.ragged, dark=is_dark()), "A ragged batch beside its control", "sweep_ragged")
+    st.caption(plain(ragged_caption(data.ragged)))
+    table(ragged_table(data.ragged), "sweep_ragged_table")
+    with st.expander("What the control controls"):
+        st.markdown(
+            "The control is a uniform batch of as many rows, each as long as the ragged batch's longest prompt and "
+            "longest budget. Its tensors have the same shape, and every position is a real token. What the ragged "
+            "batch falls short of it is what mixed lengths cost: padded positions, the mask, the slower "
+            "attention that a mask needs, and rows that are done before the batch is. Rates are output tokens of the "
+            "whole batch over its time: a rate a row means nothing where rows end at different steps."
+        )
+
+
+def draw_table(data: SweepData) -> None:
+    """The table of the grid with its CSV, then every point by itself."""
+    st.subheader("The table", anchor=False)
+    if not data.grid.empty:
+        table(shown_table(data.grid), "sweep_table")
+        st.caption(
+            "Medians over n runs; spread is (highest - lowest) / median of a run's tokens/s. tok/s is B / TPOT. "
+            "Serial s is B times what one request alone took; speed-up is that over the batch's time. "
+            f"{data.measured.words}"
+        )
+    st.download_button(
+        "Download as CSV",
+        csv_of(data.table),
+        file_name=f"sweep_{data.experiment_id}.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key="sweep_csv",
+    )
+    with st.expander("Every run of the sweep, in the order of running"):
+        table(attempts_table(data.points), "sweep_attempts")
+
+
+def serial_words(grid: pd.DataFrame) -> str:
+    """What the largest batch saved against one request after another, for each prompt length that has both."""
+    known = grid.dropna(subset=["serial_s", "speedup", "duration_s"])
+    said = []
+    for name, mine in known.groupby("series", sort=False):
+        row = mine.loc[mine["batch_size"].idxmax()]
+        if row["batch_size"] > 1:
+            said.append(
+                f"{name}: {int(row['batch_size']):,} requests in {seconds(row['duration_s'])} instead of "
+                f"{seconds(row['serial_s'])}, {ratio(row['speedup'])}"
+            )
+    return plain(f"Against one request after another: {'; '.join(said)}.") if said else ""
+
+
+def show(figure: go.Figure, alt: str, key: str) -> None:
+    """A figure in the page's own style."""
+    st.plotly_chart(figure, theme=None, key=key, config={"displaylogo": False, "displayModeBar": False}, alt=alt)
+
+
+def table(frame: pd.DataFrame, key: str) -> None:
+    """A table that sorts and scrolls; figures with three significant digits, runs as links."""
+    number_column, link = st.column_config.NumberColumn, st.column_config.LinkColumn
+    digits = [name for name in frame if name in FIGURES or (name.startswith("%") or name.endswith("tok/s"))]
+    config: dict[str, Any] = {name: number_column(format="%.4g") for name in digits}
+    config |= {"B": number_column(format="localized"), "run": link("run", display_text="open", width="small")}
+    height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
+    st.dataframe(frame, hide_index=True, height=height, column_config=config, key=key)
+
+
+def _pair(grid: pd.DataFrame, *measures: tuple[SweepMeasure, tuple[float, str] | None]) -> None:
+    """Two figures beside each other, each with its finding; one alone keeps the half of the width."""
+    for column, (measure, level) in zip(st.columns(2, gap="medium"), measures, strict=False):
+        with column:
+            figure = measure_over_batch(grid, measure, level=level, dark=is_dark())
+            show(figure, f"{measure.title} against batch size", f"sweep_{measure.column}")
+            st.caption(plain(measure_caption(grid, measure)))
