@@ -32,9 +32,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
     group.add_argument("--engine", default="continuous", choices=ENGINES, help="default continuous")
-    group.add_argument("--execution", default="eager", choices=EXECUTIONS, help=EXECUTION_HELP)
     group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
     group.add_argument("--slots", "--max-num-seqs", type=int, default=4, metavar="B", help="rows at once (default 4)")
+    add_pass_options(group)
+
+
+def add_pass_options(group: argparse._ArgumentGroup) -> None:
+    """What an engine can be told beside which it is, how many rows it has, and how its passes are timed."""
+    group.add_argument("--execution", default="eager", choices=EXECUTIONS, help=EXECUTION_HELP)
     group.add_argument(
         "--block-size", type=int, default=16, metavar="N", help="paged, chunked: token positions a block (default 16)"
     )
@@ -52,12 +57,17 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_workload_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("workload")
+def add_prompt_options(group: argparse._ArgumentGroup) -> None:
+    """Where a workload's prompts come from: one of three."""
     source = group.add_mutually_exclusive_group()
     source.add_argument("--prompts", metavar="P16,P64", help="exact lengths in equal shares (default: chat questions)")
     source.add_argument("--mix", metavar="P16:3,P4096:1", help="exact lengths with weights")
     source.add_argument("--prompt-file", metavar="FILE", help="a text file, one prompt a line")
+
+
+def add_workload_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("workload")
+    add_prompt_options(group)
     group.add_argument("--requests", type=int, default=8, metavar="N", help="default 8")
     group.add_argument(
         "--budget", default="8-48", help="new tokens: 64, 64-256, 8x32+8x256, eos, eos:200 (default 8-48)"

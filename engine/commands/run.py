@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import statistics
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
+from engine.commands.experiments import ShouldStop, Tell, device, output_folder, run_experiment, stop_on_signal, tell
 from engine.core.config import RunConfig
-from engine.core.home import device_lock, runs_folder
+from engine.core.experiment import Plan, Point, interleaved
 from engine.core.run_id import new_run_id
+from engine.runlog.experiment_log import utc_now
+
+if TYPE_CHECKING:
+    from engine.runtime.prepared_run import PreparedRun, WarmModel
 
 SUMMARY = (
     ("output_tokens", "output tokens", ""),
@@ -51,49 +53,60 @@ def run(args: argparse.Namespace) -> int:
     config = options.run_config(args)
     if not 1 <= args.repeats <= 1000:
         raise ValueError(f"repeats {args.repeats}: use 1 to 1000")
-    out = Path(args.out) if args.out else runs_folder()
-    _require_folder(out)
-    with _stop_on_signal() as should_stop:
-        results = run_all(config, args.repeats, out, should_stop, tell=lambda text: print(text, file=sys.stderr))
+    out = output_folder(args.out)
+    with stop_on_signal() as should_stop:
+        results = run_all(config, args.repeats, out, should_stop, tell)
     report = _report(results, args.repeats)
     print(json.dumps(report) if args.json else _table(report))
     return 0 if report["status"] == "completed" else 1
 
 
-def run_all(
-    config: RunConfig, repeats: int, out: Path, should_stop: Callable[[], bool], tell: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """Run `config` `repeats` times. Each result is flat: run_id, status, error, oom and every metric by its name."""
+def run_all(config: RunConfig, repeats: int, out: Path, should_stop: ShouldStop, tell: Tell) -> list[dict[str, Any]]:
+    """Run `config` `repeats` times. Each result is flat: run_id, status, error, oom and every metric by its name.
+
+    Several repeats are an experiment, kept in a folder of its own beside the runs'.
+    """
     # Loading torch takes seconds; bad options should not have to wait for it.
-    from engine.runlog.locks import hold
     from engine.runtime.environment import use_available_threads
     from engine.runtime.prepared_run import WarmModel, prepare_run
-    from engine.runtime.run import execute_run
 
     use_available_threads()
     warm = WarmModel()
     prepared = prepare_run(config, warm, lambda message, fraction: tell(message))
-    experiment = {"id": new_run_id(), "kind": "repeats", "label": f"{repeats} repeats"} if repeats > 1 else None
-    results: list[dict[str, Any]] = []
-    for _ in range(repeats):
-        if should_stop():
-            break
-        run_id = new_run_id()
-        lock = hold(
-            device_lock(str(prepared.device)),
-            purpose=f"run {run_id}",
-            on_wait=lambda holder: tell(f"waiting: the device is taken: {holder}"),
-            should_stop=should_stop,
-        )
-        try:
-            with lock:
-                result = execute_run(
-                    prepared, run_id, out / run_id, warm, experiment=experiment, should_stop=should_stop
-                )
-        except InterruptedError:  # stopped while it waited for the device
-            break
-        results.append({"run_id": run_id, **{k: result[k] for k in ("status", "error", "oom")}, **result["totals"]})
-    return results
+    if repeats == 1:
+        return _run_once(prepared, out, warm, should_stop, tell)
+    logged = run_experiment(_repeats_plan(config, repeats), out, should_stop, tell, warm=warm)
+    return [_flat(record.run_id, record.to_dict()) for record in logged.records]
+
+
+def _run_once(
+    prepared: PreparedRun, out: Path, warm: WarmModel, should_stop: ShouldStop, tell: Tell
+) -> list[dict[str, Any]]:
+    """The one run's result; none when it was stopped while it waited for the device."""
+    from engine.runtime.run import execute_run
+
+    run_id = new_run_id()
+    try:
+        with device(str(prepared.device), f"run {run_id}", should_stop, tell):
+            return [_flat(run_id, execute_run(prepared, run_id, out / run_id, warm, should_stop=should_stop))]
+    except InterruptedError:
+        return []
+
+
+def _repeats_plan(config: RunConfig, repeats: int) -> Plan:
+    point = Point(key="run", position=0, repeat=0, values={"engine": config.engine}, config=config)
+    return Plan(
+        experiment_id=new_run_id(),
+        kind="repeats",
+        label=f"{repeats} repeats",
+        created_at=utc_now(),
+        settings={"repeats": repeats},
+        points=interleaved([point], repeats),
+    )
+
+
+def _flat(run_id: str | None, result: Mapping[str, Any]) -> dict[str, Any]:
+    return {"run_id": run_id, **{name: result[name] for name in ("status", "error", "oom")}, **result["totals"]}
 
 
 def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
@@ -129,28 +142,3 @@ def _table(report: dict[str, Any]) -> str:
     if report.get("runs"):
         lines.append(f"  medians over {sum(r['status'] == 'completed' for r in report['runs'])} completed runs")
     return "\n".join(lines)
-
-
-def _require_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"out {out}: {error.strerror or error}; name a folder that can be written") from None
-
-
-@contextmanager
-def _stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM end the run after the pass at hand, with its log closed; a second one ends the process."""
-    stopped = False
-
-    def stop(number: int, frame: object) -> None:
-        nonlocal stopped
-        stopped = True
-        signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

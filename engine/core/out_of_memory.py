@@ -14,6 +14,15 @@ class EngineOutOfMemory(Exception):
     shape: str
     where: str
 
+    def facts(self) -> dict[str, int | str | None]:
+        """Plain JSON values, as result.json and an experiment's records hold them."""
+        return {
+            "asked_bytes": self.asked_bytes,
+            "free_bytes": self.free_bytes,
+            "shape": self.shape,
+            "where": self.where,
+        }
+
     def __str__(self) -> str:
         asked = "memory" if self.asked_bytes is None else f"{self.asked_bytes / 2**30:.3g} GiB"
         free = "" if self.free_bytes is None else f", {self.free_bytes / 2**30:.3g} GiB were free"

@@ -9,7 +9,7 @@ the same width in every pass, and the difference is what mixed lengths cost beyo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,10 +52,12 @@ def plan_sweep(
     mix: str | None = None,
     repeats: int = 1,
     label: str = "",
+    settings: Mapping[str, Any] | None = None,
 ) -> Plan:
     """The sweep of `base` over a grid, a mix, or both; `base` says all but the prompts, the requests and the slots.
 
-    ValueError, one clear line, for what cannot be read, is no grid, or is too large.
+    `settings` are kept with the plan, beside what was asked. ValueError, one clear line, for what cannot be
+    read, is no grid, or is too large.
     """
     lengths = () if prompts is None else parse_prompt_grid(prompts)
     sizes = parse_batch_sizes(batch_sizes)
@@ -76,7 +78,7 @@ def plan_sweep(
         kind="sweep",
         label=label or f"{base.engine}, {asked_for}",
         created_at=created_at,
-        settings={"prompts": prompts, "mix": mix, "batch_sizes": list(sizes), "repeats": repeats},
+        settings={"prompts": prompts, "mix": mix, "batch_sizes": list(sizes), "repeats": repeats, **(settings or {})},
         points=interleaved(placed, repeats),
     )
 

@@ -76,6 +76,17 @@ def cuda_free_bytes() -> int:
     return int(on_card + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
+def still_works(device: torch.device) -> bool:
+    """Whether the device can compute. A CUDA context that has failed once fails for ever, in this process."""
+    if device.type != "cuda":
+        return True
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _resident_bytes() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -215,14 +215,7 @@ def _result(
     return {
         "status": status,
         "error": None if error is None else f"{error}".splitlines()[0] if str(error) else type(error).__name__,
-        "oom": None
-        if shortage is None
-        else {
-            "asked_bytes": shortage.asked_bytes,
-            "free_bytes": shortage.free_bytes,
-            "shape": shortage.shape,
-            "where": shortage.where,
-        },
+        "oom": None if shortage is None else shortage.facts(),
         "warm_up": warmed,
         "peak_memory_bytes": memory.peak_bytes,
     }

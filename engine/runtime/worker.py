@@ -17,12 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-import torch
-
 from engine.core.config import RunConfig
 from engine.core.home import device_lock
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.runlog.locks import hold
+from engine.runtime.device_memory import still_works
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, ProgressCallback, WarmModel, prepare_run
 from engine.runtime.run import execute_run
@@ -111,11 +110,12 @@ class Worker:
             self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
             return
         except Exception as error:
-            status = "oom" if isinstance(error, EngineOutOfMemory) else "failed"
-            if status == "failed":
+            shortage = error if isinstance(error, EngineOutOfMemory) else None
+            if shortage is None:
                 traceback.print_exc()
             self.warm.drop()
-            self.emit("finished", run_id=run_id, status=status, error=_one_line(error))
+            status, oom = ("failed", None) if shortage is None else ("oom", shortage.facts())
+            self.emit("finished", run_id=run_id, status=status, error=_one_line(error), oom=oom)
             return
         self._run_prepared(prepared, command)
 
@@ -151,8 +151,8 @@ class Worker:
             self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
             return
         self.emit("finished", run_id=run_id, status=result["status"], error=result["error"])
-        if result["status"] == "failed" and not _still_works(prepared.device):
-            # A CUDA context that has failed once fails for ever; the next run needs another process.
+        if result["status"] == "failed" and not still_works(prepared.device):
+            # The next run needs another process.
             sys.exit("worker: the device's context is lost; leaving, so that the next run gets a fresh one")
 
     def _loading(self, model: str) -> ProgressCallback:
@@ -177,16 +177,6 @@ class Worker:
             )
 
         return tell
-
-
-def _still_works(device: torch.device) -> bool:
-    if device.type != "cuda":
-        return True
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,0 +1,68 @@
+"""What measured decode passes are held against: ceilings given by hand, or the newest calibration of their device."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.core.hardware import Calibration
+from engine.core.roofline import Ceilings
+
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+def add_ceiling_arguments(parser: argparse.ArgumentParser) -> None:
+    """--flop-per-s and --bytes-per-s."""
+    group = parser.add_argument_group("ceilings, instead of the newest calibration's")
+    group.add_argument("--flop-per-s", type=float, metavar="N", help="arithmetic, as 27.6e12")
+    group.add_argument("--bytes-per-s", type=float, metavar="N", help="reading memory, as 318e9")
+
+
+def given_ceilings(args: argparse.Namespace) -> dict[str, float]:
+    """What the options name, as an experiment's settings keep it. ValueError for one without the other."""
+    given = {name: getattr(args, name) for name in ("flop_per_s", "bytes_per_s") if getattr(args, name) is not None}
+    for name, value in given.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name.replace('_', '-')} {value}: use a rate above 0, as 27.6e12")
+    if len(given) == 1:
+        raise ValueError("flop-per-s and bytes-per-s go together: give both, or neither for the newest calibration's")
+    return given
+
+
+def find_ceilings(
+    settings: Mapping[str, Any], calibrations: Path, device_name: str, dtype: str
+) -> tuple[Ceilings | None, str]:
+    """The ceilings for runs on a device of that name, and where they are from, in words. `dtype` as torch names it."""
+    if settings.get("flop_per_s") and settings.get("bytes_per_s"):
+        given = Ceilings(
+            read_bytes_per_s=settings["bytes_per_s"], flop_per_s=settings["flop_per_s"], launch_s=0, kernels_per_pass=0
+        )
+        return given, "given"
+    newest = newest_calibration(calibrations, device_name)
+    if newest is None:
+        return None, "no calibration of this device: `python -m engine calibrate` measures its ceilings"
+    flop_per_s = newest.matmul_flop_per_s.get(DTYPES.get(dtype, dtype))
+    if flop_per_s is None:
+        return None, f"the newest calibration did not measure arithmetic in {dtype}"
+    measured = Ceilings(
+        read_bytes_per_s=newest.read_bytes_per_s,
+        flop_per_s=flop_per_s,
+        launch_s=newest.launch_s,
+        kernels_per_pass=newest.kernels_per_pass,
+    )
+    return measured, f"calibrated {newest.measured_at}"
+
+
+def newest_calibration(folder: Path, device_name: str) -> Calibration | None:
+    """The newest readable calibration of a device of that name; None where there is none."""
+    found: list[Calibration] = []
+    for path in folder.glob("*.json"):
+        try:
+            found.append(Calibration.from_json(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            continue  # of another version of the lab, or torn
+    mine = [calibration for calibration in found if calibration.device_name == device_name]
+    return max(mine, key=lambda calibration: calibration.measured_at, default=None)

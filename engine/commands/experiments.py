@@ -1,0 +1,257 @@
+"""Carries out an experiment in this process, point after point, and keeps its record: what every such command shares.
+
+`run_experiment` and `resume_experiment` are for any kind; `next_points` is how an adaptive one asks for more when its
+list is done. `carry_out` is the command-line side of both: where to, until Ctrl-C, and how to go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.experiment import Plan, Point, PointRecord, remaining
+from engine.core.home import device_lock, runs_folder
+from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.run_id import new_run_id
+from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
+from engine.runlog.locks import hold
+
+if TYPE_CHECKING:
+    from engine.runtime.prepared_run import WarmModel
+
+TOLD = (("TTFT", "ttft_p50_s", 1, "s"), ("TPOT", "tpot_p50_s", 1000, "ms"), ("", "output_tokens_per_s", 1, "tok/s"))
+
+ShouldStop = Callable[[], bool]
+Tell = Callable[[str], None]
+NextPoints = Callable[[Plan, Sequence[PointRecord]], Sequence[Point]]
+
+
+def no_more_points(plan: Plan, records: Sequence[PointRecord]) -> Sequence[Point]:
+    """An experiment whose list is whole from the start."""
+    return ()
+
+
+def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
+    """--repeats, --resume, --out, --warmups and --json."""
+    group = parser.add_argument_group("measuring")
+    group.add_argument("--repeats", type=int, default=1, metavar="N", help="of each point, interleaved (default 1)")
+    group.add_argument(
+        "--warmups", type=int, default=1, metavar="N", help="warm-up rounds before the clock (default 1)"
+    )
+    group.add_argument("--resume", metavar="ID", help="go on with an experiment that was stopped or cut off")
+    group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def require_alone(args: argparse.Namespace, names: Sequence[str]) -> None:
+    """ValueError when --resume comes with options that say anew what the experiment has long been planned with."""
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
+    if args.resume is not None and given:
+        raise ValueError(f"resume {args.resume!r}: it goes on as it was planned; leave out {', '.join(given)}")
+
+
+def carry_out(
+    args: argparse.Namespace, kind: str, make_plan: Callable[[], Plan], next_points: NextPoints = no_more_points
+) -> LoggedExperiment:
+    """The experiment that `args` ask for: a new one, or the rest of --resume. ValueError for what cannot be had."""
+    out = output_folder(args.out)
+    with stop_on_signal() as should_stop:
+        if args.resume is None:
+            logged = run_experiment(make_plan(), out, should_stop, tell, next_points)
+        else:
+            logged = resume_experiment(args.resume, kind, out, should_stop, tell, next_points)
+    left = len(remaining(logged.plan, logged.records))
+    if left:
+        where = "" if args.out is None else f" --out {args.out}"
+        tell(
+            f"stopped with {left} of {len(logged.plan.points)} points left; to go on: "
+            f"python -m engine {args.command} --resume {logged.plan.experiment_id}{where}"
+        )
+    return logged
+
+
+def run_experiment(
+    plan: Plan,
+    out: Path,
+    should_stop: ShouldStop,
+    tell: Tell,
+    next_points: NextPoints = no_more_points,
+    warm: WarmModel | None = None,
+) -> LoggedExperiment:
+    """A new experiment in `out`. A point that fails is a record; only a model that cannot be had at all is an error.
+
+    ValueError or EngineOutOfMemory of the model's loading come before anything is written.
+    """
+    warm = _warm_model(plan, tell, warm)
+    with ExperimentLog.create(out, plan) as log:
+        tell(f"experiment {plan.experiment_id}: {len(plan.points)} points, kept in {log.folder}")
+        return _run_points(log, warm, should_stop, tell, next_points)
+
+
+def resume_experiment(
+    experiment_id: str,
+    kind: str,
+    out: Path,
+    should_stop: ShouldStop,
+    tell: Tell,
+    next_points: NextPoints = no_more_points,
+) -> LoggedExperiment:
+    """The points of an experiment that have no record yet, or were cut off. ValueError when there is none to go on."""
+    folder = out / experiment_id
+    try:
+        logged = ExperimentLog.read(folder)
+    except OSError:
+        raise ValueError(f"resume {experiment_id!r}: there is no experiment {folder}; --out names its folder") from None
+    if logged.plan.kind != kind:
+        raise ValueError(f"resume {experiment_id!r}: it is a {logged.plan.kind} experiment; go on with that command")
+    with ExperimentLog.open(folder) as log:
+        left = len(remaining(log.plan, log.records))
+        tell(f"experiment {experiment_id}: {left} of {len(log.plan.points)} points left")
+        warm = _warm_model(log.plan, tell, None) if left else None
+        return _run_points(log, warm, should_stop, tell, next_points)
+
+
+def _warm_model(plan: Plan, tell: Tell, warm: WarmModel | None) -> WarmModel:
+    # Loading torch takes seconds; bad options should not have to wait for it.
+    from engine.runtime.environment import use_available_threads
+    from engine.runtime.prepared_run import WarmModel
+
+    use_available_threads()
+    warm = WarmModel() if warm is None else warm
+    if plan.points:
+        warm.get(plan.points[0].config, lambda message, fraction: tell(message))
+    return warm
+
+
+def _run_points(
+    log: ExperimentLog, warm: WarmModel | None, should_stop: ShouldStop, tell: Tell, next_points: NextPoints
+) -> LoggedExperiment:
+    while not should_stop():
+        left = remaining(log.plan, log.records)
+        if not left:
+            log.add(next_points(log.plan, tuple(log.records)))
+            left = remaining(log.plan, log.records)
+        if not left:
+            break
+        warm = _warm_model(log.plan, tell, None) if warm is None else warm
+        if not _run_point(log, left[0], warm, should_stop, tell):
+            break
+    return LoggedExperiment(plan=log.plan, records=tuple(log.records), open_attempts=())
+
+
+def _run_point(log: ExperimentLog, point: Point, warm: WarmModel, should_stop: ShouldStop, tell: Tell) -> bool:
+    """One attempt, recorded however it ends. False when there is no use in going on."""
+    from engine.runtime.device_memory import still_works
+
+    run_id = new_run_id()
+    log.start(point, run_id)
+    result = _attempt(log, point, run_id, warm, should_stop, tell)
+    has_folder = (log.folder.parent / run_id).is_dir()
+    record = record_of_result(point.key, point.repeat, run_id if has_folder else None, result)
+    log.append(record)
+    tell(point_line(log, point, record))
+    if record.status == "failed" and warm.key is not None and not still_works(warm.key[1]):
+        tell("the device's context is lost: the points that are left need another process")
+        return False
+    return record.status != "stopped"
+
+
+def _attempt(
+    log: ExperimentLog, point: Point, run_id: str, warm: WarmModel, should_stop: ShouldStop, tell: Tell
+) -> dict[str, Any]:
+    """What result.json holds, or the like of it for a run that did not get so far."""
+    from engine.runtime.prepared_run import prepare_run
+    from engine.runtime.run import execute_run
+
+    try:
+        prepared = prepare_run(point.config, warm, lambda message, fraction: tell(message))
+        with device(str(prepared.device), f"run {run_id}", should_stop, tell):
+            return execute_run(
+                prepared,
+                run_id,
+                log.folder.parent / run_id,
+                warm,
+                experiment=experiment_facts(log.plan, point),
+                should_stop=should_stop,
+            )
+    except InterruptedError:
+        return {"status": "stopped", "error": "stopped while waiting for the device"}
+    except EngineOutOfMemory as error:
+        return {"status": "oom", "error": str(error), "oom": error.facts()}
+    except ValueError as error:
+        return {"status": "failed", "error": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        return {"status": "failed", "error": f"{error}".splitlines()[0] if str(error) else type(error).__name__}
+
+
+def experiment_facts(plan: Plan, point: Point) -> dict[str, Any]:
+    """What the run.json of a point says of its experiment."""
+    return {
+        "id": plan.experiment_id,
+        "kind": plan.kind,
+        "label": plan.label,
+        "key": point.key,
+        "repeat": point.repeat,
+    }
+
+
+def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
+    """`[3/12] static/p16/b4: completed, TTFT 0.0321 s, TPOT 12.3 ms, 310 tok/s`."""
+    done = len(log.plan.points) - len(remaining(log.plan, log.records))
+    repeat = f" repeat {point.repeat + 1}" if any(p.repeat for p in log.plan.points) else ""
+    line = f"[{done}/{len(log.plan.points)}] {point.key}{repeat}: {record.status}"
+    if record.error:
+        return f"{line}, {record.error}"
+    totals = record.totals
+    told = [f"{name} {totals[key] * scale:.3g} {unit}".strip() for name, key, scale, unit in TOLD if totals.get(key)]
+    return ", ".join([line, *told])
+
+
+def device(name: str, purpose: str, should_stop: ShouldStop, tell: Tell) -> AbstractContextManager[None]:
+    """Have the device `name` to oneself. InterruptedError when `should_stop` turns true while it is another's."""
+    return hold(
+        device_lock(name),
+        purpose=purpose,
+        on_wait=lambda holder: tell(f"waiting: the device is taken: {holder}"),
+        should_stop=should_stop,
+    )
+
+
+def tell(message: str) -> None:
+    """A line for the person who waits."""
+    print(message, file=sys.stderr)
+
+
+def output_folder(text: str | None) -> Path:
+    """--out, made if need be, or the lab's own. ValueError when it cannot be written."""
+    out = Path(text) if text else runs_folder()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out {out}: {error.strerror or error}; name a folder that can be written") from None
+    return out
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[ShouldStop]:
+    """Ctrl-C and SIGTERM end the run after the pass at hand, with its log closed; a second one ends the process."""
+    stopped = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal stopped
+        stopped = True
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,110 @@
+"""`engine sweep`: batch sizes by prompt lengths, and ragged batches beside their controls, as one experiment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.commands import options
+from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
+from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder, require_alone
+from engine.commands.sweep_report import sweep_text
+from engine.core.config import ENGINES, TIMINGS, RunConfig
+from engine.core.experiment import Plan, experiment_status, newest_records, point_rows
+from engine.core.home import lab_home
+from engine.core.run_id import new_run_id
+from engine.core.run_shape import shape_of_run
+from engine.core.sweep_plan import plan_sweep
+from engine.core.sweep_table import sweep_rows
+from engine.runlog.experiment_log import LoggedExperiment, utc_now
+
+PROMPTS = "p16,p64"
+BATCH_SIZES = "1,2,4,8"
+BUDGET = "32"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("grid")
+    group.add_argument("--prompts", metavar="P16,P64", help=f"prompt lengths (default {PROMPTS}, none with --mix)")
+    group.add_argument("--batch-size", metavar="1,2,4", help=f"rows at once (default {BATCH_SIZES})")
+    group.add_argument(
+        "--mix", metavar="P16:3,P4096:1", help="ragged batches of these lengths, each beside a uniform one as wide"
+    )
+    group.add_argument(
+        "--budget", metavar="N", help=f"new tokens; a uniform batch takes the largest, 256 of 64-256 (default {BUDGET})"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    group = parser.add_argument_group("engine")
+    group.add_argument("--engine", default="static", choices=ENGINES, help="default static")
+    group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
+    options.add_pass_options(group)
+    options.add_model_options(parser)
+    options.add_sampling_options(parser)
+    add_experiment_arguments(parser)
+    add_ceiling_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when every point has come to an end and none failed; a point without memory is an answer."""
+    require_alone(args, ("prompts", "batch_size", "mix", "budget"))
+    given = given_ceilings(args)
+    logged = carry_out(args, "sweep", lambda: _plan(args, given))
+    report = sweep_report(logged, args)
+    print(json.dumps(report) if args.json else sweep_text(report))
+    return 0 if report["status"] in ("completed", "oom") else 1
+
+
+def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
+    return plan_sweep(
+        base_config(args),
+        experiment_id=new_run_id(),
+        created_at=utc_now(),
+        prompts=args.prompts or (None if args.mix else PROMPTS),
+        batch_sizes=args.batch_size or BATCH_SIZES,
+        mix=args.mix,
+        repeats=args.repeats,
+        settings=given,
+    )
+
+
+def base_config(args: argparse.Namespace) -> RunConfig:
+    """What all points share. The requests, their prompts and the slots are each point's own."""
+    own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
+    budget = getattr(args, "budget", None) or BUDGET
+    return options.run_config(argparse.Namespace(**{**vars(args), **own, "budget": budget}))
+
+
+def sweep_report(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str, Any]:
+    """experiment_id, status, where the ceilings are from, and a row a point, as `--json` prints it."""
+    info = model_and_device(logged, args)
+    shape, ceilings, source = None, None, "no run to tell the model and the device"
+    if info is not None:
+        shape = shape_of_run(info["model"])
+        settings = {**logged.plan.settings, **given_ceilings(args)}
+        ceilings, source = find_ceilings(
+            settings, lab_home() / "calibrations", info["device"]["name"], info["model"]["dtype"]
+        )
+    rows = sweep_rows(point_rows(logged.plan, logged.records), ceilings, shape)
+    return {
+        "experiment_id": logged.plan.experiment_id,
+        "status": experiment_status(logged.plan, logged.records),
+        "label": logged.plan.label,
+        "model": None if info is None else info["model"]["name"],
+        "device": None if info is None else info["device"]["name"],
+        "ceilings": source,
+        "read_bytes_per_s": None if ceilings is None else ceilings.read_bytes_per_s,
+        "flop_per_s": None if ceilings is None else ceilings.flop_per_s,
+        "points": [row.to_dict() for row in rows],
+    }
+
+
+def model_and_device(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str, Any] | None:
+    """run.json of a run of the experiment; None when none came so far."""
+    from engine.runlog.reader import RunLogReader
+
+    out = output_folder(args.out)
+    for record in newest_records(logged.records).values():
+        if record.run_id is not None and (out / record.run_id).is_dir():
+            return RunLogReader(out / record.run_id).run_info()
+    return None

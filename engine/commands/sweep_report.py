@@ -1,0 +1,82 @@
+"""A sweep's table in text: a block a series, a line a batch size, failed points in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLUMNS = (
+    ("B", "batch_size", 1.0, "d"),
+    ("TTFT s", "ttft_s", 1.0, ".3f"),
+    ("TPOT ms", "tpot_s", 1e3, ".2f"),
+    ("tok/s each", "tokens_per_s_per_request", 1.0, ".1f"),
+    ("tok/s", "decode_tokens_per_s", 1.0, ",.1f"),
+    ("peak GiB", "peak_memory_bytes", 2.0**-30, ".2f"),
+    ("FLOP/byte", "intensity_flop_per_byte", 1.0, ".1f"),
+    ("% compute", "compute_fraction", 100.0, ".2f"),
+    ("% read", "bandwidth_fraction", 100.0, ".1f"),
+    ("serial s", "serial_s", 1.0, ",.2f"),
+    ("speed-up", "speedup", 1.0, ".2f"),
+    ("run tok/s", "output_tokens_per_s", 1.0, ",.1f"),
+    ("spread %", "spread", 100.0, ".1f"),
+)
+WIDTH = 10
+GIB = 2**30
+
+
+def sweep_text(report: Mapping[str, Any]) -> str:
+    """The whole report for a reader."""
+    lines = [f"sweep {report['experiment_id']}: {report['status']}"]
+    if report["model"] is not None:
+        lines.append(f"{report['model']} on {report['device']}; ceilings: {ceilings_text(report)}")
+    for title, rows in _series(report["points"]).items():
+        lines += ["", title, "".join(f"{name:>{WIDTH + 1}}" for name, *_ in COLUMNS)]
+        lines += [_line(row) for row in rows]
+        lines += [text for row in rows if (text := _ragged_text(row))]
+    return "\n".join(lines)
+
+
+def ceilings_text(report: Mapping[str, Any]) -> str:
+    """`27.6 TFLOP/s and 318 GB/s (given)`, or why there are none."""
+    if report["flop_per_s"] is None:
+        return str(report["ceilings"])
+    rates = f"{report['flop_per_s'] / 1e12:.4g} TFLOP/s and {report['read_bytes_per_s'] / 1e9:.4g} GB/s"
+    return f"{rates} ({report['ceilings']})"
+
+
+def _series(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    series: dict[str, list[Mapping[str, Any]]] = {}
+    for row in points:
+        role = "" if row["role"] == "point" else f", {row['role']}"
+        series.setdefault(f"{row['engine']}, {row['prompts']}{role}", []).append(row)
+    return series
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    cells = [f"{row['batch_size']:>{WIDTH + 1}d}"]
+    if row["completed"]:
+        cells += [_cell(row[key], scale, form) for _, key, scale, form in COLUMNS[1:]]
+    if row["status"] != "completed":
+        cells.append(f"  {_trouble(row)}")
+    return "".join(cells)
+
+
+def _cell(value: float | None, scale: float, form: str) -> str:
+    text = "-" if value is None else format(value * scale, form)
+    return f"{text:>{WIDTH + 1}}"
+
+
+def _trouble(row: Mapping[str, Any]) -> str:
+    """Of a row whose repeats did not all complete: how many ended otherwise, and why."""
+    count = "" if row["repeats"] == 1 else f" ({row['repeats'] - row['completed']} of {row['repeats']})"
+    if row["status"] == "oom" and row["asked_bytes"] is not None:
+        free = "" if row["free_bytes"] is None else f", {row['free_bytes'] / GIB:.3g} GiB were free"
+        return f"oom{count}: {row['oom_where']} asked for {row['asked_bytes'] / GIB:.3g} GiB{free}"
+    return f"{row['status']}{count}" + (f": {row['error']}" if row["error"] else "")
+
+
+def _ragged_text(row: Mapping[str, Any]) -> str:
+    if row["of_control"] is None:
+        return ""
+    unused = "" if row["kv_unused_fraction"] is None else f"; {row['kv_unused_fraction']:.1%} of its KV memory unused"
+    return f"{row['batch_size']:>{WIDTH + 1}d}  {row['of_control']:.1%} of its control's throughput{unused}"
