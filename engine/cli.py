@@ -1,4 +1,4 @@
-"""The engine's command line: `python -m engine run | parity | memory | models | calibrate`.
+"""The engine's command line: `python -m engine run | sweep | parity | memory | models | calibrate`.
 
 Exit 0 done, 1 the run failed, ran out of memory, was stopped or unequal, 2 bad input with one clear line.
 """
@@ -9,13 +9,14 @@ import argparse
 import sys
 from typing import NoReturn
 
-from engine.commands import calibrate, memory, models, parity, run
+from engine.commands import calibrate, memory, models, parity, run, sweep
 from engine.core.out_of_memory import EngineOutOfMemory
 
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 
 COMMANDS = {
     "run": (run, "one run of an engine over a workload, logged under LAB_HOME"),
+    "sweep": (sweep, "batch sizes by prompt lengths, as one experiment"),
     "parity": (parity, "compare every engine's tokens with serial's and with transformers' generate"),
     "memory": (memory, "what weights, KV cache and activations need, and the batch size at which memory ends"),
     "models": (models, "the models that can be named"),
