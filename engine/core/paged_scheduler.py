@@ -132,6 +132,19 @@ class PagedScheduler(Scheduler):
             if request.slot is not None:
                 self.blocks.append(request, request.num_computed + 1)
 
+    def passes_alike(self) -> int:
+        return 0 if self._prefilling else super().passes_alike()
+
+    def would_admit(self, now_s: float) -> bool:
+        return super().would_admit(now_s) and self.blocks.can_allocate(self.waiting[0].num_tokens)
+
+    def repeat(self) -> bool:
+        full = self._growing[self._num_decodes % self.blocks.block_size]
+        if len(full) > self.blocks.num_free:
+            return False
+        self.blocks.append_one_each(full)
+        return super().repeat()
+
     def _preempt(self, request: Request) -> None:
         assert request is self.running[-1]
         assert request.lane is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from engine.core.passes import PassOutcome, PassTiming, PlannedPass
+from engine.core.passes import BlockEvent, PassOutcome, PassTiming, PlannedPass
 from engine.core.request import ExactPrompt, Request, RequestState
 from engine.core.span_log import Sink, SpanLog
 
@@ -87,7 +87,7 @@ class Recorder:
         its chunks, or of a prefill's rows; a decode pass has none."""
         self.last_pass = planned.index
         self._log_preemptions(planned, timing)
-        self._log_blocks(planned, timing)
+        self.log_blocks(planned.block_events, planned.index, timing.start_s)
         self._log_pass(planned, timing)
         self._spans.begin_pass(planned, timing, slots)
         self._log_returns(planned)
@@ -98,6 +98,15 @@ class Recorder:
             for request in outcome.released:
                 self.sink.append("requests", request_id=request.request_id, returned_s=timing.delivered_s)
         self._spans.end_pass(planned, outcome, timing)
+
+    def passed_again(self, rows: Sequence[Request], count: int, last_pass: int) -> None:
+        """`count` more decode passes of these live rows are over, as a simulator runs through them; their passes and
+        tokens were logged in one piece."""
+        self.last_pass = last_pass
+        self.num_output_tokens += count * len(rows)
+        unknown = [0] * count
+        for request in rows:
+            request.output_ids += unknown
 
     def close(self, now_s: float) -> None:
         """The run ends here: close what is open, and mark the requests that did not get to their end."""
@@ -148,8 +157,8 @@ class Recorder:
                     lane=self._spans.lane_of(chunk.request),
                 )
 
-    def _log_blocks(self, planned: PlannedPass, timing: PassTiming) -> None:
-        events = planned.block_events
+    def log_blocks(self, events: Sequence[BlockEvent], pass_index: int, start_s: float) -> None:
+        """Blocks changed hands before this pass."""
         if not events:
             return
         self.sink.extend(
@@ -159,8 +168,8 @@ class Recorder:
                 "request_id": [e.request_id for e in events],
                 "table_index": [e.table_index for e in events],
                 "allocated": [e.allocated for e in events],
-                "pass_index": [planned.index] * len(events),
-                "time_s": [timing.start_s] * len(events),
+                "pass_index": [pass_index] * len(events),
+                "time_s": [start_s] * len(events),
             },
         )
 

@@ -123,6 +123,33 @@ class Scheduler(ABC):
             kv=self.layout.held(self.running, self._used + (prompt_tokens if is_prefill else len(live))),
         )
 
+    # A simulator runs through decode passes that differ in nothing but their width without planning each of them.
+    def passes_alike(self) -> int:
+        """How many decode passes to come run the same rows before the one that is somebody's last; see `repeat`."""
+        rows, live = self._decode_rows()
+        return min((rows[i].spec.budget_tokens - rows[i].num_scheduled for i in live), default=1) - 1
+
+    def would_admit(self, now_s: float) -> bool:
+        """Whether a step that began now could admit somebody."""
+        return self.num_admissible(now_s) > 0
+
+    def repeat(self) -> bool:
+        """Count one more step with just the last one's decode pass, all but the rows' own counters (`catch_up`).
+        False, and nothing done, where that cannot be."""
+        self.step += 1
+        self._num_passes += 1
+        self._num_decodes += 1
+        self._spent_with.pop(self._num_decodes, None)  # of requests that were preempted since
+        self._used += len(self._decode_rows()[1])
+        return True
+
+    def catch_up(self, count: int) -> None:
+        """Count the tokens of `count` repeated passes for each row."""
+        rows, live = self._decode_rows()
+        for i in live:
+            rows[i].num_scheduled += count
+            rows[i].num_computed += count
+
     def _decode_rows(self) -> tuple[tuple[Request, ...], tuple[int, ...]]:
         """The rows of a decode pass, and the places of those that still run."""
         if self._decoding is None:

@@ -1,0 +1,147 @@
+"""Runs through decode passes that differ in nothing but their width, without planning or recording each by itself.
+
+While nobody arrives who could be admitted, nobody ends and every row that fills its last block gets another, a step is
+one decode pass over the same rows, each one position longer. Their times are computed pass by pass, by the same model
+and in the same order as if they had been stepped through: the result is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.core.kv_layout import PagedLayout
+from engine.core.passes import PlannedPass
+from engine.core.recorder import Recorder
+from engine.core.roofline import CostModel, pass_facts
+from engine.core.scheduler import Scheduler
+from engine.core.simulated_log import MemorySink, TokenTimes
+
+
+class FastForward:
+    """Goes on from a decode pass as far as nothing else happens.
+
+    `pause_s(pass_s)` is how long after a pass the next one begins.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        cost: CostModel,
+        recorder: Recorder,
+        sink: MemorySink,
+        tokens: TokenTimes,
+        pause_s: Callable[[float], float],
+    ) -> None:
+        self.scheduler = scheduler
+        self.cost = cost
+        self.recorder = recorder
+        self.sink = sink
+        self.tokens = tokens
+        self.pause_s = pause_s
+        self._keeps_blocks = "blocks" in sink.streams
+
+    def run(self, planned: PlannedPass, now_s: float, until_s: float) -> float:
+        """Steps that begin from `now_s` on, none at `until_s` or later, after the decode pass `planned`.
+
+        Returns when the next step begins.
+        """
+        scheduler = self.scheduler
+        most = scheduler.passes_alike()
+        if most < 1 or scheduler.would_admit(now_s):
+            return now_s
+        rows, facts = len(planned.rows), pass_facts(planned)
+        starts_s, ends_s, passes_s = array("d"), array("d"), array("d")
+        queued, reserved = array("q"), array("q")
+        for number in range(1, most + 1):
+            if now_s >= until_s or self._somebody_joins(now_s) or not scheduler.repeat():
+                break
+            facts = replace(
+                facts,
+                kv_positions=facts.kv_positions + rows,
+                attention_pairs=facts.attention_pairs + rows,
+                width=facts.width + 1,
+            )
+            pass_s = self.cost.pass_s(facts)
+            starts_s.append(now_s)
+            self._drain_blocks(planned.index + number, now_s)
+            now_s += pass_s
+            ends_s.append(now_s)
+            passes_s.append(pass_s)
+            queued.append(len(scheduler.waiting))
+            reserved.append(scheduler.layout.reserved)
+            now_s += self.pause_s(pass_s)
+        if starts_s:
+            scheduler.catch_up(len(starts_s))
+            self._log(planned, starts_s, ends_s, passes_s, queued, reserved)
+        return now_s
+
+    def _somebody_joins(self, now_s: float) -> bool:
+        """Whether a step that begins now would admit somebody who has just arrived."""
+        pending = self.scheduler.pending
+        if not pending or pending[0].spec.arrival_s > now_s:
+            return False
+        self.recorder.submitted(self.scheduler.submit_arrived(now_s), {})
+        return self.scheduler.would_admit(now_s)
+
+    def _drain_blocks(self, pass_index: int, start_s: float) -> None:
+        layout = self.scheduler.layout
+        if isinstance(layout, PagedLayout):
+            events = layout.blocks.drain_events()
+            if self._keeps_blocks:
+                self.recorder.log_blocks(events, pass_index, start_s)
+
+    def _log(
+        self,
+        planned: PlannedPass,
+        starts_s: array[float],
+        ends_s: array[float],
+        passes_s: array[float],
+        queued: array[int],
+        reserved: array[int],
+    ) -> None:
+        count, rows, live = len(starts_s), len(planned.rows), len(planned.live)
+        shape, kv, first = planned.shape, planned.kv, planned.index + 1
+        used = range(kv.used + live, kv.used + live * count + 1, live)
+        is_paged = isinstance(self.scheduler.layout, PagedLayout)
+        fragment = array("q", map(int.__sub__, reserved, used)) if is_paged else _constant(0, count)
+        dead = rows - live
+        dead_positions = shape.dead_positions
+        self.sink.extend_passes(
+            {
+                "pass_index": range(first, first + count),
+                "step": range(planned.step + 1, planned.step + 1 + count),
+                "kind": [planned.kind.value] * count,
+                "start_s": starts_s,
+                "end_s": ends_s,
+                "issue_s": array("d", [float("nan")]) * count,
+                "device_s": passes_s,
+                "rows": _constant(rows, count),
+                "live_rows": _constant(live, count),
+                "chunk_rows": _constant(0, count),
+                "tokens": _constant(planned.tokens, count),
+                "bucket_tokens": _constant(-1, count),
+                "recomputed_tokens": _constant(0, count),
+                "width": range(shape.width + 1, shape.width + 1 + count),
+                "masked": _constant(int(shape.masked), count),
+                "prompt_tokens": _constant(0, count),
+                "queue_depth": queued,
+                "computed_positions": range(
+                    shape.computed_positions + rows, shape.computed_positions + rows * count + 1, rows
+                ),
+                "padding_positions": _constant(shape.padding_positions, count),
+                "dead_positions": [dead_positions + dead * number for number in range(1, count + 1)],
+                "kv_reserved_positions": reserved,
+                "kv_used_positions": used,
+                "kv_padding_positions": _constant(kv.padding, count),
+                "kv_dead_positions": _constant(kv.dead, count),
+                "kv_fragment_positions": fragment,
+            }
+        )
+        self.tokens.passed_again(ends_s, first)
+        self.recorder.passed_again(planned.live_requests, count, planned.index + count)
+
+
+def _constant(value: int, count: int) -> array[int]:
+    return array("q", [value]) * count

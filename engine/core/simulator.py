@@ -1,0 +1,234 @@
+"""The engines under a virtual clock: the real policies and the real recorder, each pass as long as a formula says.
+
+Nothing is computed: a request says as many tokens as its budget allows, since nobody can know where an answer would
+have ended. Prompts of exact lengths have just those; of a text the tokens are estimated. Admission, eviction, blocks,
+preemptions, chunks and their order are the engines' own, step for step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.core.config import RunConfig
+from engine.core.fast_forward import FastForward
+from engine.core.memory_model import ModelDimensions
+from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.passes import PassKind, PassOutcome, PassTiming, PlannedPass
+from engine.core.presets import make_scheduler
+from engine.core.record import RunRecord, Table
+from engine.core.recorder import Recorder
+from engine.core.request import ExactPrompt, Prompt, Request
+from engine.core.roofline import CostModel, pass_facts
+from engine.core.simulated_log import MemorySink, TokenTimes
+from engine.core.simulated_memory import SimulatedMemory
+from engine.core.workload import Workload
+
+CHARACTERS_PER_TOKEN = 4.0  # of short English questions, by the tokenizer of SmolLM2
+CHAT_TEMPLATE_TOKENS = 30  # a short system line and the turns' marks, by the template of SmolLM2
+
+PromptLength = Callable[[Prompt], int]
+
+
+def estimated_tokens(prompt: Prompt) -> int:
+    """An exact prompt's length; of a text about as many tokens as a tokenizer would make of it."""
+    if isinstance(prompt, ExactPrompt):
+        return prompt.tokens
+    return max(1, math.ceil(len(prompt.text) / CHARACTERS_PER_TOKEN)) + (CHAT_TEMPLATE_TOKENS if prompt.chat else 0)
+
+
+def simulated_requests(workload: Workload, prompt_length: PromptLength = estimated_tokens) -> list[Request]:
+    """Fresh requests with prompts of the right lengths, whose tokens nobody reads: equal lengths share one list."""
+    lengths: dict[int, list[int]] = {}
+    requests = []
+    for spec in workload.requests:
+        length = prompt_length(spec.prompt)
+        requests.append(Request(spec=spec, prompt_ids=lengths.setdefault(length, [0] * length)))
+    return requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a run is simulated on: the cost of a pass, and the memory that model and KV may take (None: no limit)."""
+
+    cost: CostModel
+    model: ModelDimensions
+    memory_bytes: int | None = None
+
+    def capacity_bytes(self, config: RunConfig) -> int | None:
+        """What a run may take: its share of the memory, or fewer GiB by its own cap."""
+        caps = [] if config.capacity_gib is None else [int(config.capacity_gib * 2**30)]
+        if self.memory_bytes is not None:
+            caps.append(int(self.memory_bytes * config.gpu_memory_utilization))
+        return min(caps, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation:
+    """One run that never ran. `tokens` has request_id, token_index, pass_index, produced_s and delivered_s.
+
+    `status` is `completed` or `oom`, with what was asked for in `shortage`; `peak_bytes` is an estimate.
+    """
+
+    status: str
+    shortage: EngineOutOfMemory | None
+    duration_s: float
+    peak_bytes: int
+    kv_bytes: int
+    num_blocks: int | None
+    sink: MemorySink
+    tokens: Table
+
+    def record(self) -> RunRecord:
+        """What metrics are computed from."""
+        return RunRecord(requests=self.sink.requests(), passes=self.sink.passes(), tokens=self.tokens)
+
+
+class Replica:
+    """One engine on one machine. `requests` are all that it may ever get; `pending` those that it has by now.
+
+    `advance` runs it as far as a moment; more requests may be given in between, in order of arrival.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        requests: Sequence[Request],
+        machine: Machine,
+        *,
+        streams: Collection[str] = (),
+        fast_forward: bool = True,
+    ) -> None:
+        self.config = config
+        self.cost = machine.cost
+        self.sink = MemorySink(streams)
+        self.tokens = TokenTimes()
+        self.recorder = Recorder(self.sink, config.num_slots, returns_whole=config.returns == "whole")
+        self.now_s = 0.0
+        self.finished_s: list[float] = []
+        self.shortage: EngineOutOfMemory | None = None
+        self.memory = SimulatedMemory(config=config, model=machine.model, capacity_bytes=machine.capacity_bytes(config))
+        try:
+            self.memory.begin(requests)
+        except EngineOutOfMemory as shortage:
+            self.shortage = shortage
+            return
+        self.scheduler = make_scheduler(config, requests, self.memory.num_blocks)
+        self._forward = FastForward(
+            self.scheduler, self.cost, self.recorder, self.sink, self.tokens, self._pause_s
+        )
+        self._fast_forward = fast_forward
+
+    @property
+    def is_done(self) -> bool:
+        return self.shortage is not None or self.scheduler.is_done
+
+    def advance(self, until_s: float = math.inf) -> None:
+        """Run every step that begins before `until_s`."""
+        while not self.is_done and self.now_s < until_s:
+            wake_s = self._idle_until_s()
+            if wake_s is not None and wake_s >= until_s:
+                return
+            if wake_s is not None:
+                self.now_s = wake_s
+            else:
+                self._step(until_s)
+
+    def _idle_until_s(self) -> float | None:
+        """When an engine that has nothing to do has to look again; None for one that has."""
+        scheduler = self.scheduler
+        self.recorder.submitted(scheduler.submit_arrived(self.now_s), {})
+        self.recorder.admitted(scheduler.admit(self.now_s))
+        if scheduler.running:
+            return None
+        wake_s = scheduler.wake_s(self.now_s)
+        assert wake_s is not None, "nothing runs, nothing will come, yet the engine is not done"
+        return wake_s
+
+    def _step(self, until_s: float) -> None:
+        """The passes of a step that has admitted its newcomers, and as many like it as follow."""
+        planned: PlannedPass | None = None
+        outcome = PassOutcome(ended=(), released=(), moves=())
+        for kind in self.scheduler.kinds:
+            following = self.scheduler.plan(kind)
+            if following is None:
+                continue
+            try:
+                self.memory.check(following)
+            except EngineOutOfMemory as shortage:
+                self.shortage = shortage
+                return
+            planned, outcome = following, self._pass(following)
+        if self._fast_forward and planned is not None and planned.kind is PassKind.DECODE and not outcome.ended:
+            self.now_s = self._forward.run(planned, self.now_s, until_s)
+
+    def _pass(self, planned: PlannedPass) -> PassOutcome:
+        pass_s = self.cost.pass_s(pass_facts(planned))
+        start_s, end_s = self.now_s, self.now_s + pass_s
+        slots = _prefilled_slots(planned)
+        timing = PassTiming(
+            start_s=start_s, end_s=end_s, issue_s=None, device_s=pass_s, produced_s=end_s, delivered_s=end_s
+        )
+        outcome = self.scheduler.complete(planned)
+        self.recorder.passed(planned, outcome, timing, [0] * len(planned.live), slots)
+        self.tokens.passed(planned, outcome, end_s)
+        self.finished_s += [end_s] * len(outcome.ended)
+        for request in outcome.ended:
+            request.output_ids.clear()  # recorded; a hundred thousand answers need not be kept
+        self.now_s = end_s + self._pause_s(pass_s)
+        return outcome
+
+    def _pause_s(self, pass_s: float) -> float:
+        """From a pass's end to the next one's start: the host's work, which running ahead does during the pass."""
+        host_s = self.cost.host_s
+        return host_s if self.config.timing == "sync" else max(0.0, host_s - pass_s)
+
+    def end(self) -> Simulation:
+        """Close the log and hand everything over."""
+        self.recorder.close(self.now_s)
+        tokens = self.tokens.table()
+        whole = self.config.returns == "whole"
+        tokens["delivered_s"] = np.full_like(tokens["produced_s"], np.nan) if whole else tokens["produced_s"]
+        return Simulation(
+            status="completed" if self.shortage is None else "oom",
+            shortage=self.shortage,
+            duration_s=self.now_s,
+            peak_bytes=self.memory.peak_bytes,
+            kv_bytes=self.memory.kv_bytes,
+            num_blocks=self.memory.num_blocks,
+            sink=self.sink,
+            tokens=tokens,
+        )
+
+
+def simulate(
+    config: RunConfig,
+    workload: Workload,
+    machine: Machine,
+    *,
+    prompt_length: PromptLength = estimated_tokens,
+    streams: Collection[str] = (),
+    fast_forward: bool = True,
+) -> Simulation:
+    """One run of `workload`. `streams` of the run log are kept beside what metrics need. A run that would not fit the
+    memory ends as `oom`, like a real one."""
+    replica = Replica(
+        config,
+        simulated_requests(workload, prompt_length),
+        machine,
+        streams=streams,
+        fast_forward=fast_forward,
+    )
+    replica.advance()
+    return replica.end()
+
+
+def _prefilled_slots(planned: PlannedPass) -> tuple[int, ...]:
+    """The physical slots of what a pass prefills, before it moves anybody."""
+    if planned.kind is PassKind.DECODE:
+        return ()
+    requests = [c.request for c in planned.chunks] if planned.chunks else planned.rows
+    return tuple(-1 if r.slot is None else r.slot for r in requests)
