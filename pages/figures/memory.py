@@ -1,0 +1,243 @@
+"""What a batch needs of memory, stacked term by term over the batch size, against what there is.
+
+The terms stand in the order in which memory is taken, so that a bar crosses the line of the capacity in the term that
+fails; the piece that no longer fits is hatched. A bar that is far too tall is cut, and its number stands above it. All
+of it is an estimate; diamonds are what real runs were measured to hold at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.figures.colours import palette
+from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.readable import three_digits
+
+GIB = 2**30
+PLOT_PX = 320
+BAR = 0.72
+CUT = 1.45  # of the capacity, at most, is drawn
+FAR = 0.25  # of the capacity: where every bar is lower, the line is left out of the picture
+TERMS = {
+    "weights_bytes": "weights",
+    "kv_bytes": "KV cache",
+    "mlp_activation_bytes": "MLP activation",
+    "logits_bytes": "logits",
+    "logits_fp32_bytes": "fp32 copy",
+}
+NO_MEASURED = pd.DataFrame({"batch_size": [], "measured_bytes": [], "run": []})
+
+
+def memory_bars(
+    points: pd.DataFrame,
+    *,
+    capacity_bytes: float,
+    capacity_name: str = "capacity",
+    measured: pd.DataFrame = NO_MEASURED,
+    title: str = "",
+    dark: bool = False,
+) -> go.Figure:
+    """Draw points of one prompt length, a bar a batch size.
+
+    Columns: batch_size, the terms of TERMS, total_bytes, fits, asked_bytes and free_bytes (missing where it fits).
+    `measured` has a row a run: batch_size, measured_bytes, and `run`, its name.
+    """
+    if points.empty:
+        return note_figure("No batch size to draw.", dark=dark, title=title)
+    points = points.sort_values("batch_size", ignore_index=True)
+    top_bytes = _top(points, capacity_bytes, measured)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=84, left=44, right=8)
+    _add_terms(figure, points, top_bytes, dark)
+    _add_shortage(figure, points, top_bytes, capacity_bytes, dark)
+    _add_totals(figure, points, measured, top_bytes, dark)
+    _add_capacity(figure, capacity_bytes, capacity_name, top_bytes, len(points), dark)
+    _add_measured(figure, points, measured, dark)
+    places = list(range(len(points)))
+    set_layout(
+        figure,
+        barmode="overlay",
+        showlegend=True,
+        legend=legend_above(gap_px=24, plot_px=PLOT_PX),
+        xaxis=axis(
+            dark,
+            title="batch size",
+            tickvals=places,
+            ticktext=[f"{size:,.0f}" for size in points["batch_size"]],
+            range=[-0.6, len(points) - 0.4],
+            showgrid=False,
+            fixedrange=True,
+        ),
+        yaxis=axis(dark, range=[0, top_bytes / GIB], fixedrange=True, rangemode="tozero"),
+    )
+    heading = {"x": 0, "xref": "paper", "y": 1, "yref": "paper", "xshift": -40, "yanchor": "bottom", "yshift": 4}
+    figure.add_annotation(label("GiB", font={"size": 12, "color": palette(dark).faint_text}, **heading))
+    return figure
+
+
+def _top(points: pd.DataFrame, capacity_bytes: float, measured: pd.DataFrame) -> float:
+    """Where the axis ends: above what is drawn and above the capacity, but never so far that a card looks small."""
+    tallest = max(float(points["total_bytes"].max()), float(measured["measured_bytes"].max() if len(measured) else 0))
+    if tallest < FAR * capacity_bytes:
+        return tallest * 1.2
+    return min(max(tallest, capacity_bytes) * 1.12, capacity_bytes * CUT)
+
+
+def _add_terms(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: bool) -> None:
+    fills = term_colours(dark)
+    below = np.zeros(len(points))
+    hover = [_hover(row) for row in points.to_dict("records")]
+    for column, name in TERMS.items():
+        size = points[column].to_numpy(dtype=float)
+        shown = np.clip(below + size, 0, top_bytes) - np.clip(below, 0, top_bytes)
+        figure.add_bar(
+            x=np.arange(len(points)),
+            y=shown / GIB,
+            base=np.clip(below, 0, top_bytes) / GIB,
+            width=BAR,
+            name=legend_name(name),
+            showlegend=bool(size.any()),
+            marker={"color": fills[column], "line": {"width": 0}},
+            hovertext=hover,
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+        below += size
+
+
+def term_colours(dark: bool) -> dict[str, str]:
+    """The MLP's activation is prefill's and has its colour; the others have those of runs, none of which is here."""
+    colours = palette(dark)
+    names = (colours.series[2], colours.series[0], colours.prefill, colours.series[1], colours.series[3])
+    return dict(zip(TERMS, names, strict=True))
+
+
+def _hover(row: dict[str, object]) -> str:
+    lines = [f"<b>{row['batch_size']:,} at once: {_gib(row['total_bytes'])}</b>"]
+    lines += [f"{name} {_gib(row[column])}" for column, name in TERMS.items()]
+    if not row["fits"]:
+        lines.append(f"does not fit: {_gib(row['asked_bytes'])} in one piece, {_gib(row['free_bytes'])} left")
+    return "<br>".join(lines)
+
+
+def _gib(size: object) -> str:
+    return f"{three_digits(float(str(size)) / GIB)} GiB"
+
+
+def _add_shortage(figure: go.Figure, points: pd.DataFrame, top_bytes: float, capacity_bytes: float, dark: bool) -> None:
+    """The piece that no longer fits, on top of what was held when it was asked for."""
+    failing = points[~points["fits"].astype(bool)]
+    if failing.empty:
+        return
+    # Of a cap on the KV pool alone what is left is the pool's: the piece is then the cache itself.
+    is_pool = (failing["failing_term"] == "kv_pool").to_numpy()
+    held = np.where(is_pool, failing["weights_bytes"], capacity_bytes - failing["free_bytes"]).astype(float)
+    end = np.clip(held + failing["asked_bytes"].to_numpy(dtype=float), 0, top_bytes)
+    figure.add_bar(
+        x=failing.index.to_numpy(),
+        y=(end - np.clip(held, 0, top_bytes)) / GIB,
+        base=np.clip(held, 0, top_bytes) / GIB,
+        width=BAR,
+        name=legend_name("does not fit"),
+        marker={
+            "color": palette(dark).dead,
+            "pattern": dict(hatch(dark)),
+            "line": {"width": 1.5, "color": palette(dark).dead},
+        },
+        hoverinfo="skip",
+    )
+
+
+def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool) -> None:
+    """Each bar's whole above it, and above a run's diamond; of a bar that is cut, above the picture."""
+    colours = palette(dark)
+    highest = measured.groupby("batch_size")["measured_bytes"].max().to_dict()
+    for place, (size, total) in enumerate(zip(points["batch_size"], points["total_bytes"], strict=True)):
+        diamond = float(highest.get(size, 0.0))
+        figure.add_annotation(
+            label(
+                three_digits(total / GIB),
+                x=place,
+                y=min(max(total, diamond), top_bytes) / GIB,
+                yshift=7 if diamond > 0.9 * total else 0,
+                xanchor="center",
+                yanchor="bottom",
+                font={"size": 11, "color": colours.text},
+            )
+        )
+
+
+def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes: float, bars: int, dark: bool) -> None:
+    colours = palette(dark)
+    text = f"{name}, {capacity_bytes / GIB:,.4g} GiB"
+    font = {"size": 12, "color": colours.text}
+    if capacity_bytes > top_bytes:
+        figure.add_annotation(label(f"{text}: far above", x=-0.55, y=top_bytes / GIB, yanchor="top", font=font))
+        return
+    figure.add_scatter(
+        x=[-0.6, bars - 0.4],
+        y=[capacity_bytes / GIB] * 2,
+        mode="lines",
+        line={"width": 2, "dash": "dash", "color": colours.text},
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    figure.add_annotation(label(text, x=-0.55, y=capacity_bytes / GIB, yanchor="bottom", font=font))
+
+
+def _add_measured(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, dark: bool) -> None:
+    colours = palette(dark)
+    place_of = {int(size): place for place, size in enumerate(points["batch_size"])}
+    known = measured[measured["batch_size"].isin(list(place_of))]
+    if known.empty:
+        return
+    figure.add_scatter(
+        x=[place_of[int(size)] for size in known["batch_size"]],
+        y=known["measured_bytes"].to_numpy(dtype=float) / GIB,
+        mode="markers",
+        marker={
+            "symbol": "diamond",
+            "size": 11,
+            "color": colours.waiting,
+            "line": {"width": 1.5, "color": colours.text},
+        },
+        name=legend_name("measured"),
+        hovertext=_run_names(known["run"].tolist()),
+        hovertemplate="<b>%{hovertext}</b><br>measured %{y:,.3~r} GiB<extra></extra>",
+    )
+
+
+def _run_names(names: Sequence[object]) -> list[str]:
+    return [f"run {name}" for name in names]
+
+
+def sample_points(capacity_bytes: float) -> pd.DataFrame:
+    """A model of 1.5 B parameters in fp16, prompts of 1,024 and 256 new tokens, by the same arithmetic, for a demo."""
+    rows = []
+    for size in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+        piece = size * 1024 * 8960 * 2
+        held = 3_087_428_608 + size * 1280 * 28_672
+        terms = (3_087_428_608, size * 1280 * 28_672, 3 * piece, size * 151_936 * 2, size * 151_936 * 4)
+        taken = [held + number * piece for number in range(3) if held + (number + 1) * piece > capacity_bytes]
+        fits = sum(terms) <= capacity_bytes
+        rows.append(
+            {"batch_size": size, **dict(zip(TERMS, terms, strict=True)), "total_bytes": sum(terms), "fits": fits}
+            | ({} if fits else {"failing_term": "mlp_activation", "asked_bytes": piece})
+            | ({} if fits else {"free_bytes": capacity_bytes - taken[0]})
+        )
+    return pd.DataFrame(rows)
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+
+    a10 = 22.06 * GIB
+    ran = pd.DataFrame({"batch_size": [32, 128], "measured_bytes": [6.1 * GIB, 14.6 * GIB], "run": ["one", "two"]})
+    show(
+        [
+            memory_bars(sample_points(a10), capacity_bytes=a10, capacity_name="NVIDIA A10", measured=ran, dark=dark)
+            for dark in (False, True)
+        ]
+    )

@@ -1,0 +1,186 @@
+"""The controls of the Memory page: a model, a card, an engine, the requests. They are bound to the address.
+
+`draw_controls` returns the grid that they describe; what cannot be reckoned says under its field what to mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from engine.core.hardware_presets import HARDWARE
+from engine.core.machine_memory import machine_memory
+from engine.core.memory_plan import EngineShape, MemoryGrid
+from engine.core.model_presets import MODEL_NAMES, model_shape
+from engine.core.presets import PRESETS
+from engine.core.roofline import ModelShape
+from pages.parts.bench_memory import LEAST_POOL_GIB
+from pages.parts.bench_widgets import choice, group, number
+from pages.parts.format import plain
+from pages.parts.memory_fields import EXAMPLES, FIELDS, SAME, THIS, Example
+
+GIB = 2**30
+LOGITS_WORDS = (
+    "copied: of each row's last position, with the fp32 copy that a sampler makes. last: without it, as greedy runs "
+    "here. all: of every prompt position, as an engine that throws all but the last away."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the controls say. `capacity_name` names the card; `dtype` is that of the model."""
+
+    model: ModelShape
+    dtype: str
+    grid: MemoryGrid
+    capacity_name: str
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.grid.prompt_tokens[0]
+
+
+def draw_examples() -> None:
+    """A button for each published claim; the one that is set says what was published."""
+    set_now = {name: st.session_state.get(name, each.default) for name, each in FIELDS.items()}
+    with st.container(horizontal=True):
+        for example in EXAMPLES:
+            st.button(example.label, on_click=_set, args=(example,), disabled=set_now == example.values())
+    said = next((example.published for example in EXAMPLES if set_now == example.values()), None)
+    if said is not None:
+        st.caption(f"Published: {said}")
+
+
+def _set(example: Example) -> None:
+    for name, value in example.values().items():
+        st.session_state[name] = value
+
+
+def draw_controls() -> Asked | None:
+    """All controls; None, with a line that says what to mend, where they describe nothing that can be reckoned."""
+    values: dict[str, Any] = {}
+    left, right = st.columns(2, gap="medium")
+    with left:
+        problem = _draw_model(values)
+        _draw_capacity(values)
+    with right:
+        _draw_requests(values)
+        _draw_engine(values)
+    try:
+        return read(values)
+    except ValueError as error:
+        problem.caption(f":red[:material/error: {plain(str(error))}]")
+        return None
+
+
+def _draw_model(values: dict[str, Any]) -> Any:
+    with group("Model", "Its weights, and how much of the KV cache a position takes."):
+        values["model"] = str(
+            st.selectbox(
+                "Model",
+                MODEL_NAMES,
+                index=MODEL_NAMES.index(str(FIELDS["model"].default)),
+                key="model",
+                bind="query-params",
+                accept_new_options=True,
+                help="A name of the list, or type the path of a config.json or of its folder.",
+            )
+            or ""
+        ).strip()
+        problem = st.empty()
+        values["dtype"] = choice("dtype", "dtype", fields=FIELDS)
+        values["weights"] = choice("Bits a weight", "weights", fields=FIELDS)
+    return problem
+
+
+def _draw_capacity(values: dict[str, Any]) -> None:
+    with group("Memory", "What there is of it."):
+        values["card"] = choice("Card", "card", fields=FIELDS)
+        st.caption(plain(_card_words(values["card"])))
+        values["capacity_gib"] = number(
+            "Capacity instead, GiB (capacity-gib)", "capacity_gib", step=1, least=LEAST_POOL_GIB, fields=FIELDS
+        )
+        values["pool_gib"] = number(
+            "KV pool, at most GiB (pool-gib)", "pool_gib", step=0.5, least=LEAST_POOL_GIB, fields=FIELDS
+        )
+
+
+def _card_words(card: str) -> str:
+    if card != THIS:
+        preset = HARDWARE[card]
+        return f"{preset.label}: {preset.memory_bytes / GIB:,.4g} GiB that a run can use."
+    machine = machine_memory()
+    if machine is None:
+        return "This machine does not tell how much memory it has: name a capacity."
+    kind = "its card" if machine.kind == "cuda" else "its main memory, since it shows no NVIDIA GPU"
+    return f"{machine.name}: {machine.total_bytes / GIB:,.4g} GiB ({kind})."
+
+
+def _draw_requests(values: dict[str, Any]) -> None:
+    with group("Requests", "All alike, and all there from the start."):
+        values["prompt"] = number("Prompt, tokens", "prompt", fields=FIELDS)
+        values["budget"] = number("New tokens (budget)", "budget", fields=FIELDS)
+        values["largest"] = str(
+            st.select_slider(
+                "Largest batch",
+                FIELDS["largest"].options,
+                FIELDS["largest"].default,
+                key="largest",
+                bind="query-params",
+            )  # fmt: skip
+        )
+
+
+def _draw_engine(values: dict[str, Any]) -> None:
+    with group("Engine", "Where keys and values live, and how many tokens a pass reads at once."):
+        values["engine"] = choice("Engine", "engine", fields=FIELDS)
+        is_paged = PRESETS[values["engine"]].kv_layout == "paged"
+        values["block_size"] = choice(
+            "Token positions a block (block-size)", "block_size", disabled=not is_paged, fields=FIELDS
+        )
+        values["max_num_batched_tokens"] = number(
+            "Tokens a step (max-num-batched-tokens)", "max_num_batched_tokens",
+            disabled=values["engine"] != "chunked", fields=FIELDS,
+        )  # fmt: skip
+        values["logits"] = choice("Logits", "logits", fields=FIELDS)
+        st.caption(LOGITS_WORDS)
+
+
+def read(values: Mapping[str, Any]) -> Asked:
+    """ValueError, one clear line, for what cannot be reckoned."""
+    bits = None if values["weights"] == SAME else int(values["weights"])
+    capacity_bytes, name = _capacity(values)
+    return Asked(
+        model=model_shape(values["model"], dtype=values["dtype"], weight_bits=bits),
+        dtype=values["dtype"],
+        grid=MemoryGrid(
+            prompt_tokens=(int(values["prompt"]),),
+            batch_sizes=tuple(2**power for power in range(int(values["largest"]).bit_length())),
+            budget_tokens=int(values["budget"]),
+            capacity_bytes=capacity_bytes,
+            pool_bytes=None if values["pool_gib"] is None else int(values["pool_gib"] * GIB),
+            shape=EngineShape(
+                engine=values["engine"],
+                block_size=int(values["block_size"]),
+                max_num_batched_tokens=int(values["max_num_batched_tokens"]),
+                sampled_in_fp32=values["logits"] != "last",
+                logits_of_all=values["logits"] == "all",
+            ),
+        ),
+        capacity_name=name,
+    )
+
+
+def _capacity(values: Mapping[str, Any]) -> tuple[int, str]:
+    if values["capacity_gib"] is not None:
+        return int(values["capacity_gib"] * GIB), "capacity"
+    if values["card"] != THIS:
+        preset = HARDWARE[values["card"]]
+        return preset.memory_bytes, preset.label.split(",")[0]
+    machine = machine_memory()
+    if machine is None:
+        raise ValueError("this machine does not tell how much memory it has: name a capacity")
+    return machine.total_bytes, machine.name

@@ -1,0 +1,191 @@
+"""What the Memory page says: the finding of each figure, the rows of its tables, and the command that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.core.memory_model import TERM_WORDS
+from engine.core.memory_plan import MemoryPoint, Wall
+from engine.core.presets import PRESETS
+from pages.parts.format import count, listed, number, plural, size
+from pages.parts.memory_controls import GIB, Asked
+from store.memory_runs import MeasuredRun
+
+TERMS_HEADER = ("batch size", "weights", "KV cache", "MLP activation", "logits", "fp32 copy", "in all", "fits")
+WALLS_HEADER = ("prompt", "fits up to", "first to fail", "by", "asked in one piece", "left for it")
+RUNS_HEADER = ("run", "engine", "prompts", "rows", "estimated", "measured", "beyond the estimate")
+
+
+def headline(asked: Asked, wall: Wall) -> str:
+    """How far it goes: the largest batch that fits."""
+    prompts = f"p{asked.prompt_tokens}"
+    if wall.largest is None:
+        return f"Every batch of {prompts} fits"
+    if wall.largest == 0:
+        return f"Not even one request of {prompts} fits"
+    return f"{plural(wall.largest, 'request')} of {prompts} fit at once"
+
+
+def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
+    """The figure's caption: the last batch that fits, the first that does not, and what fails."""
+    fitting = [point for point in points if point.fits]
+    said = [f"{count(p.batch_size)} at once need {size(p.need.total_bytes)}" for p in fitting[-1:]]
+    there = f"of {size(asked.grid.capacity_bytes)} that there are"
+    failing = wall.first_failing
+    if failing is None:
+        return f"{said[0]} {there}: every batch size drawn here fits."
+    if said:
+        said = [f"{said[0]} {there}"]
+    return "; ".join([*said, f"{count(failing.batch_size)} {failure_words(failing)}"]) + "."
+
+
+def failure_words(point: MemoryPoint) -> str:
+    """Where a batch ends: `fail at the KV pool, which asks for 3.50 GiB in one piece where 2.00 GiB are left`."""
+    ended = point.shortage
+    assert ended is not None
+    pieces = ", one of three such pieces," if ended.term == "mlp_activation" else ""
+    fail = "fails" if point.batch_size == 1 else "fail"
+    return (
+        f"{fail} at the {TERM_WORDS[ended.term]}, which asks for {size(ended.asked_bytes)} in one piece{pieces} "
+        f"where {size(ended.free_bytes)} are left"
+    )
+
+
+def notes(asked: Asked, points: Sequence[MemoryPoint]) -> list[str]:
+    """What has to be known beside the picture, each a sentence."""
+    shape, last = asked.grid.shape, points[-1].need
+    said = []
+    if PRESETS[shape.engine].kv_layout == "paged":
+        said.append(
+            f"The {shape.engine} engine does not end there: its pool becomes smaller, and requests wait or are "
+            "preempted. What fits is how many run at once without either."
+        )
+    if shape.engine == "serial":
+        said.append("The serial engine runs one request at a time, so that the batch size changes nothing.")
+    logits = last.logits_bytes + last.logits_fp32_bytes
+    copy = " and their fp32 copy" if shape.sampled_in_fp32 else ""
+    said.append(
+        f"At {count(points[-1].batch_size)} the logits{copy} take {number(logits / 1e6)} MB of a step "
+        f"({size(logits)}), the KV cache {size(last.kv_bytes)}."
+    )
+    if shape.logits_of_all:
+        only = shape.rows(points[-1].batch_size) * asked.model.vocab * asked.model.value_bytes
+        said.append(f"Of the last positions alone they would be {size(only)} instead of {size(last.logits_bytes)}.")
+    return said
+
+
+def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
+    """A row a batch size: every term, and whether it fits or what fails."""
+    rows = []
+    for point in points:
+        verdict = "yes" if point.shortage is None else f"no: {TERM_WORDS[point.shortage.term]}"
+        terms = [size(value) for value in point.need.by_term.values()]
+        rows.append([count(point.batch_size), *terms, size(point.need.total_bytes), verdict])
+    return rows
+
+
+def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
+    """A row a prompt length: where memory ends, and by which term."""
+    rows = []
+    for wall in found:
+        fits = "any" if wall.largest is None else count(wall.largest)
+        failing = wall.first_failing
+        row = ["none drawn here", "", "", ""]
+        if failing is not None and failing.shortage is not None:
+            ended = failing.shortage
+            row = [
+                count(failing.batch_size),
+                TERM_WORDS[ended.term],
+                f"{number(ended.asked_bytes / GIB)} GiB",
+                f"{number(ended.free_bytes / GIB)} GiB",
+            ]
+        rows.append([f"p{wall.prompt_tokens}", fits, *row])
+    return rows
+
+
+def wall_finding(found: Sequence[Wall]) -> str:
+    """Which term ends which prompts, in a sentence."""
+    ends: dict[str, list[str]] = {}
+    for wall in found:
+        if wall.first_failing is not None and wall.first_failing.shortage is not None:
+            ends.setdefault(wall.first_failing.shortage.term, []).append(f"p{wall.prompt_tokens}")
+    if not ends:
+        return "No prompt length here runs out of memory at any batch size of the figure."
+    parts = [f"{listed(prompts)} at the {TERM_WORDS[term]}" for term, prompts in ends.items()]
+    return f"Memory ends for {listed(parts)}. A longer prompt brings the end nearer: all but the weights grow with it."
+
+
+def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
+    """A row a run: the estimate for its own requests beside its measured peak."""
+    return [
+        [
+            run.run_id,
+            run.engine,
+            prompts_words(run),
+            count(run.batch_size),
+            size(run.predicted.total_bytes),
+            size(run.measured_bytes),
+            f"{size(run.measured_bytes - run.predicted.total_bytes)} "
+            f"({run.measured_bytes / run.predicted.total_bytes - 1:+.1%})".replace("%", " %"),
+        ]
+        for run in runs
+    ]
+
+
+def prompts_words(run: MeasuredRun) -> str:
+    """`p16`, or the shortest and the longest of those that decide: `p16 to p4096`."""
+    low, high = run.prompt_tokens
+    return f"p{low}" if low == high else f"p{low} to p{high}"
+
+
+def runs_finding(runs: Sequence[MeasuredRun]) -> str:
+    """How far off the estimate is, on GPUs and on CPUs apart, since a peak is another thing on each."""
+    said = []
+    for kind, where in (("cuda", "On a GPU"), ("cpu", "On a CPU")):
+        mine = [run for run in runs if (run.device == "cpu") is (kind == "cpu")]
+        if not mine:
+            continue
+        errors = [run.measured_bytes / run.predicted.total_bytes - 1 for run in mine]
+        beyond = [run.measured_bytes - run.predicted.total_bytes for run in mine]
+        if kind == "cuda":
+            said.append(f"{where} {_range_percent(errors)} of the estimate was measured in {plural(len(mine), 'run')}")
+        else:
+            said.append(
+                f"{where} the whole process is measured: {_range_size(beyond)} beyond the estimate in "
+                f"{plural(len(mine), 'run')}, Python and torch among it"
+            )
+    return ". ".join(said) + "."
+
+
+def _range_percent(errors: Sequence[float]) -> str:
+    low, high = 100 * (1 + min(errors)), 100 * (1 + max(errors))
+    return f"{number(low)} %" if number(low) == number(high) else f"{number(low)} to {number(high)} %"
+
+
+def _range_size(values: Sequence[float]) -> str:
+    low, high = size(min(values)), size(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def command(asked: Asked) -> str:
+    """The same question on the command line."""
+    grid, shape = asked.grid, asked.grid.shape
+    parts = [
+        f"--model {asked.model.name} --dtype {asked.dtype}",
+        f"--capacity-gib {grid.capacity_bytes / GIB:.6g}",
+        f"--prompts p{asked.prompt_tokens} --budget {grid.budget_tokens}",
+        f"--batch-size {','.join(map(str, grid.batch_sizes))}",
+    ]
+    if shape.engine != "static":
+        parts.append(f"--engine {shape.engine}")
+    if grid.pool_bytes is not None:
+        parts.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
+    if asked.model.weight_bits != 8 * asked.model.value_bytes:
+        parts.append(f"--weight-bits {asked.model.weight_bits}")
+    if PRESETS[shape.engine].kv_layout == "paged":
+        parts.append(f"--block-size {shape.block_size}")
+    if shape.engine == "chunked":
+        parts.append(f"--max-num-batched-tokens {shape.max_num_batched_tokens}")
+    if shape.logits_of_all or not shape.sampled_in_fp32:
+        parts.append(f"--logits {'all' if shape.logits_of_all else 'last'}")
+    return " ".join(["python -m engine memory", *parts])
