@@ -18,6 +18,7 @@ PAGES = [
     st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page("pages/sweep.py", title="Sweep", icon=":material/stacked_line_chart:", url_path="sweep"),
     st.Page("pages/memory.py", title="Memory", icon=":material/memory:", url_path="memory"),
+    st.Page("pages/roofline.py", title="Roofline", icon=":material/roofing:", url_path="roofline"),
     st.Page("pages/what_if.py", title="What if", icon=":material/function:", url_path="what_if"),
     st.Page("pages/history.py", title="History", icon=":material/history:", url_path="history"),
     st.Page("pages/query.py", title="Query", icon=":material/database_search:", url_path="query"),

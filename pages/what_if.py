@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import streamlit as st
 
@@ -19,10 +21,8 @@ from pages.parts.tables import draw_table
 from pages.parts.what_if_controls import Asked, draw_controls
 from pages.parts.what_if_fields import THIS, what_if_fields
 from pages.parts.what_if_questions import draw_questions
-from pages.parts.what_if_source import (
-    HEADER as CLAIM_HEADER,
-)
-from pages.parts.what_if_source import STATED_ROWS, chapter_claims, claim_rows, claims_caption, is_chapter
+from pages.parts.what_if_source import HEADER as CLAIM_HEADER
+from pages.parts.what_if_source import chapter_claims, claim_rows, claims_caption, is_chapter
 from pages.parts.what_if_words import (
     FIGURES,
     HEADER,
@@ -34,6 +34,8 @@ from pages.parts.what_if_words import (
     table_rows,
     wall_words,
 )
+
+Fields = Mapping[str, Field]
 
 WHY = """
 A decode step reads every weight once, and for each request all keys and values that it has so far. On a card that reads
@@ -57,28 +59,24 @@ def render() -> None:
     fields = what_if_fields((*cards(), *((THIS,) if known else ())))
     for line in complaints(st.query_params.to_dict(), fields):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
-    result = st.container()
-    st.subheader("Settings", anchor=False)
-    asked = draw_controls(fields)
-    with result:
-        if asked is not None:
-            _draw_result(asked, fields)
-        else:
-            st.info("Something below has to be mended first.", icon=":material/edit:")
+    sliders, result = st.columns([2, 3], gap="medium")
+    with sliders:
+        asked = draw_controls(fields)
+    if asked is None:
+        result.info("Something in the settings has to be mended first.", icon=":material/edit:")
+    else:
+        rows = what_if_table(asked.case, asked.batch_sizes)
+        with result:
+            _draw_result(asked, rows, fields)
+        _draw_table(asked, rows, _at_chapter(fields))
     draw_questions()
 
 
-def _draw_result(asked: Asked, fields: dict[str, Field]) -> None:
+def _draw_result(asked: Asked, rows: list[WhatIfRow], fields: Fields) -> None:
+    """What the sliders come to, in words and as two curves."""
     case = asked.case
-    rows = what_if_table(case, asked.batch_sizes)
-    at_chapter = is_chapter({name: st.session_state.get(name) for name in fields})
-    with st.container(border=True):
-        st.badge(SIMULATED.label, icon=SIMULATED.icon, color=SIMULATED.colour, help=SIMULATED.help)
-        st.markdown(f"#### {plain(headline(rows))}")
-        said = (free_words(case), wall_words(asked), reading_words(asked, rows[-1]), bits_words(asked))
-        st.markdown("\n".join(f"- {line}" for line in said))
-        if not at_chapter:
-            st.button("Back to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))
+    st.badge(SIMULATED.label, icon=SIMULATED.icon, color=SIMULATED.colour, help=SIMULATED.help)
+    st.markdown(f"#### {plain(headline(rows))}")
     frame = pd.DataFrame([{name: getattr(row, name) for name in FRAME} for row in rows])
     figure = batch_trade(
         frame,
@@ -87,10 +85,12 @@ def _draw_result(asked: Asked, fields: dict[str, Field]) -> None:
         reading_tokens_per_s=reading_tokens_per_s(asked.words_per_minute),
         dark=is_dark(),
     )
-    st.subheader("The trade", anchor="trade")
     show(figure, key="trade", alt="Tokens a second in all and a request, by batch size", config=STILL)
     st.caption(figure_caption(rows))
-    _draw_table(asked, rows, at_chapter)
+    said = (free_words(case), wall_words(asked), reading_words(asked, rows[-1]), bits_words(asked))
+    st.markdown("\n".join(f"- {line}" for line in said))
+    if not _at_chapter(fields):
+        st.button("Back to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))
 
 
 FRAME = ("batch_size", "tokens_per_s", "tokens_per_s_per_request", "step_s")
@@ -98,12 +98,7 @@ FRAME = ("batch_size", "tokens_per_s", "tokens_per_s_per_request", "step_s")
 
 def _draw_table(asked: Asked, rows: list[WhatIfRow], at_chapter: bool) -> None:
     st.subheader("Every batch size", anchor="table")
-    lines = table_rows(rows, knows_memory=asked.knows_memory)
-    header = HEADER
-    if at_chapter:
-        header = (*HEADER, "the chapter says")
-        lines = [[*line, STATED_ROWS.get(row.batch_size, "")] for line, row in zip(lines, rows, strict=True)]
-    draw_table(header, lines, figures=FIGURES)
+    draw_table(HEADER, table_rows(rows, knows_memory=asked.knows_memory), figures=FIGURES)
     st.caption(f"{plain(asked.machine.label)}. {plain(asked.machine.source)}.".replace("..", "."))
     if at_chapter:
         claims = chapter_claims(asked.case)
@@ -114,7 +109,11 @@ def _draw_table(asked: Asked, rows: list[WhatIfRow], at_chapter: bool) -> None:
         st.markdown(WHY)
 
 
-def _reset(fields: dict[str, Field]) -> None:
+def _at_chapter(fields: Fields) -> bool:
+    return is_chapter({name: st.session_state.get(name) for name in fields})
+
+
+def _reset(fields: Fields) -> None:
     for name, field in fields.items():
         st.session_state[name] = field.default
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,8 +9,9 @@ from typing import Any
 
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE, HardwarePreset
+from engine.core.machine_memory import machine_memory
 from engine.core.roofline import Ceilings, ModelShape
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.format import plain
 from pages.parts.lab import lab
 
@@ -109,15 +108,6 @@ def cards() -> tuple[str, ...]:
 
 
 def _memory_bytes(measured: Calibration) -> int | None:
-    """All memory of a calibrated device; None for a GPU that no run of the lab has told of."""
-    if measured.device.startswith("cpu"):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    runs = lab().store.runs(limit=60)
-    mine = runs.loc[runs["device_name"] == measured.device_name, "run_id"]
-    told = lab().store.run(str(mine.iloc[0]))["info"].get("device", {}).get("memory_bytes") if len(mine) else None
-    return int(told) if isinstance(told, int | float) and not math.isnan(told) else None
-
-
-def dtype_here(measured: Calibration) -> str:
-    """The number format that a run on that device gets without asking."""
-    return dtype_of("auto", measured.device.partition(":")[0])
+    """All memory of a calibrated device, where it is this machine's."""
+    here = machine_memory()
+    return here.total_bytes if here is not None and here.kind == measured.device.partition(":")[0] else None

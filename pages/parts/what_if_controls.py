@@ -42,21 +42,18 @@ class Asked:
 def draw_controls(fields: Mapping[str, Field]) -> Asked | None:
     """All sliders; None, with a line that says what to mend, where they describe nothing that can be reckoned."""
     values: dict[str, Any] = {}
-    left, right = st.columns(2, gap="medium")
-    with left, group("Model and card", "What is read in a step, and how fast."):
+    with group("Settings", "What is read in a step, how fast, and how many requests share it."):
         values["model"] = _model(fields)
         problem = st.empty()
         values["card"] = choice("Card", "card", fields=fields)
         st.caption(_card_words(values["card"], fields))
-        values["weights"] = choice("Bits a weight", "weights", fields=fields)
-        values["execution"] = choice("Launching", "execution", fields=fields)
-        st.caption("graph launches a step once; eager pays for each of its kernels.")
-    with right, group("Requests", "How many decode at once, and how much each has said and been told so far."):
         values["sequence"] = _slide("Sequence length, tokens", "sequence", fields)
         values["largest"] = _slide("Largest batch", "largest", fields)
         values["memory"] = _percent("Memory that may be used, %", "memory", fields, 5)
         values["reading"] = _percent("A reader's words a minute", "reading", fields, 10)
-        st.caption("240 is the usual speed of reading plain prose; skimming is several times faster.")
+        values["weights"] = choice("Bits a weight", "weights", fields=fields)
+        values["execution"] = choice("Launching", "execution", fields=fields)
+        st.caption("graph launches a step once; eager pays for each of its kernels.")
     try:
         return _asked(values)
     except ValueError as error:

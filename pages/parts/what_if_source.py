@@ -14,11 +14,6 @@ from pages.parts.format import number
 from pages.parts.what_if_fields import CHAPTER_CARD, CHAPTER_MODEL
 
 HEADER = ("claim", "here", "the chapter", "differs by")
-STATED_ROWS: Mapping[int, str] = {
-    8: "18.3 GB, 7.8 ms, 128 and 1,026 tokens/s",
-    64: "14.1 ms",
-    128: "46 tokens/s a request, 36.8 GB of KV",
-}
 LONG = 16_000
 
 

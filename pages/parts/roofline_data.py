@@ -1,0 +1,113 @@
+"""What the Roofline page shows of runs: their passes added up, the shape of their model, how they were timed.
+
+A run that has ended does not change: its sums are kept for all visitors. An experiment's runs stand together as one
+series, as far as they used one model, dtype, device and execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.core.pass_points import LEAST_SAMPLES, PassPoint, pass_points
+from engine.core.roofline import ModelShape
+from engine.core.run_shape import shape_of_run
+from pages.parts.comparable import dtype_name
+from pages.parts.lab import lab
+from pages.parts.run_data import find_row
+from store.pass_bins import By, pass_bins
+
+KEPT = 32
+MAX_MEMBERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """One series: a run, or an experiment's runs. `rows` are the runs' rows of the store, the newest run first.
+
+    `bins` are by shape, `groups` by doublings of rows, `by_rows` by rows alone: see store.pass_bins.
+    """
+
+    name: str
+    rows: tuple[Mapping[str, Any], ...]
+    shape: ModelShape
+    bins: pd.DataFrame
+    groups: pd.DataFrame
+    by_rows: pd.DataFrame
+
+    @property
+    def row(self) -> Mapping[str, Any]:
+        return self.rows[0]
+
+    @property
+    def dtype(self) -> str:
+        return dtype_name(self.row["info"]["model"])
+
+    @property
+    def device(self) -> Mapping[str, Any]:
+        return self.row["info"].get("device") or {}
+
+    @property
+    def is_graph(self) -> bool:
+        return self.row.get("execution") == "graph"
+
+    @property
+    def points(self) -> tuple[PassPoint, ...]:
+        return pass_points(self.bins.to_dict("records"), self.shape)
+
+    @property
+    def decode_seconds(self) -> dict[int, float]:
+        """The median decode pass by rows, of rows that were seen often enough."""
+        mine = self.by_rows[(self.by_rows["kind"] == "decode") & (self.by_rows["passes"] >= LEAST_SAMPLES)]
+        mine = mine.sort_values("passes").drop_duplicates("rows_from", keep="last")
+        return {int(rows): float(s) for rows, s in zip(mine["rows_from"], mine["median_s"], strict=True)}
+
+    @property
+    def decode_width(self) -> int | None:
+        """The mean width of its decode passes; None without any."""
+        mine = self.bins[self.bins["kind"] == "decode"]
+        return None if mine.empty else max(1, round(float(mine["width"].sum() / mine["passes"].sum())))
+
+
+def measured_run(run_id: str, name: str) -> Measured | None:
+    """One run; None where there is no such run. ValueError where it does not tell its model's shape."""
+    row = find_row(run_id)
+    return None if row is None else _measured(name, [row])
+
+
+def measured_experiment(rows: Sequence[Mapping[str, Any]], name: str) -> Measured:
+    """Some runs as one series: those like the first. ValueError where that one does not tell its model's shape."""
+    assert rows
+    return _measured(name, [row for row in rows if likeness(row) == likeness(rows[0])][:MAX_MEMBERS])
+
+
+def likeness(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What runs have to share to be one series: model, dtype, device, and how passes were carried out and timed."""
+    info = row["info"]
+    model, device = info.get("model") or {}, info.get("device") or {}
+    return model.get("name"), dtype_name(model), device.get("name"), info.get("execution"), info.get("timing")
+
+
+def _measured(name: str, rows: Sequence[Mapping[str, Any]]) -> Measured:
+    shape = shape_of_run(rows[0]["info"].get("model") or {})
+    is_over = all(row["status"] != "running" for row in rows)
+    version = -1 if is_over else lab().recorder.version
+    run_ids = tuple(str(row["run_id"]) for row in rows)
+    is_async = rows[0].get("timing") == "async"
+    bins, groups, by_rows = _read(str(lab().home), run_ids, version, is_async)
+    return Measured(name=name, rows=tuple(rows), shape=shape, bins=bins, groups=groups, by_rows=by_rows)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner=False)
+def _read(
+    home: str, run_ids: tuple[str, ...], version: int, is_async: bool
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Kept by what may change; `home` tells stores apart."""
+    cursor = lab().store.cursor()
+    by: tuple[By, ...] = ("shape", "doublings", "rows")
+    bins, groups, by_rows = (pass_bins(cursor, run_ids, by=kind, is_async=is_async) for kind in by)
+    return bins, groups, by_rows

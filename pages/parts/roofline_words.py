@@ -1,0 +1,187 @@
+"""The Roofline page in words: findings, tiles and table rows, all reckoned from the passes at hand. Pure text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.core.pass_points import Bend, Utilisation
+from engine.core.roofline import Ceilings
+from pages.figures.roofline import bandwidth_text, rate_text
+from pages.parts.format import count, is_missing, number, plural, seconds, share
+from pages.parts.tiles import Tile
+
+HEADER = ("run", "passes", "kind", "median", "FLOP a byte", "read", "MBU", "computed", "MFU")
+FIGURES = (1, 3, 4, 5, 6, 7, 8)
+HOST_BOUND = 0.8
+
+
+def kind_rows(name: str, used: Sequence[Utilisation]) -> list[list[str]]:
+    """A line a kind of pass, in HEADER's columns; shares are dashes without ceilings."""
+    return [
+        [
+            name,
+            count(of_kind.passes),
+            of_kind.kind,
+            seconds(of_kind.median_s),
+            number(of_kind.intensity),
+            bandwidth_text(of_kind.bytes_per_s),
+            share(of_kind.mbu),
+            rate_text(of_kind.flop_per_s),
+            share(of_kind.mfu),
+        ]
+        for of_kind in used
+    ]
+
+
+def tiles_of(used: Sequence[Utilisation], predicted: int | None, seen: Bend | None, *, has_roof: bool) -> list[Tile]:
+    """MBU and MFU of the kinds of passes, and the bend as predicted and as seen; six at most."""
+    tiles = []
+    for kind in ("decode", "prefill", "mixed"):
+        mine = next((of_kind for of_kind in used if of_kind.kind == kind), None)
+        if mine is None or not has_roof or len(tiles) > 2:
+            continue
+        note = plural(mine.passes, "pass", "passes")
+        tiles += [
+            Tile(label=f"{kind} MBU", value=_percent(mine.mbu), unit="%", note=note, hint=MBU_HINT),
+            Tile(label=f"{kind} MFU", value=_percent(mine.mfu), unit="%", note=note, hint=MFU_HINT),
+        ]
+    if has_roof:
+        value = "never" if predicted is None else count(predicted)
+        tiles.append(Tile(label="bend predicted at batch", value=value, note="KV reads counted", hint=BEND_HINT))
+    tiles.append(Tile(label="bend seen between", value=_seen_value(seen), note=_seen_note(seen), hint=SEEN_HINT))
+    return tiles
+
+
+def _percent(value: float) -> str:
+    return number(value * 100)
+
+
+def _seen_value(seen: Bend | None) -> str:
+    if seen is None:
+        return "–"
+    return "not reached" if seen.high is None else f"{count(seen.low)} and {count(seen.high)}"
+
+
+def _seen_note(seen: Bend | None) -> str:
+    if seen is None:
+        return "one batch size only"
+    return f"up to {plural(seen.low, 'row')}" if seen.high is None else f"a pass took {number(seen.growth)} times"
+
+
+MBU_HINT = "Model bandwidth utilisation: bytes of weights and of KV heads' keys and values, over time, over the ceiling"
+MFU_HINT = "Model FLOP utilisation: the arithmetic that the passes asked for, over time, over the ceiling"
+BEND_HINT = "The batch size whose decode pass computes as much a byte as the balance point"
+SEEN_HINT = "Where a decode pass's time grew faster than the square root of its rows"
+
+
+def headline(name: str, used: Sequence[Utilisation], ceilings: Ceilings | None) -> str:
+    """The finding: how near decode and prefill came to what the machine can do, and on which side of the balance."""
+    if not used:
+        return "No pass has ended yet."
+    who = f"{name}: " if name else ""
+    said = [_reached(of_kind, ceilings) for of_kind in used]
+    return f"{who}{'; '.join(said)}."
+
+
+def _reached(used: Utilisation, ceilings: Ceilings | None) -> str:
+    if ceilings is None:
+        return (
+            f"{used.kind} did {number(used.intensity)} FLOP a byte and reached {rate_text(used.flop_per_s)}, reading "
+            f"{bandwidth_text(used.bytes_per_s)}"
+        )
+    side = "left" if used.intensity < ceilings.balance_flop_per_byte else "right"
+    return (
+        f"{used.kind} did {number(used.intensity)} FLOP a byte, {side} of the balance point, and reached "
+        f"{share(used.mbu)} of the bandwidth and {share(used.mfu)} of the arithmetic"
+    )
+
+
+def points_caption(marks: int, passes: int) -> str:
+    """How many passes stand behind the marks."""
+    together = "" if marks == passes else f" in {plural(marks, 'mark')}, those of about one shape together"
+    return f"{plural(passes, 'pass', 'passes')}{together}; a larger mark stands for more of them."
+
+
+def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: bool) -> str:
+    """What issuing alone would take, beside what a decode pass took."""
+    if is_graph:
+        return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."
+    floor_s = ceilings.kernels_per_pass * ceilings.launch_s
+    words = (
+        f"Issuing {count(ceilings.kernels_per_pass)} operations at {seconds(ceilings.launch_s)} each takes "
+        f"{seconds(floor_s)} a pass, whatever is in it"
+    )
+    decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
+    return f"{words}: {share(floor_s / decode.median_s)} of a decode pass here." if decode else f"{words}."
+
+
+def bend_words(
+    name: str, width: int | None, predicted: int | None, seen: Bend | None, ceilings: Ceilings | None
+) -> str:
+    """Where the bend is predicted, why it is not simply the balance point, and where it was seen."""
+    who = f"**{name}:** " if name else ""
+    if width is None:
+        return f"{who}no decode pass has run, so there is no bend to look for."
+    parts = []
+    if ceilings is not None:
+        balance = number(ceilings.balance_flop_per_byte)
+        if predicted is None:
+            parts.append(
+                f"at a width of {count(width)} columns each row's own keys and values keep a pass below the balance "
+                f"point of {balance} FLOP a byte at any batch size: reading stays ahead of arithmetic"
+            )
+        else:
+            parts.append(
+                f"at a width of {count(width)} columns a decode pass meets the balance point of {balance} FLOP a byte "
+                f"at **batch {count(predicted)}**"
+            )
+    parts.append(_seen_words(seen))
+    return f"{who}{'; '.join(parts)}."
+
+
+def _seen_words(seen: Bend | None) -> str:
+    if seen is None:
+        return "too few batch sizes ran often enough to see one"
+    if seen.high is None:
+        return (
+            f"up to {plural(seen.low, 'row')} none was reached: a pass took {number(seen.growth)} times as long there"
+        )
+    return (
+        f"it was seen **between {count(seen.low)} and {count(seen.high)} rows**, where a pass took "
+        f"{number(seen.growth)} times as long"
+    )
+
+
+def parts_words(row: Mapping[str, Any]) -> str:
+    """S1's split for the most frequent decode group: whether the host or the device is what a pass waits for."""
+    took, issue, device = (row.get(name) for name in ("median_s", "issue_s", "device_s"))
+    low, high = int(row["rows_from"]), int(row["rows_to"])
+    rows = plural(high, "row") if low == high else f"{low} to {high} rows"
+    if is_missing(issue) or not took:
+        return (
+            f"A decode pass of {rows} took {seconds(took)} at the median. On a CPU issuing and computing are one: the "
+            f"call that issues an operation carries it out."
+        )
+    part = float(issue or 0.0) / float(took)
+    verdict = (
+        "the host is what a pass waits for"
+        if part >= HOST_BOUND
+        else "the device is what a pass waits for"
+        if part < 0.5
+        else "neither waits long for the other"
+    )
+    on_device = "" if is_missing(device) else f", and the device needs {seconds(device)} from first kernel to last"
+    return (
+        f"A decode pass of {rows} took {seconds(took)} at the median; the host issues for {seconds(issue)} of it "
+        f"({share(part)}){on_device}: {verdict}."
+    )
+
+
+def floor_words(used: Sequence[Utilisation]) -> str:
+    """How many times longer than its bytes need a decode pass took."""
+    decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
+    if decode is None or math.isnan(decode.mbu) or decode.mbu <= 0:
+        return ""
+    return f"Reading its bytes at the bandwidth measured would take {number(1 / decode.mbu)} times less."

@@ -1,0 +1,48 @@
+"""Roofline: measured passes under the ceilings of their machine, the bend, and where a pass's time goes."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts.front_door import front_door
+from pages.parts.lab import lab
+from pages.parts.roofline_bend import cases_of_points, cases_of_runs
+from pages.parts.roofline_ceilings import draw_choice
+from pages.parts.roofline_choice import Choice, asked_runs, choose
+from pages.parts.roofline_data import Measured
+from pages.parts.roofline_sections import draw_bend, draw_finding, draw_kinds, draw_parts, draw_roofline
+from pages.parts.run_choice import draw_no_runs, recent_rows
+
+
+def render() -> None:
+    """The choice of runs and of ceilings, then what the passes say."""
+    st.title("Roofline", anchor=False)
+    st.markdown(
+        "A pass can be no faster than its bytes can be read, its arithmetic done, and its kernels issued. Here every "
+        "pass that was measured stands under what its machine was measured to do at best."
+    )
+    if not recent_rows() and not asked_runs():
+        draw_no_runs("This page holds its passes against the machine's ceilings.")
+        return
+    chosen_runs = choose()
+    series = [one for one in chosen_runs.series if not one.bins.empty]
+    if not series:
+        if chosen_runs.series:
+            st.info("No pass of it has ended: there is nothing to draw.", icon=":material/hourglass_empty:")
+        return
+    _draw(chosen_runs, series)
+
+
+def _draw(chosen_runs: Choice, series: list[Measured]) -> None:
+    ceilings = draw_choice(series)
+    cases = cases_of_runs(series)
+    if chosen_runs.experiment_id is not None:
+        cases = cases_of_points(lab().store.points(chosen_runs.experiment_id)) or cases
+    draw_finding(series, ceilings, cases)
+    draw_roofline(series, ceilings)
+    draw_bend(series, ceilings, cases)
+    draw_parts(series, ceilings)
+    draw_kinds(series, ceilings)
+
+
+front_door(render)
