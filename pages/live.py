@@ -11,6 +11,7 @@ import streamlit as st
 from engine.launcher.job import Job, JobRun
 from pages.live_end import draw_end, move_on
 from pages.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
+from pages.parts.experiment_progress import EXPERIMENT_KINDS, draw_experiment_link
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
@@ -32,7 +33,9 @@ def _draw(job_id: str | None, was_live: bool) -> None:
     job = next((job for job in jobs if job.job_id == job_id), None)
     if job is not None and job.is_done and was_live:
         move_on(job)
-    if job is not None:
+    if job is not None and job.kind in EXPERIMENT_KINDS:
+        draw_experiment_link(job)
+    elif job is not None:
         _draw_job(job)
     elif job_id is not None:
         st.info(
@@ -132,7 +135,9 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
         for job in others:
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.markdown(f"{_queue_words(job)}")
-                if st.button("Watch", key=f"watch_{job.job_id}", type="tertiary", icon=":material/visibility:"):
+                if job.kind in EXPERIMENT_KINDS:
+                    draw_experiment_link(job)
+                elif st.button("Watch", key=f"watch_{job.job_id}", type="tertiary", icon=":material/visibility:"):
                     follow_job(job.job_id)
                     st.rerun()
         if mine is None or mine.is_done:
@@ -141,6 +146,9 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
 
 def _queue_words(job: Job) -> str:
     whose = "yours" if job.visitor == visitor() else "another visitor's"
+    if job.kind in EXPERIMENT_KINDS:
+        what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, 'point')} ({whose})"
+        return f"Place {job.place}: {what}" if job.place else f"Now: {what}"
     run = job.current
     assert run is not None
     what = f"{plain(job.label)}, {plural(run.requests, 'request')} on {plain(run.config.model)} ({whose})"

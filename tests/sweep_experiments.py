@@ -1,7 +1,7 @@
 """Sweeps on disk for the tests of the Sweep page: plans as the lab makes them, points with figures worked out by hand.
 
-A decode step of every batch takes 10 ms + 1 ms a row, a prefill 1 ms a prompt token and row in thousandths: B = 1 of
-p16 decodes 1000 / 11 tokens/s. Figures are in the records alone; of one point, the first that completed, there is a run.
+A decode step takes 10 ms and 1 ms a row, a prefill 1 ms a prompt token: B = 1 of p16 decodes 1000 / 11 tokens/s.
+Figures are in the records alone; `with_run`, the last point that completed has a run, whose figures are its own.
 """
 
 from __future__ import annotations
@@ -87,18 +87,12 @@ def write_sweep(
 ) -> Path:
     """The folder of an experiment whose points ended as `ending` says; those not in `only` (positions) were not run."""
     run_id = f"run_of_{plan.experiment_id}"
-    is_logged = not with_run
     with ExperimentLog.create(runs, plan) as log:
-        for point in plan.points:
-            if only is not None and point.position not in only:
-                continue
-            ended = ending(point)
-            has_run = not is_logged and ended["status"] == "completed"
-            if has_run:
-                write_run(runs, run_id, "static", config=config_of("static"), model=SHAPE)
-                is_logged = True
-            record = PointRecord(
-                key=point.key, repeat=point.repeat, run_id=run_id if has_run else None, ended_at=CREATED, **ended
-            )
-            log.append(record)
+        ended = {p.point_id: ending(p) for p in plan.points if only is None or p.position in only}
+        good = [point for point, how in ended.items() if how["status"] == "completed"]
+        if good and with_run:
+            write_run(runs, run_id, "static", config=config_of("static"), model=SHAPE)
+        for (key, repeat), how in ended.items():
+            mine = run_id if with_run and good and (key, repeat) == good[-1] else None
+            log.append(PointRecord(key=key, repeat=repeat, run_id=mine, ended_at=CREATED, **how))
         return log.folder

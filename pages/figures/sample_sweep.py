@@ -37,6 +37,7 @@ def _point(engine: str, tokens: int, size: int) -> dict[str, object]:
         "intensity_flop_per_byte": flop / read_bytes,
         "compute_fraction": flop / tpot_s / FLOP_PER_S,
         "bandwidth_fraction": read_bytes / tpot_s / READ_BYTES_PER_S,
+        "speedup": size * 0.0123 / tpot_s,
     }
     return {
         "series": f"p{tokens}",

@@ -23,6 +23,7 @@ STRIP_PX = 15  # a series with failed points
 LEGEND_PX = 22
 LEGEND_WIDE = 34  # characters and swatches in a line of a legend on a narrow phone
 MOST_TICKS = 7
+ALL_FAILED = "failed"
 GIB = 2**30
 
 
@@ -36,10 +37,11 @@ class LineStyle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Where a figure's parts stand: the strip of failed points above the plot, as shares of the whole height."""
+    """Where a figure's parts stand: the plot, and above it the strip of failed points, of one row or one a series."""
 
     plot_px: int
     strip_px: int
+    is_one_row: bool = False
 
     @property
     def plot_top(self) -> float:
@@ -83,16 +85,23 @@ def batch_axis(points: pd.DataFrame, dark: bool, **settings: Any) -> dict[str, A
 
 
 def sweep_figure(
-    points: pd.DataFrame, *, title: str, dark: bool, left: int = 66, plot_px: int = PLOT_PX
+    points: pd.DataFrame,
+    *,
+    title: str,
+    dark: bool,
+    plot_px: int = PLOT_PX,
+    more: str = "",
+    in_one_row: bool = False,
 ) -> tuple[go.Figure, Room]:
-    """An empty figure with a legend of the series, and room for the strip where a point failed."""
-    names = list(dict.fromkeys(points["series"]))
+    """An empty figure with a legend of the series and of `more`, and room for the strip where a point failed."""
+    names = [*dict.fromkeys(points["series"]), *filter(None, [more])]
     failing = points.loc[is_failed(points), "series"].nunique()
-    room = Room(plot_px=plot_px, strip_px=6 + STRIP_PX * failing if failing else 0)
+    rows = min(failing, 1) if in_one_row else failing
+    room = Room(plot_px=plot_px, strip_px=6 + STRIP_PX * rows if rows else 0, is_one_row=in_one_row)
     is_keyed = len(names) > 1
     lines = math.ceil(sum(len(name) + 6 for name in names) / LEGEND_WIDE) if is_keyed else 0
     height = room.plot_px + room.strip_px
-    figure = new_figure(plot_px=height, dark=dark, title=title, top=8 + LEGEND_PX * lines, left=left, right=12)
+    figure = new_figure(plot_px=height, dark=dark, title=title, top=8 + LEGEND_PX * lines, left=66, right=12)
     if is_keyed:
         set_layout(figure, showlegend=True, legend=legend_above(gap_px=4, plot_px=height, indent_px=-4))
     return figure, room
@@ -117,51 +126,45 @@ def add_line(
 
 
 def add_failed(figure: go.Figure, points: pd.DataFrame, styles: dict[str, LineStyle], room: Room, dark: bool) -> None:
-    """The strip: a cross a failed point in its series' colour, a row a series, with its bytes under the pointer."""
+    """The strip: a cross a failed point, with its bytes under the pointer; in one row, one cross for all of a size."""
     failed = points[is_failed(points)]
     if failed.empty:
         return
-    colours = palette(dark)
-    rows = {name: place for place, name in enumerate(dict.fromkeys(failed["series"]))}
-    for name, mine in failed.groupby("series", sort=False):
-        figure.add_scatter(
-            x=mine["batch_size"],
-            y=[rows[str(name)]] * len(mine),
-            yaxis="y2",
-            mode="markers",
-            marker={
-                "size": 10,
-                "symbol": "x",
-                "color": colours.dead,
-                "line": {"width": 1.5, "color": styles[str(name)].colour},
-            },
-            name=f"{name} failed",
-            showlegend=False,
-            text=[failed_text(row) for row in mine.to_dict("records")],
-            hovertemplate="%{text}<extra></extra>",
-            cliponaxis=False,
-        )
+    names = [ALL_FAILED] if room.is_one_row else list(dict.fromkeys(failed["series"]))
+    for row, name in enumerate(names):
+        mine = failed if room.is_one_row else failed[failed["series"] == name]
+        _add_crosses(figure, name, row, mine, palette(dark).dead if room.is_one_row else styles[name].colour, dark)
     strip = axis(
         dark,
         domain=[min(room.plot_top + 6 / (room.plot_px + room.strip_px), 1), 1],
-        range=[-0.5, len(rows) - 0.5],
-        tickvals=list(rows.values()),
-        ticktext=[f"✕ {name}" for name in rows],
+        range=[-0.5, len(names) - 0.5],
+        tickvals=list(range(len(names))),
+        ticktext=[f"✕ {name}" for name in names],
         showgrid=False,
         fixedrange=True,
     )
     set_layout(figure, yaxis2=strip)
-    figure.add_shape(
-        type="rect",
-        xref="paper",
-        yref="y2 domain",
-        x0=0,
-        x1=1,
-        y0=0,
-        y1=1,
-        fillcolor=colours.empty,
-        line={"width": 0},
-        layer="below",
+    place = {"xref": "paper", "yref": "y2 domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
+    figure.add_shape(type="rect", fillcolor=palette(dark).empty, line={"width": 0}, layer="below", **place)
+
+
+def _add_crosses(figure: go.Figure, name: str, row: int, failed: pd.DataFrame, edge: str, dark: bool) -> None:
+    """A row of the strip, one cross a batch size."""
+    texts = {
+        int(str(size)): "<br>".join(failed_text(point) for point in mine.to_dict("records"))
+        for size, mine in failed.groupby("batch_size")
+    }
+    figure.add_scatter(
+        x=list(texts),
+        y=[row] * len(texts),
+        yaxis="y2",
+        mode="markers",
+        marker={"size": 10, "symbol": "x", "color": palette(dark).dead, "line": {"width": 1.5, "color": edge}},
+        name=f"{name}, failed",
+        showlegend=False,
+        text=list(texts.values()),
+        hovertemplate="%{text}<extra></extra>",
+        cliponaxis=False,
     )
 
 

@@ -36,7 +36,8 @@ SAME = 1.05  # a change of less than this ratio is called flat
 class SweepMeasure:
     """A column of a sweep: `scale` axis units in one of the column's, `noun` as a caption says it, `text` its values.
 
-    `is_log` draws it over a logarithmic axis, where what grows as B does is a straight line.
+    `is_log` draws it over a logarithmic axis, where what grows as B does is a straight line. `is_ratio` values say by
+    themselves how much they grew.
     """
 
     column: str
@@ -46,6 +47,7 @@ class SweepMeasure:
     scale: float
     is_log: bool
     text: Callable[[float], str]
+    is_ratio: bool = False
 
 
 def bytes_text(value: float) -> str:
@@ -57,6 +59,10 @@ def bytes_text(value: float) -> str:
 
 def _intensity_text(value: float) -> str:
     return f"{three_digits(value)} FLOP/byte"
+
+
+def _times_text(value: float) -> str:
+    return f"{three_digits(value)}x"
 
 
 TPOT = SweepMeasure(
@@ -86,6 +92,16 @@ PEAK_MEMORY = SweepMeasure(
     is_log=False,
     text=bytes_text,
 )
+SPEEDUP = SweepMeasure(
+    column="speedup",
+    title="Speed-up over one request after another",
+    axis_words="times as fast, logarithmic",
+    noun="speed-up",
+    scale=1,
+    is_log=True,
+    text=_times_text,
+    is_ratio=True,
+)
 INTENSITY = SweepMeasure(
     column="intensity_flop_per_byte",
     title="Arithmetic intensity of a decode step",
@@ -113,7 +129,7 @@ BANDWIDTH = SweepMeasure(
     is_log=False,
     text=share_text,
 )
-MEASURES = (TPOT, TTFT, PEAK_MEMORY, INTENSITY, COMPUTE, BANDWIDTH)
+MEASURES = (TPOT, TTFT, PEAK_MEMORY, SPEEDUP, INTENSITY, COMPUTE, BANDWIDTH)
 
 
 def measure_over_batch(
@@ -129,7 +145,7 @@ def measure_over_batch(
     words = empty_words(points)
     if words:
         return note_figure(words, dark=dark, title=title)
-    figure, room = sweep_figure(points, title=title, dark=dark, plot_px=PLOT_PX)
+    figure, room = sweep_figure(points, title=title, dark=dark, plot_px=PLOT_PX, in_one_row=True)
     styles = line_styles(list(points["series"]), dark)
     for name, mine in points.groupby("series", sort=False):
         measured = mine.dropna(subset=[measure.column]).sort_values("batch_size")
@@ -176,7 +192,7 @@ def _grown(name: str, first: pd.Series, last: pd.Series, measure: SweepMeasure, 
     span = "" if alike else f" {_span(first, last)}"
     if first["batch_size"] == last["batch_size"]:
         return f"{name} {measure.text(low)}{span}"
-    return f"{name} {measure.text(low)} to {measure.text(high)}{span}{_change(low, high)}"
+    return f"{name} {measure.text(low)} to {measure.text(high)}{span}{'' if measure.is_ratio else _change(low, high)}"
 
 
 def _change(low: float, high: float) -> str:

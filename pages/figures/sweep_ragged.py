@@ -87,8 +87,8 @@ def ragged_caption(points: pd.DataFrame) -> str:
     """What the ragged batch reaches of its control at each batch size, and what of its memory it did not use."""
     pairs = ragged_pairs(points) if not points.empty else []
     said = [
-        f"at B = {pair.batch_size:,} {three_digits(pair.ragged or 0)} of the {three_digits(pair.control or 0)} tokens/s "
-        f"of {pair.control_prompts or 'its control'}, {share_text(pair.ratio)}{_unused_words(pair)}"
+        f"at B = {pair.batch_size:,} {three_digits(pair.ragged or 0)} of the {three_digits(pair.control or 0)} "
+        f"tokens/s of {pair.control_prompts or 'its control'}, {share_text(pair.ratio)}{_unused_words(pair)}"
         for pair in pairs
         if pair.ratio is not None
     ]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pandas as pd
 import plotly.graph_objects as go
 
-from pages.figures.layout import axis, note_figure, set_layout
+from pages.figures.colours import palette
+from pages.figures.layout import axis, legend_name, note_figure, set_layout
 from pages.figures.readable import share_text, three_digits
 from pages.figures.sweep_axes import (
     add_failed,
@@ -26,6 +27,7 @@ from pages.figures.sweep_axes import (
 )
 
 RATE = "decode_tokens_per_s"
+KEY = "B x the rate of one row"
 ON_THE_LINE = 0.8  # a point that reaches at least this share of the straight line is said to follow it
 
 
@@ -76,7 +78,7 @@ def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool =
     words = empty_words(points)
     if words:
         return note_figure(words, dark=dark, title=title)
-    figure, room = sweep_figure(points, title=title, dark=dark)
+    figure, room = sweep_figure(points, title=title, dark=dark, more=KEY)
     styles = line_styles(list(points["series"]), dark)
     for name, mine in points.groupby("series", sort=False):
         measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
@@ -98,6 +100,8 @@ def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool =
         )
         hover = [_hover(str(name), row, base[1]) for row in measured.to_dict("records")]
         add_line(figure, str(name), measured["batch_size"], measured[RATE], styles[str(name)], hover)
+    if points[RATE].notna().any():
+        _add_key(figure, dark)
     add_failed(figure, points, styles, room, dark)
     if points[RATE].isna().all():
         note_in_plot(figure, "No batch size gave a rate.", dark)
@@ -106,13 +110,27 @@ def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool =
     return figure
 
 
+def _add_key(figure: go.Figure, dark: bool) -> None:
+    """What the dashed lines are, in the legend."""
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="lines",
+        line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
+        name=legend_name(KEY),
+        hoverinfo="skip",
+    )
+
+
 def throughput_caption(points: pd.DataFrame) -> str:
-    """Where each series leaves its straight line, and what failed: one sentence a series."""
+    """How far each series keeps to its straight line, where it leaves it, and what failed."""
     words = empty_words(points)
     if words:
         return words
     said = [_series_words(str(name), mine) for name, mine in points.groupby("series", sort=False)]
-    return " ".join(filter(None, [*said, failed_caption(points)]))
+    known = "; ".join(filter(None, said))
+    against = f"Against B times the rate of one row: {known}." if known else ""
+    return " ".join(filter(None, [against, failed_caption(points)]))
 
 
 def failed_caption(points: pd.DataFrame) -> str:
@@ -132,19 +150,20 @@ def failed_caption(points: pd.DataFrame) -> str:
 
 
 def _series_words(name: str, mine: pd.DataFrame) -> str:
+    """`p16 keeps to it up to B = 4 and leaves it at B = 16 (559 tokens/s, 46.2 % of it)`."""
     base, bend = straight_rate(mine), bend_of(mine)
     if base is None:
         return ""
     size, rate = base
     if bend is None:
-        return f"{name}: {three_digits(size * rate)} tokens/s at B = {size:,}, the only point."
-    line = f"B x {three_digits(rate)} tokens/s"
+        return f"{name} has one point, {three_digits(size * rate)} tokens/s at B = {size:,}"
+    where = f"({three_digits(bend.rate)} tokens/s, {share_text(bend.share)} of it)"
+    through = f" through B = {bend.base:,}" if bend.base > 1 else ""
     if bend.left_at is None:
-        return f"{name} follows {line} up to B = {bend.last:,}: {share_text(bend.share)} of it there."
-    return (
-        f"{name} follows {line} up to B = {bend.last:,} and leaves it at B = {bend.left_at:,}: "
-        f"{three_digits(bend.rate)} tokens/s, {share_text(bend.share)} of it."
-    )
+        return f"{name} keeps to it{through} up to B = {bend.last:,} {where}"
+    if bend.last == bend.base:
+        return f"{name} leaves it{through} at once, at B = {bend.left_at:,} {where}"
+    return f"{name} keeps to it{through} up to B = {bend.last:,} and leaves it at B = {bend.left_at:,} {where}"
 
 
 def _hover(name: str, row: dict[object, object], rate: float) -> str:

@@ -19,6 +19,8 @@ from pages.parts.visit import visitor
 
 REFRESH_LIVE_S = 1.0
 REFRESH_IDLE_S = 3.0
+EXPERIMENT_KINDS = ("sweep", "load", "overhead", "repeats")
+PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py"}
 KEPT = "Points that are done stay done; the one at hand is kept as far as it went and can be run again by Resume."
 
 
@@ -46,14 +48,22 @@ def show_progress(experiment_id: str) -> str:
     """Draw the bar, or the way to resume, or how it ended; returns the state as `state_of`."""
     state = state_of(experiment_id)
     refresh_s = REFRESH_LIVE_S if state == "live" else REFRESH_IDLE_S
-    st.fragment(_draw, run_every=refresh_s)(experiment_id, state)
+    st.fragment(_draw, run_every=refresh_s)(experiment_id, _stage(experiment_id))
     return state
 
 
-def _draw(experiment_id: str, drawn: str) -> None:
-    state = state_of(experiment_id)
-    if state != drawn:
+def _stage(experiment_id: str) -> tuple[object, ...]:
+    """What the page around the bar depends on: the state, which experiments there are, and while idle how far it is."""
+    rows, state = lab().store.experiments(), state_of(experiment_id)
+    known = tuple(rows.loc[rows["has_plan"].astype(bool), "experiment_id"])
+    mine = rows.loc[rows["experiment_id"] == experiment_id, ["points", "done"]]
+    return state, known, () if state == "live" else tuple(mine.to_numpy().ravel())
+
+
+def _draw(experiment_id: str, drawn: tuple[object, ...]) -> None:
+    if _stage(experiment_id) != drawn:
         st.rerun()
+    state = state_of(experiment_id)
     job, row = job_of(experiment_id), row_of(experiment_id)
     if job is not None and not job.is_done:
         _draw_job(job)
@@ -110,6 +120,13 @@ def queue_words(job: Job) -> str:
         return "Next: one job runs at a time, first come, first served."
     more = f", {count(place - 1)} more before this one" if place > 1 else ""
     return f"Place {place} in the queue: one job runs now{more}. One job runs at a time, first come, first served."
+
+
+def draw_experiment_link(job: Job) -> None:
+    """The way from a job to the page that follows it; nothing for a kind that has none."""
+    if job.kind in PAGES and job.experiment_id:
+        where = {"experiment": job.experiment_id}
+        st.page_link(PAGES[job.kind], label="Watch", icon=":material/visibility:", query_params=where)
 
 
 def draw_queue() -> None:

@@ -15,10 +15,10 @@ from pages.parts.format import is_missing, plural, share, size
 
 GIB = 2**30
 COLUMNS = (
-    *("prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
-    *("% compute", "% bandwidth", "batch s", "serial s", "speed-up", "n", "spread", "status", "run"),
+    *("run", "prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
+    *("% compute", "% bandwidth", "status", "n", "spread", "batch s", "serial s", "speed-up"),
 )
-FIGURES = COLUMNS[2:13]
+FIGURES = (*COLUMNS[3:11], "batch s", "serial s", "speed-up")
 STATUS_WORDS = {"oom": "out of memory", "pending": "not run yet"}
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.sweep_table import SweepRow
 from pages.parts.badges import RANDOM_WEIGHTS
 from pages.parts.experiment_form import form_link
-from pages.parts.format import plain, plural
+from pages.parts.format import plain
 from pages.parts.run_words import busy_line, machine_line
 from pages.parts.sweep_columns import status_words
 from pages.parts.sweep_data import SweepData
 from pages.parts.sweep_settings import FIELDS
-
-MOST_FAILURES = 8
 
 
 def draw_head(data: SweepData) -> None:
@@ -21,9 +20,7 @@ def draw_head(data: SweepData) -> None:
     if data.config is not None:
         st.markdown(f"**{sweep_line(data)}**" + (f"  \n{machine_line(data.info)}" if data.info else ""))
     if (data.info.get("model") or {}).get("random_weights"):
-        st.badge(
-            RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.colour, help=RANDOM_WEIGHTS.help
-        )
+        st.badge(RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.colour, help=RANDOM_WEIGHTS.help)
     if busy := busy_line(data.info):
         st.caption(f":material/speed: {busy}")
     if failures := failure_lines(data):
@@ -55,18 +52,18 @@ def sweep_line(data: SweepData) -> str:
 
 
 def failure_lines(data: SweepData) -> list[str]:
-    """A line a point that failed, the first few of many: `- p4096, B = 64: out of memory: asked 4.38 GiB …`."""
+    """Each series that failed, once: `- p4096 from B = 64 on: out of memory: asked 4.38 GiB …`, the smallest first."""
     failed = [row for row in data.rows if row.status in ("oom", "failed", "crashed")]
-    lines = [
-        plain(
-            f"{row.prompts}{'' if row.role == 'point' else f' ({row.role})'}, B = {row.batch_size:,}: "
-            f"{status_words(row.to_dict())}"
-        )
-        for row in failed
-    ]
-    more = len(lines) - MOST_FAILURES
-    shown = [f"- {line}" for line in lines[:MOST_FAILURES]]
-    return [*shown, f"- and {plural(more, 'more point')}, in the table"] if more > 0 else shown
+    by_place: dict[tuple[str, str], list[SweepRow]] = {}
+    for row in sorted(failed, key=lambda row: row.batch_size):
+        by_place.setdefault((row.role, row.prompts if row.role == "point" else ""), []).append(row)
+    lines = []
+    for rows in by_place.values():
+        first = rows[0]
+        name = first.prompts if first.role == "point" else f"{first.role} ({first.prompts})"
+        more = f" (and at B = {', '.join(f'{row.batch_size:,}' for row in rows[1:])})" if len(rows) > 1 else ""
+        lines.append(f"- {plain(f'{name}, B = {first.batch_size:,}{more}: {status_words(first.to_dict())}')}")
+    return lines
 
 
 def sweep_link(config: RunConfig, data: SweepData) -> dict[str, str]:

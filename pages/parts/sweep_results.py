@@ -13,6 +13,7 @@ from pages.figures.sweep_measures import (
     COMPUTE,
     INTENSITY,
     PEAK_MEMORY,
+    SPEEDUP,
     TPOT,
     TTFT,
     SweepMeasure,
@@ -21,7 +22,7 @@ from pages.figures.sweep_measures import (
 )
 from pages.figures.sweep_ragged import ragged_bars, ragged_caption
 from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
-from pages.parts.format import number, plain, ratio, seconds
+from pages.parts.format import MISSING, number, plain, ratio, seconds
 from pages.parts.lab import is_dark
 from pages.parts.sweep_columns import FIGURES, attempts_table, csv_of, ragged_table, shown_table
 from pages.parts.sweep_data import SweepData, balance_of
@@ -48,7 +49,7 @@ def draw_costs(data: SweepData) -> None:
     """TPOT, TTFT and peak memory; two columns at most."""
     st.subheader("What a larger batch costs", anchor=False)
     _pair(data.grid, (TPOT, None), (TTFT, None))
-    _pair(data.grid, (PEAK_MEMORY, None))
+    _pair(data.grid, (PEAK_MEMORY, None), (SPEEDUP, None))
     if words := serial_words(data.grid):
         st.caption(words)
 
@@ -137,7 +138,7 @@ def table(frame: pd.DataFrame, key: str) -> None:
     config: dict[str, Any] = {name: number_column(format="%.4g") for name in digits}
     config |= {"B": number_column(format="localized"), "run": link("run", display_text="open", width="small")}
     height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
-    st.dataframe(frame, hide_index=True, height=height, column_config=config, key=key)
+    st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=key)
 
 
 def _pair(grid: pd.DataFrame, *measures: tuple[SweepMeasure, tuple[float, str] | None]) -> None:
