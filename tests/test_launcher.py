@@ -15,7 +15,8 @@ import pytest
 from engine.core.config import RunConfig
 from engine.launcher.job import Job
 from engine.launcher.messages import Finished, Progress, parse_event
-from engine.launcher.run_queue import Patience, RunQueue
+from engine.launcher.patience import Patience
+from engine.launcher.run_queue import RunQueue
 from tests.processes import await_end, process_lives
 
 FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))

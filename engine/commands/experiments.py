@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.experiment import Plan, Point, PointRecord, remaining
+from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
 from engine.core.home import device_lock, runs_folder
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.run_id import new_run_id
@@ -177,7 +177,7 @@ def _attempt(
                 run_id,
                 log.folder.parent / run_id,
                 warm,
-                experiment=experiment_facts(log.plan, point),
+                experiment=run_facts(log.plan, point),
                 should_stop=should_stop,
             )
     except InterruptedError:
@@ -189,17 +189,6 @@ def _attempt(
     except Exception as error:
         traceback.print_exc()
         return {"status": "failed", "error": f"{error}".splitlines()[0] if str(error) else type(error).__name__}
-
-
-def experiment_facts(plan: Plan, point: Point) -> dict[str, Any]:
-    """What the run.json of a point says of its experiment."""
-    return {
-        "id": plan.experiment_id,
-        "kind": plan.kind,
-        "label": plan.label,
-        "key": point.key,
-        "repeat": point.repeat,
-    }
 
 
 def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:

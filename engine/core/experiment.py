@@ -190,6 +190,17 @@ def experiment_status(plan: Plan, records: Sequence[PointRecord]) -> str:
     return "oom" if found == {"oom"} else "completed"
 
 
+def run_facts(plan: Plan, point: Point) -> dict[str, Any]:
+    """What the run.json of a point's run says of its experiment."""
+    return {
+        "id": plan.experiment_id,
+        "kind": plan.kind,
+        "label": plan.label,
+        "key": point.key,
+        "repeat": point.repeat,
+    }
+
+
 def point_rows(plan: Plan, records: Iterable[PointRecord]) -> list[dict[str, Any]]:
     """A flat row a point, in order of position: its values, how it ended (`pending` if it has not), its run's totals.
 

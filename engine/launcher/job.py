@@ -1,23 +1,29 @@
-"""A job: what one press of a button asks for. One run, two side by side, or one of each KV layout on the same requests.
+"""A job: what one press of a button asks for. One run, several side by side on the same requests, or an experiment.
 
 Frozen snapshots: the queue replaces them as events come in, and a page may keep one for as long as it likes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from engine.core.config import RunConfig
+from engine.core.experiment import Point
+from engine.core.run_id import new_run_id
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]
-JobKind = Literal["single", "pair", "layouts"]
+JobKind = Literal["single", "pair", "layouts", "sweep", "load", "overhead", "repeats"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One run of a job. `status` is None until it is done, then completed, stopped, oom, failed, crashed or skipped."""
+    """One run of a job. `status` is None until it is done, then completed, stopped, oom, failed, crashed or skipped.
+
+    `point` is what an experiment wants of it. `oom` is what an allocation asked for that failed before there was a log.
+    """
 
     run_id: str
     folder: Path
@@ -33,11 +39,17 @@ class JobRun:
     requests: int = 0
     output_tokens: int = 0
     elapsed_s: float = 0.0
+    point: Point | None = None
+    oom: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`place` is 0 for the job at work, 1 for the next one, and so on; None once it is done."""
+    """`place` is 0 for the job at work, 1 for the next one, and so on; None once it is done.
+
+    `points_before` counts points of an experiment that had a record before this job; `is_open` holds while its record
+    is not closed: it may still get further points.
+    """
 
     job_id: str
     kind: JobKind
@@ -47,17 +59,19 @@ class Job:
     runs: tuple[JobRun, ...]
     place: int | None = None
     cancelled: bool = False
+    points_before: int = 0
+    is_open: bool = False
 
     @property
     def is_done(self) -> bool:
-        return all(run.state == "done" for run in self.runs)
+        return not self.is_open and all(run.state == "done" for run in self.runs)
 
     @property
     def state(self) -> RunState:
         """queued until its first run is taken up, done after its last, between them the state of the run at hand."""
         run = self.current
         if run is None:
-            return "done"
+            return "running" if self.is_open and self.runs else "queued" if self.is_open else "done"
         return "running" if run.state == "queued" and run is not self.runs[0] else run.state
 
     @property
@@ -72,9 +86,49 @@ class Job:
             return None
         return next((run.status for run in self.runs if run.status != "completed"), "completed")
 
+    @property
+    def experiment(self) -> dict[str, Any] | None:
+        """What the run.json of each of several runs side by side says of them; None for a single one."""
+        if self.experiment_id is None:
+            return None
+        return {"id": self.experiment_id, "kind": self.kind, "label": self.label}
+
+    @property
+    def done_points(self) -> int:
+        """Points that need no run any more, those of before this job included; a crashed one counts as tried."""
+        return self.points_before + sum(run.status not in (None, "stopped", "skipped") for run in self.runs)
+
+    @property
+    def all_points(self) -> int:
+        """Points of the experiment, as far as it knows them by now."""
+        return self.points_before + len(self.runs)
+
+    @property
+    def point_values(self) -> Mapping[str, Any]:
+        """The values of the point at hand; empty between points, and for a job that is no experiment."""
+        run = self.current
+        return {} if run is None or run.point is None else run.point.values
+
     def run(self, run_id: str) -> JobRun:
         """The run of that id; KeyError when the job has no such run."""
         for run in self.runs:
             if run.run_id == run_id:
                 return run
         raise KeyError(run_id)
+
+
+def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, label: str, visitor: str) -> Job:
+    """A job of these runs, in this order, with ids of their own."""
+    assert configs
+    run_ids = [new_run_id() for _ in configs]
+    return Job(
+        job_id=new_run_id(),
+        kind=kind,
+        label=label,
+        visitor=visitor,
+        experiment_id=new_run_id() if len(configs) > 1 else None,
+        runs=tuple(
+            JobRun(run_id=run_id, folder=runs_folder / run_id, config=config, requests=config.workload.requests)
+            for run_id, config in zip(run_ids, configs, strict=True)
+        ),
+    )

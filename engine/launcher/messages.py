@@ -65,11 +65,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The run is over: completed, stopped, oom or failed."""
+    """The run is over: completed, stopped, oom or failed. `oom` tells of a model that did not fit: it leaves no log."""
 
     run_id: str
     status: str
     error: str | None = None
+    oom: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ def after_event(run: JobRun, event: Event) -> JobRun:
                 elapsed_s=event.elapsed_s,
             )
         case Finished():
-            return replace(run, state="done", status=event.status, error=event.error, message="", fraction=None)
+            ended = replace(run, state="done", status=event.status, error=event.error, oom=event.oom)
+            return replace(ended, message="", fraction=None)
         case _:
             return run
 

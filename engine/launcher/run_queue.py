@@ -2,7 +2,8 @@
 
 Submit a job, watch its snapshots, cancel it whether it waits or runs. When the worker dies, the run it had is
 `crashed`, with the end of its stderr; the next run gets a fresh worker. A worker that does not answer a cancel is
-killed. The thread that works the queue never touches torch: all of that is in the worker.
+killed. An experiment is one job; what becomes of its points is recorded as they end, and none of them ends it. The
+thread that works the queue never touches torch: all of that is in the worker.
 """
 
 from __future__ import annotations
@@ -11,28 +12,23 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from engine.core.config import RunConfig
+from engine.core.experiment import Plan
 from engine.core.run_id import new_run_id
-from engine.launcher.job import Job, JobKind, JobRun
+from engine.launcher.experiment_keeper import ExperimentKeeper
+from engine.launcher.job import Job, JobKind, JobRun, new_job
+from engine.launcher.job_book import JobBook
 from engine.launcher.messages import Died, Event, Loaded, Loading, cancel_command, load_command, run_command
+from engine.launcher.patience import Patience
 from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
 
-KEPT_JOBS = 100
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long a cancelled worker may take. A pass is over when progress is reported: from then on `after_pass_s`."""
-
-    loading_s: float = 20.0
-    one_pass_s: float = 60.0
-    after_pass_s: float = 4.0
+Before = Callable[[Job], object]
 
 
 class RunQueue:
@@ -46,8 +42,10 @@ class RunQueue:
         self._command = tuple(command)
         self._patience = patience or Patience()
         self._changed = threading.Condition()
-        self._jobs: dict[str, Job] = {}
+        self._jobs = JobBook()
+        self._keepers: dict[str, ExperimentKeeper] = {}  # by job, until it is done
         self._worker: WorkerProcess | None = None
+        self._carried: str | None = None  # the job whose runs are being worked through
         self._at_work: tuple[str, str] | None = None  # job and run that the worker has now
         self._kill_at: float | None = None
         self._wanted_model: tuple[str, str, str] | None = None
@@ -62,44 +60,43 @@ class RunQueue:
         kind: JobKind = "single",
         label: str = "",
         visitor: str = "",
-        before: Callable[[Job], object] = lambda job: None,
+        before: Before = lambda job: None,
     ) -> Job:
         """Put a job of these runs, in this order, at the end of the queue. Returns its first snapshot.
 
         `before` is given the job before the queue is: what it writes down of the job is there when its first run
         starts, and if it raises, nothing is queued.
         """
-        assert configs
-        run_ids = [new_run_id() for _ in configs]
-        runs = tuple(
-            JobRun(run_id=run_id, folder=self.runs_folder / run_id, config=config, requests=config.workload.requests)
-            for run_id, config in zip(run_ids, configs, strict=True)
-        )
-        job = Job(
-            job_id=new_run_id(),
-            kind=kind,
-            label=label,
-            visitor=visitor,
-            experiment_id=new_run_id() if len(runs) > 1 else None,
-            runs=runs,
-        )
+        job = new_job(self.runs_folder, configs, kind, label, visitor)
         before(job)
-        with self._changed:
-            self._jobs[job.job_id] = job
-            self._forget_old()
-            self._changed.notify_all()
-            return self._placed(job)
+        return self._put(job)
+
+    def submit_experiment(self, plan: Plan, visitor: str = "", before: Before = lambda job: None) -> Job:
+        """Put a new experiment at the end of the queue, all its points as one job; `before` as for `submit`.
+
+        OSError when it cannot be kept on disk.
+        """
+        return self._submit_kept(ExperimentKeeper.create(self.runs_folder, plan), visitor, before)
+
+    def resume_experiment(self, experiment_id: str, visitor: str = "") -> Job:
+        """Put what is left of an experiment at the end of the queue. ValueError when there is none to go on with."""
+        return self._submit_kept(ExperimentKeeper.reopen(self.runs_folder, experiment_id), visitor)
 
     def cancel(self, job_id: str) -> None:
-        """Take a job out of the queue, or stop it after the pass at hand. Nothing happens to one that is done."""
+        """Take a job out of the queue, or stop it after the pass at hand. Nothing happens to one that is done.
+
+        Points of an experiment that were not run stay pending: it can be gone on with later.
+        """
         with self._changed:
             job = self._jobs.get(job_id)
             if job is None or job.is_done or job.cancelled:
                 return
-            self._jobs[job_id] = job = replace(job, cancelled=True)
+            job = self._jobs.change(job_id, cancelled=True)
             worker, run_id = self._worker, None
             if self._at_work is None or self._at_work[0] != job_id:
-                self._skip_rest(job, "cancelled before it began")
+                self._jobs.skip_rest(job_id, "cancelled before it began")
+                if job_id != self._carried:
+                    self._close_record(job_id)
             else:
                 run_id = self._at_work[1]
                 patience_s = self._patience.one_pass_s if job.run(run_id).has_log else self._patience.loading_s
@@ -117,13 +114,12 @@ class RunQueue:
     def job(self, job_id: str) -> Job | None:
         """The snapshot of a job, or None for one that was never here or is forgotten."""
         with self._changed:
-            job = self._jobs.get(job_id)
-            return None if job is None else self._placed(job)
+            return None if self._jobs.get(job_id) is None else self._jobs.placed(job_id)
 
     def jobs(self) -> list[Job]:
         """Snapshots of all jobs in order of submission; the last hundred that are done are kept."""
         with self._changed:
-            return [self._placed(job) for job in self._jobs.values()]
+            return self._jobs.all_placed()
 
     @property
     def worker_pid(self) -> int | None:
@@ -140,7 +136,7 @@ class RunQueue:
         """Block until a job satisfies `until`. TimeoutError when it does not in time; KeyError for an unknown job."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while not until(job := self._placed(self._jobs[job_id])):
+            while not until(job := self._jobs.placed(job_id)):
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise TimeoutError(f"job {job_id} is still {job.state}")
             return job
@@ -153,48 +149,98 @@ class RunQueue:
         if self._worker is not None:
             self._worker.close()
         self._thread.join(timeout=5)
+        for keeper in self._keepers.values():
+            keeper.close()
+
+    def _submit_kept(self, keeper: ExperimentKeeper, visitor: str, before: Before = lambda job: None) -> Job:
+        job = keeper.job(new_run_id(), visitor)
+        try:
+            before(job)
+        except BaseException:
+            keeper.discard()
+            raise
+        with self._changed:
+            self._keepers[job.job_id] = keeper
+            return self._put(job)
+
+    def _put(self, job: Job) -> Job:
+        with self._changed:
+            self._jobs.add(job)
+            self._changed.notify_all()
+            return self._jobs.placed(job.job_id)
 
     # The thread that works the queue.
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not (self._closing or self._next() or self._wanted_model):
+                while not (self._closing or self._jobs.next() or self._wanted_model):
                     self._changed.wait()
                 if self._closing:
                     return
-                job, wanted, self._wanted_model = self._next(), self._wanted_model, None
+                job, wanted, self._wanted_model = self._jobs.next(), self._wanted_model, None
+                self._carried = None if job is None else job.job_id
             if job is not None:
                 self._carry_out(job)
             elif wanted is not None:
                 with contextlib.suppress(OSError):  # the first run will say why no worker can be started
                     self._live_worker().send(load_command(*wanted))
 
-    def _next(self) -> Job | None:
-        return next((job for job in self._jobs.values() if not job.is_done), None)
-
     def _carry_out(self, job: Job) -> None:
-        for run in job.runs:
+        """All runs of a job, one after the other, those that it finds it needs included."""
+        keeper = self._keepers.get(job.job_id)
+        try:
+            while (run := self._next_run(job.job_id, keeper)) is not None:
+                self._carry_out_run(job, run, keeper)
+        except (OSError, ValueError) as error:
             with self._changed:
-                if self._jobs[job.job_id].run(run.run_id).state == "done":
-                    continue
-                worker = self._hand_over(job, run)
-            if worker is not None:
-                worker.send(run_command(run.run_id, str(run.folder), run.config, _experiment(job)))
-                if self._jobs[job.job_id].cancelled:  # its cancel may have overtaken the run
-                    worker.send(cancel_command(run.run_id))
-                self._await_end_of_run()
+                self._jobs.skip_rest(job.job_id, f"the experiment's record cannot be kept: {error}")
+        with self._changed:
+            self._carried = None
+            if not self._closing:
+                self._close_record(job.job_id)
+            self._changed.notify_all()
+
+    def _next_run(self, job_id: str, keeper: ExperimentKeeper | None) -> JobRun | None:
+        """The next run of a job that is to be carried out; None when there is none, or the queue is closing."""
+        with self._changed:
+            job = self._jobs[job_id]
+            if self._closing or job.current is not None or job.cancelled or keeper is None:
+                return None if self._closing else job.current
+        more = keeper.more()
+        with self._changed:
+            job = self._jobs[job_id]
+            return None if job.cancelled else self._jobs.change(job_id, runs=(*job.runs, *more)).current
+
+    def _carry_out_run(self, job: Job, run: JobRun, keeper: ExperimentKeeper | None) -> None:
+        """Hand a run to the worker, wait for its end, and record it."""
+        with self._changed:
+            worker = self._hand_over(job, run)
+            if worker is None:
+                return
+            experiment = job.experiment if keeper is None else keeper.begin(run)
+            self._at_work, self._kill_at = (job.job_id, run.run_id), None
+        worker.send(run_command(run.run_id, str(run.folder), run.config, experiment))
+        if self._jobs[job.job_id].cancelled:  # its cancel may have overtaken the run
+            worker.send(cancel_command(run.run_id))
+        self._await_end_of_run()
+        done = self._jobs[job.job_id].run(run.run_id)
+        if keeper is not None and done.state == "done":
+            keeper.end(done)
 
     def _hand_over(self, job: Job, run: JobRun) -> WorkerProcess | None:
-        """The run becomes the one at work, on a living worker; None when no worker can be started."""
+        """A living worker for the run; None when it was cancelled just now, or no worker can be started."""
+        if self._jobs[job.job_id].run(run.run_id).state == "done":
+            return None
         try:
             worker = self._live_worker()
         except OSError as error:
-            self._replace_run(job.job_id, ended_unrun(run, "failed", f"the worker could not be started: {error}"))
+            reason = f"the worker could not be started: {error}"
+            self._jobs.replace_run(job.job_id, ended_unrun(run, "failed", reason))
+            self._jobs.skip_rest(job.job_id, f"not run: {reason}")
             self._changed.notify_all()
             return None
-        self._at_work, self._kill_at = (job.job_id, run.run_id), None
-        self._replace_run(job.job_id, replace(run, state="loading"))
+        self._jobs.replace_run(job.job_id, replace(run, state="loading"))
         return worker
 
     def _await_end_of_run(self) -> None:
@@ -211,9 +257,9 @@ class RunQueue:
             self._at_work = None
             job = self._jobs[job_id]
             if job.cancelled:
-                self._skip_rest(job, "cancelled before it began")
-            elif run.status not in ("completed", "oom"):
-                self._skip_rest(job, f"not run: the run before it {run.status or 'did not end'}")
+                self._jobs.skip_rest(job_id, "cancelled before it began")
+            elif run.status not in ("completed", "oom") and job_id not in self._keepers:
+                self._jobs.skip_rest(job_id, f"not run: the run before it {run.status or 'did not end'}")
             self._changed.notify_all()
 
     def _live_worker(self) -> WorkerProcess:
@@ -236,7 +282,7 @@ class RunQueue:
                 self._worker = None
             if self._at_work is not None:
                 job = self._jobs[self._at_work[0]]
-                self._replace_run(job.job_id, self._after(job, job.run(self._at_work[1]), event))
+                self._jobs.replace_run(job.job_id, self._after(job, job.run(self._at_work[1]), event))
             self._changed.notify_all()
 
     def _after(self, job: Job, run: JobRun, event: Event) -> JobRun:
@@ -247,31 +293,9 @@ class RunQueue:
             self._kill_at = min(self._kill_at, time.monotonic() + self._patience.after_pass_s)
         return changed
 
-    # All below is called with the lock held.
-
-    def _replace_run(self, job_id: str, run: JobRun) -> None:
-        job = self._jobs[job_id]
-        runs = tuple(run if old.run_id == run.run_id else old for old in job.runs)
-        self._jobs[job_id] = replace(job, runs=runs)
-
-    def _skip_rest(self, job: Job, reason: str) -> None:
-        status = "stopped" if job.cancelled else "skipped"
-        runs = tuple(run if run.state == "done" else ended_unrun(run, status, reason) for run in job.runs)
-        self._jobs[job.job_id] = replace(job, runs=runs)
-
-    def _placed(self, job: Job) -> Job:
-        if job.is_done:
-            return replace(job, place=None)
-        ahead = [other.job_id for other in self._jobs.values() if not other.is_done]
-        return replace(job, place=ahead.index(job.job_id))
-
-    def _forget_old(self) -> None:
-        done = [job_id for job_id, job in self._jobs.items() if job.is_done]
-        for job_id in done[:-KEPT_JOBS]:
-            del self._jobs[job_id]
-
-
-def _experiment(job: Job) -> dict[str, Any] | None:
-    if job.experiment_id is None:
-        return None
-    return {"id": job.experiment_id, "kind": job.kind, "label": job.label}
+    def _close_record(self, job_id: str) -> None:
+        """An experiment's job is over: whoever likes may go on with what is left of it. Called with the lock held."""
+        keeper = self._keepers.pop(job_id, None)
+        if keeper is not None:
+            keeper.close()
+            self._jobs.change(job_id, is_open=False)
