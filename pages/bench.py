@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.prediction_questions import Choice, of_engines
 from engine.launcher.job import JobKind
 from pages.live import show_live
 from pages.live_end import leave_for_results
@@ -16,9 +17,12 @@ from pages.parts.forecast import forecast_of
 from pages.parts.format import listed, plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
+from pages.parts.prediction_form import PredictionForm, write_down
+from pages.parts.predictions_section import draw_predictions, subject_of_job
 from pages.parts.visit import follow_job, followed_job, visitor
 
 Runs = tuple[RunConfig, ...]
+FORM = PredictionForm("bench")
 BUTTONS = {"pair": "The pair", "layouts": "The four layouts"}
 
 
@@ -42,9 +46,13 @@ def render() -> None:
     settings = draw_controls()
     with plan:
         _draw_plan(settings)
+        FORM.draw(_choices(settings))
         _draw_buttons(settings)
     with live:
         show_live(job_id)
+        job = lab().queue.job(job_id) if job_id else None
+        if job is not None:
+            draw_predictions(subject_of_job(job))
 
 
 def _warm_the_worker() -> None:
@@ -88,7 +96,7 @@ def _draw_buttons(settings: Settings) -> None:
             help=_button_help(runs),
         )
         if pressed and runs is not None:
-            _submit(runs, kind)
+            _submit(runs, kind, _choices(settings))
     for name, why in settings.hindrances.items():
         st.caption(f":material/block: {BUTTONS[name]} cannot run: {plain(why)}.")
 
@@ -97,9 +105,28 @@ def _button_help(runs: Runs | None) -> str | None:
     return f"{listed([config.engine for config in runs])}, on the same requests" if runs and len(runs) > 1 else None
 
 
-def _submit(configs: Runs, kind: JobKind) -> None:
-    label = listed([config.engine for config in configs])
-    job = lab().queue.submit(configs, kind=kind, label=label, visitor=visitor())
+def _choices(settings: Settings) -> list[Choice]:
+    """What can be predicted of what the buttons start: each engine's figures, and one engine's over another's."""
+    jobs = (settings.pair, settings.layouts, (settings.config,) if settings.config else None)
+    engines = dict.fromkeys(config.engine for runs in jobs for config in runs or ())
+    return of_engines(list(engines))
+
+
+def _submit(configs: Runs, kind: JobKind, choices: list[Choice]) -> None:
+    """Write down what is expected, then queue the job; nothing runs where a prediction is typed in half."""
+    if problem := FORM.problem(choices):
+        st.error(plain(problem), icon=":material/error:")
+        return
+    engines = [config.engine for config in configs]
+    drafts = FORM.collect(choices, engines)
+    job = lab().queue.submit(
+        configs,
+        kind=kind,
+        label=listed(engines),
+        visitor=visitor(),
+        before=lambda job: write_down(subject_of_job(job), drafts),
+    )
+    FORM.forget(drafts)
     follow_job(job.job_id)
     st.rerun()
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.parts.front_door import front_door
 from pages.parts.how_to_count import how_to_count
+from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_blocks import draw_blocks
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, companions_of, find_row, load_run
@@ -19,6 +20,7 @@ from pages.parts.run_status import draw_status
 from pages.parts.run_tools import draw_run_tools
 from pages.parts.run_words import choice_label
 from pages.parts.validity_section import draw_validity
+from store.predicting import Subject
 
 RUN_ID = "run_id"
 
@@ -67,6 +69,7 @@ def _draw_run(run: RunData) -> None:
     run = how_to_count({run.config.engine: run})[run.config.engine]
     with key_figures:
         draw_key_figures(run)
+    draw_predictions(Subject(kind="run", subject_id=run.run_id))
     draw_validity(run)
     draw_timeline(run)
     draw_blocks(run)
