@@ -1,0 +1,158 @@
+"""A prediction in words: its range, how it came out and by how much, what the simulator made of it. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from engine.core.prediction import grade
+from pages.parts.badges import Badge
+from pages.parts.format import MISSING, count, is_missing, number, plain, plural, ratio, seconds, share, size
+from pages.parts.metric_text import COUNTED
+from pages.parts.run_words import when
+
+BADGES = {
+    "open": Badge(
+        label="open", icon=":material/edit:", colour="blue", help="It has not begun: this can still be edited."
+    ),
+    "pending": Badge(
+        label="closed, not graded yet",
+        icon=":material/lock_clock:",
+        colour="gray",
+        help="It has begun, so that the prediction stands as it was written; it is graded when its figure is there.",
+    ),
+    "held": Badge(
+        label="held", icon=":material/check_circle:", colour="green", help="What was measured lies within the range."
+    ),
+    "missed": Badge(
+        label="missed", icon=":material/cancel:", colour="red", help="What was measured lies outside of the range."
+    ),
+    "ungraded": Badge(
+        label="no grade", icon=":material/help:", colour="orange", help="There is no figure to grade it by."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """How a person types a unit: in what, and how much of the unit one of that is."""
+
+    unit: str
+    factor: float
+
+
+ENTRIES = {"share": Entry(unit="%", factor=0.01), "bytes": Entry(unit="GiB", factor=2.0**30)}
+
+
+def entry_of(unit: str) -> Entry:
+    """Shares are typed in percent, bytes in GiB, everything else as it is."""
+    return ENTRIES.get(unit, Entry(unit=unit, factor=1.0))
+
+
+def value_text(unit: str, value: float | None) -> str:
+    """Three significant digits with the unit: 52.1 ms, 43.8 %, 2.88 GiB, 1.92x, 312 tokens/s."""
+    if value is None or is_missing(value):
+        return MISSING
+    shown = {"s": seconds, "share": share, "bytes": size, "times": ratio}.get(unit)
+    if shown is not None:
+        return shown(value)
+    if unit in COUNTED:
+        return f"{count(value) if float(value).is_integer() else number(value)} {unit}"
+    return f"{number(value)} {unit}".strip()
+
+
+def range_words(unit: str, low: float | None, high: float | None) -> str:
+    """`1.2x to 1.6x`, `at most 1 s`, `at least 100 tokens/s`, `exactly 8 requests`."""
+    if low is None or is_missing(low):
+        return f"at most {value_text(unit, high)}"
+    if high is None or is_missing(high):
+        return f"at least {value_text(unit, low)}"
+    return f"exactly {value_text(unit, low)}" if low == high else f"{value_text(unit, low)} to {value_text(unit, high)}"
+
+
+def outcome_words(row: Mapping[str, Any]) -> str:
+    """`Measured: 194 tokens/s, 4.28 tokens/s (2.25 %) above what was expected.`, or why there is no grade."""
+    unit = str(row["unit"])
+    match row["outcome"]:
+        case "open":
+            return "It closes when its first run starts."
+        case "held" | "missed":
+            return f"Measured: {value_text(unit, row['measured'])}, {distance_words(row)}."
+        case _:
+            return f"{'No grade yet' if row['outcome'] == 'pending' else 'No grade'}: {plain(str(row['reason']))}."
+
+
+def distance_words(row: Mapping[str, Any]) -> str:
+    """How far inside or outside, in the unit and as a share of the nearer end."""
+    unit, found = str(row["unit"]), grade(_end(row["low"]), _end(row["high"]), float(row["measured"]))
+    by = value_text(unit, found.distance)
+    by += f" ({share(found.relative)} of it)" if found.relative is not None else ""
+    if not found.held:
+        side = "above the highest" if found.value > found.bound else "below the lowest"
+        return f"{by} {side} value expected"
+    if found.distance == 0:
+        return "exactly at an end of the range"
+    return f"{by} inside the nearer end, {value_text(unit, found.bound)}"
+
+
+def simulated_words(row: Mapping[str, Any]) -> str:
+    """What the simulator expected and how near that came, or why it expected nothing; empty while nobody asked it."""
+    note = row.get("simulated_note")
+    value, measured, unit = row["simulated"], row["measured"], str(row["unit"])
+    if is_missing(value):
+        return f"The simulator expected nothing: {plain(str(note))}." if isinstance(note, str) and note else ""
+    words = f"The simulator expected {value_text(unit, value)}"
+    held = grade(_end(row["low"]), _end(row["high"]), float(value)).held
+    words += ", within the range" if held else ", outside the range"
+    if not is_missing(measured) and measured:
+        off = float(value) / float(measured) - 1
+        words += f"; that is {share(abs(off))} {'above' if off > 0 else 'below'} what was measured"
+    return f"{words}." + (f" {plain(str(note))}." if isinstance(note, str) and note else "")
+
+
+def written_words(row: Mapping[str, Any]) -> str:
+    """When it was written, changed, closed."""
+    parts = [f"Written {when(row['made_at'])}"]
+    for name, word in (("edited_at", "changed"), ("closed_at", "closed"), ("graded_at", "graded")):
+        if not pd.isna(row[name]):
+            parts.append(f"{word} {when(row[name])}")
+    return ", ".join(parts)
+
+
+def subject_words(row: Mapping[str, Any]) -> str:
+    """What it is of: `run …, continuous, smollm2-135m`, `sweep …`; and whether that is gone."""
+    name = f"{row['subject_kind']} {row['subject_id']}"
+    if row["is_unknown"]:
+        if row["outcome"] == "open":
+            return f"{name}, which has not begun"
+        return f"{name}, which is gone: it was deleted, and this stays"
+    if row["subject_kind"] == "run":
+        return f"{name}: {row['engine']}, {row['model']}"
+    return f"{row['experiment_kind'] or 'experiment'} {row['subject_id']}: {row['experiment_label'] or ''}".rstrip(": ")
+
+
+def tally_words(rows: pd.DataFrame) -> str:
+    """One's own hit rate in words, beside the simulator's."""
+    held, missed = (int((rows["outcome"] == name).sum()) for name in ("held", "missed"))
+    graded = held + missed
+    if not graded:
+        return "None of your predictions has been graded yet."
+    words = f"Of {plural(graded, 'graded prediction')}, {held:,} held: {share(held / graded)}."
+    misses = rows.loc[rows["outcome"] == "missed", "relative"].dropna()
+    if len(misses):
+        words += f" A miss was typically {share(float(misses.median()))} outside of its range."
+    told = rows[rows["outcome"].isin(["held", "missed"]) & rows["simulated"].notna()]
+    if len(told):
+        within = sum(
+            grade(_end(row["low"]), _end(row["high"]), float(row["simulated"])).held == (row["outcome"] == "held")
+            for row in told.to_dict("records")
+        )
+        words += f" The simulator saw {within:,} of {plural(len(told), 'outcome')} coming, by the same ranges."
+    return words
+
+
+def _end(value: Any) -> float | None:
+    return None if value is None or is_missing(value) else float(value)
