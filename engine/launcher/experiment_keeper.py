@@ -42,8 +42,8 @@ class ExperimentKeeper:
             raise ValueError(f"{experiment_id!r} is no experiment's id")
         try:
             return cls(ExperimentLog.open(runs_folder / experiment_id))
-        except FileExistsError:
-            raise ValueError(f"experiment {experiment_id} is being worked on already") from None
+        except FileExistsError as error:
+            raise ValueError(f"experiment {experiment_id} is at work: {error}") from None
         except FileNotFoundError:
             raise ValueError(f"there is no experiment {experiment_id} in {runs_folder}") from None
 

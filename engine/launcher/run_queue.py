@@ -27,7 +27,6 @@ from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
 
-
 Before = Callable[[Job], object]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from engine.core.experiment import Plan, Point, PointRecord
-from engine.runlog.locks import hold, holder, is_held
+from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
 
 EXPERIMENT_FILE = "experiment.json"
 POINTS_FILE = "points.jsonl"
+PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +71,11 @@ class ExperimentLog:
             return cls(folder, plan, (), resources.pop_all())
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
+    def open(cls, folder: Path, patience_s: float = PATIENCE_S) -> Self:
         """Go on with an experiment: what is torn is cut off, attempts without an end are recorded as what they became.
 
-        FileNotFoundError when the folder holds no experiment, ValueError when it cannot be read, FileExistsError when
-        somebody is at work on it.
+        A run that is still at work, since a worker outlives its app by a moment, is waited for. FileNotFoundError when
+        the folder holds no experiment, ValueError when it cannot be read, FileExistsError when somebody is at work.
         """
         if not (folder / EXPERIMENT_FILE).exists():
             raise FileNotFoundError(f"no experiment in {folder}")
@@ -83,7 +85,7 @@ class ExperimentLog:
             logged = cls.read(folder)
             log = cls(folder, logged.plan, logged.records, resources)
             for attempt in logged.open_attempts:
-                log.append(_what_became(attempt, folder.parent / attempt.run_id))
+                log.append(_what_became(attempt, folder.parent / attempt.run_id, patience_s))
             log._resources = resources.pop_all()
             return log
 
@@ -178,8 +180,13 @@ def _take_lock(folder: Path, resources: ExitStack) -> None:
         raise FileExistsError(f"{folder} is being worked on by {holder(path) or 'another process'}") from None
 
 
-def _what_became(attempt: Attempt, run_folder: Path) -> PointRecord:
+def _what_became(attempt: Attempt, run_folder: Path, patience_s: float) -> PointRecord:
     """An attempt whose process ended before it could say so: the run may have come to its end all the same."""
+    deadline_s = time.monotonic() + patience_s
+    while is_held(run_folder / LOCK_FILE):
+        if time.monotonic() > deadline_s:
+            raise FileExistsError(f"run {attempt.run_id} is still at work: {holder(run_folder / LOCK_FILE)}")
+        time.sleep(POLL_S)
     result = RunLogReader(run_folder).result() if run_folder.is_dir() else None
     if result is None:
         result = {"status": "crashed", "error": "its process ended before it did"}
