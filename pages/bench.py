@@ -11,6 +11,7 @@ from pages.live import show_live
 from pages.live_end import leave_for_results
 from pages.parts.bench_controls import draw_controls
 from pages.parts.bench_fields import complaints
+from pages.parts.bench_preview import draw_preview
 from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
@@ -76,6 +77,7 @@ def _draw_plan(settings: Settings) -> None:
     if table := forecast_table(rows):
         st.markdown(table)
     st.caption(forecast_words(rows))
+    draw_preview(engines)
 
 
 def _draw_buttons(settings: Settings) -> None:

@@ -78,9 +78,11 @@ class Utilisation:
 class Bend:
     """Where more rows stopped being nearly free: between two batch sizes. `growth` is the pass's time, high over low.
 
-    Where it was not reached `high` is None, and `low` the largest size that was looked at.
+    Where it was not reached `high` is None, `low` the largest size that was looked at, and `growth` its time over that
+    of the `smallest`.
     """
 
+    smallest: int
     low: int
     high: int | None
     growth: float
@@ -209,8 +211,8 @@ def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
     for low, high in zip(sizes[:-1], sizes[1:], strict=True):
         growth = seconds[high] / seconds[low]
         if math.log(growth) > NO_GAIN * math.log(high / low):
-            return Bend(low=low, high=high, growth=growth)
-    return Bend(low=sizes[-1], high=None, growth=seconds[sizes[-1]] / seconds[sizes[0]])
+            return Bend(smallest=sizes[0], low=low, high=high, growth=growth)
+    return Bend(smallest=sizes[0], low=sizes[-1], high=None, growth=seconds[sizes[-1]] / seconds[sizes[0]])
 
 
 def _doublings(sizes: Sequence[int]) -> list[int]:

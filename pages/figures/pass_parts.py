@@ -17,7 +17,7 @@ from pages.figures.layout import axis, label, legend_above, legend_name, new_fig
 from pages.figures.readable import count_text, seconds_text
 
 BAR_PX = 12
-GROUP_PX = 58
+GROUP_PX = 62
 MAX_GROUPS = 16
 
 
@@ -31,13 +31,13 @@ def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> g
         return note_figure("No pass has run yet.", dark=dark, title=title)
     parts = _most(parts)
     plot_px = GROUP_PX * len(parts)
-    places = np.arange(len(parts)) * GROUP_PX + 40.0
-    figure = new_figure(plot_px=plot_px, dark=dark, title=title, top=34, left=14, right=24)
+    places = np.arange(len(parts)) * GROUP_PX + 46.0
+    figure = new_figure(plot_px=plot_px, dark=dark, title=title, top=76, left=14, right=24)
     is_split = bool(parts["issue_s"].notna().any())
     _add_bars(figure, parts, places, is_split, dark)
     _add_floor(figure, parts, places, dark)
     for place, row in zip(places, parts.to_dict("records"), strict=True):
-        words = label(group_words(row), x=0, xref="paper", y=place - 2 * BAR_PX, font={"size": 12})
+        words = label(group_words(row), x=0, xref="paper", y=place - 2.6 * BAR_PX, font={"size": 12})
         figure.add_annotation(words)
     end_ms = 1e3 * float(np.nanmax(parts[["seconds", "issue_s", "device_s", "floor_s"]].to_numpy(dtype=float)))
     set_layout(
@@ -45,7 +45,14 @@ def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> g
         barmode="overlay",
         showlegend=True,
         legend=legend_above(gap_px=6, plot_px=plot_px),
-        xaxis=axis(dark, title="milliseconds a pass, median", range=[0, end_ms * 1.04 or 1.0], fixedrange=True),
+        xaxis=axis(
+            dark,
+            title="milliseconds a pass, median",
+            nticks=6,
+            range=[0, end_ms * 1.04 or 1.0],
+            fixedrange=True,
+            tickformat=",~r",
+        ),
         yaxis=axis(dark, range=[plot_px, 0], visible=False, fixedrange=True),
     )
     return figure

@@ -66,7 +66,7 @@ def batch_trade(
 def _ranges(rows: pd.DataFrame, reading: float | None) -> tuple[tuple[float, float], tuple[float, float]]:
     sizes = rows["batch_size"].to_numpy(dtype=float)
     rates = [*rows["tokens_per_s"], *rows["tokens_per_s_per_request"], *([reading] if reading else [])]
-    return (float(sizes.min()) / 1.2, float(sizes.max()) * 1.2), (min(rates) / 1.8, max(rates) * 1.8)
+    return (float(sizes.min()) / 1.2, float(sizes.max()) * 1.2), (min(rates) / 3.5, max(rates) * 1.8)
 
 
 def _ticks(sizes: Sequence[float]) -> dict[str, list[object]]:

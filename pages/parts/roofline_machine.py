@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import streamlit as st
+
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE, HardwarePreset
 from engine.core.machine_memory import machine_memory
@@ -15,8 +17,8 @@ from pages.parts.devices import device_of
 from pages.parts.format import plain
 from pages.parts.lab import lab
 
-HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in about a minute"
-NEWEST = "SELECT calibration FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
+HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
+NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +36,20 @@ class Machine:
 
 
 def calibrations() -> list[Calibration]:
-    """Every calibration that this lab can read, the newest first."""
-    found = []
-    for (text,) in lab().store.cursor().execute(NEWEST).fetchall():
-        try:
-            found.append(Calibration.from_json(text))
-        except ValueError:  # by another version of the lab: measured otherwise
-            continue
-    return found
+    """Every calibration that this lab can read, the newest first; each file is read once."""
+    files = lab().store.cursor().execute(NEWEST).fetchall()
+    return [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
+    """None where another version of the lab measured it otherwise. `home` tells stores apart."""
+    cursor = lab().store.cursor()
+    (text,) = cursor.execute("SELECT calibration FROM calibrations WHERE file = ?", [file]).fetchall()[0]
+    try:
+        return Calibration.from_json(text)
+    except ValueError:
+        return None
 
 
 def calibration_for(device: Mapping[str, Any], known: list[Calibration], model: str = "") -> Calibration | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -30,7 +31,7 @@ from pages.parts.roofline_words import (
     points_caption,
     tiles_of,
 )
-from pages.parts.run_sections import STILL, show
+from pages.parts.run_sections import STILL, in_columns, show
 from pages.parts.tables import draw_table
 from pages.parts.tiles import draw_tiles
 
@@ -132,7 +133,9 @@ def draw_parts(series: Sequence[Measured], chosen: Chosen) -> None:
     first = series[0]
     frames = [_parts_of(one, ceilings_of(one, chosen, first), len(series) > 1) for one in series]
     parts = pd.concat(frames, ignore_index=True)
-    show(pass_parts(parts, dark=is_dark()), key="parts", alt="Issue and device time of a pass", config=STILL)
+    is_decode = parts["kind"] == "decode"
+    halves = [(name, parts[kept]) for name, kept in (("decode", is_decode), ("prompts", ~is_decode)) if kept.any()]
+    in_columns([partial(_draw_half, name, half) for name, half in halves])
     for one in series:
         decode = one.groups[one.groups["kind"] == "decode"]
         if decode.empty:
@@ -141,6 +144,13 @@ def draw_parts(series: Sequence[Measured], chosen: Chosen) -> None:
         floor = floor_words(used_of(one, ceilings_of(one, chosen, first)))
         who = "" if len(series) == 1 else f"{plain(one.name)}: "
         st.caption(f"{who}{parts_words(row)} {floor}".rstrip())
+
+
+def _draw_half(name: str, half: pd.DataFrame) -> None:
+    """Decode passes, or passes that read prompts: each on an axis of its own, since the latter take far longer."""
+    title = "Decode" if name == "decode" else "Reading prompts"
+    alt = f"Issue and device time of a pass, {name}"
+    show(pass_parts(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt, config=STILL)
 
 
 def _parts_of(one: Measured, ceilings: Ceilings | None, is_named: bool) -> pd.DataFrame:

@@ -81,8 +81,8 @@ def headline(name: str, used: Sequence[Utilisation], ceilings: Ceilings | None) 
     if not used:
         return "No pass has ended yet."
     who = f"{name}: " if name else ""
-    said = [_reached(of_kind, ceilings) for of_kind in used]
-    return f"{who}{'; '.join(said)}."
+    said = "; ".join(_reached(of_kind, ceilings) for of_kind in used)
+    return f"{who}{said}." if who else f"{said[0].upper()}{said[1:]}."
 
 
 def _reached(used: Utilisation, ceilings: Ceilings | None) -> str:
@@ -143,7 +143,7 @@ def bend_words(
 
 def _seen_words(seen: Bend | None) -> str:
     if seen is None:
-        return "too few batch sizes ran often enough to see one"
+        return "too few batch sizes ran often enough to see it"
     if seen.high is None:
         return (
             f"up to {plural(seen.low, 'row')} none was reached: a pass took {number(seen.growth)} times as long there"

@@ -1,0 +1,139 @@
+"""The simulator's own answer for what Bench is set to, before anything runs: duration, throughput, waits.
+
+From the newest calibration of the device that a run would use, with the model that is set; without one there is nothing
+but the way to get one. Answers are kept, and a workload that would take the simulator more than a moment is not tried:
+a page that thinks for seconds would be worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import streamlit as st
+
+from engine.core.config import RunConfig
+from engine.core.hardware import Calibration
+from engine.core.metrics import Value, run_metrics
+from engine.core.presets import PRESETS
+from engine.core.simulated_machine import THIS, simulated_machine
+from engine.core.simulator import estimated_tokens, simulate
+from engine.core.workload import Workload
+from pages.parts.badges import SIMULATED
+from pages.parts.devices import device_of, dtype_of
+from pages.parts.forecast import workload_of
+from pages.parts.format import number, plain, seconds
+from pages.parts.roofline_machine import calibrations
+
+ENOUGH_S = 0.25  # of the simulator's own time, all engines together, on a laptop's core
+TOKEN_S, SERIAL_TOKEN_S, REQUEST_S, CHUNK_S, BLOCK_S = 2.5e-6, 9e-6, 4e-4, 6e-5, 2e-6  # as measured, rounded up
+PREFIX = "hardware this: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """`metrics` by their glossary names; empty where `problem` says why there are none. `source`: the calibration."""
+
+    metrics: dict[str, Value]
+    source: str = ""
+    problem: str = ""
+
+
+def draw_preview(configs: Sequence[RunConfig]) -> None:
+    """A small table, an engine a line, marked as simulated; or one line that says why there is none."""
+    known = [c for c in calibrations() if c.device.partition(":")[0] == device_of(configs[0].device)]
+    if problem := _why_not(configs, known):
+        st.caption(f":material/function: {problem}")
+        return
+    texts = tuple(calibration.to_json() for calibration in _fitting(configs[0], known))
+    previews = [(config, preview(config, texts)) for config in configs]
+    answered = [(config, found) for config, found in previews if found.metrics]
+    if answered:
+        st.markdown(f"**:violet-badge[:material/function: {SIMULATED.label}] What the simulator expects**")
+        st.markdown(preview_table(answered))
+        st.caption(f"{plain(answered[0][1].source)} {_basis(configs[0])}")
+    for config, found in previews:
+        if found.problem:
+            st.caption(f":material/function: No preview of {config.engine}: {_as_written(found.problem)}.")
+
+
+def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
+    """A Markdown table of duration, output tokens/s, and the medians of TTFT and queue wait."""
+    lines = ["| engine | duration | output tokens/s | first token, p50 | queue, p50 |", "|---|--:|--:|--:|--:|"]
+    for config, found in rows:
+        metric = found.metrics
+        cells = (
+            seconds(metric["duration_s"]),
+            number(metric["output_tokens_per_s"]),
+            seconds(metric["ttft_p50_s"]),
+            seconds(metric["queue_wait_p50_s"]),
+        )
+        lines.append(f"| {config.engine} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=128)
+def preview(config: RunConfig, calibration_texts: tuple[str, ...]) -> Preview:
+    """One engine under the virtual clock. `calibration_texts` are calibrations as JSON, the newest first."""
+    known = [Calibration.from_json(text) for text in calibration_texts]
+    try:
+        machine = simulated_machine(config, THIS, calibrations=known)
+        simulated = simulate(config, workload_of(config.workload), machine.cost, machine.shape)
+    except ValueError as error:
+        return Preview(metrics={}, problem=str(error).removeprefix(PREFIX))
+    if simulated.shortage is not None:
+        return Preview(metrics={}, problem=f"it would run out of memory ({simulated.shortage})")
+    return Preview(metrics=run_metrics(simulated.record()), source=machine.source)
+
+
+def simulating_s(config: RunConfig, workload: Workload) -> float:
+    """About how long simulating takes by itself, without doing it."""
+    tokens = sum(spec.budget_tokens for spec in workload.requests)
+    prompts = sum(estimated_tokens(spec.prompt) for spec in workload.requests)
+    took_s = len(workload.requests) * REQUEST_S
+    took_s += tokens * (SERIAL_TOKEN_S if config.engine == "serial" else TOKEN_S)
+    if PRESETS[config.engine].kv_layout == "paged":
+        took_s += (prompts + tokens) / config.block_size * BLOCK_S
+    if config.engine == "chunked":
+        took_s += prompts / config.max_num_batched_tokens * CHUNK_S
+    return took_s
+
+
+def _why_not(configs: Sequence[RunConfig], known: Sequence[Calibration]) -> str:
+    """One line where no engine can be previewed; empty where one may."""
+    first = configs[0]
+    if not known:
+        return (
+            f"No preview: this device was not calibrated. `.venv/bin/python -m engine calibrate --model "
+            f"{plain(first.model)}` measures it, and the simulator answers here from then on."
+        )
+    if sum(simulating_s(config, workload_of(config.workload)) for config in configs) > ENOUGH_S:
+        return (
+            "No preview: so many requests and tokens would keep this page waiting. `.venv/bin/python -m engine "
+            "simulate` takes any number."
+        )
+    return ""
+
+
+def _fitting(config: RunConfig, known: Sequence[Calibration]) -> list[Calibration]:
+    """The calibrations of the model and number format that are set, or, so that the reason can be told, the newest."""
+    dtype = dtype_of(config.dtype, device_of(config.device))
+    same = [c for c in known if (c.model, c.dtype) == (config.model, dtype)]
+    return same[:1] or list(known[:1])
+
+
+def _basis(config: RunConfig) -> str:
+    workload = workload_of(config.workload)
+    spent = all(spec.ignore_eos for spec in workload.requests)
+    exact = config.workload.prompts not in ("chat", "file")
+    said = ["Nothing ran: the engine's own schedule under a virtual clock, passes as long as calibrated ones."]
+    said += [] if spent else ["As if every budget were spent; an early end makes it less."]
+    said += [] if exact else ["Prompts are taken to have a token for every four characters."]
+    return " ".join(said)
+
+
+def _as_written(problem: str) -> str:
+    """Foreign text made plain, save what it sets in backticks: a command to copy."""
+    parts = problem.rstrip(".").split("`")
+    return "`".join(part if place % 2 else plain(part) for place, part in enumerate(parts))
