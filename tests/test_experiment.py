@@ -21,7 +21,8 @@ from engine.core.experiment import (
 
 
 def a_point(key: str, position: int = 0) -> Point:
-    return Point(key=key, position=position, repeat=0, values={"engine": "static", "prompt_tokens": 16}, config=RunConfig())
+    values = {"engine": "static", "prompt_tokens": 16}
+    return Point(key=key, position=position, repeat=0, values=values, config=RunConfig())
 
 
 def a_plan(keys: str, repeats: int = 1) -> Plan:
