@@ -1,7 +1,7 @@
 """The memory of a simulated run: blocks of its pool, and the pass that would not fit. By estimate, as on a CPU.
 
-The terms are those of `memory_model`. `capacity_bytes` is all that weights, KV and passes may take together, None where
-nothing limits them; `pool_bytes` caps the KV alone.
+The terms are those of `memory_model`. Caps are those that a run's configuration names; the memory of a card is none, so
+that a batch which would not fit can still be looked at: the estimated peak says that it would not.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ class SimulatedMemory:
 
     config: RunConfig
     model: ModelDimensions
-    capacity_bytes: int | None = None
     num_blocks: int | None = None  # of the pool, where the layout is paged
     peak_bytes: int = 0
     kv_bytes: int = 0
 
     @property
     def pool_bytes(self) -> int | None:
+        """What the KV may take; None without a cap."""
         return None if self.config.pool_gib is None else int(self.config.pool_gib * GIB)
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """What weights, KV and passes may take together; None without a cap."""
+        return None if self.config.capacity_gib is None else int(self.config.capacity_gib * GIB)
 
     def begin(self, requests: Sequence[Request]) -> None:
         """Size the pool, or the slots, for these requests. EngineOutOfMemory where that cannot be."""

@@ -8,6 +8,7 @@ preemptions, chunks and their order are the engines' own, step for step.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -50,22 +51,6 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
     return requests
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What a run is simulated on: the cost of a pass, and the memory that model and KV may take (None: no limit)."""
-
-    cost: CostModel
-    model: ModelDimensions
-    memory_bytes: int | None = None
-
-    def capacity_bytes(self, config: RunConfig) -> int | None:
-        """What a run may take: its share of the memory, or fewer GiB by its own cap."""
-        caps = [] if config.capacity_gib is None else [int(config.capacity_gib * 2**30)]
-        if self.memory_bytes is not None:
-            caps.append(int(self.memory_bytes * config.gpu_memory_utilization))
-        return min(caps, default=None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
     """One run that never ran. `tokens` has request_id, token_index, pass_index, produced_s and delivered_s.
@@ -88,43 +73,57 @@ class Simulation:
 
 
 class Replica:
-    """One engine on one machine. `requests` are all that it may ever get; `pending` those that it has by now.
+    """One engine on one machine, which `advance` runs as far as a moment.
 
-    `advance` runs it as far as a moment; more requests may be given in between, in order of arrival.
+    `requests` are all that it gets; where they `is_routed`, all that it may get: `give` then hands it each in turn, in
+    order of arrival.
     """
 
     def __init__(
         self,
         config: RunConfig,
         requests: Sequence[Request],
-        machine: Machine,
+        cost: CostModel,
+        model: ModelDimensions,
         *,
+        is_routed: bool = False,
         streams: Collection[str] = (),
         fast_forward: bool = True,
     ) -> None:
         self.config = config
-        self.cost = machine.cost
+        self.cost = cost
         self.sink = MemorySink(streams)
         self.tokens = TokenTimes()
         self.recorder = Recorder(self.sink, config.num_slots, returns_whole=config.returns == "whole")
         self.now_s = 0.0
-        self.finished_s: list[float] = []
+        self._finished_s: list[float] = []
+        self._num_given = 0
         self.shortage: EngineOutOfMemory | None = None
-        self.memory = SimulatedMemory(config=config, model=machine.model, capacity_bytes=machine.capacity_bytes(config))
+        self.memory = SimulatedMemory(config=config, model=model)
         try:
             self.memory.begin(requests)
         except EngineOutOfMemory as shortage:
             self.shortage = shortage
             return
         self.scheduler = make_scheduler(config, requests, self.memory.num_blocks)
-        self._forward = FastForward(
-            self.scheduler, self.cost, self.recorder, self.sink, self.tokens, self._pause_s
-        )
+        if is_routed:
+            self.scheduler.pending.clear()
+        self._forward = FastForward(self.scheduler, cost, self.recorder, self.sink, self.tokens, self._pause_s)
         self._fast_forward = fast_forward
 
     @property
     def is_done(self) -> bool:
         return self.shortage is not None or self.scheduler.is_done
+
+    def give(self, request: Request) -> None:
+        """A request that will arrive here, after all that were given before."""
+        self._num_given += 1
+        if self.shortage is None:
+            self.scheduler.pending.append(request)
+
+    def num_present(self, now_s: float) -> int:
+        """Requests that were given and have not ended by that moment."""
+        return self._num_given - bisect_right(self._finished_s, now_s)
 
     def advance(self, until_s: float = math.inf) -> None:
         """Run every step that begins before `until_s`."""
@@ -175,7 +174,7 @@ class Replica:
         outcome = self.scheduler.complete(planned)
         self.recorder.passed(planned, outcome, timing, [0] * len(planned.live), slots)
         self.tokens.passed(planned, outcome, end_s)
-        self.finished_s += [end_s] * len(outcome.ended)
+        self._finished_s += [end_s] * len(outcome.ended)
         for request in outcome.ended:
             request.output_ids.clear()  # recorded; a hundred thousand answers need not be kept
         self.now_s = end_s + self._pause_s(pass_s)
@@ -207,21 +206,20 @@ class Replica:
 def simulate(
     config: RunConfig,
     workload: Workload,
-    machine: Machine,
+    cost: CostModel,
+    model: ModelDimensions,
     *,
     prompt_length: PromptLength = estimated_tokens,
     streams: Collection[str] = (),
     fast_forward: bool = True,
 ) -> Simulation:
-    """One run of `workload`. `streams` of the run log are kept beside what metrics need. A run that would not fit the
-    memory ends as `oom`, like a real one."""
-    replica = Replica(
-        config,
-        simulated_requests(workload, prompt_length),
-        machine,
-        streams=streams,
-        fast_forward=fast_forward,
-    )
+    """One run of `workload` on a machine where passes take what `cost` says.
+
+    `streams` of the run log are kept beside what metrics need. A run that would not fit `config`'s pool or capacity
+    ends as `oom`, like a real one; `model` says what it needs.
+    """
+    requests = simulated_requests(workload, prompt_length)
+    replica = Replica(config, requests, cost, model, streams=streams, fast_forward=fast_forward)
     replica.advance()
     return replica.end()
 

@@ -1,0 +1,144 @@
+"""A simulated run as a run folder like any other, marked as such: nobody can take its times for measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.core.config import RunConfig
+from engine.core.presets import PRESETS
+from engine.core.record import Table
+from engine.core.simulated_machine import SimulatedMachine
+from engine.core.simulator import Simulation
+from engine.core.workload import Workload
+from engine.runlog.schema import SCHEMA_VERSION, STREAMS
+from engine.runlog.writer import RunLogWriter
+
+TOKEN_ROWS_AT_ONCE = 200_000
+TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+LOGGED = ("passes", "spans", "blocks", "events")  # what `simulate` has to keep for the log
+
+
+def write_simulation(
+    folder: Path, info: Mapping[str, Any], simulation: Simulation, totals: Mapping[str, Any], *, token_rows: bool = True
+) -> dict[str, Any]:
+    """Write the run's folder and return what result.json holds. Without `token_rows` the tokens' table is left out."""
+    with RunLogWriter(folder, info) as log:
+        for stream in ("requests", *LOGGED):
+            rows = simulation.sink.rows(stream)
+            if rows and any(rows.values()):
+                log.extend(stream, rows)
+        if token_rows:
+            _write_tokens(log, simulation.tokens)
+        log.append(
+            "memory",
+            time_s=simulation.duration_s,
+            allocated_bytes=simulation.peak_bytes,
+            peak_bytes=simulation.peak_bytes,
+            kv_bytes=simulation.kv_bytes,
+        )
+        result = _result(simulation, totals)
+        log.finish(result)
+    return result
+
+
+def describe_simulation(
+    run_id: str,
+    config: RunConfig,
+    workload: Workload,
+    machine: SimulatedMachine,
+    *,
+    num_blocks: int | None,
+    experiment: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """run.json of a simulated run. What does not apply is null."""
+    preset = PRESETS[config.engine]
+    return {
+        "run_id": run_id,
+        "schema_version": SCHEMA_VERSION,
+        "created_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "engine": config.engine,
+        "policy": preset.policy,
+        "kv_layout": preset.kv_layout,
+        "kv_blocks": num_blocks,
+        "block_size": None if num_blocks is None else config.block_size,
+        "max_num_batched_tokens": config.max_num_batched_tokens if config.engine == "chunked" else None,
+        "execution": config.execution,
+        "timing": config.timing,
+        "config": config.to_dict(),
+        "workload": {
+            "digest": workload.digest,
+            "requests": len(workload.requests),
+            "prompts": config.workload.prompts,
+            "budget": config.workload.budget,
+            "arrival": config.workload.arrival,
+            "seed": config.workload.seed,
+        },
+        "model": describe_shape(machine),
+        "device": {"kind": machine.kind, "name": machine.label, "memory_bytes": machine.memory_bytes},
+        "environment": {"hardware": machine.name, "source": machine.source, **_rates(machine)},
+        "experiment": experiment,
+        "simulated": True,
+    }
+
+
+def describe_shape(machine: SimulatedMachine) -> dict[str, Any]:
+    """run.json's `model`: a shape and no weights."""
+    shape = machine.shape
+    return {
+        "name": shape.name,
+        "source": "shape alone: nothing was loaded",
+        "parameters": shape.parameters,
+        "layers": shape.layers,
+        "hidden": shape.hidden,
+        "heads": shape.heads,
+        "kv_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate": shape.intermediate,
+        "vocab": shape.vocab,
+        "max_positions": shape.max_positions,
+        "random_weights": False,
+        "eos_token_ids": [],
+        "dtype": TORCH_NAMES[machine.dtype],
+        "weight_bits": shape.weight_bits,
+        "kv_position_bytes": shape.kv_position_bytes,
+        "tokenizer_file": None,
+    }
+
+
+def _rates(machine: SimulatedMachine) -> dict[str, Any]:
+    ceilings = machine.ceilings
+    if ceilings is None:
+        return {}
+    return {
+        "read_bytes_per_s": ceilings.read_bytes_per_s,
+        "flop_per_s": ceilings.flop_per_s,
+        "launch_s": ceilings.launch_s,
+        "kernels_per_pass": ceilings.kernels_per_pass,
+    }
+
+
+def _result(simulation: Simulation, totals: Mapping[str, Any]) -> dict[str, Any]:
+    shortage = simulation.shortage
+    return {
+        "status": simulation.status,
+        "error": None if shortage is None else str(shortage),
+        "oom": None if shortage is None else shortage.facts(),
+        "totals": dict(totals),
+        "notes": [],
+        "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
+
+
+def _write_tokens(log: RunLogWriter, tokens: Table) -> None:
+    """In order of their passes. What they say is not known: their ids are null."""
+    order = tokens["pass_index"].argsort(kind="stable")
+    names = [name for name in STREAMS["tokens"].names if name in tokens]
+    for start in range(0, len(order), TOKEN_ROWS_AT_ONCE):
+        part = order[start : start + TOKEN_ROWS_AT_ONCE]
+        columns = {name: tokens[name][part].tolist() for name in names}
+        columns["delivered_s"] = [None if s != s else s for s in columns["delivered_s"]]
+        log.extend("tokens", columns)
+        log.flush()
