@@ -61,13 +61,14 @@ def follow_experiment(experiment_id: str) -> None:
 
 
 def _labels(kind: str) -> dict[str, str]:
-    stored = {str(row["experiment_id"]): experiment_label(row) for row in experiment_rows(kind)}
+    """What can be chosen, by id; those first that are so new that the store has yet to read them."""
+    jobs, rows = open_jobs(kind), {str(row["experiment_id"]): row for row in experiment_rows(kind)}
     fresh = {
-        experiment_id: f"{job.label}, {plural(job.all_points, 'point')}, {job.state}"
-        for experiment_id, job in open_jobs(kind).items()
-        if experiment_id not in stored
+        experiment_id: f"{job.label}, {plural(job.all_points, 'point')}, just started"
+        for experiment_id, job in jobs.items()
+        if experiment_id not in rows
     }
-    return fresh | stored
+    return fresh | {known: experiment_label(row, is_live=known in jobs) for known, row in rows.items()}
 
 
 def _draw_unknown(asked: str, kind: str, noun: str) -> None:

@@ -134,9 +134,9 @@ def draw_queue() -> None:
     jobs = [job for job in lab().queue.jobs() if not job.is_done]
     if jobs:
         mine = sum(job.visitor == visitor() for job in jobs)
-        whose = "all yours" if mine == len(jobs) else f"{mine} of them yours" if mine else "none of them yours"
-        whose = {(1, 1): "yours", (0, 1): "another visitor's"}.get((mine, len(jobs)), whose)
-        st.caption(f":material/hourglass_top: {plural(len(jobs), 'job')} in the queue ({whose}); yours would be next.")
+        whose = "yours" if mine == len(jobs) else f"{mine} of them yours" if mine else "of other visitors"
+        jobs_words = plural(len(jobs), "job")
+        st.caption(f":material/hourglass_top: {jobs_words} in the queue ({whose}); one started now comes after that.")
 
 
 def _draw_elsewhere(row: Mapping[str, Any]) -> None:

@@ -11,21 +11,25 @@ from pages.parts.run_words import when
 ENDINGS = (("oom", "out of memory"), ("failed", "failed"), ("stopped", "stopped"))
 
 
-def experiment_label(row: Mapping[str, Any]) -> str:
-    """`2026-11-29 14:31:07  static, p16,p64, 12 points`: a line of a list; `row` as the store's `experiments`."""
+def experiment_label(row: Mapping[str, Any], *, is_live: bool = False) -> str:
+    """`2026-11-29 14:31:07  static, p16,p64, 12 points`: a line of a list; `row` as the store's `experiments`.
+
+    A list stays as it is drawn while points come in, so that one that is live has no count of those that are done.
+    """
     parts = [f"{when(row.get('created_at'))}  {row.get('label') or row.get('kind')}"]
     points, done = _count(row, "points"), _count(row, "done")
-    parts.append(plural(points, "point") if done >= points else f"{done:,} of {plural(points, 'point')}")
-    if row.get("is_open") and not is_missing(row.get("is_open")):
-        parts.append("running")
+    if is_live or bool(row.get("is_open")):
+        parts += [plural(points, "point"), "running"]
     elif done < points:
-        parts.append("cut off")
+        parts += [f"{done:,} of {plural(points, 'point')}", "cut off"]
+    else:
+        parts.append(plural(points, "point"))
     return ", ".join(parts)
 
 
 def point_words(values: Mapping[str, Any]) -> str:
     """`static, p64, B = 8`; `continuous, 2 requests/s`; `p256:8, async`: a point by its values, whatever its kind."""
-    known = {name: value for name, value in values.items() if not is_missing(value)}
+    known = {name: value for name, value in values.items() if isinstance(value, str) or not is_missing(value)}
     parts = [str(known[name]) for name in ("engine", "prompts", "config") if name in known]
     if "batch_size" in known:
         parts.append(f"B = {int(known['batch_size']):,}")

@@ -88,6 +88,11 @@ def _fastest_words(choice: BatchChoice) -> str:
     assert chosen is not None
     if fastest.batch_size == chosen.batch_size:
         return "No measured batch decodes more."
+    if fastest.batch_size < chosen.batch_size:
+        return (
+            f"A smaller one decodes more, {number(fastest.decode_tokens_per_s)} tokens/s at B = {fastest.batch_size:,}: "
+            f"{seconds(fastest.ttft_s)} to the first token and {seconds(fastest.tpot_s)} for each next one."
+        )
     return (
         f"The most, {number(fastest.decode_tokens_per_s)} tokens/s ({ratio(choice.throughput_gain)}), is at "
         f"B = {fastest.batch_size:,}: it would cost the reader {seconds(fastest.ttft_s)} to the first token "

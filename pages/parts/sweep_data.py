@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
+from engine.core.experiment import ENDED
 from engine.core.roofline import Ceilings
 from engine.core.sweep_table import SweepRow, sweep_rows
 from pages.parts.lab import lab
@@ -57,8 +58,8 @@ class SweepData:
 
     @property
     def has_results(self) -> bool:
-        """Whether a point has ended, well or not."""
-        return bool((self.table["status"] != "pending").any()) if len(self.table) else False
+        """Whether a point has ended, well or not; one that was cut off says nothing."""
+        return bool(self.points["status"].isin(ENDED).any())
 
 
 def load_sweep(experiment_id: str) -> SweepData | None:

@@ -10,15 +10,14 @@ import streamlit as st
 from engine.core.experiment import Plan
 from pages.parts.bench_widgets import group, text
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.experiment_choice import follow_experiment
 from pages.parts.experiment_estimate import estimate_words
 from pages.parts.experiment_form import draw_engine, draw_how, draw_model, draw_repeats
-from pages.parts.experiment_progress import draw_queue
+from pages.parts.experiment_start import draw_start
 from pages.parts.format import plain, plural
-from pages.parts.lab import lab
+from pages.parts.prediction_form import PredictionForm
 from pages.parts.sweep_settings import FIELDS, SweepSettings, named, read_sweep
-from pages.parts.visit import visitor
 
+FORM = PredictionForm("sweep")
 MIX_WORDS = (
     "Empty: none. Each batch size then gets a batch of mixed lengths, and its control: as many rows, all as long as "
     "its longest prompt and its longest budget."
@@ -67,19 +66,13 @@ def _draw_plan(settings: SweepSettings) -> None:
         st.markdown(f"**{plan_words(settings.plan)}**")
         st.markdown(machine_words(settings.plan))
         st.caption(estimate_words(settings.plan))
-    pressed = st.button(
+    draw_start(
+        settings.plan,
         "Run the sweep",
-        icon=":material/play_arrow:",
-        type="primary",
-        disabled=settings.plan is None,
+        FORM,
+        named,
         help="One run after another. Points that fail or do not fit in memory are recorded, and the sweep goes on.",
     )
-    draw_queue()
-    if pressed and settings.plan is not None:
-        plan = named(settings.plan)
-        lab().queue.submit_experiment(plan, visitor())
-        follow_experiment(plan.experiment_id)
-        st.rerun()
 
 
 def plan_words(plan: Plan) -> str:

@@ -97,7 +97,7 @@ def draw_table(data: SweepData) -> None:
         st.caption(
             "Medians over n runs; spread is (highest - lowest) / median of a run's tokens/s. tok/s is B / TPOT. "
             "Serial s is B times what one request alone took; speed-up is that over the batch's time. "
-            f"{data.measured.words}"
+            f"{data.measured.words if data.measured.ceilings is None else ''}"
         )
     st.download_button(
         "Download as CSV",
