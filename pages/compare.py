@@ -17,12 +17,14 @@ from pages.parts.finding import finding
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.how_to_count import how_to_count
+from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, load_run
 from pages.parts.run_status import draw_status
 from pages.parts.run_words import busy_line, engine_line, machine_line, workload_line
 from pages.parts.tables import draw_table
 from pages.parts.validity_section import draw_validity_warning
+from store.predicting import Subject
 
 ANYWAY = "anyway"
 
@@ -63,6 +65,7 @@ def _draw_comparison(runs: dict[str, RunData]) -> None:
     compared = [run.as_compared(name) for name, run in runs.items()]
     with the_finding:
         _draw_finding(compared, differing)
+    _draw_predictions(runs)
     draw_timelines(runs)
     draw_overlays(runs)
     draw_kv_layouts(runs)
@@ -117,6 +120,14 @@ def _draw_finding(compared: Sequence[Compared], differing: Sequence[Mismatch]) -
         st.markdown(f"#### {plain(finding(compared, differing))}")
         if len(compared) == 2 and all(run.is_complete for run in compared):
             draw_ratios(compared)
+
+
+def _draw_predictions(runs: dict[str, RunData]) -> None:
+    """What was predicted of the comparison that all of these runs were made for, if they were."""
+    experiments = {run.row.get("experiment_id") for run in runs.values()}
+    experiment_id = experiments.pop()
+    if not experiments and experiment_id:
+        draw_predictions(Subject(kind="experiment", subject_id=str(experiment_id)))
 
 
 def _draw_settings(runs: dict[str, RunData]) -> None:

@@ -46,6 +46,8 @@ def refresh(store: Store) -> dict[Path, str]:
     """Bring the store up to date with the runs folder: one line for each folder that could not be taken in."""
     _, problems = store.ingest_new(store.runs_folder)
     store.follow_running()
+    store.settle_predictions()
+    store.simulate_predictions()
     return problems
 
 

@@ -21,7 +21,7 @@ import pandas as pd
 from engine.core.prediction import Expectation, Question, SubjectKind
 from engine.core.run_id import new_run_id
 from engine.runlog.reader import RUN_ID
-from store import prediction_rows
+from store import foresight, prediction_rows
 from store.database import carry_out, first_row, in_transaction
 
 
@@ -45,6 +45,7 @@ class Subject:
 class Predicting(ABC):
     """Every method may be called from any thread."""
 
+    home: Path
     writing: threading.RLock
     runs_folder: Path
 
@@ -128,6 +129,15 @@ class Predicting(ABC):
                 cursor,
                 lambda: bool(prediction_rows.close_begun(cursor) + prediction_rows.grade_pending(cursor, _now())),
             )
+
+    def simulate_predictions(self) -> bool:
+        """Ask the simulator what it expects of what has closed; some seconds, in which the store can be used. Returns
+        whether anything was added."""
+        answers = foresight.foresee(self.cursor(), self.home)
+        if answers:
+            with self.writing:
+                in_transaction(self.cursor(), lambda: foresight.keep(self.cursor(), answers))
+        return bool(answers)
 
     def _subject_of(self, prediction_id: str) -> Subject:
         query = "SELECT subject_kind, subject_id, run_ids, closed_at FROM predictions WHERE prediction_id = ?"

@@ -112,12 +112,12 @@ def close_begun(cursor: duckdb.DuckDBPyConnection) -> int:
 def grade_pending(cursor: duckdb.DuckDBPyConnection, now: datetime) -> int:
     """Grade the closed predictions whose figure is there, say of the others why it is not. Returns how many changed."""
     rows = cursor.execute(
-        "SELECT prediction_id, subject_kind, subject_id, question, low, high, reason "
+        "SELECT prediction_id, subject_kind, subject_id, json_array_length(run_ids), question, low, high, reason "
         "FROM predictions WHERE outcome = 'pending'"
     ).fetchall()
     changed = 0
-    for prediction_id, kind, subject_id, question, low, high, reason in rows:
-        found = measured_of(cursor, kind, subject_id, Question.from_dict(json.loads(question)))
+    for prediction_id, kind, subject_id, num_runs, question, low, high, reason in rows:
+        found = measured_of(cursor, kind, subject_id, Question.from_dict(json.loads(question)), num_runs)
         if found is None or (not found.is_final and found.reason == reason):
             continue
         outcome = "pending"
@@ -134,9 +134,12 @@ def grade_pending(cursor: duckdb.DuckDBPyConnection, now: datetime) -> int:
 
 
 def measured_of(
-    cursor: duckdb.DuckDBPyConnection, kind: SubjectKind, subject_id: str, question: Question
+    cursor: duckdb.DuckDBPyConnection, kind: SubjectKind, subject_id: str, question: Question, num_runs: int = 0
 ) -> Measured | None:
-    """The figure as the store has it now; None where its subject is not here."""
+    """The figure as the store has it now; None where its subject is not here.
+
+    `num_runs` is how many runs an experiment without a plan is to have, where that is known.
+    """
     if kind == "run":
         rows = frame_of(
             cursor,
@@ -151,7 +154,8 @@ def measured_of(
         rows = _runs_as_points(cursor, subject_id)
     if rows.empty:
         return None
-    return measure(question, _records(rows), lambda run_id: _rate(cursor, run_id), is_over=not is_planned)
+    is_over = not is_planned and len(rows) >= num_runs
+    return measure(question, _records(rows), lambda run_id: _rate(cursor, run_id), is_over=is_over)
 
 
 def _runs_as_points(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> pd.DataFrame:

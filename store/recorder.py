@@ -154,6 +154,8 @@ class Recorder:
         while not self._stopping.is_set():
             try:
                 self.look()
+                if self.store.simulate_predictions():
+                    self._changed()
             except Exception:  # whatever it was, the next look may go well; a dead recorder shows nothing any more
                 if not self._stopping.is_set():
                     log.exception("the recorder could not look at %s", self.runs_folder)

@@ -35,9 +35,10 @@ def measure(question: Question, rows: Rows, rate_of: RateOf, *, is_over: bool = 
 
     `rate_of` is asked for saturation runs alone.
     """
-    needed = _needed(question, rows)
+    needed = needed_points(question, rows)
     if not needed:
-        return _none("none of its points are what was asked for", is_final=is_over)
+        reason = "nothing of what was asked for was run" if is_over else "what it needs has not begun yet"
+        return _none(reason, is_final=is_over)
     waiting = [row for row in needed if row["status"] not in ENDED and not (is_over and row["status"] in OVER)]
     if waiting:
         return _none(_waiting_words(len(waiting), len(needed)), is_final=False)
@@ -57,8 +58,8 @@ def measure(question: Question, rows: Rows, rate_of: RateOf, *, is_over: bool = 
             return _of_sweep(question, rows)
 
 
-def _needed(question: Question, rows: Rows) -> list[Mapping[str, Any]]:
-    """The points without which there is no answer; none at all where one of the sides has none."""
+def needed_points(question: Question, rows: Rows) -> list[Mapping[str, Any]]:
+    """The points without which there is no answer; none at all where one of its sides has none."""
     match question.measure:
         case "metric":
             return _keyed(rows, question.key)

@@ -76,7 +76,8 @@ class PredictionForm:
         try:
             self._typed(choices)
         except ValueError as error:
-            return f"The prediction is not whole: {error}. Finish it, or clear its fields."
+            why = str(error).removeprefix("prediction: ")
+            return f"The prediction is not whole: {why}. Finish it, or clear its fields."
         return None
 
     def collect(self, choices: Sequence[Choice], engines: Sequence[str] | None = None) -> list[Draft]:
