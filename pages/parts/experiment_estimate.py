@@ -81,8 +81,8 @@ def fit_pace(passes: pd.DataFrame, runs: int) -> Pace | None:
 
 
 def _line(seconds: pd.Series, terms: Sequence[pd.Series]) -> list[float]:
-    """Least squares with no negative part: a term that would be negative is left out."""
-    kept = list(range(len(terms)))
+    """Least squares; a term that never varied says nothing, and one that would be negative is left out too."""
+    kept = [place for place, term in enumerate(terms) if term.nunique() > 1]
     y = seconds.to_numpy(dtype=float)
     while True:
         columns = [np.ones(len(y)), *(terms[place].to_numpy(dtype=float) for place in kept)]

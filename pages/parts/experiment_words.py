@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pages.parts.format import is_missing, number, plain, plural
+from pages.parts.format import is_missing, listed, number, plain, plural
 from pages.parts.run_words import when
 
 ENDINGS = (("oom", "out of memory"), ("failed", "failed"), ("stopped", "stopped"))
@@ -51,7 +51,7 @@ def done_words(row: Mapping[str, Any]) -> str:
     if points == 1 and done == 1:
         said = "The one point is done"
     bad = [f"{_count(row, name):,} {words}" for name, words in ENDINGS if _count(row, name)]
-    return f"{said}, {' and '.join(bad)}" if bad else said
+    return f"{said}, {listed(bad)}" if bad else said
 
 
 def _count(row: Mapping[str, Any], name: str) -> int:

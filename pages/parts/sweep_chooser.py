@@ -90,7 +90,7 @@ def _fastest_words(choice: BatchChoice) -> str:
         return "No measured batch decodes more."
     if fastest.batch_size < chosen.batch_size:
         return (
-            f"A smaller one decodes more, {number(fastest.decode_tokens_per_s)} tokens/s at B = {fastest.batch_size:,}: "
+            f"A smaller one has more, {number(fastest.decode_tokens_per_s)} tokens/s at B = {fastest.batch_size:,}: "
             f"{seconds(fastest.ttft_s)} to the first token and {seconds(fastest.tpot_s)} for each next one."
         )
     return (
