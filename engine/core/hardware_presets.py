@@ -16,7 +16,7 @@ class HardwarePreset:
     """`nominal_*` are the maker's figures (dense 16-bit arithmetic), None where only a measurement is known.
 
     `launch_s` is what issuing one kernel of an eager pass took on that card's host: a host's figure, not the card's.
-    `masked_kv_reads` and `host_s` as in `Ceilings`.
+    `masked_kv_reads` and `host_s` (in sync timing) as in `Ceilings`.
     """
 
     name: str
@@ -66,11 +66,13 @@ HARDWARE: dict[str, HardwarePreset] = {
             nominal_flop_per_s=125e12,
             read_bytes_per_s=420e9,
             flop_per_s=39.4e12,
-            launch_s=22e-3 / 1123,
+            launch_s=20.7e-3 / 1123,
             masked_kv_reads=13.0,
+            host_s=1.3e-3,
             source="Maker: 600 GB/s, 125 TFLOP/s. Arithmetic as published for static batching of a 1.5 B model: 12,766 "
-            "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms a step over 1,123 kernels. Read rate: 70 % assumed. "
-            "Masked attention: keys and values read once, written and read again for six query heads each.",
+            "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms a step, less 1.3 ms for the stop after each pass "
+            "(its 6 %), over 1,123 kernels. Read rate: 70 % assumed. Masked attention: keys and values read once, "
+            "written and read again for six query heads each.",
         ),
         HardwarePreset(
             name="rtx3060",
@@ -93,7 +95,9 @@ HARDWARE: dict[str, HardwarePreset] = {
             read_bytes_per_s=0.75 * 2.039e12,
             flop_per_s=0.5 * 312e12,
             launch_s=10e-6,
-            source="Maker: 2.039 TB/s, 312 TFLOP/s. Efficiencies of 75 % and 50 % and 10 us a launch are assumed.",
+            host_s=30e-6,
+            source="Maker: 2.039 TB/s, 312 TFLOP/s. Assumed: efficiencies of 75 % and 50 %, 10 us a launch, 30 us for "
+            "the stop after each pass.",
         ),
         HardwarePreset(
             name="h100",
@@ -104,9 +108,10 @@ HARDWARE: dict[str, HardwarePreset] = {
             read_bytes_per_s=2.40e12,
             flop_per_s=362e12,
             launch_s=10e-6,
+            host_s=30e-6,
             source="Maker: 3.35 TB/s, 989 TFLOP/s. As published for an 8 B model: the bytes of each step over its time "
-            "give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). 10 us a launch is "
-            "assumed.",
+            "give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). Assumed: "
+            "10 us a launch, 30 us for the stop after each pass.",
         ),
         HardwarePreset(
             name="h200",
@@ -117,9 +122,10 @@ HARDWARE: dict[str, HardwarePreset] = {
             read_bytes_per_s=4.39e12,
             flop_per_s=806e12,
             launch_s=84e-3 / 1170,
+            host_s=30e-6,
             source="Measured here on one card: 4.39 TB/s read (91 % of the maker's 4.8), 806 TFLOP/s in bf16 (81 % of "
             "989), 84 ms for an eager pass of 1,170 kernels: a host that launches slowly. Ceilings, not what a pass "
-            "gets: a captured decode pass took twice its floor.",
+            "gets: a captured decode pass took twice its floor. Assumed: 30 us for the stop after each pass.",
         ),
     )
 }

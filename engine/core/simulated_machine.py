@@ -86,7 +86,7 @@ def simulated_machine(
     """
     if hardware == THIS:
         if not overrides.is_empty or weight_bits is not None:
-            raise ValueError("hardware this: its passes are as they were measured; rates and weight bits go with a preset")
+            raise ValueError("hardware this: its passes are as measured; rates and weight bits go with a preset's name")
         return _calibrated(config, _newest(config, calibrations))
     preset = hardware_preset(hardware)
     if config.device == "cpu":

@@ -51,6 +51,11 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
     return requests
 
 
+def pause_s(cost: CostModel, timing: str, pass_s: float) -> float:
+    """From a pass's end to the next one's start: the host's own work, which running ahead does during the pass."""
+    return cost.host_s if timing == "sync" else max(0.0, cost.host_s - pass_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
     """One run that never ran. `tokens` has request_id, token_index, pass_index, produced_s and delivered_s.
@@ -181,9 +186,7 @@ class Replica:
         return outcome
 
     def _pause_s(self, pass_s: float) -> float:
-        """From a pass's end to the next one's start: the host's work, which running ahead does during the pass."""
-        host_s = self.cost.host_s
-        return host_s if self.config.timing == "sync" else max(0.0, host_s - pass_s)
+        return pause_s(self.cost, self.config.timing, pass_s)
 
     def end(self) -> Simulation:
         """Close the log and hand everything over."""

@@ -18,7 +18,7 @@ from engine.runlog.writer import RunLogWriter
 
 TOKEN_ROWS_AT_ONCE = 200_000
 TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-LOGGED = ("passes", "spans", "blocks", "events")  # what `simulate` has to keep for the log
+LOGGED = ("requests", "passes", "spans", "blocks", "events")
 
 
 def write_simulation(
@@ -26,9 +26,9 @@ def write_simulation(
 ) -> dict[str, Any]:
     """Write the run's folder and return what result.json holds. Without `token_rows` the tokens' table is left out."""
     with RunLogWriter(folder, info) as log:
-        for stream in ("requests", *LOGGED):
+        for stream in LOGGED:
             rows = simulation.sink.rows(stream)
-            if rows and any(rows.values()):
+            if any(rows.values()):
                 log.extend(stream, rows)
         if token_rows:
             _write_tokens(log, simulation.tokens)

@@ -1,0 +1,181 @@
+"""`engine simulate`: a run nobody has to wait for: the real policies, each pass as long as a machine's figures say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.commands import options
+from engine.core.config import RunConfig
+from engine.core.hardware_presets import HARDWARE
+from engine.core.home import lab_home, runs_folder
+from engine.core.metrics import run_metrics
+from engine.core.router import ROUTERS, Routing, simulate_replicas
+from engine.core.run_id import new_run_id
+from engine.core.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
+from engine.core.simulated_metrics import decode_figures, machine_figures, simulated_metrics
+from engine.core.simulator import Simulation, estimated_tokens
+from engine.core.workload import Workload, build_workload
+
+KEPT_STREAMS = ("passes", "spans", "blocks", "events")
+LINES = (
+    ("decode_step_s", "decode step", "s"),
+    ("tokens_per_s_per_request", "tokens a second, one request", "tok/s"),
+    ("tokens_per_s", "tokens a second, all", "tok/s"),
+    ("output_tokens", "output tokens", ""),
+    ("duration_s", "duration", "s"),
+    ("output_tokens_per_s", "throughput of the run", "tok/s"),
+    ("queue_wait_p50_s", "queue wait p50", "s"),
+    ("ttft_p50_s", "TTFT p50", "s"),
+    ("itl_max_s", "worst gap", "s"),
+    ("padding_fraction", "padding fraction", ""),
+    ("dead_fraction", "dead fraction", ""),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_engine_options(parser)
+    options.add_model_options(parser)
+    options.add_workload_options(parser)
+    options.add_sampling_options(parser)
+    parser.set_defaults(warmups=0)
+    group = parser.add_argument_group("machine")
+    names = ", ".join(HARDWARE)
+    group.add_argument("--hardware", default=THIS, help=f"{names}, or this: the newest calibration (default this)")
+    group.add_argument("--weight-bits", type=int, choices=(8, 16), help="of a preset's weights (default 16)")
+    group.add_argument("--read-gb-per-s", type=float, metavar="N", help="instead of the preset's read rate")
+    group.add_argument("--tflop-per-s", type=float, metavar="N", help="instead of the preset's arithmetic rate")
+    group.add_argument("--launch-us", type=float, metavar="N", help="instead of the preset's cost of a launch")
+    group.add_argument("--efficiency", type=float, metavar="SHARE", help="of both rates that passes reach (default 1)")
+    group.add_argument("--replicas", type=int, default=1, metavar="N", help="machines with a copy each (default 1)")
+    group.add_argument("--router", default="round-robin", choices=ROUTERS, help="default round-robin")
+    group = parser.add_argument_group("run log")
+    group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
+    group.add_argument("--no-token-rows", action="store_true", help="leave the tokens' table out of the run log")
+    group.add_argument("--no-log", action="store_true", help="write no run log")
+    parser.add_argument("--json", action="store_true", help="one flat JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the simulated run completed, 1 when it ran out of memory. ValueError for bad options."""
+    config = options.run_config(args)
+    routing = Routing(replicas=args.replicas, router=args.router)
+    machine = simulated_machine(
+        config,
+        args.hardware,
+        weight_bits=args.weight_bits,
+        overrides=_overrides(args),
+        calibrations=read_calibrations(lab_home() / "calibrations") if args.hardware == THIS else (),
+    )
+    workload = build_workload(config.workload)
+    _check_context(workload, machine)
+    started_s = time.perf_counter()
+    simulations = simulate_replicas(
+        config, workload, machine.cost, machine.shape, routing, streams=() if args.no_log else KEPT_STREAMS
+    )
+    wall_s = time.perf_counter() - started_s
+    run_ids = [] if args.no_log else _write(args, config, workload, machine, simulations)
+    report = {**_report(machine, config, simulations, run_ids), "simulated_in_s": wall_s}
+    print(json.dumps(report) if args.json else _table(report))
+    return 0 if report["status"] == "completed" else 1
+
+
+def _overrides(args: argparse.Namespace) -> Overrides:
+    def scaled(value: float | None, unit: float) -> float | None:
+        return None if value is None else value * unit
+
+    return Overrides(
+        read_bytes_per_s=scaled(args.read_gb_per_s, 1e9),
+        flop_per_s=scaled(args.tflop_per_s, 1e12),
+        launch_s=scaled(args.launch_us, 1e-6),
+        efficiency=args.efficiency,
+    )
+
+
+def _check_context(workload: Workload, machine: SimulatedMachine) -> None:
+    limit = machine.shape.max_positions
+    for spec in workload.requests:
+        length = estimated_tokens(spec.prompt)
+        if limit is not None and length + spec.budget_tokens > limit:
+            raise ValueError(
+                f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "
+                f"exceed the {limit:,} positions of {machine.shape.name}; use a shorter prompt or a smaller budget"
+            )
+
+
+def _write(
+    args: argparse.Namespace,
+    config: RunConfig,
+    workload: Workload,
+    machine: SimulatedMachine,
+    simulations: Sequence[Simulation],
+) -> list[str]:
+    """A run folder a replica; several are one experiment. Returns the runs' ids."""
+    # pyarrow is needed by the log alone, and takes a while to load.
+    from engine.runlog.simulated_run import describe_simulation, write_simulation
+
+    out = Path(args.out) if args.out else runs_folder()
+    experiment = None
+    if len(simulations) > 1:
+        label = f"{len(simulations)} replicas, {args.router}, simulated"
+        experiment = {"id": new_run_id(), "kind": "replicas", "label": label}
+    run_ids = []
+    for simulation in simulations:
+        run_id = new_run_id()
+        part = _part_of(workload, simulation)
+        info = describe_simulation(
+            run_id, config, part, machine, num_blocks=simulation.num_blocks, experiment=experiment
+        )
+        totals = run_metrics(simulation.record(), peak_memory_bytes=simulation.peak_bytes)
+        write_simulation(out / run_id, info, simulation, totals, token_rows=not args.no_token_rows)
+        run_ids.append(run_id)
+    return run_ids
+
+
+def _part_of(workload: Workload, simulation: Simulation) -> Workload:
+    """The requests that came to this replica."""
+    here = set(simulation.sink.requests()["request_id"].tolist())
+    return replace(workload, requests=tuple(spec for spec in workload.requests if spec.request_id in here))
+
+
+def _report(
+    machine: SimulatedMachine, config: RunConfig, simulations: Sequence[Simulation], run_ids: Sequence[str]
+) -> dict[str, Any]:
+    """One flat object: how it ended, the machine, a decode step, every metric; with replicas over all of them."""
+    ended = next((s for s in simulations if s.status != "completed"), simulations[0])
+    shortage = ended.shortage
+    metrics = simulated_metrics(simulations)
+    return {
+        "run_id": run_ids[0] if len(run_ids) == 1 else None,
+        "run_ids": list(run_ids),
+        "status": ended.status,
+        "error": None if shortage is None else str(shortage),
+        "oom": None if shortage is None else shortage.facts(),
+        "simulated": True,
+        "model": config.model,
+        "engine": config.engine,
+        "execution": config.execution,
+        "replicas": len(simulations),
+        **machine_figures(machine, config, metrics["peak_memory_bytes"]),
+        **decode_figures(simulations, machine, config.timing),
+        **metrics,
+    }
+
+
+def _table(report: Mapping[str, Any]) -> str:
+    ids = ", ".join(report["run_ids"]) or "no run log"
+    lines = [f"simulated ({ids}): {report['status']}" + (f" ({report['error']})" if report["error"] else "")]
+    lines.append(f"  {report['model']}, {report['dtype']}, on {report['hardware_label']}")
+    for name, label, unit in LINES:
+        if report.get(name) is not None:
+            lines.append(f"  {label:<28} {report[name]:>10.4g} {unit}".rstrip())
+    if report["fits_memory"] is False:
+        peak, memory = (report[name] / 2**30 for name in ("peak_memory_bytes", "memory_bytes"))
+        lines.append(f"  it would not fit: about {peak:.3g} GiB at the peak, on a card of {memory:.3g} GiB")
+    lines.append(f"  {report['hardware_source']}")
+    return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""What a simulation says beside the metrics of every run: a decode step's time and rates, and what the machine holds.
+
+A decode step is one that only decodes: a pass and the host's pause after it. `decode_step_s` is the median one,
+`tokens_per_s` all replicas' tokens by such steps' seconds, `tokens_per_s_per_request` one reader's at the median step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.core.config import RunConfig
+from engine.core.metrics import run_metrics
+from engine.core.router import merged_record
+from engine.core.simulated_machine import SimulatedMachine
+from engine.core.simulator import Simulation, pause_s
+
+
+def simulated_metrics(simulations: Sequence[Simulation]) -> dict[str, Any]:
+    """Every metric of a run over all replicas; the peak is of one machine.
+
+    Seconds between passes are those of each replica: the passes of two overlap.
+    """
+    peak_bytes = max(simulation.peak_bytes for simulation in simulations)
+    metrics: dict[str, Any] = run_metrics(merged_record(simulations), peak_memory_bytes=peak_bytes)
+    if len(simulations) > 1:
+        each = [run_metrics(simulation.record()) for simulation in simulations]
+        metrics["between_passes_s"] = sum(one["between_passes_s"] or 0 for one in each)
+    return metrics
+
+
+def decode_figures(
+    simulations: Sequence[Simulation], machine: SimulatedMachine, timing: str
+) -> dict[str, float | None]:
+    """`decode_step_s`, `tokens_per_s`, `tokens_per_s_per_request`; None where nothing decodes."""
+    steps_s, rates = [], []
+    for simulation in simulations:
+        passes = simulation.record().passes
+        decodes = passes["kind"] == "decode"
+        pass_s = (passes["end_s"] - passes["start_s"])[decodes]
+        if pass_s.size:
+            step_s = pass_s + np.array([pause_s(machine.cost, timing, seconds) for seconds in pass_s.tolist()])
+            steps_s.append(step_s)
+            rates.append(float(passes["live_rows"][decodes].sum() / step_s.sum()))
+    if not steps_s:
+        return {"decode_step_s": None, "tokens_per_s": None, "tokens_per_s_per_request": None}
+    median_s = float(np.median(np.concatenate(steps_s)))
+    return {"decode_step_s": median_s, "tokens_per_s": sum(rates), "tokens_per_s_per_request": 1 / median_s}
+
+
+def machine_figures(machine: SimulatedMachine, config: RunConfig, peak_bytes: int) -> Mapping[str, Any]:
+    """The machine and the model in numbers. `fits_memory` holds the estimated peak against the share of the card that
+    may be used; None where the memory is not known."""
+    ceilings, shape, memory_bytes = machine.ceilings, machine.shape, machine.memory_bytes
+    allowed = None if memory_bytes is None else memory_bytes * config.gpu_memory_utilization
+    return {
+        "hardware": machine.name,
+        "hardware_label": machine.label,
+        "hardware_source": machine.source,
+        "dtype": machine.dtype,
+        "weight_bits": shape.weight_bits,
+        "weight_bytes": shape.weight_bytes,
+        "kv_position_bytes": shape.kv_position_bytes,
+        "read_bytes_per_s": None if ceilings is None else ceilings.read_bytes_per_s,
+        "flop_per_s": None if ceilings is None else ceilings.flop_per_s,
+        "launch_s": None if ceilings is None else ceilings.launch_s,
+        "kernels_per_pass": None if ceilings is None else ceilings.kernels_per_pass,
+        "memory_bytes": memory_bytes,
+        "fits_memory": None if allowed is None else peak_bytes <= allowed,
+    }
