@@ -25,7 +25,10 @@ from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
 
 STATIC = sample_run("static")
-MODULES = ("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts", "answer")
+MODULES = (
+    *("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts", "answer"),
+    *("roofline", "pass_parts", "what_if"),
+)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -167,6 +167,7 @@ def _add_launches(figure: go.Figure, roof: Roof, x_range: tuple[float, float], d
         mode="lines",
         line={"color": palette(dark).waiting, "width": 1.6, "dash": "dash"},
         name=legend_name("issuing alone"),
+        legendrank=2000,
         hoverinfo="skip",
     )
 
@@ -190,8 +191,8 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
     """A trace a kind and run; of very many marks those with the most passes."""
     if points.empty:
         return
-    points = points.nlargest(MAX_MARKS, "passes", keep="first")
     series = list(dict.fromkeys(points["series"]))
+    points = points.nlargest(MAX_MARKS, "passes", keep="first")
     most = float(np.sqrt(points["passes"].max()))
     for kind, symbol in SYMBOLS.items():
         for number, name in enumerate(series):

@@ -89,7 +89,7 @@ def draw_roofline(series: Sequence[Measured], chosen: Chosen) -> None:
     st.caption(points_caption(len(points), int(points["passes"].sum())))
     if chosen.machine is not None:
         used = used_of(first, ceilings_of(first, chosen, first))
-        launches = launch_words(chosen.machine.ceilings, used, is_graph=first.is_graph)
+        launches = launch_words(chosen.machine.ceilings, used, is_graph=first.is_graph, is_own=chosen.is_own)
         st.caption(f"{chosen.machine.source.rstrip('.')}. {launches}")
     with st.expander("How bytes and FLOP are counted"):
         st.markdown(WHY)

@@ -104,7 +104,7 @@ def points_caption(marks: int, passes: int) -> str:
     return f"{plural(passes, 'pass', 'passes')}{together}; a larger mark stands for more of them."
 
 
-def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: bool) -> str:
+def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: bool, is_own: bool) -> str:
     """What issuing alone would take, beside what a decode pass took."""
     if is_graph:
         return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."
@@ -114,7 +114,7 @@ def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: b
         f"{seconds(floor_s)} a pass, whatever is in it"
     )
     decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
-    return f"{words}: {share(floor_s / decode.median_s)} of a decode pass here." if decode else f"{words}."
+    return f"{words}: {share(floor_s / decode.median_s)} of a decode pass here." if decode and is_own else f"{words}."
 
 
 def bend_words(
@@ -144,13 +144,14 @@ def bend_words(
 def _seen_words(seen: Bend | None) -> str:
     if seen is None:
         return "too few batch sizes ran often enough to see it"
+    times = f"{number(seen.growth)} times as long as one of"
     if seen.high is None:
         return (
-            f"up to {plural(seen.low, 'row')} none was reached: a pass took {number(seen.growth)} times as long there"
+            f"it was **not reached** up to {plural(seen.low, 'row')}: such a pass took {times} {count(seen.smallest)}"
         )
     return (
-        f"it was seen **between {count(seen.low)} and {count(seen.high)} rows**, where a pass took "
-        f"{number(seen.growth)} times as long"
+        f"it was seen **between {count(seen.low)} and {count(seen.high)} rows**: a pass of {count(seen.high)} took "
+        f"{times} {count(seen.low)}"
     )
 
 
@@ -180,8 +181,8 @@ def parts_words(row: Mapping[str, Any]) -> str:
 
 
 def floor_words(used: Sequence[Utilisation]) -> str:
-    """How many times longer than its bytes need a decode pass took."""
+    """What part of a decode pass its bytes alone would take."""
     decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
     if decode is None or math.isnan(decode.mbu) or decode.mbu <= 0:
         return ""
-    return f"Reading its bytes at the bandwidth measured would take {number(1 / decode.mbu)} times less."
+    return f"Its bytes alone, at the bandwidth of these ceilings, take {share(decode.mbu)} of that."
