@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.out_of_memory import EngineOutOfMemory
 from engine.runtime.parity import engine_outputs, generate_outputs
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine
@@ -172,3 +173,13 @@ def test_padding_reads_and_writes_nothing() -> None:
 
 def int32(values: list[int]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32, device=DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [("static", "2 rows x 16 columns"), ("continuous", "2 slots x 16 columns"), ("serial", "1 slot x 16 columns")],
+)
+def test_a_pool_that_is_too_small_is_told_in_the_layouts_own_words(warm: WarmModel, engine: str, words: str) -> None:
+    run = prepared(warm, engine, pool_gib=2**-30)
+    with pytest.raises(EngineOutOfMemory, match=f"KV pool asked for .* \\({words}\\)"):
+        make_graph_runner(run, run.requests(), None)

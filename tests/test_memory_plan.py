@@ -24,7 +24,7 @@ from engine.core.memory_plan import (
 from engine.core.model_presets import model_shape
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.presets import blocks_for
-from engine.runtime.device_memory import GIB
+from engine.runtime.device_memory import GIB, kept_by_graphs
 from engine.runtime.parity import engine_outputs
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import WarmModel, prepare_run
@@ -296,3 +296,13 @@ def test_a_paged_run_gets_its_whole_pool_exactly_where_the_plan_fits(warm: WarmM
         capped = replace(run, config=replace(config, capacity_gib=capacity / GIB))
         wanted = blocks_for(config, run.requests())
         assert (pool_blocks(capped, capped.requests()) == wanted == 17) is fits
+
+
+def test_what_graphs_keep_to_themselves_is_the_idle_part_of_their_own_pools() -> None:
+    segments = [
+        {"total_size": 1000, "allocated_size": 100, "segment_pool_id": (0, 0)},
+        {"total_size": 500, "allocated_size": 200, "segment_pool_id": (0, 1)},
+        {"total_size": 50, "allocated_size": 0, "segment_pool_id": (0, 1)},
+        {"total_size": 7, "allocated_size": 0},
+    ]
+    assert kept_by_graphs(segments) == 350

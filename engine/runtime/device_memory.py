@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gc
 import resource
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -29,16 +31,22 @@ class DeviceMemory:
         self.device = device
         self.cap_bytes: int | None = None
         self.peak_bytes = 0  # as of the last sample
+        self.kept_bytes = 0  # idle, but captured graphs' own
 
     def begin_run(self, utilization: float, capacity_gib: float | None) -> None:
         """Reset the peak; on CUDA really cap what the process may take: the share of the card, or fewer GiB."""
-        self.peak_bytes = 0
+        self.peak_bytes = self.kept_bytes = 0
         if self.device.type != "cuda":
             return
         self.cap_bytes = cap_bytes(self.device, utilization, capacity_gib)
         total = torch.cuda.get_device_properties(self.device).total_memory
         torch.cuda.set_per_process_memory_fraction(self.cap_bytes / total)
         torch.cuda.reset_peak_memory_stats()
+
+    def note_captured(self) -> None:
+        """Graphs have been captured: what they keep to themselves is free for nobody else from now on."""
+        if self.device.type == "cuda":
+            self.kept_bytes = kept_by_graphs(torch.cuda.memory_snapshot())
 
     def sample(self) -> MemorySample:
         free: int | None
@@ -56,12 +64,21 @@ class DeviceMemory:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.set_per_process_memory_fraction(1.0)
-            self.cap_bytes = None
+            self.cap_bytes, self.kept_bytes = None, 0
 
     def _cuda_free_bytes(self) -> int:
         """What an allocation could still get: under the cap, and on the card."""
-        on_card = cuda_free_bytes()
-        return on_card if self.cap_bytes is None else min(on_card, self.cap_bytes - torch.cuda.memory_allocated())
+        free = cuda_free_bytes()
+        if self.cap_bytes is not None:
+            free = min(free, self.cap_bytes - torch.cuda.memory_allocated())
+        return max(0, free - self.kept_bytes)
+
+
+def kept_by_graphs(segments: Iterable[Mapping[str, Any]]) -> int:
+    """Idle bytes in pools that captured graphs have to themselves, of the allocator's `segments`."""
+    common = (0, 0)
+    own = [s for s in segments if tuple(s.get("segment_pool_id", common)) != common]
+    return sum(int(s["total_size"]) - int(s["allocated_size"]) for s in own)
 
 
 def cap_bytes(device: torch.device, utilization: float, capacity_gib: float | None) -> int:

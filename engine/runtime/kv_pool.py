@@ -18,16 +18,19 @@ class KVPool:
     """`keys` and `values`, (L, P, K, D), of `num_blocks` blocks of `block_size` positions.
 
     Zeroed once, never cleared: nobody reads past a row's length. Raises EngineOutOfMemory when the pool would exceed
-    `pool_bytes`; the device's own refusal passes through.
+    `pool_bytes`; the device's own refusal passes through. `words` name the pool's shape there where blocks are not what
+    a person set.
     """
 
-    def __init__(self, shape: KVShape, num_blocks: int, block_size: int, pool_bytes: int | None = None) -> None:
+    def __init__(
+        self, shape: KVShape, num_blocks: int, block_size: int, pool_bytes: int | None = None, *, words: str = ""
+    ) -> None:
         asked_bytes = num_blocks * block_size * shape.position_bytes
         if pool_bytes is not None and asked_bytes > pool_bytes:
             raise EngineOutOfMemory(
                 asked_bytes=asked_bytes,
                 free_bytes=pool_bytes,
-                shape=f"{num_blocks} blocks x {block_size} positions",
+                shape=words or f"{num_blocks} blocks x {block_size} positions",
                 where="KV pool",
             )
         size = (shape.layers, num_blocks * block_size, shape.kv_heads, shape.head_dim)

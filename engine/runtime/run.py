@@ -169,6 +169,8 @@ def _measured(
         requests = prepared.requests()
         runner = make_runner(prepared, requests, num_blocks)
         runner.capture(should_stop)
+        if config.execution == "graph":
+            memory.note_captured()
         warmed = warm_up(prepared, runner, warm, should_stop)
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         with long_lived_objects_at_rest():

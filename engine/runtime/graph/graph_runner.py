@@ -22,7 +22,7 @@ from torch import Tensor
 from engine.core.passes import Move, PassKind, PlannedPass
 from engine.runtime.graph.device_inputs import DeviceInputs, Sections
 from engine.runtime.graph.fused_decoder import Attend, FusedDecoder, FusedLayer
-from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS, bucket_for, row_buckets, token_buckets
+from engine.runtime.graph.ladder import bucket_for, row_buckets, token_buckets
 from engine.runtime.graph.pass_inputs import (
     decode_sections,
     fill_decode,
@@ -31,6 +31,7 @@ from engine.runtime.graph.pass_inputs import (
     packed_sections,
     segments_of,
 )
+from engine.runtime.graph.pool_plan import PoolPlan
 from engine.runtime.graph.slot_book import SlotBook
 from engine.runtime.kernels.argmax import argmax
 from engine.runtime.kernels.paged_decode import paged_decode
@@ -61,23 +62,6 @@ def nothing_freed() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolPlan:
-    """Where rows live, and how much a pass may hold.
-
-    Of `layout` paged all rows share `num_blocks`; of slots and padded, each slot has `table_width` blocks of its own.
-    `mixed`: decode rows and chunks may share a pass.
-    """
-
-    layout: str
-    slots: int
-    num_blocks: int
-    block_size: int
-    table_width: int
-    mixed: bool = False
-    max_packed_tokens: int = MAX_CAPTURED_TOKENS
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CapturedPass:
     """A graph, the integers that it reads, and the (B, V) logits that it leaves, where a sampler picks behind it."""
@@ -104,7 +88,7 @@ class GraphRunner(ModelRunner):
         self.decoder = decoder
         self.plan = plan
         self.num_blocks = plan.num_blocks if plan.layout == "paged" else None
-        self.pool = KVPool(kv_shape, plan.num_blocks, plan.block_size, pool_bytes)
+        self.pool = KVPool(kv_shape, plan.num_blocks, plan.block_size, pool_bytes, words=plan.words)
         self.book = SlotBook(plan.slots, plan.table_width, plan.block_size)
         self.last_ids = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
         self.tables = torch.zeros(plan.slots + 1, plan.table_width, dtype=torch.int32, device=self.device)

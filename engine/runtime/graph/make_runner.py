@@ -8,7 +8,8 @@ from engine.core.presets import PRESETS, slot_width
 from engine.core.request import Request
 from engine.runtime.device_memory import GIB
 from engine.runtime.graph.fused_decoder import FusedDecoder, why_not_fused
-from engine.runtime.graph.graph_runner import GraphRunner, PoolPlan
+from engine.runtime.graph.graph_runner import GraphRunner
+from engine.runtime.graph.pool_plan import PoolPlan
 from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun
 from engine.runtime.sampler import Sampler
