@@ -6,7 +6,7 @@ and for all, peak memory, intensity, shares of the ceilings; then what belongs t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -42,7 +42,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
             "n": table["completed"].astype(int),
             "spread": [share(value) if not is_missing(value) else "" for value in table["spread"]],
             "status": [status_words(row) for row in table.to_dict("records")],
-            "run": [f"/run?run_id={ids[0]}" if ids else None for ids in table["run_ids"]],
+            "run": run_links([ids[0] if ids else None for ids in table["run_ids"]]),
         },
         columns=list(COLUMNS),
     )
@@ -64,7 +64,7 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
             "n": table["completed"].astype(int),
             "spread": [share(value) if not is_missing(value) else "" for value in table["spread"]],
             "status": [status_words(row) for row in table.to_dict("records")],
-            "run": [f"/run?run_id={ids[0]}" if ids else None for ids in table["run_ids"]],
+            "run": run_links([ids[0] if ids else None for ids in table["run_ids"]]),
         }
     )
 
@@ -83,20 +83,24 @@ def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
             "TPOT ms": points["tpot_p50_s"] * 1e3,
             "batch s": points["duration_s"],
             "output tok/s": points["output_tokens_per_s"],
-            "run": [f"/run?run_id={run}" if has else None for run, has in _runs(points)],
+            "run": run_links(_runs(points)),
             "error": points["error"],
         }
     )
 
 
-def _runs(points: pd.DataFrame) -> list[tuple[Any, bool]]:
+def _runs(points: pd.DataFrame) -> list[str | None]:
     """Of each point the run that is there to be opened: that of its record, or the one that is going now."""
-    found = []
+    found: list[str | None] = []
     for row in points.to_dict("records"):
         live = row.get("live_run_id")
-        has_run = bool(row["has_run"])
-        found.append((row["run_id"], True) if has_run else (live, not is_missing(live) and bool(live)))
+        found.append(str(row["run_id"]) if row["has_run"] else live if isinstance(live, str) else None)
     return found
+
+
+def run_links(run_ids: Sequence[str | None]) -> list[str | None]:
+    """The addresses of runs; None where there is no run."""
+    return [None if run_id is None else f"/run?run_id={run_id}" for run_id in run_ids]
 
 
 def status_words(row: Mapping[str, Any]) -> str:

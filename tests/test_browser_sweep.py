@@ -1,0 +1,65 @@
+"""A sweep in a real browser over the real worker: one bar, figures that grow, cancel, resume, a point's run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from engine.core.model_catalogue import models_folder
+from tests.app_server import AppServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+LONG = "?model=tiny-random&prompts=p16&batch_size=1,2,4&budget=300"
+LIVE_MS = 60_000
+FIGURES = "() => document.querySelectorAll('.js-plotly-plot').length"
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own with the user's models in it: these tests do not wait for a lab that is in use."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "models").symlink_to(models_folder())
+    monkeypatch.setenv("LAB_CACHE", str(cache))
+
+
+def test_a_sweep_from_the_click_through_cancel_and_resume_to_its_runs(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/sweep{LONG}")
+    button = page.get_by_role("button", name="Run the sweep")
+    expect(button).to_be_enabled(timeout=LIVE_MS)
+    expect(page.get_by_text("3 runs: 1 prompt length x 3 batch sizes.")).to_be_visible()
+    button.click()
+    page.wait_for_url(re.compile(r"experiment="), timeout=LIVE_MS)
+    experiment = page.url
+    expect(page.get_by_text(re.compile(r"static, p16, B = 1: [\d,]+ tokens in"))).to_be_visible(timeout=LIVE_MS)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text(re.compile(r"was cancelled: \d of 3 points done"))).to_be_visible(timeout=LIVE_MS)
+
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text(re.compile(r"point [123] of 3"))).to_be_visible(timeout=LIVE_MS)
+    page.wait_for_function(f"{FIGURES} >= 5", timeout=LIVE_MS)
+    expect(page.get_by_role("progressbar")).to_have_count(0, timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"p16 (keeps to it|leaves it)"))).to_be_visible(timeout=LIVE_MS)
+    assert page.url.startswith(experiment.split("&experiment=")[0])
+    expect(page.get_by_text("The ceilings of").first).to_be_visible()
+
+    page.goto(f"{app.url}/history")
+    expect(page.get_by_text(re.compile(r"[45] runs in"))).to_be_visible(timeout=LIVE_MS)
+
+
+def test_an_app_that_died_leaves_a_sweep_to_be_resumed(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/sweep{LONG.replace('300', '2000')}")
+    button = page.get_by_role("button", name="Run the sweep")
+    expect(button).to_be_enabled(timeout=LIVE_MS)
+    button.click()
+    expect(page.get_by_text(re.compile(r"B = \d: [\d,]+ tokens in"))).to_be_visible(timeout=LIVE_MS)
+    address = page.url
+    app.stop()
+    app.start()
+    page.goto(address.replace(address.split("/sweep")[0], app.url))
+    expect(page.get_by_text(re.compile(r"was cut off: \d of 3 points done"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("button", name="Resume")).to_be_enabled()

@@ -1,0 +1,314 @@
+"""The Sweep page over a real store: no sweep, one point, all failed, sixty points, cut off, ragged, bad links."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.core.hardware import Calibration
+from pages.parts.lab import lab
+from tests.page_app import figures, links, open_page, take_in, words
+from tests.page_runs import write_run
+from tests.sweep_experiments import oom_from, out_of_memory, sweep_plan, write_sweep
+
+
+@pytest.fixture
+def home(lab_home: Path) -> Iterator[Path]:
+    """A LAB_HOME without runs, and the lab's services closed at the end."""
+    (lab_home / "runs").mkdir()
+    yield lab_home
+    lab().close()
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+
+def opened(home: Path, **query: str) -> AppTest:
+    """The page, once the store has taken in what is on disk."""
+    take_in(home)
+    return open_page("sweep", **query)
+
+
+def widget(app: AppTest, key: str) -> Any:
+    kinds = (app.text_input, app.number_input, app.selectbox)
+    return next(found for kind in kinds for found in kind if found.key == key)
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    """The first table that has the column."""
+    return next(frame.value for frame in app.dataframe if column in frame.value)
+
+
+def buttons(app: AppTest) -> dict[str, bool]:
+    return {button.label: not button.disabled for button in app.button}
+
+
+def test_without_a_sweep_the_page_says_what_to_do(home: Path) -> None:
+    app = opened(home)
+    said = words(app)
+    assert "No sweep has been run yet" in said
+    assert "python -m engine sweep" in said
+    assert "10 runs: 2 prompt lengths x 5 batch sizes." in said
+    assert "How long it takes is not known" in said
+    assert buttons(app)["Run the sweep"] is True
+    assert figures(app) == {}
+
+
+def test_every_setting_comes_from_a_link(home: Path) -> None:
+    link = {"engine": "paged", "model": "tiny-random", "prompts": "p16", "batch_size": "1,2", "budget": "8"}
+    link |= {"mix": "p16,p64", "repeats": "2", "pool_gib": "0.5", "capacity_gib": "3", "seed": "7", "block_size": "32"}
+    app = opened(home, **link)
+    said = words(app)
+    assert "12 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 2 times" in said
+    assert "paged, tiny-random in fp32 on cpu, 8 new tokens a request" in said
+    assert "KV pool capped at 0.5 GiB, all memory capped at 3 GiB" in said
+    assert widget(app, "seed").value == 7
+
+
+def test_a_link_that_cannot_be_set_is_said_and_the_default_used(home: Path) -> None:
+    app = opened(home, engine="turbo", repeats="0", pool_gib="inf", ttft_limit_s="-1")
+    said = words(app)
+    for line in ("engine 'turbo'", "repeats '0'", "pool_gib 'inf'", "ttft_limit_s '-1'"):
+        assert line in said
+    assert buttons(app)["Run the sweep"] is True
+
+
+def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path) -> None:
+    app = opened(home, batch_size="4,4")
+    assert "batch-size: 4 is named twice" in words(app)
+    assert buttons(app)["Run the sweep"] is False
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../../etc", "x" * 300, "<b>no</b>"])
+def test_an_unknown_sweep_is_said_in_a_line(home: Path, name: str) -> None:
+    write_sweep(home / "runs", sweep_plan())
+    app = opened(home, experiment=name)
+    assert "There is no sweep" in words(app)
+    assert figures(app) == {}
+
+
+def test_an_experiment_of_another_kind_is_no_sweep(home: Path) -> None:
+    write_sweep(home / "runs", replace(sweep_plan("other"), kind="load"), with_run=False)
+    app = opened(home, experiment="other")
+    assert "other is no sweep" in words(app)
+
+
+def test_the_newest_sweep_is_shown_in_full(home: Path) -> None:
+    """B / TPOT: 1 / 11 ms = 90.9, 2 / 12 ms = 167, 4 / 14 ms = 286, 8 / 18 ms = 444 tokens/s."""
+    write_sweep(home / "runs", replace(sweep_plan("old"), created_at="2026-11-28T12:00:00.000+00:00"))
+    write_sweep(home / "runs", sweep_plan("new"), with_run=False)
+    app = opened(home)
+    said = words(app)
+    assert app.query_params["experiment"] in ("new", ["new"])
+    assert "static, tiny-random, budget 32: p16,p64 at B = 1, 2, 4, 8" in said
+    line = "p16 keeps to it up to B = 2 and leaves it at B = 4 (286 tokens/s, 78.6 % of it)"
+    assert line in said
+    assert "TPOT from B = 1 to 8: p16 11 ms to 18 ms (+64 %)" in said
+    assert "TTFT from B = 1 to 8: p16 16 ms to 128 ms (8 times)" in said
+    rows = table(app, "TPOT ms")
+    row = rows[(rows["prompts"] == "p16") & (rows["B"] == 4)].iloc[0]
+    assert row["TTFT s"] == pytest.approx(0.064)
+    assert row["TPOT ms"] == pytest.approx(14)
+    assert row["tok/s a request"] == pytest.approx(1000 / 14)
+    assert row["tok/s"] == pytest.approx(4000 / 14)
+    assert row["peak GiB"] == pytest.approx(1 + 4 * 16 / 1024)
+    one_s = 0.016 + 31 * 0.011
+    assert row["serial s"] == pytest.approx(4 * one_s)
+    assert row["speed-up"] == pytest.approx(4 * one_s / (0.064 + 31 * 0.014))
+    assert list(rows.columns[1:11]) == [
+        *("prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
+        *("% compute", "% bandwidth"),
+    ]
+
+
+def test_the_chooser_answers_in_words(home: Path) -> None:
+    """Within 100 ms to the first token: p16 16 ms a row, so B = 4; p64 64 ms a row, so B = 1."""
+    write_sweep(home / "runs", sweep_plan(), with_run=False)
+    app = opened(home, ttft_limit_s="0.1", tpot_limit_ms="50")
+    said = words(app).replace("*", "")
+    assert (
+        "p16: B = 4, 286 tokens/s in all and 71.4 for each request; first token after 64.0 ms, then one every 14.0 ms."
+    ) in said
+    assert (
+        "The most, 444 tokens/s (1.56x), is at B = 8: it would cost the reader 128 ms to the first token (2.00x) and "
+        "18.0 ms for each next one (1.29x)."
+    ) in said
+    assert "p64: B = 1, 90.9 tokens/s in all" in said
+    widget(app, "ttft_limit_s").set_value(0.01)
+    said = words(app.run()).replace("*", "")
+    assert "p16: no measured batch is within these limits. Even B = 1 takes 16.0 ms to the first token" in said
+    widget(app, "ttft_limit_s").set_value(0.125)
+    said = words(app.run()).replace("*", "")
+    assert "B = 8 misses the first token's limit by 2.40 %." in said
+
+
+def test_a_point_opens_its_run(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan("s", prompts="p16", batch_sizes="1,2"))
+    app = opened(home)
+    for column in ("TPOT ms", "repeat"):
+        assert list(table(app, column)["run"].fillna("")) == ["", "/run?run_id=run_of_s"]
+    assert not open_page("run", run_id="run_of_s").exception
+
+
+def test_one_point_still_draws(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan(prompts="p16", batch_sizes="4"), with_run=False)
+    app = opened(home)
+    assert "p16 has one point, 286 tokens/s at B = 4" in words(app)
+    drawn = figures(app)["Throughput against batch size"]
+    assert any(trace["type"] == "scatter" and len(trace["x"]) == 1 for trace in drawn["data"])
+
+
+def test_points_that_all_failed_are_drawn_and_told(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan(), out_of_memory)
+    app = opened(home)
+    said = words(app)
+    assert "p16, B = 1 (and at B = 2, 4, 8): out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)" in said
+    assert "Failed: p16 from B = 1 on; p64 from B = 1 on." in said
+    assert "no batch size has been measured" in said
+    drawn = figures(app)["Throughput against batch size"]["data"]
+    assert [len(trace["x"]) for trace in drawn if trace["name"].endswith("failed")] == [4, 4]
+    assert len(table(app, "TPOT ms")) == 8
+    assert set(table(app, "TPOT ms")["status"]) == {"out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)"}
+
+
+def test_sixty_points_with_memory_that_ends(home: Path) -> None:
+    plan = sweep_plan(prompts="p16,p32,p64,p128,p256,p512", batch_sizes="1,2,4,8,16,32,64,128,256,512")
+    write_sweep(home / "runs", plan, oom_from(256), with_run=False)
+    app = opened(home)
+    assert "p512, B = 256 (and at B = 512): out of memory" in words(app)
+    rows = table(app, "TPOT ms")
+    assert len(rows) == 60
+    assert rows["status"].str.startswith("out of memory").sum() == 12
+    drawn = figures(app)["Throughput against batch size"]["data"]
+    assert sum(trace["mode"] == "lines+markers" for trace in drawn) == 6
+
+
+def test_repeats_give_a_median_whiskers_and_a_spread(home: Path) -> None:
+    """TPOT at B = 1: 11, 12.1 and 13.2 ms. All times grow alike, so tokens/s are as 1 : 1/1.1 : 1/1.2."""
+    write_sweep(home / "runs", sweep_plan(prompts="p16", batch_sizes="1,2", repeats=3), with_run=False)
+    app = opened(home)
+    row = table(app, "TPOT ms").iloc[0]
+    assert row["TPOT ms"] == pytest.approx(12.1)
+    assert row["n"] == 3
+    assert row["spread"] == "18.3 %"  # (1 - 1/1.2) x 1.1
+    line = figures(app)["Time per output token against batch size"]["data"][0]
+    assert line["text"][0].endswith("12.1 ms<br>11 ms to 13.2 ms over repeats")
+    assert "error_y" in line
+    assert len(table(app, "repeat")) == 6
+
+
+def test_a_sweep_that_was_cut_off_can_be_resumed(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan("cut"), only=range(3), with_run=False)
+    app = opened(home)
+    assert "This experiment was cut off: 3 of 8 points done. 5 points left to run." in words(app)
+    assert buttons(app)["Resume"] is True
+    assert list(table(app, "TPOT ms")["status"]).count("not run yet") == 5
+
+
+def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:
+    """The ragged batch takes twice its control's time for as many tokens."""
+    write_sweep(home / "runs", sweep_plan(prompts=None, batch_sizes="8", mix="p16,p64"), with_run=False)
+    app = opened(home)
+    said = words(app)
+    assert "A ragged batch and its control" in said
+    assert "of p64, 50 % (25 % of the KV memory held was unused)" in said
+    assert "Throughput against batch size" not in said  # there is no grid
+    rows = table(app, "% of control")
+    assert list(rows["batch"]) == ["ragged", "control"]
+    assert rows["% of control"].iloc[0] == pytest.approx(50)
+
+
+def test_the_form_comes_back_from_a_sweep(home: Path) -> None:
+    plan = sweep_plan(prompts="p16", batch_sizes="1,2", mix="p16,p64", repeats=2)
+    write_sweep(home / "runs", plan, with_run=False)
+    label, address = next(link for link in links(opened(home)) if link[0] == "Set up the same again")
+    for part in ("model=tiny-random", "prompts=p16", "batch_size=1,2", "mix=p16,p64", "repeats=2"):
+        assert part in address, label
+
+
+def test_without_a_calibration_the_shares_say_how_to_get_one(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan())
+    app = opened(home)
+    assert "The ceilings of A test's CPU are not known here. Run python -m engine calibrate" in words(app).replace(
+        "`", ""
+    )
+    assert table(app, "TPOT ms")["% compute"].isna().all()
+    assert table(app, "TPOT ms")["FLOP/byte"].notna().all()  # counted from the shape alone
+
+
+def test_with_a_calibration_shares_of_both_ceilings_are_told(home: Path) -> None:
+    """1 MB of fp32 parameters are 4 MB of weights; at B = 1, p16 and budget 32 a step attends over 32 positions.
+
+    A position's keys and values take 2 x 2 layers x 2 KV heads x 16 x 4 bytes = 512 bytes: 4,016,384 bytes in 11 ms.
+    """
+    write_sweep(home / "runs", sweep_plan())
+    calibration().save(home / "calibrations")
+    app = opened(home)
+    lab().store.ingest_calibrations()
+    app.run()
+    row = table(app, "TPOT ms").iloc[0]
+    assert row["% bandwidth"] == pytest.approx(100 * 4_016_384 / 0.011 / 1e9, rel=1e-3)
+    said = words(app)
+    assert "0.0100 TFLOP/s and 1.00 GB/s, balance point 10.0 FLOP/byte" in said
+    assert "Share of the bandwidth ceiling against batch size" in figures(app)
+
+
+def test_the_table_is_downloaded_whole(home: Path) -> None:
+    from pages.parts.sweep_columns import csv_of
+    from pages.parts.sweep_data import load_sweep
+
+    write_sweep(home / "runs", sweep_plan(batch_sizes="1,64"), oom_from(64), with_run=False)
+    app = opened(home)
+    assert any(button.proto.label == "Download as CSV" for button in app.get("download_button"))
+    data = load_sweep("sweep1")
+    assert data is not None
+    frame = pd.read_csv(io.StringIO(csv_of(data.table)))
+    assert list(frame["status"]) == ["completed", "oom", "completed", "oom"]
+    assert frame["tpot_s"].iloc[0] == pytest.approx(0.011)
+    assert frame["asked_bytes"].iloc[1] == 4 * 2**30
+
+
+def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:
+    write_run(home / "runs", "r1", "static")
+    app = opened(home, model="tiny-random", batch_size="1,64")
+    said = words(app)
+    assert "by 1 earlier run of this model here; none had more than 2 rows, so that for B = 64 this is a guess" in said
+
+
+def test_a_prediction_half_typed_stops_the_start(home: Path) -> None:
+    app = opened(home, model="tiny-random")
+    next(found for found in app.number_input if found.key == "expect_sweep_low").set_value(4)
+    next(button for button in app.button if button.label == "Run the sweep").click()
+    said = words(app.run())
+    assert "The prediction is not whole" in said
+    assert lab().queue.jobs() == []
+
+
+def calibration() -> Calibration:
+    """A CPU of round numbers: 1 GB/s and 10 GFLOP/s."""
+    return Calibration(
+        device="cpu",
+        device_name="A test's CPU",
+        threads=2,
+        torch_version="2",
+        measured_at="2026-11-29T11:00:00+00:00",
+        load_average_1min=0.1,
+        cache_bytes=None,
+        buffer_bytes=1,
+        read_bytes_per_s=1e9,
+        copy_bytes_per_s=1e9,
+        matmul_flop_per_s={"fp32": 1e10},
+        launch_s=1e-6,
+        model="tiny-random",
+        dtype="fp32",
+        kernels_per_pass=10,
+        pass_s=0.001,
+        pass_issue_s=None,
+    )
