@@ -19,7 +19,7 @@ from pages.parts.roofline_machine import calibration_here, calibrations, cards
 from pages.parts.run_sections import STILL, show
 from pages.parts.tables import draw_table
 from pages.parts.what_if_controls import Asked, draw_controls
-from pages.parts.what_if_fields import THIS, what_if_fields
+from pages.parts.what_if_fields import QUESTION_FIELDS, THIS, what_if_fields
 from pages.parts.what_if_questions import draw_questions
 from pages.parts.what_if_source import HEADER as CLAIM_HEADER
 from pages.parts.what_if_source import chapter_claims, claim_rows, claims_caption, is_chapter
@@ -28,6 +28,7 @@ from pages.parts.what_if_words import (
     HEADER,
     bits_words,
     figure_caption,
+    fitting,
     free_words,
     headline,
     reading_words,
@@ -57,7 +58,7 @@ def render() -> None:
     )
     known = calibration_here(calibrations())
     fields = what_if_fields((*cards(), *((THIS,) if known else ())))
-    for line in complaints(st.query_params.to_dict(), fields):
+    for line in complaints(st.query_params.to_dict(), {**fields, **QUESTION_FIELDS}):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
     sliders, result = st.columns([2, 3], gap="medium")
     with sliders:
@@ -87,7 +88,7 @@ def _draw_result(asked: Asked, rows: list[WhatIfRow], fields: Fields) -> None:
     )
     show(figure, key="trade", alt="Tokens a second in all and a request, by batch size", config=STILL)
     st.caption(figure_caption(rows))
-    said = (free_words(case), wall_words(asked), reading_words(asked, rows[-1]), bits_words(asked))
+    said = (free_words(case), wall_words(asked), reading_words(asked, fitting(rows)[-1]), bits_words(asked))
     st.markdown("\n".join(f"- {line}" for line in said))
     if not _at_chapter(fields):
         st.button("Back to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))

@@ -7,6 +7,7 @@ a page that thinks for seconds would be worse than none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +24,7 @@ from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.forecast import workload_of
-from pages.parts.format import number, plain, seconds
+from pages.parts.format import listed, number, plain, seconds
 from pages.parts.roofline_machine import calibrations
 
 ENOUGH_S = 0.25  # of the simulator's own time, all engines together, on a laptop's core
@@ -53,9 +54,10 @@ def draw_preview(configs: Sequence[RunConfig]) -> None:
         st.markdown(f"**:violet-badge[:material/function: {SIMULATED.label}] What the simulator expects**")
         st.markdown(preview_table(answered))
         st.caption(f"{plain(answered[0][1].source)} {_basis(configs[0])}")
-    for config, found in previews:
-        if found.problem:
-            st.caption(f":material/function: No preview of {config.engine}: {_as_written(found.problem)}.")
+    problems = {config.engine: found.problem for config, found in previews if found.problem}
+    for problem in dict.fromkeys(problems.values()):
+        mine = [engine for engine, its in problems.items() if its == problem]
+        st.caption(f":material/function: No preview of {listed(mine)}: {_as_written(problem)}.")
 
 
 def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
@@ -89,6 +91,8 @@ def preview(config: RunConfig, calibration_texts: tuple[str, ...]) -> Preview:
 
 def simulating_s(config: RunConfig, workload: Workload) -> float:
     """About how long simulating takes by itself, without doing it."""
+    if len(workload.requests) * REQUEST_S > ENOUGH_S:
+        return math.inf
     tokens = sum(spec.budget_tokens for spec in workload.requests)
     prompts = sum(estimated_tokens(spec.prompt) for spec in workload.requests)
     took_s = len(workload.requests) * REQUEST_S

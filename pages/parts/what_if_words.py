@@ -41,15 +41,23 @@ def table_rows(rows: Sequence[WhatIfRow], *, knows_memory: bool) -> list[list[st
     ]
 
 
+def fitting(rows: Sequence[WhatIfRow]) -> list[WhatIfRow]:
+    """The rows that memory holds; all of them where it holds none, or where nobody knows."""
+    return [row for row in rows if row.fits] or list(rows)
+
+
 def headline(rows: Sequence[WhatIfRow]) -> str:
-    """The trade over the whole table in one sentence."""
-    first, last = rows[0], rows[-1]
-    if len(rows) < 2:
+    """The trade in one sentence, as far as memory goes."""
+    kept = fitting(rows)
+    first, last = kept[0], kept[-1]
+    if len(kept) < 2:
         return f"One request alone gets {number(first.tokens_per_s)} tokens/s."
     more = last.tokens_per_s / first.tokens_per_s
     less = first.tokens_per_s_per_request / last.tokens_per_s_per_request
+    limit = "" if last is rows[-1] else ", the largest here that fits,"
+    limit = limit if last.fits else ", were there memory for it,"
     return (
-        f"From batch {count(first.batch_size)} to {count(last.batch_size)} the tokens a second in all grow "
+        f"From batch {count(first.batch_size)} to {count(last.batch_size)}{limit} the tokens a second in all grow "
         f"{number(more)} times, and each request's rate falls to 1/{number(less)}."
     )
 
@@ -116,9 +124,10 @@ def bits_words(asked: Asked) -> str:
 
 def figure_caption(rows: Sequence[WhatIfRow]) -> str:
     """Where the flattening shows: the best and the worst doubling of the table."""
-    if len(rows) < 2:
-        return "One batch size: nothing to compare it with."
-    gains = [(b.tokens_per_s / a.tokens_per_s - 1, a, b) for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    kept = fitting(rows)
+    if len(kept) < 2:
+        return "One batch size: nothing to compare it with. Reckoned from bytes and arithmetic, not measured."
+    gains = [(b.tokens_per_s / a.tokens_per_s - 1, a, b) for a, b in zip(kept[:-1], kept[1:], strict=True)]
     best, worst = max(gains, key=lambda gain: gain[0]), min(gains, key=lambda gain: gain[0])
     return (
         f"Doubling the batch from {count(best[1].batch_size)} to {count(best[2].batch_size)} adds {share(best[0])} to "
