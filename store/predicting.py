@@ -139,6 +139,14 @@ class Predicting(ABC):
                 in_transaction(self.cursor(), lambda: foresight.keep(self.cursor(), answers))
         return bool(answers)
 
+    def measured_points(self, experiment_id: str) -> list[dict[str, Any]]:
+        """An experiment's points as plain rows, as `engine.core.prediction_measure` reads them; of a pair its runs."""
+        return prediction_rows.experiment_rows(self.cursor(), experiment_id)
+
+    def completion_rate(self, run_id: str) -> float | None:
+        """Requests a second in a run's steady window; None where the run is gone or has none."""
+        return prediction_rows.completion_rate(self.cursor(), run_id)
+
     def _subject_of(self, prediction_id: str) -> Subject:
         query = "SELECT subject_kind, subject_id, run_ids, closed_at FROM predictions WHERE prediction_id = ?"
         row = first_row(self.cursor(), query, [prediction_id])

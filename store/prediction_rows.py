@@ -37,6 +37,11 @@ BEGUN = """
     GROUP BY p.prediction_id
 """
 
+RUNS_AS_POINTS = f"""
+    SELECT m.* EXCLUDE (run_id), r.run_id, {{key}} AS key, r.engine, r.status, r.error
+    FROM runs r LEFT JOIN {SUMMARIES} m ON m.run_id = r.run_id WHERE {{where}}
+"""
+
 LISTED = """
     SELECT
         p.* EXCLUDE (run_ids),
@@ -141,33 +146,25 @@ def measured_of(
     `num_runs` is how many runs an experiment without a plan is to have, where that is known.
     """
     if kind == "run":
-        rows = frame_of(
-            cursor,
-            f"SELECT m.*, r.run_id, '' AS key, r.status, r.error FROM runs r LEFT JOIN {SUMMARIES} m "
-            "ON m.run_id = r.run_id WHERE r.run_id = $run_id",
-            {"run_id": subject_id},
-        )
-        return None if rows.empty else measure(question, _records(rows), lambda run_id: None, is_over=True)
-    rows = experiment_queries.point_rows(cursor, subject_id)
-    is_planned = not rows.empty
-    if not is_planned:  # a pair: its engines are its points
-        rows = _runs_as_points(cursor, subject_id)
-    if rows.empty:
-        return None
-    is_over = not is_planned and len(rows) >= num_runs
-    return measure(question, _records(rows), lambda run_id: _rate(cursor, run_id), is_over=is_over)
+        rows = _records(frame_of(cursor, RUNS_AS_POINTS.format(key="''", where="r.run_id = $id"), {"id": subject_id}))
+        is_over = True
+    else:
+        rows = experiment_rows(cursor, subject_id)
+        is_planned = bool(rows) and "position" in rows[0]
+        is_over = not is_planned and len(rows) >= num_runs
+    return measure(question, rows, lambda run_id: completion_rate(cursor, run_id), is_over=is_over) if rows else None
 
 
-def _runs_as_points(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> pd.DataFrame:
-    return frame_of(
-        cursor,
-        f"SELECT m.*, r.run_id, r.engine AS key, r.status, r.error FROM runs r LEFT JOIN {SUMMARIES} m "
-        "ON m.run_id = r.run_id WHERE r.experiment_id = $experiment_id ORDER BY r.created_at",
-        {"experiment_id": experiment_id},
-    )
+def experiment_rows(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> list[dict[str, Any]]:
+    """An experiment's points as plain rows; of one without a plan, a pair, its runs, whose engines are their keys."""
+    points = experiment_queries.point_rows(cursor, experiment_id)
+    if points.empty:
+        query = RUNS_AS_POINTS.format(key="r.engine", where="r.experiment_id = $id ORDER BY r.created_at")
+        points = frame_of(cursor, query, {"id": experiment_id})
+    return _records(points)
 
 
-def _rate(cursor: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
+def completion_rate(cursor: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
     """A run's completion rate in its steady window; None where the run is gone or has none."""
     try:
         return load_point(experiment_queries.run_record(cursor, run_id)).achieved_per_s
