@@ -143,4 +143,41 @@ MEASURING = _words(
     ),
 )
 
-GLOSSARY: tuple[Word, ...] = (*WORK, *MACHINE, *MEASURING)
+CEILINGS = _words(
+    ("ceiling", "What a machine can do at best: bytes read a second, operations a second, kernels issued a second."),
+    (
+        "calibration",
+        "A machine's ceilings as measured by the lab, and passes of known sizes, from which the simulator reckons.",
+    ),
+    ("FLOP", "One operation on numbers: a multiplication or an addition. A weight costs two for each token."),
+    ("intensity", "FLOP for each byte read. A decode pass of one row does about one, a prefill hundreds."),
+    (
+        "roofline",
+        "A drawing of speed over intensity: below a slope (what can be read) and a flat top (what can be computed).",
+    ),
+    ("balance point", "The intensity at which a machine would take as long to read as to compute: where its roof bends."),
+    (
+        "bend",
+        "The batch size from which one more row is no longer nearly free, since arithmetic or each row's own keys and "
+        "values have caught up with reading the weights.",
+    ),
+    ("MBU", "Model bandwidth utilisation: the share of the read ceiling that a pass's weights and cache came to."),
+    ("MFU", "Model FLOP utilisation: the share of the arithmetic ceiling that a pass's tokens came to."),
+    (
+        "launch-bound",
+        "A pass that waits for the host to issue its kernels: it takes as long for one row as for many.",
+    ),
+    (
+        "free until",
+        "The batch size at which a step reads as much of keys and values as of weights. Up to about there a request "
+        "more costs its neighbours little.",
+    ),
+    ("memory wall", "The most sequences whose keys and values fit beside the weights."),
+    (
+        "simulated",
+        "Reckoned by the engine's own schedule under a virtual clock, with passes as long as a formula says: nothing "
+        "ran.",
+    ),
+)
+
+GLOSSARY: tuple[Word, ...] = (*WORK, *MACHINE, *MEASURING, *CEILINGS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.definitions import CHOICES, Choice, Option
-from engine.core.glossary import MACHINE, MEASURING, WORK
+from engine.core.glossary import CEILINGS, MACHINE, MEASURING, WORK
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
 from engine.core.metrics import METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
@@ -80,6 +80,7 @@ def all_groups() -> tuple[EntryGroup, ...]:
                 ("Words: requests", WORK),
                 ("Words: the machine", MACHINE),
                 ("Words: measuring", MEASURING),
+                ("Words: ceilings", CEILINGS),
                 ("Words: in figures", FIGURES),
                 ("Words: options as other engines name them", OPTIONS),
             )
