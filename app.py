@@ -20,6 +20,7 @@ PAGES = [
     st.Page("pages/memory.py", title="Memory", icon=":material/memory:", url_path="memory"),
     st.Page("pages/roofline.py", title="Roofline", icon=":material/roofing:", url_path="roofline"),
     st.Page("pages/what_if.py", title="What if", icon=":material/function:", url_path="what_if"),
+    st.Page("pages/predictions.py", title="Predictions", icon=":material/psychology:", url_path="predictions"),
     st.Page("pages/history.py", title="History", icon=":material/history:", url_path="history"),
     st.Page("pages/query.py", title="Query", icon=":material/database_search:", url_path="query"),
     st.Page("pages/glossary.py", title="Glossary", icon=":material/dictionary:", url_path="glossary"),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from engine.core.prediction import grade
 from pages.parts.badges import Badge
-from pages.parts.format import MISSING, count, is_missing, number, plain, plural, ratio, seconds, share, size
+from pages.parts.format import MISSING, count, is_missing, number, plural, ratio, seconds, share, size
 from pages.parts.metric_text import COUNTED
 from pages.parts.run_words import when
 
@@ -82,7 +82,7 @@ def outcome_words(row: Mapping[str, Any]) -> str:
         case "held" | "missed":
             return f"Measured: {value_text(unit, row['measured'])}, {distance_words(row)}."
         case _:
-            return f"{'No grade yet' if row['outcome'] == 'pending' else 'No grade'}: {plain(str(row['reason']))}."
+            return f"{'No grade yet' if row['outcome'] == 'pending' else 'No grade'}: {row['reason']}."
 
 
 def distance_words(row: Mapping[str, Any]) -> str:
@@ -103,14 +103,14 @@ def simulated_words(row: Mapping[str, Any]) -> str:
     note = row.get("simulated_note")
     value, measured, unit = row["simulated"], row["measured"], str(row["unit"])
     if is_missing(value):
-        return f"The simulator expected nothing: {plain(str(note))}." if isinstance(note, str) and note else ""
+        return f"The simulator expected nothing: {note}." if isinstance(note, str) and note else ""
     words = f"The simulator expected {value_text(unit, value)}"
     held = grade(_end(row["low"]), _end(row["high"]), float(value)).held
     words += ", within the range" if held else ", outside the range"
     if not is_missing(measured) and measured:
         off = float(value) / float(measured) - 1
         words += f"; that is {share(abs(off))} {'above' if off > 0 else 'below'} what was measured"
-    return f"{words}." + (f" {plain(str(note))}." if isinstance(note, str) and note else "")
+    return f"{words}." + (f" {note}." if isinstance(note, str) and note else "")
 
 
 def written_words(row: Mapping[str, Any]) -> str:

@@ -56,8 +56,8 @@ def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> No
         with st.container(horizontal=True, vertical_alignment="center"):
             st.badge(badge.label, icon=badge.icon, color=badge.colour, help=badge.help)
             st.markdown(f"**{plain(str(row['label']))}**: expected {plain(expected)}")
-        st.markdown(f"{plain(outcome_words(row))}  \n{simulated_words(row)}".rstrip())
-        st.markdown(f"*Why:* {plain(str(row['why']))}")
+        lines = [plain(outcome_words(row)), plain(simulated_words(row)), f"*Why:* {plain(str(row['why']))}"]
+        st.markdown("  \n".join(line for line in lines if line))
         said = written_words(row)
         if with_subject:
             said += f". Of {plain(subject_words(row))}"

@@ -1,0 +1,124 @@
+"""Predictions: what was expected of runs and experiments, how it came out, and how often one is right.
+
+`?prediction=ID` shows one; filters are in the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.parts.format import plain, plural
+from pages.parts.front_door import front_door
+from pages.parts.lab import lab
+from pages.parts.prediction_words import tally_words
+from pages.parts.predictions_section import draw_prediction
+from pages.parts.published_section import draw_published
+
+PREDICTION = "prediction"
+SHOW = "show"
+PAGE = "page"
+PAGE_ROWS = 20
+FILTERS: Mapping[str, tuple[str, ...]] = {
+    "all": ("open", "pending", "held", "missed", "ungraded"),
+    "open": ("open",),
+    "closed": ("pending", "ungraded"),
+    "held": ("held",),
+    "missed": ("missed",),
+}
+WATCH_S = 2.0
+
+
+def render() -> None:
+    """One's own predictions with their grades, then those of the texts."""
+    st.title("Predictions", anchor=False)
+    st.markdown(
+        "A figure that was expected teaches more than one that was only looked at. Write down what you expect on "
+        "Bench, Sweep or Load before the job starts; it closes when its first run starts and is graded when that is "
+        "over."
+    )
+    rows = lab().store.predictions()
+    asked = st.query_params.get(PREDICTION)
+    if asked is not None:
+        _draw_asked(rows, asked)
+    elif rows.empty:
+        _draw_none()
+    else:
+        _draw_all(rows)
+    st.subheader("What two texts predicted", anchor="texts")
+    st.caption(
+        "Their seconds belong to their card; what can be asked of any machine is a ratio, beside which stands this "
+        "lab's own, where an experiment here has asked the same."
+    )
+    draw_published()
+    _watch(_pulse(rows))
+
+
+def _draw_none() -> None:
+    st.info("You have not predicted anything yet.", icon=":material/psychology:")
+    st.page_link("pages/bench.py", label="Set up a run on Bench and say what you expect", icon=":material/tune:")
+
+
+def _draw_asked(rows: pd.DataFrame, asked: str) -> None:
+    """The one that the address names, and the way back to all."""
+    mine = rows[rows["prediction_id"] == asked].to_dict("records")
+    if mine:
+        draw_prediction(_row(mine[0]), with_subject=True)
+    else:
+        st.warning(
+            f"There is no prediction {plain(asked[:40])} here: it may have been withdrawn.", icon=":material/link_off:"
+        )
+    if st.button("All predictions", icon=":material/arrow_back:"):
+        st.query_params.pop(PREDICTION, None)
+        st.rerun()
+
+
+def _draw_all(rows: pd.DataFrame) -> None:
+    st.markdown(f"**{plain(tally_words(rows))}**")
+    if st.query_params.get(SHOW, "all") not in FILTERS:
+        st.warning(
+            f"This link asks for predictions that are {plain(st.query_params[SHOW][:40])}: use one of "
+            f"{', '.join(FILTERS)}; all are shown instead.",
+            icon=":material/link_off:",
+        )
+        st.query_params.pop(SHOW)
+    shown = st.segmented_control(
+        "Show", list(FILTERS), default="all", key=SHOW, bind="query-params", required=True,
+        format_func=lambda name: f"{name} ({int(rows['outcome'].isin(FILTERS[name]).sum()):,})",
+    )  # fmt: skip
+    fitting = rows[rows["outcome"].isin(FILTERS[str(shown)])]
+    if fitting.empty:
+        st.info(f"None of the {plural(len(rows), 'prediction')} is {shown}.", icon=":material/search_off:")
+    page = _page(len(fitting))
+    for row in fitting.iloc[page * PAGE_ROWS : (page + 1) * PAGE_ROWS].to_dict("records"):
+        draw_prediction(_row(row), with_subject=True)
+    if len(fitting) > PAGE_ROWS:
+        st.pagination(-(-len(fitting) // PAGE_ROWS), key=PAGE, bind="query-params")
+
+
+def _page(count: int) -> int:
+    """The page that the address asks for, from 0, within those there are."""
+    asked = st.query_params.get(PAGE, "1")
+    page = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
+    return min(max(page, 1), max(1, -(-count // PAGE_ROWS))) - 1
+
+
+def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items()}
+
+
+@st.fragment(run_every=WATCH_S)
+def _watch(drawn: tuple[tuple[str, str], ...]) -> None:
+    """The page is drawn anew when a prediction was made, closed or graded, by whomever."""
+    if _pulse(lab().store.predictions()) != drawn:
+        st.rerun()
+
+
+def _pulse(rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    return tuple(zip(rows["prediction_id"], rows["outcome"], strict=True))
+
+
+front_door(render)
