@@ -44,7 +44,8 @@ BINS = """
         WHERE p.run_id IN ({runs}) AND p.end_s IS NOT NULL
     )
     SELECT
-        kind, bool_or(coalesce(masked, false)) AS masked, count(*) AS passes, min(rows) AS rows_from, max(rows) AS rows_to,
+        kind, bool_or(coalesce(masked, false)) AS masked, count(*) AS passes,
+        min(rows) AS rows_from, max(rows) AS rows_to,
         sum(rows)::DOUBLE AS rows, sum(coalesce(chunk_rows, 0))::DOUBLE AS chunk_rows,
         sum(coalesce(tokens, CASE WHEN kind = 'decode' THEN rows ELSE computed_positions END))::DOUBLE AS tokens,
         sum(prompt_tokens)::DOUBLE AS prompt_tokens, sum(computed_positions)::DOUBLE AS computed_positions,

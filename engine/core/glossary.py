@@ -155,7 +155,7 @@ CEILINGS = _words(
         "roofline",
         "A drawing of speed over intensity: below a slope (what can be read) and a flat top (what can be computed).",
     ),
-    ("balance point", "The intensity at which a machine would take as long to read as to compute: where its roof bends."),
+    ("balance point", "The intensity at which a machine takes as long to read as to compute: where its roof bends."),
     (
         "bend",
         "The batch size from which one more row is no longer nearly free, since arithmetic or each row's own keys and "
