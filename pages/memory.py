@@ -52,10 +52,11 @@ def render() -> None:
     )
     for line in complaints(st.query_params.to_dict(), FIELDS):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
-    draw_examples()
-    result = st.container()
+    examples, result = st.container(), st.container()
     st.subheader("Settings", anchor=False)
     asked = draw_controls()
+    with examples:
+        draw_examples()
     with result:
         if asked is None:
             st.info("Something below has to be mended first.", icon=":material/edit:")

@@ -13,6 +13,7 @@ from typing import Any
 from engine.commands import options
 from engine.core.budgets import largest_budget, parse_budget
 from engine.core.config import ENGINES, MAX_GIB
+from engine.core.hardware_presets import HARDWARE
 from engine.core.machine_memory import MachineMemory, card_memory, host_memory
 from engine.core.memory_model import TERM_WORDS
 from engine.core.memory_plan import EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--capacity-gib", type=float, metavar="GIB", help="default: the card's, or the machine's, memory"
     )
+    group.add_argument("--hardware", choices=tuple(HARDWARE), help="a known card's memory instead of this machine's")
     group.add_argument("--pool-gib", type=float, metavar="GIB", help="cap of the KV pool")
     group.add_argument(
         "--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="share of this GPU (default 0.9)"
@@ -91,6 +93,9 @@ def _capacity(args: argparse.Namespace) -> tuple[int, str, str]:
     kind = "cpu" if machine is None else machine.kind
     if args.capacity_gib is not None:
         return _bytes("capacity-gib", args.capacity_gib), "--capacity-gib", kind
+    if args.hardware is not None:
+        preset = HARDWARE[args.hardware]
+        return preset.memory_bytes, preset.label, "cuda"
     if machine is None:
         raise ValueError("capacity-gib: this machine does not tell how much memory it has; name it, as 22.06")
     if machine.kind == "cpu":

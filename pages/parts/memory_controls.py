@@ -44,7 +44,8 @@ class Asked:
 
 
 def draw_examples() -> None:
-    """A button for each published claim; the one that is set says what was published."""
+    """A button for each published claim; the one that is set says what was published. Drawn after the controls, which
+    take the address in."""
     set_now = {name: st.session_state.get(name, each.default) for name, each in FIELDS.items()}
     with st.container(horizontal=True):
         for example in EXAMPLES:

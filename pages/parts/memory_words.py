@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from engine.core.memory_model import TERM_WORDS
 from engine.core.memory_plan import MemoryPoint, Wall
 from engine.core.presets import PRESETS
-from pages.parts.format import count, listed, number, plural, size
+from pages.parts.format import count, listed, number, plural, share, size
 from pages.parts.memory_controls import GIB, Asked
 from store.memory_runs import MeasuredRun
 
@@ -30,7 +31,7 @@ def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
     """The figure's caption: the last batch that fits, the first that does not, and what fails."""
     fitting = [point for point in points if point.fits]
     said = [f"{count(p.batch_size)} at once need {size(p.need.total_bytes)}" for p in fitting[-1:]]
-    there = f"of {size(asked.grid.capacity_bytes)} that there are"
+    there = f"of the {asked.grid.capacity_bytes / GIB:,.4g} GiB that there are"
     failing = wall.first_failing
     if failing is None:
         return f"{said[0]} {there}: every batch size drawn here fits."
@@ -40,13 +41,13 @@ def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
 
 
 def failure_words(point: MemoryPoint) -> str:
-    """Where a batch ends: `fail at the KV pool, which asks for 3.50 GiB in one piece where 2.00 GiB are left`."""
+    """Where a batch ends: `fail at the KV pool: 3.50 GiB are asked for in one piece where 2.00 GiB are left`."""
     ended = point.shortage
     assert ended is not None
-    pieces = ", one of three such pieces," if ended.term == "mlp_activation" else ""
+    pieces = " of three" if ended.term == "mlp_activation" else ""
     fail = "fails" if point.batch_size == 1 else "fail"
     return (
-        f"{fail} at the {TERM_WORDS[ended.term]}, which asks for {size(ended.asked_bytes)} in one piece{pieces} "
+        f"{fail} at the {TERM_WORDS[ended.term]}: {size(ended.asked_bytes)} are asked for in one piece{pieces} "
         f"where {size(ended.free_bytes)} are left"
     )
 
@@ -90,7 +91,7 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
     for wall in found:
         fits = "any" if wall.largest is None else count(wall.largest)
         failing = wall.first_failing
-        row = ["none drawn here", "", "", ""]
+        row = ["none", "", "", ""]
         if failing is not None and failing.shortage is not None:
             ended = failing.shortage
             row = [
@@ -140,31 +141,34 @@ def prompts_words(run: MeasuredRun) -> str:
 
 def runs_finding(runs: Sequence[MeasuredRun]) -> str:
     """How far off the estimate is, on GPUs and on CPUs apart, since a peak is another thing on each."""
-    said = []
-    for kind, where in (("cuda", "On a GPU"), ("cpu", "On a CPU")):
-        mine = [run for run in runs if (run.device == "cpu") is (kind == "cpu")]
-        if not mine:
-            continue
-        errors = [run.measured_bytes / run.predicted.total_bytes - 1 for run in mine]
-        beyond = [run.measured_bytes - run.predicted.total_bytes for run in mine]
-        if kind == "cuda":
-            said.append(f"{where} {_range_percent(errors)} of the estimate was measured in {plural(len(mine), 'run')}")
-        else:
-            said.append(
-                f"{where} the whole process is measured: {_range_size(beyond)} beyond the estimate in "
-                f"{plural(len(mine), 'run')}, Python and torch among it"
-            )
-    return ". ".join(said) + "."
+    on_gpu, on_cpu = ([run for run in runs if (run.device == "cpu") is is_cpu] for is_cpu in (False, True))
+    return " ".join([*([_gpu_words(on_gpu)] if on_gpu else []), *([_cpu_words(on_cpu)] if on_cpu else [])])
 
 
-def _range_percent(errors: Sequence[float]) -> str:
-    low, high = 100 * (1 + min(errors)), 100 * (1 + max(errors))
-    return f"{number(low)} %" if number(low) == number(high) else f"{number(low)} to {number(high)} %"
+def _gpu_words(runs: Sequence[MeasuredRun]) -> str:
+    shares = [run.measured_bytes / run.predicted.total_bytes for run in runs]
+    if len(shares) == 1:
+        return f"On a GPU one run held {share(shares[0])} of its estimate at most."
+    return (
+        f"On a GPU runs held {share(median(shares))} of their estimate at most, at the median of "
+        f"{plural(len(runs), 'run')} ({share(min(shares))} to {share(max(shares))})."
+    )
 
 
-def _range_size(values: Sequence[float]) -> str:
-    low, high = size(min(values)), size(max(values))
-    return low if low == high else f"{low} to {high}"
+def _cpu_words(runs: Sequence[MeasuredRun]) -> str:
+    """All runs, and how much more the largest took than the smallest: without what the process itself takes."""
+    beyond = [size(value) for value in sorted(run.measured_bytes - run.predicted.total_bytes for run in runs)]
+    said = f"On a CPU the whole process is measured: {_range(beyond)} beyond the estimate, Python and torch among it."
+    small, *_, large = sorted([*runs, *runs[:1]], key=lambda run: run.predicted.total_bytes)
+    predicted = large.predicted.total_bytes - small.predicted.total_bytes
+    if not predicted:
+        return said
+    measured = large.measured_bytes - small.measured_bytes
+    return f"{said} The largest was to take {size(predicted)} more than the smallest, and took {size(measured)} more."
+
+
+def _range(texts: Sequence[str]) -> str:
+    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
 def command(asked: Asked) -> str:

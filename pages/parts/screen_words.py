@@ -8,6 +8,16 @@ from __future__ import annotations
 from engine.core.glossary import Word
 
 FIGURES = (
+    Word(
+        word="MLP activation",
+        meaning="What a layer's MLP holds while a pass goes through it: gate, up-projection and their product, each as "
+        "many rows as the pass has tokens and as wide as the MLP. A large prefill often ends in it.",
+    ),
+    Word(
+        word="fp32 copy",
+        meaning="The logits of a step once more, four bytes each, as a sampler makes them to draw a token. Greedy runs "
+        "of this lab make none.",
+    ),
     Word(word="block ends", meaning="What the figures call fragments: the ends of last blocks that hold no token yet."),
     Word(
         word="fragmentation",
