@@ -1,4 +1,4 @@
-"""The engine's command line: `python -m engine run | sweep | parity | memory | models | calibrate`.
+"""The engine's command line: `python -m engine COMMAND`, the commands as COMMANDS lists them.
 
 Exit 0 done, 1 the run failed, ran out of memory, was stopped or unequal, 2 bad input with one clear line.
 """
@@ -9,7 +9,7 @@ import argparse
 import sys
 from typing import NoReturn
 
-from engine.commands import calibrate, memory, models, parity, run, sweep
+from engine.commands import arrivals, calibrate, memory, models, overhead, parity, run, simulate, sweep
 from engine.core.out_of_memory import EngineOutOfMemory
 
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
@@ -17,8 +17,11 @@ UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, Permi
 COMMANDS = {
     "run": (run, "one run of an engine over a workload, logged under LAB_HOME"),
     "sweep": (sweep, "batch sizes by prompt lengths, as one experiment"),
+    "arrivals": (arrivals, "engines under load: the same requests at each rate, their capacity and their knee"),
+    "overhead": (overhead, "what stopping after each pass costs: sync against async timing, on a GPU"),
     "parity": (parity, "compare every engine's tokens with serial's and with transformers' generate"),
     "memory": (memory, "what weights, KV cache and activations need, and the batch size at which memory ends"),
+    "simulate": (simulate, "a run that nobody has to wait for: the same schedule, passes as long as figures say"),
     "models": (models, "the models that can be named"),
     "calibrate": (calibrate, "measure this machine's ceilings"),
 }

@@ -24,12 +24,12 @@ def record(point: Point, status: str = "completed") -> PointRecord:
 
 def test_engines_take_turns_at_every_rate_and_repeats_come_after_all_of_them() -> None:
     points = plan().points
-    once = ["static/saturation", "continuous/saturation", "static/1", "continuous/1", "static/2", "continuous/2"]
+    once = ["static/1", "continuous/1", "static/2", "continuous/2", "static/saturation", "continuous/saturation"]
     assert [point.key for point in points] == once * 2
     assert [point.repeat for point in points] == [0] * 6 + [1] * 6
     assert [point.position for point in points] == list(range(12))
-    assert points[2].values == {"engine": "static", "rate_per_s": 1.0, "role": "rate"}
-    assert points[0].values == {"engine": "static", "rate_per_s": None, "role": "saturation"}
+    assert points[0].values == {"engine": "static", "rate_per_s": 1.0, "role": "rate"}
+    assert points[4].values == {"engine": "static", "rate_per_s": None, "role": "saturation"}
 
 
 def test_every_engine_gets_the_same_trace_at_a_rate() -> None:
@@ -43,12 +43,12 @@ def test_every_engine_gets_the_same_trace_at_a_rate() -> None:
 
 
 def test_rates_differ_in_their_moments_alone_and_seeds_in_all() -> None:
-    slow, fast = (build_workload(point.config.workload).requests for point in (plan().points[2], plan().points[4]))
+    slow, fast = (build_workload(point.config.workload).requests for point in (plan().points[0], plan().points[2]))
     assert [replace(r, arrival_s=0.0) for r in slow] == [replace(r, arrival_s=0.0) for r in fast]
     assert [r.arrival_s for r in slow] == pytest.approx([2 * r.arrival_s for r in fast])
     other = replace(BASE, workload=replace(BASE.workload, seed=1))
     reseeded = plan_load(other, experiment_id="e2", created_at="", engines=("static",), rates_per_s=(1.0,))
-    assert build_workload(reseeded.points[1].config.workload).requests != slow
+    assert build_workload(reseeded.points[0].config.workload).requests != slow
 
 
 def test_static_alone_gets_what_static_alone_reads() -> None:

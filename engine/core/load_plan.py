@@ -1,4 +1,4 @@
-"""What a load test runs: every engine on the same requests, all at once and at each rate, then around its capacity.
+"""What a load test runs: every engine on the same requests, at each rate and all at once, then around its capacity.
 
 The points of a rate give the same seeded trace to each engine: the same prompts and budgets at the same moments. A
 saturation point has all requests there at the start, so that its queue never empties before the last is admitted: its
@@ -89,10 +89,12 @@ def plan_load(
     asked = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
     if asked > MAX_POINTS:
         raise ValueError(f"arrivals: {asked:,} points; use fewer engines, rates or repeats ({MAX_POINTS:,} at most)")
-    points = [load_point_of(base, engine, "saturation", None, "closed") for engine in engines]
+    points = []
     for rate_per_s in rates_per_s:
         spec = arrival_spec(law, rate_per_s)
         points += [load_point_of(base, engine, "rate", rate_per_s, spec) for engine in engines]
+    # Last, when the machine is warm, and next to the points around the capacity that it finds.
+    points += [load_point_of(base, engine, "saturation", None, "closed") for engine in engines]
     build_workload(points[-1].config.workload)  # what is wrong with it is said before anything runs
     limits = limits or Limits()
     return Plan(

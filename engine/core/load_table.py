@@ -8,9 +8,11 @@ rule of `queue_growth`; over repeats the majority of those that tell decides.
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engine.core.experiment import Summary, summarize
 from engine.core.load import LoadPoint
@@ -183,6 +185,28 @@ def load_table(engines: Sequence[str], samples: Iterable[LoadSample]) -> LoadTab
     known = [*engines, *dict.fromkeys(row.engine for row in rows if row.engine not in engines)]
     rows.sort(key=lambda row: (known.index(row.engine), ROLES.index(row.role), row.rate_per_s or 0.0))
     return LoadTable(engines=tuple(known), rows=tuple(rows))
+
+
+def load_samples(rows: Iterable[Mapping[str, Any]], figures_of: Callable[[str], LoadPoint | None]) -> list[LoadSample]:
+    """A sample a row of the experiment's points (`experiment.point_rows`, or the store's). `figures_of` a run's id is
+    asked of completed runs alone; it says None where the run's log is gone."""
+    return [
+        LoadSample(
+            engine=str(row["engine"]),
+            role=str(row["role"]),
+            rate_per_s=_known(row["rate_per_s"]),
+            repeat=int(row["repeat"]),
+            status=str(row["status"]),
+            run_id=row["run_id"] or None,
+            point=figures_of(str(row["run_id"])) if row["status"] == "completed" else None,
+            error=row["error"] or None,
+        )
+        for row in rows
+    ]
+
+
+def _known(rate_per_s: float | None) -> float | None:
+    return None if rate_per_s is None or math.isnan(rate_per_s) else float(rate_per_s)
 
 
 def _wait_s(row: LoadRow) -> float | None:

@@ -1,0 +1,129 @@
+"""`engine arrivals`: a load test. Every engine gets the same requests, at each rate and all at once, then near its
+capacity."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.commands import options
+from engine.commands.arrivals_report import arrivals_text
+from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder, require_alone
+from engine.core.config import TIMINGS, RunConfig
+from engine.core.experiment import Plan, experiment_status, point_rows
+from engine.core.goodput import Limits
+from engine.core.load_plan import LAWS, parse_engines, parse_rates, plan_load
+from engine.core.load_report import load_report
+from engine.core.load_table import LoadTable, load_samples, load_table
+from engine.core.run_id import new_run_id
+from engine.core.workload import build_workload
+from engine.runlog.experiment_log import utc_now
+from engine.runlog.load_log import figures_of, next_load_points
+
+ENGINES = "static,continuous"
+RATES = "1,2,3"
+LAW = "poisson"
+REQUESTS = 48
+BUDGET = "8-48"
+PLANNED = ("engines", "rates", "arrival", "requests", "budget", "prompts", "mix", "prompt_file")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("load")
+    group.add_argument(
+        "--engines", "--engine", metavar="A,B", help=f"the first is the base of ratios (default {ENGINES})"
+    )
+    group.add_argument("--rates", metavar="R,R", help=f"requests a second (default {RATES})")
+    group.add_argument("--arrival", metavar="LAW", help=f"{LAWS} (default {LAW})")
+    group.add_argument("--requests", type=int, metavar="N", help=f"at every rate (default {REQUESTS})")
+    group.add_argument("--budget", help=f"new tokens: 64, 64-256, 8x32+8x256, eos, eos:200 (default {BUDGET})")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    options.add_prompt_options(group)
+    group.add_argument("--ttft-limit-s", type=float, metavar="S", help="goodput: first tokens within this time")
+    group.add_argument("--tpot-limit-s", type=float, metavar="S", help="goodput: answers with pauses of this at most")
+    group.add_argument(
+        "--no-confirm", dest="confirm", action="store_false", help="leave out the runs at 0.9 and 1.1 times capacity"
+    )
+    group = parser.add_argument_group("engine")
+    group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
+    group.add_argument("--slots", "--max-num-seqs", type=int, default=4, metavar="B", help="rows at once (default 4)")
+    options.add_pass_options(group)
+    options.add_model_options(parser)
+    options.add_sampling_options(parser)
+    add_experiment_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when every point has come to an end and one at least completed. ValueError for bad options."""
+    require_alone(args, PLANNED)
+    Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s)
+    out = output_folder(args.out)
+    logged = carry_out(args, "load", lambda: _plan(args), next_load_points(out))
+    limits, status = limits_of(logged.plan, args), experiment_status(logged.plan, logged.records)
+    rows = point_rows(logged.plan, logged.records)
+    samples = load_samples(rows, lambda run_id: figures_of(out, run_id, limits))
+    table = load_table(logged.plan.settings["engines"], samples)
+    if args.json:
+        print(json.dumps(arrivals_report(logged.plan, status, table, limits)))
+    else:
+        print(arrivals_text(logged.plan, status, table, limits))
+    return 0 if status == "completed" else 1
+
+
+def _plan(args: argparse.Namespace) -> Plan:
+    engines = parse_engines(args.engines or ENGINES)
+    return plan_load(
+        base_config(args, engines),
+        experiment_id=new_run_id(),
+        created_at=utc_now(),
+        engines=engines,
+        rates_per_s=parse_rates(args.rates or RATES),
+        law=args.arrival or LAW,
+        repeats=args.repeats,
+        limits=Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s),
+        confirm=args.confirm,
+    )
+
+
+def base_config(args: argparse.Namespace, engines: tuple[str, ...]) -> RunConfig:
+    """What all points share; the engine and the arrivals are each point's own."""
+    own = {
+        "engine": "static" if "static" in engines else engines[0],
+        "arrival": "closed",
+        "requests": REQUESTS if args.requests is None else args.requests,
+        "budget": args.budget or BUDGET,
+    }
+    return options.run_config(argparse.Namespace(**{**vars(args), **own}))
+
+
+def arrivals_report(plan: Plan, status: str, table: LoadTable, limits: Limits) -> dict[str, Any]:
+    """What `--json` prints: the experiment, its requests and limits, then all of `load_report`."""
+    first = plan.points[0].config
+    return {
+        "experiment_id": plan.experiment_id,
+        "status": status,
+        "label": plan.label,
+        **{name: plan.settings[name] for name in ("engines", "rates_per_s", "law", "repeats")},
+        "model": first.model,
+        "slots": first.slots,
+        **{name: getattr(first.workload, name) for name in ("requests", "prompts", "budget", "seed")},
+        "ttft_limit_s": limits.ttft_s,
+        "tpot_limit_s": limits.tpot_s,
+        "workload_digests": digests(plan),
+        **load_report(table),
+    }
+
+
+def limits_of(plan: Plan, args: argparse.Namespace) -> Limits:
+    """Those that are given now, else those that the experiment was planned with."""
+    if args.ttft_limit_s is not None or args.tpot_limit_s is not None:
+        return Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s)
+    return Limits(ttft_s=plan.settings["ttft_limit_s"], tpot_s=plan.settings["tpot_limit_s"])
+
+
+def digests(plan: Plan) -> dict[str, str]:
+    """By arrivals the digest of their requests: one for all engines, so that they were given the same trace."""
+    workloads = {point.config.workload.arrival: point.config.workload for point in plan.points}
+    return {arrival: build_workload(workload).digest for arrival, workload in workloads.items()}
+

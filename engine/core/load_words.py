@@ -1,0 +1,126 @@
+"""What a load test found, in sentences made of its own figures: for the command line and for the page alike.
+
+Nothing here knows which engine ought to win; where two do alike, that is what is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.core.check import duration, figure, percent
+from engine.core.load import Little
+from engine.core.load_plan import ABOVE, BELOW
+from engine.core.load_report import GOODPUT
+from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
+
+ALIKE = 0.05  # capacities that differ by less are called alike
+
+
+def capacity_words(capacity: Capacity) -> str:
+    """What the engine completes when there is always somebody waiting, and whether the runs around it agree."""
+    rate = capacity.requests_per_s
+    spread = f", the median of {rate.n} runs from {figure(rate.low)} to {figure(rate.high)}" if rate.n > 1 else ""
+    return (
+        f"{capacity.engine}: capacity {figure(rate.median)} requests/s, {figure(capacity.tokens_per_s)} output "
+        f"tokens/s, with all requests there from the start{spread}. {confirmation_words(capacity)}"
+    )
+
+
+def confirmation_words(capacity: Capacity) -> str:
+    """What the runs just below and just above a capacity say of it."""
+    around = ((BELOW, capacity.below), (ABOVE, capacity.above))
+    missing = [f"{share:g} times" for share, row in around if row is None or row.grows is None]
+    if missing:
+        return f"Not confirmed yet: the run at {' and at '.join(missing)} it is missing, or too small to tell."
+    if capacity.is_confirmed:
+        return f"Confirmed: evenly spaced, the queue does not grow at {BELOW:g} times it and grows at {ABOVE:g} times."
+    wrong = []
+    if capacity.below is not None and capacity.below.grows:
+        wrong.append(f"the queue grows at {BELOW:g} times it already")
+    if capacity.above is not None and not capacity.above.grows:
+        wrong.append(f"the queue does not grow at {ABOVE:g} times it yet")
+    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}."
+
+
+def knee_words(knee: Knee) -> str:
+    """Between which rates the queue begins to grow, and what that does to the median wait."""
+    if knee.lost_per_s is None:
+        return f"{knee.engine}: the queue grew at no rate, up to {_rate(knee.held_per_s)}: the knee lies above."
+    if knee.held_per_s is None:
+        wait = "" if knee.lost_wait_s is None else f", where the median wait is {duration(knee.lost_wait_s)}"
+        return f"{knee.engine}: the queue grew at {_rate(knee.lost_per_s)} already{wait}: the knee lies below."
+    said = (
+        f"{knee.engine}: the queue does not grow at {_rate(knee.held_per_s)} and grows at "
+        f"{_rate(knee.lost_per_s)}: the knee lies between."
+    )
+    if knee.held_wait_s is None or knee.lost_wait_s is None:
+        return said
+    said += f" The median wait goes from {duration(knee.held_wait_s)} to {duration(knee.lost_wait_s)}"
+    return said + (f", {figure(knee.wait_ratio)} times." if knee.wait_ratio else ".")
+
+
+def ratio_words(table: LoadTable) -> str:
+    """Capacities against the first engine's; empty where there are no two to compare."""
+    base = table.capacity(table.engines[0]) if table.engines else None
+    others = [(engine, table.capacity_ratio(engine)) for engine in table.engines[1:]]
+    known = [(engine, ratio) for engine, ratio in others if ratio is not None]
+    if base is None or not known:
+        return ""
+    parts = [_against(engine, ratio, base.engine) for engine, ratio in known]
+    return " ".join(parts)
+
+
+def _against(engine: str, ratio: float, base: str) -> str:
+    if abs(ratio - 1) < ALIKE:
+        return f"{engine}'s capacity is {figure(ratio)} times {base}'s: about the same."
+    return f"{engine}'s capacity is {figure(ratio)} times {base}'s."
+
+
+def wait_words(rows: Sequence[LoadRow]) -> str:
+    """What the median request waits with each engine at one rate; empty where fewer than two engines tell."""
+    told = [(row.engine, row.median(lambda point: point.queue_wait_p50_s)) for row in rows]
+    known = [(engine, wait_s) for engine, wait_s in told if wait_s is not None]
+    if len(known) < 2:
+        return ""
+    said = ", ".join(f"{duration(wait_s)} with {engine}" for engine, wait_s in known)
+    shortest, longest = min(wait_s for _, wait_s in known), max(wait_s for _, wait_s in known)
+    times = f": {figure(longest / shortest)} times as long" if shortest > 0 and longest > shortest else ""
+    return f"At {_rate(rows[0].rate_per_s)} the median request waits {said}{times}."
+
+
+def little_words(engine: str, rate_per_s: float | None, little: Little) -> str:
+    """Little's law with the run's own figures: why so few requests a second keep so many in the system."""
+    off = little.ratio - 1
+    counted = "as counted" if abs(off) < 0.005 else f"counted were {figure(little.mean_number)}, {_off(off)}"
+    said = (
+        f"{engine} at {_rate(rate_per_s)}: {figure(little.arrivals_per_s)} requests/s x {duration(little.mean_stay_s)} "
+        f"each in the system = {figure(little.expected_number)} there at a time; {counted}."
+    )
+    return said if little.holds else f"{said} They came and left at different rates: this load was in no steady state."
+
+
+def _off(off: float) -> str:
+    return f"{percent(abs(off))} {'more' if off > 0 else 'fewer'}"
+
+
+def goodput_words(row: LoadRow) -> str:
+    """What an engine serves within the limits at a rate, and what each limit alone lets through."""
+    share, rate = row.median(GOODPUT["goodput_share"]), row.median(GOODPUT["goodput_requests_per_s"])
+    if share is None:
+        return ""
+    served = "" if rate is None else f", {figure(rate)} requests/s"
+    ttft_share, tpot_share = row.median(GOODPUT["ttft_share"]), row.median(GOODPUT["tpot_share"])
+    alone = [
+        f"{percent(found)} keep the limit on {name}"
+        for name, found in (("the first token", ttft_share), ("the pauses", tpot_share))
+        if found is not None
+    ]
+    apart = f" ({', '.join(alone)})" if len(alone) > 1 else ""
+    return f"{row.engine} at {_rate(row.rate_per_s)}: {percent(share)} of requests within the limits{served}{apart}."
+
+
+def _rate(rate_per_s: float | None) -> str:
+    """`2 requests/s`; saturation has no rate."""
+    if rate_per_s is None:
+        return "no rate (all at once)"
+    return f"{figure(rate_per_s)} request{'' if rate_per_s == 1 else 's'}/s"

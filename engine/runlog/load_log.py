@@ -1,0 +1,29 @@
+"""A load test's figures from the logs of its runs: what a table needs, and what decides which points come next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine.core.experiment import Plan, Point, PointRecord
+from engine.core.goodput import Limits
+from engine.core.load import LoadPoint, load_point
+from engine.core.load_plan import next_points
+from engine.runlog.reader import RunLogReader
+from engine.runlog.schema import RUN_FILE
+
+
+def figures_of(runs_folder: Path, run_id: str, limits: Limits | None = None) -> LoadPoint | None:
+    """A run's figures under load; None where its folder is gone."""
+    folder = runs_folder / run_id
+    return load_point(RunLogReader(folder).record(), limits) if (folder / RUN_FILE).is_file() else None
+
+
+def next_load_points(runs_folder: Path) -> Callable[[Plan, Sequence[PointRecord]], tuple[Point, ...]]:
+    """What a runner of load tests asks when its list is done: the points around each engine's capacity."""
+
+    def capacity_of(record: PointRecord) -> float | None:
+        figures = None if record.run_id is None else figures_of(runs_folder, record.run_id)
+        return None if figures is None else figures.achieved_per_s
+
+    return lambda plan, records: next_points(plan, records, capacity_of)
