@@ -132,6 +132,6 @@ def test_launches_hide_the_first_rows() -> None:
 @pytest.mark.parametrize("change", [{"sequence_tokens": 0}, {"utilization": 0.0}, {"utilization": 1.5}])
 def test_nonsense_is_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="use"):
-        chapter(**change)  # type: ignore[arg-type]
+        chapter(**change)
     with pytest.raises(ValueError, match="batch size 0"):
         what_if_row(chapter(), 0)
