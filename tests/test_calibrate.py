@@ -114,7 +114,7 @@ def test_a_real_calibration_waits_for_the_device_then_measures_and_is_kept(lab_h
     from engine.runlog.locks import hold
 
     with hold(device_lock("cpu"), purpose="run 0123456789ab"):
-        process = run_calibrate("--model", "tiny-random", "--device", "cpu", "--json")
+        process = run_calibrate("--model", "tiny-random", "--device", "cpu", "--engines", "static", "--json")
         assert process.stderr is not None
         lines = [process.stderr.readline(), process.stderr.readline()]
         assert any("waiting: the device is taken" in line and "run 0123456789ab" in line for line in lines)
@@ -131,6 +131,7 @@ def test_a_real_calibration_waits_for_the_device_then_measures_and_is_kept(lab_h
     assert measured.matmul_flop_per_s["fp32"] > 1e8
     assert 1e-8 < measured.launch_s < measured.pass_s < 10
     assert measured.pass_issue_s is None
+    assert {(p.kv_layout, p.kind) for p in measured.passes} == {("padded", "prefill"), ("padded", "decode")}
 
 
 def test_bad_options_are_one_line_and_exit_2(lab_home: Path) -> None:

@@ -1,0 +1,160 @@
+"""The cost of a pass on a calibrated machine: curves by hand, what has to be measured first, and real passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.core.calibrated_cost import calibrated_cost, fit_curve
+from engine.core.config import RunConfig
+from engine.core.hardware import Calibration, MeasuredPass
+from engine.core.model_presets import model_shape
+from engine.core.passes import PassKind
+from engine.core.roofline import PassFacts, decode_facts, prefill_facts
+from engine.runtime.measured_passes import Shape, measure_passes, shapes_for
+from engine.runtime.prepared_run import WarmModel
+from tests.test_calibrate import SAMPLE
+
+CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
+SHAPE = model_shape("tiny-random", dtype="fp32")
+
+
+def measured(kind: str, rows: int, width: int, seconds: float, *, masked: bool = False) -> MeasuredPass:
+    """A pass of equal rows: `width` positions each, prompts of that many tokens where it is a prefill."""
+    is_decode = kind == "decode"
+    return MeasuredPass(
+        kv_layout="padded",
+        execution="eager",
+        timing="sync",
+        kind=kind,
+        masked=masked,
+        rows=rows,
+        tokens=rows if is_decode else rows * width,
+        prompt_tokens=0 if is_decode else rows * width,
+        width=width,
+        computed_positions=rows * width,
+        squared_lengths=0 if is_decode else rows * width**2,
+        seconds=seconds,
+        samples=1,
+    )
+
+
+# Decode: 10 ms + 1 ms a row + 10 us a position. Prefill: 20 ms + 1 ms a token + 1 us a score.
+DECODES = tuple(
+    measured("decode", rows, width, 0.010 + 0.001 * rows + 1e-5 * rows * width)
+    for rows in (1, 4, 16)
+    for width in (10, 100, 1000)
+)
+PREFILLS = tuple(
+    measured("prefill", rows, width, 0.020 + 0.001 * rows * width + 1e-6 * rows * (width * (width + 1)) / 2)
+    for rows, width in ((1, 16), (4, 16), (1, 64), (16, 16), (4, 64), (1, 256))
+)
+
+
+def calibration(*passes: MeasuredPass) -> Calibration:
+    return replace(SAMPLE, device="cpu", model="tiny-random", dtype="fp32", passes=passes)
+
+
+def cost_of(*passes: MeasuredPass, engine: str = "static"):  # noqa: ANN201
+    return calibrated_cost(calibration(*passes), SHAPE, replace(CONFIG, engine=engine))
+
+
+def test_a_straight_line_is_found_again() -> None:
+    curve = fit_curve([1, 2, 4, 1, 2, 4], [0, 0, 0, 10, 20, 40], [1.0, 2.0, 4.0, 2.0, 4.0, 8.0])
+    assert curve.seconds == pytest.approx((1.0, 2.0, 4.0), rel=1e-3)
+    assert curve.slope_s == pytest.approx(0.1, rel=1e-3)
+    assert curve.at(3, 30) == pytest.approx(6.0, rel=1e-3)  # between two sizes
+    assert curve.at(8, 0) == pytest.approx(8.0, rel=1e-3)  # beyond the largest, the last slope goes on
+
+
+def test_a_curve_never_falls() -> None:
+    # The second is below the first: the two are pooled at their mean with weights 1/s^2, (1/2 + 1/1) / (1/4 + 1).
+    curve = fit_curve([1, 2, 4], [0, 0, 0], [2.0, 1.0, 5.0])
+    assert curve.seconds == pytest.approx((1.2, 1.2, 5.0))
+    assert curve.slope_s == 0.0
+
+
+def test_work_that_seems_to_save_time_costs_nothing() -> None:
+    assert fit_curve([1, 1], [0, 100], [2.0, 1.0]).slope_s == 0.0
+
+
+def test_passes_cost_what_was_measured_and_what_lies_between() -> None:
+    cost = cost_of(*DECODES, *PREFILLS)
+    assert cost.pass_s(decode_facts(16, 1000)) == pytest.approx(0.010 + 0.016 + 0.16, rel=0.01)
+    assert cost.pass_s(decode_facts(8, 500)) == pytest.approx(0.010 + 0.008 + 0.04, rel=0.01)
+    # 64 tokens: 20 + 64 ms, and 64 x 65 / 2 = 2,080 scores of a microsecond.
+    assert cost.pass_s(prefill_facts(1, 64)) == pytest.approx(0.084 + 0.00208, rel=0.01)
+    assert cost.host_s == 0.0
+
+
+def test_a_mask_costs_a_factor() -> None:
+    masked = measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 0.004), masked=True)
+    cost = cost_of(*DECODES, *PREFILLS, masked)
+    plain = decode_facts(16, 100)
+    assert cost.pass_s(replace(plain, masked=True)) == pytest.approx(1.5 * cost.pass_s(plain), rel=0.01)
+    assert cost.pass_s(prefill_facts(2, 16)) == cost.pass_s(replace(prefill_facts(2, 16), masked=True))
+
+
+def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -> None:
+    cost = cost_of(*DECODES, *PREFILLS)
+    # 2 rows that decode at 100 positions each, beside a chunk of 14 tokens from its prompt's start: 105 scores.
+    facts = PassFacts(
+        kind=PassKind.MIXED,
+        rows=3,
+        decode_rows=2,
+        segments=1,
+        tokens=16,
+        kv_positions=200 + 14,
+        attention_pairs=200 + 105,
+        width=100,
+        masked=False,
+    )
+    assert cost.pass_s(facts) == pytest.approx(0.020 + 0.016 + 105e-6 + 200 * 1e-5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("passes", "config", "words"),
+    [
+        (DECODES + PREFILLS, replace(CONFIG, engine="paged"), "--engines paged"),
+        (DECODES, CONFIG, "no passes of static"),
+        ((), CONFIG, "no passes of static"),
+        (DECODES + PREFILLS, replace(CONFIG, model="smollm2-135m"), "calibrate --model smollm2-135m"),
+        (DECODES + PREFILLS, replace(CONFIG, dtype="bf16"), "calibrate --model tiny-random --dtype bf16"),
+    ],
+)
+def test_what_was_not_measured_is_refused_with_the_command(
+    passes: tuple[MeasuredPass, ...], config: RunConfig, words: str
+) -> None:
+    with pytest.raises(ValueError, match=r"^hardware this: ") as refusal:
+        calibrated_cost(calibration(*passes), SHAPE, config)
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_shapes_keep_to_the_model_and_the_machine() -> None:
+    on_cpu = shapes_for(torch.device("cpu"), longest=8192)
+    assert max(shape.tokens for shape in on_cpu) <= 1024
+    assert {1, 32} <= {shape.rows for shape in on_cpu}
+    assert any(len(shape.lengths) == 2 for shape in on_cpu)
+    assert all(max(shape.lengths) <= 64 for shape in shapes_for(torch.device("cpu"), longest=100))
+    assert max(max(shape.lengths) for shape in shapes_for(torch.device("cuda"), longest=8192)) == 4096
+
+
+def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
+    shapes = [Shape(rows=2, lengths=(16,)), Shape(rows=4, lengths=(4, 64))]
+    told: list[str] = []
+    found = measure_passes(replace(CONFIG, engine="continuous"), WarmModel(), shapes, told.append)
+    assert {(p.kv_layout, p.kind, p.rows, p.masked) for p in found} == {
+        ("slots", "prefill", 2, False),
+        ("slots", "decode", 2, False),
+        ("slots", "prefill", 4, False),
+        ("slots", "decode", 4, True),
+    }
+    ragged = next(p for p in found if p.kind == "prefill" and p.rows == 4)
+    assert ragged.tokens == 2 * 4 + 2 * 64
+    assert ragged.squared_lengths == 2 * 16 + 2 * 4096
+    assert all(0 < p.seconds < 10 and p.samples == 2 for p in found)
+    assert told
