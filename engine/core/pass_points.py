@@ -30,6 +30,7 @@ from engine.core.roofline import (
 MAX_BATCH = 1 << 20
 NO_GAIN = 0.5  # a pass that grows faster than the square root of its rows has left the flat part of the curve
 LEAST_SAMPLES = 3
+DOUBLING = 1.8  # sizes that are means of many rows need not be twice each other to the last digit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +203,8 @@ def predicted_bend(shape: ModelShape, width: int, balance_flop_per_byte: float) 
 def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
     """Where a pass's time began to grow faster than the square root of its rows, from its median seconds by rows.
 
-    Sizes are compared that lie a doubling apart or more, so that noise between neighbours is no bend. None of fewer
-    than two such sizes.
+    Sizes are compared that lie about a doubling apart or more, so that noise between neighbours is no bend. None of
+    fewer than two such sizes.
     """
     sizes = _doublings(sorted(size for size, value in seconds.items() if value > 0))
     if len(sizes) < 2:
@@ -216,9 +217,9 @@ def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
 
 
 def _doublings(sizes: Sequence[int]) -> list[int]:
-    """The largest of the sizes, and below it each at most half of the one before."""
+    """The largest of the sizes, and below it each about half of the one before or less."""
     kept: list[int] = []
     for size in reversed(sizes):
-        if not kept or 2 * size <= kept[-1]:
+        if not kept or DOUBLING * size <= kept[-1]:
             kept.append(size)
     return kept[::-1]

@@ -23,6 +23,7 @@ from store.pass_bins import By, pass_bins
 
 KEPT = 32
 MAX_MEMBERS = 200
+MANY_ROWS = 6  # sizes that were often seen: enough to look for a bend among them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,16 +62,22 @@ class Measured:
 
     @property
     def decode_seconds(self) -> dict[int, float]:
-        """The median decode pass by rows, of rows that were seen often enough."""
-        mine = self.by_rows[(self.by_rows["kind"] == "decode") & (self.by_rows["passes"] >= LEAST_SAMPLES)]
-        mine = mine.sort_values("passes").drop_duplicates("rows_from", keep="last")
-        return {int(rows): float(s) for rows, s in zip(mine["rows_from"], mine["median_s"], strict=True)}
+        """The median decode pass by rows, of rows that were seen often enough; by doublings where few of them were."""
+        exact = _often(self.by_rows)
+        return exact if len(exact) >= MANY_ROWS else _often(self.groups) | exact
 
     @property
     def decode_width(self) -> int | None:
         """The mean width of its decode passes; None without any."""
         mine = self.bins[self.bins["kind"] == "decode"]
         return None if mine.empty else max(1, round(float(mine["width"].sum() / mine["passes"].sum())))
+
+
+def _often(bins: pd.DataFrame) -> dict[int, float]:
+    """The median decode pass of each bin by its mean rows; of bins alike in rows, that of the most passes."""
+    mine = bins[(bins["kind"] == "decode") & (bins["passes"] >= LEAST_SAMPLES)].sort_values("passes")
+    rows = (mine["rows"] / mine["passes"]).round().astype(int)
+    return {int(size): float(seconds) for size, seconds in zip(rows, mine["median_s"], strict=True)}
 
 
 def measured_run(run_id: str, name: str) -> Measured | None:

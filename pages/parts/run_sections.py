@@ -93,6 +93,12 @@ def draw_passes(run: RunData) -> None:
         st.caption(f":material/bolt: {executed}")
     with st.expander("Why passes take what they take"):
         st.markdown(PASSES_WHY)
+    st.page_link(
+        "pages/roofline.py",
+        label="These passes under the machine's ceilings",
+        icon=":material/roofing:",
+        query_params={"run": run.run_id},
+    )
 
 
 def in_columns(drawings: Sequence[Callable[[], None]]) -> None:
