@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 
 from engine.core.kv_layout import PagedLayout
 from engine.core.passes import PlannedPass
@@ -51,18 +50,13 @@ class FastForward:
         most = scheduler.passes_alike()
         if most < 1 or scheduler.would_admit(now_s):
             return now_s
-        rows, facts = len(planned.rows), pass_facts(planned)
+        facts = pass_facts(planned)
         starts_s, ends_s, passes_s = array("d"), array("d"), array("d")
         queued, reserved = array("q"), array("q")
         for number in range(1, most + 1):
             if now_s >= until_s or self._somebody_joins(now_s) or not scheduler.repeat():
                 break
-            facts = replace(
-                facts,
-                kv_positions=facts.kv_positions + rows,
-                attention_pairs=facts.attention_pairs + rows,
-                width=facts.width + 1,
-            )
+            facts = facts.longer()
             pass_s = self.cost.pass_s(facts)
             starts_s.append(now_s)
             self._drain_blocks(planned.index + number, now_s)

@@ -107,6 +107,20 @@ class PassFacts:
     width: int
     masked: bool
 
+    def longer(self) -> PassFacts:
+        """Of a decode pass, the next one: every row attends over one position more."""
+        return PassFacts(
+            kind=self.kind,
+            rows=self.rows,
+            decode_rows=self.decode_rows,
+            segments=0,
+            tokens=self.tokens,
+            kv_positions=self.kv_positions + self.rows,
+            attention_pairs=self.attention_pairs + self.rows,
+            width=self.width + 1,
+            masked=self.masked,
+        )
+
 
 class CostModel(Protocol):
     """Seconds of a pass on some machine. `host_s` as in `Ceilings`; 0 where it is part of `pass_s` or unknown."""
