@@ -37,10 +37,12 @@ def no_more_points(plan: Plan, records: Sequence[PointRecord]) -> Sequence[Point
     return ()
 
 
-def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
+def add_experiment_arguments(parser: argparse.ArgumentParser, *, repeats: int = 1) -> None:
     """--repeats, --resume, --out, --warmups and --json."""
     group = parser.add_argument_group("measuring")
-    group.add_argument("--repeats", type=int, default=1, metavar="N", help="of each point, interleaved (default 1)")
+    group.add_argument(
+        "--repeats", type=int, default=repeats, metavar="N", help=f"of each point, interleaved (default {repeats})"
+    )
     group.add_argument(
         "--warmups", type=int, default=1, metavar="N", help="warm-up rounds before the clock (default 1)"
     )

@@ -1,0 +1,88 @@
+"""`engine overhead`: what stopping after each pass costs, against not stopping, on a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from engine.commands import options
+from engine.commands.experiments import add_experiment_arguments, carry_out, require_alone
+from engine.core.config import ENGINES
+from engine.core.experiment import Plan, experiment_status, point_rows
+from engine.core.overhead_plan import overhead_rows, plan_overhead
+from engine.core.run_id import new_run_id
+from engine.runlog.experiment_log import utc_now
+
+CONFIGS = "p256:8"
+BUDGET = "64"
+REPEATS = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("overhead")
+    group.add_argument(
+        "--configs", metavar="P256:8,P16:512", help=f"prompt length and batch size of each (default {CONFIGS})"
+    )
+    group.add_argument("--budget", metavar="N", help=f"new tokens a row (default {BUDGET})")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    group.add_argument("--engine", default="static", choices=ENGINES, help="default static")
+    options.add_pass_options(group)
+    options.add_model_options(parser)
+    options.add_sampling_options(parser)
+    add_experiment_arguments(parser, repeats=REPEATS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when every run completed. ValueError for bad options, and on a CPU: there is nothing to measure."""
+    require_alone(args, ("configs", "budget"))
+    if args.resume is None:
+        _require_gpu(args.device)
+    logged = carry_out(args, "overhead", lambda: _plan(args))
+    report = {
+        "experiment_id": logged.plan.experiment_id,
+        "status": experiment_status(logged.plan, logged.records),
+        "label": logged.plan.label,
+        "points": [row.to_dict() for row in overhead_rows(point_rows(logged.plan, logged.records))],
+    }
+    print(json.dumps(report) if args.json else overhead_text(report))
+    return 0 if report["status"] == "completed" else 1
+
+
+def overhead_text(report: Mapping[str, Any]) -> str:
+    """A line a configuration."""
+    lines = [f"overhead {report['experiment_id']}: {report['status']}"]
+    lines.append(f"{'config':>12}{'sync s':>10}{'async s':>10}{'without stops':>15}   of its repeats")
+    for row in report["points"]:
+        if row["ratio"] is None:
+            lines.append(f"{row['config']:>12}  {row['status']}" + (f": {row['error']}" if row["error"] else ""))
+            continue
+        lines.append(
+            f"{row['config']:>12}{row['sync_s']:>10.4g}{row['async_s']:>10.4g}{row['ratio'] - 1:>+14.1%}   "
+            f"{row['ratio_low'] - 1:+.1%} to {row['ratio_high'] - 1:+.1%}"
+            + ("" if row["status"] == "completed" else f"   {row['status']}: {row['error']}")
+        )
+    return "\n".join(lines)
+
+
+def _plan(args: argparse.Namespace) -> Plan:
+    own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
+    own |= {"timing": "sync", "budget": args.budget or BUDGET}
+    return plan_overhead(
+        options.run_config(argparse.Namespace(**{**vars(args), **own})),
+        experiment_id=new_run_id(),
+        created_at=utc_now(),
+        configs=args.configs or CONFIGS,
+        repeats=args.repeats,
+    )
+
+
+def _require_gpu(device: str) -> None:
+    from engine.runtime.models import resolve_device
+
+    if resolve_device(device).type != "cuda":
+        raise ValueError(
+            "this would run on a CPU, where sync and async timing are the same: a pass has been computed when it "
+            "returns, and there is no stop to leave out; measure it on a CUDA GPU"
+        )
