@@ -1,4 +1,4 @@
-"""The figures of a sweep: the straight line and where it is left, failed points, whiskers, ragged beside its control."""
+"""The figures of a sweep: the straight line and where it is left, failed points, whiskers, ragged and control."""
 
 from __future__ import annotations
 
@@ -174,13 +174,22 @@ def test_a_ragged_batch_is_a_share_of_its_control() -> None:
     assert pairs[128].ratio is None
     figure = ragged_bars(sample_ragged())
     drawn = traces(figure)
-    assert list(drawn["ragged"].text)[:2] == ["104<br>33.5 %", "130<br>10.8 %"]
+    assert list(drawn["ragged"].text)[:2] == ["104<br>34 %", "130<br>11 %"]
     assert drawn["ragged"].marker.pattern.shape == "."
     assert len(drawn["failed"].x) == 2
-    assert list(figure.layout.xaxis.ticktext) == ["8 · p4096", "32 · p4096", "128 · p4096"]
-    words = ragged_caption(sample_ragged())
-    assert "at B = 8 104 of the 310 tokens/s of p4096, 33.5 % (48.3 % of the KV memory held was unused)" in words
-    assert "at B = 32 130 of the 1,200 tokens/s of p4096, 10.8 %" in words
+    assert list(figure.layout.xaxis.ticktext) == ["8<br>p4096", "32<br>p4096", "128<br>p4096"]
+    assert ragged_caption(sample_ragged()) == (
+        "The ragged batch against uniform rows of the same width: 104 of 310 tokens/s at B = 8 (33.5 %, against "
+        "p4096), 130 of 1,200 tokens/s at B = 32 (10.8 %, against p4096). Of the KV memory that it held, 48.3 % was unused."
+    )
+
+
+def test_shares_alone_stand_above_many_bars() -> None:
+    frame = sample_ragged()
+    many = pd.concat([frame, frame.assign(batch_size=frame["batch_size"] * 2)])
+    drawn = traces(ragged_bars(many))
+    assert set(drawn["control"].text) == {""}
+    assert list(drawn["ragged"].text)[:2] == ["34 %", "34 %"]
 
 
 def test_a_ragged_batch_without_a_measured_control_has_no_share() -> None:

@@ -218,7 +218,7 @@ def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "A ragged batch and its control" in said
-    assert "of p64, 50 % (25 % of the KV memory held was unused)" in said
+    assert "tokens/s at B = 8 (50 %, against p64). Of the KV memory that it held, 25 % was unused." in said
     assert "Throughput against batch size" not in said  # there is no grid
     rows = table(app, "% of control")
     assert list(rows["batch"]) == ["ragged", "control"]
@@ -256,6 +256,7 @@ def test_with_a_calibration_shares_of_both_ceilings_are_told(home: Path) -> None
     row = table(app, "TPOT ms").iloc[0]
     assert row["% bandwidth"] == pytest.approx(100 * 4_016_384 / 0.011 / 1e9, rel=1e-3)
     said = words(app)
+    assert "p16 112 MiB for 7 more rows, whose keys and values are 168 KiB" in said  # 7 x 48 positions x 512 bytes
     assert "0.0100 TFLOP/s and 1.00 GB/s, balance point 10.0 FLOP/byte" in said
     assert "Share of the bandwidth ceiling against batch size" in figures(app)
 

@@ -19,6 +19,7 @@ from pages.figures.sweep_axes import failed_text, is_failed
 
 RATE = "output_tokens_per_s"
 PLOT_PX = 210
+MOST_VALUES = 3  # batch sizes; the rates of more would run into each other on a phone
 SIDE = 0.19  # from the middle of a batch size to the middle of a bar
 ROLES = ("control", "ragged")
 
@@ -70,7 +71,7 @@ def ragged_bars(points: pd.DataFrame, *, title: str = "", dark: bool = False) ->
     _add_crosses(figure, known[is_failed(known)], sizes, dark)
     x_axis = axis(
         dark,
-        title="rows in the batch, B, and how wide",
+        title="rows in the batch, B, and the control's prompts",
         range=[-0.5, len(sizes) - 0.5],
         tickvals=list(range(len(sizes))),
         ticktext=[_tick(pairs[size]) for size in sizes],
@@ -85,20 +86,23 @@ def ragged_bars(points: pd.DataFrame, *, title: str = "", dark: bool = False) ->
 
 def ragged_caption(points: pd.DataFrame) -> str:
     """What the ragged batch reaches of its control at each batch size, and what of its memory it did not use."""
-    pairs = ragged_pairs(points) if not points.empty else []
-    said = [
-        f"at B = {pair.batch_size:,} {three_digits(pair.ragged or 0)} of the {three_digits(pair.control or 0)} "
-        f"tokens/s of {pair.control_prompts or 'its control'}, {share_text(pair.ratio)}{_unused_words(pair)}"
-        for pair in pairs
-        if pair.ratio is not None
-    ]
-    if not said:
+    pairs = [pair for pair in ragged_pairs(points) if pair.ratio is not None] if not points.empty else []
+    if not pairs:
         return "No ragged batch has been measured beside its control yet."
-    return f"The ragged batch against uniform rows of the same width: {'; '.join(said)}."
+    said = [
+        f"{three_digits(pair.ragged or 0)} of {three_digits(pair.control or 0)} tokens/s at B = {pair.batch_size:,} "
+        f"({share_text(pair.ratio or 0)}{f', against {pair.control_prompts}' if pair.control_prompts else ''})"
+        for pair in pairs
+    ]
+    return f"The ragged batch against uniform rows of the same width: {', '.join(said)}.{_unused_words(pairs)}"
 
 
-def _unused_words(pair: RaggedPair) -> str:
-    return "" if pair.unused is None else f" ({share_text(pair.unused)} of the KV memory held was unused)"
+def _unused_words(pairs: list[RaggedPair]) -> str:
+    unused = sorted(pair.unused for pair in pairs if pair.unused is not None)
+    if not unused:
+        return ""
+    low, high = share_text(unused[0]), share_text(unused[-1])
+    return f" Of the KV memory that it held, {low if low == high else f'{low} to {high}'} was unused."
 
 
 def _only(rows: pd.DataFrame, column: str) -> float | None:
@@ -117,10 +121,11 @@ def _add_bars(
         pattern = {"shape": ".", "fillmode": "overlay", "fgcolor": colours.padding_line, "size": 6, "solidity": 0.3}
         marker |= {"color": colours.padding, "pattern": pattern}
     values = [getattr(pairs[size], role) for size in sizes]
-    texts = ["" if value is None else f"{three_digits(value)}" for value in values]
+    is_crowded = len(sizes) > MOST_VALUES  # then only shares stand above the bars; the pointer finds the rest
+    texts = ["" if value is None or is_crowded else three_digits(value) for value in values]
     if role == "ragged":
-        ratios = [pairs[size].ratio for size in sizes]
-        texts = [t if r is None else f"{t}<br>{share_text(r)}" for t, r in zip(texts, ratios, strict=True)]
+        shares = [_share_text(pairs[size].ratio) for size in sizes]
+        texts = ["<br>".join(filter(None, pair)) for pair in zip(texts, shares, strict=True)]
     figure.add_bar(
         x=[place + side for place in range(len(sizes))],
         y=values,
@@ -137,8 +142,12 @@ def _add_bars(
     )
 
 
+def _share_text(ratio: float | None) -> str:
+    return "" if ratio is None else f"{round(ratio * 100)} %" if ratio >= 0.1 else share_text(ratio)
+
+
 def _tick(pair: RaggedPair) -> str:
-    return f"{pair.batch_size:,}" + (f" · {pair.control_prompts}" if pair.control_prompts else "")
+    return f"{pair.batch_size:,}" + (f"<br>{pair.control_prompts}" if pair.control_prompts else "")
 
 
 def _add_crosses(figure: go.Figure, failed: pd.DataFrame, sizes: list[int], dark: bool) -> None:

@@ -52,6 +52,7 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
     """Ragged batches and controls: rates of whole batches alone, since their rows end at different steps."""
     return pd.DataFrame(
         {
+            "run": run_links([ids[0] if ids else None for ids in table["run_ids"]]),
             "batch": table["role"],
             "prompts": table["prompts"],
             "B": table["batch_size"],
@@ -61,10 +62,9 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
             "% of control": table["of_control"] * 100,
             "% of KV unused": table["kv_unused_fraction"] * 100,
             "peak GiB": table["peak_memory_bytes"] / GIB,
+            "status": [status_words(row) for row in table.to_dict("records")],
             "n": table["completed"].astype(int),
             "spread": [share(value) if not is_missing(value) else "" for value in table["spread"]],
-            "status": [status_words(row) for row in table.to_dict("records")],
-            "run": run_links([ids[0] if ids else None for ids in table["run_ids"]]),
         }
     )
 
@@ -74,6 +74,7 @@ def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
     is_ragged = points["role"] != "point"
     return pd.DataFrame(
         {
+            "run": run_links(_runs(points)),
             "prompts": points["prompts"],
             "B": points["batch_size"].astype(int),
             "batch": points["role"].where(is_ragged, "grid"),
@@ -83,7 +84,6 @@ def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
             "TPOT ms": points["tpot_p50_s"] * 1e3,
             "batch s": points["duration_s"],
             "output tok/s": points["output_tokens_per_s"],
-            "run": run_links(_runs(points)),
             "error": points["error"],
         }
     )

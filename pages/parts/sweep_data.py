@@ -94,7 +94,7 @@ def _config(plan: Mapping[str, Any]) -> RunConfig | None:
 
 
 def sweep_frame(rows: list[SweepRow], points: pd.DataFrame) -> pd.DataFrame:
-    """The rows as a frame, with `series` and the `_low` and `_high` of repeated measures."""
+    """The rows as a frame, with `series`, `generated_tokens` a request, and `_low` and `_high` of repeated measures."""
     frame = pd.DataFrame([row.to_dict() for row in rows], columns=list(SweepRow.__dataclass_fields__))
     if frame.empty:
         return frame.assign(series=[])
@@ -104,7 +104,16 @@ def sweep_frame(rows: list[SweepRow], points: pd.DataFrame) -> pd.DataFrame:
     numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in frame if name not in texts}
     frame = frame.assign(**numbers)
     frame["batch_size"] = frame["batch_size"].astype(int)
-    return frame.merge(_extremes(points), on=PLACE, how="left")
+    return frame.merge(_extremes(points), on=PLACE, how="left").merge(_generated(points), on=PLACE, how="left")
+
+
+def _generated(points: pd.DataFrame) -> pd.DataFrame:
+    """Output tokens a request of each completed point, its repeats being alike."""
+    done = points[points["status"] == "completed"]
+    done = done.assign(generated_tokens=done["output_tokens"] / done["requests"])
+    found = done.groupby(PLACE, as_index=False).agg(generated_tokens=("generated_tokens", "median"))
+    found["batch_size"] = found["batch_size"].astype(int)
+    return found
 
 
 def _extremes(points: pd.DataFrame) -> pd.DataFrame:

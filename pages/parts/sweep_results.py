@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from engine.core.roofline import ModelShape
 from pages.figures.sweep_measures import (
     BANDWIDTH,
     COMPUTE,
@@ -22,7 +23,7 @@ from pages.figures.sweep_measures import (
 )
 from pages.figures.sweep_ragged import ragged_bars, ragged_caption
 from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
-from pages.parts.format import MISSING, number, plain, ratio, seconds
+from pages.parts.format import MISSING, number, plain, plural, ratio, seconds, size
 from pages.parts.lab import is_dark
 from pages.parts.sweep_columns import FIGURES, attempts_table, csv_of, ragged_table, shown_table
 from pages.parts.sweep_data import SweepData, balance_of
@@ -50,8 +51,9 @@ def draw_costs(data: SweepData) -> None:
     st.subheader("What a larger batch costs", anchor=False)
     _pair(data.grid, (TPOT, None), (TTFT, None))
     _pair(data.grid, (PEAK_MEMORY, None), (SPEEDUP, None))
-    if words := serial_words(data.grid):
-        st.caption(words)
+    for words in (memory_words(data.grid, data.measured.shape), serial_words(data.grid)):
+        if words:
+            st.caption(words)
 
 
 def draw_ceilings(data: SweepData) -> None:
@@ -124,6 +126,22 @@ def serial_words(grid: pd.DataFrame) -> str:
                 f"{seconds(row['serial_s'])}, {ratio(row['speedup'])}"
             )
     return plain(f"Against one request after another: {'; '.join(said)}.") if said else ""
+
+
+def memory_words(grid: pd.DataFrame, shape: ModelShape | None) -> str:
+    """What the peak grew by from the smallest to the largest batch, beside the keys and values of the added rows."""
+    if shape is None:
+        return ""
+    said = []
+    for name, mine in grid.dropna(subset=["peak_memory_bytes", "generated_tokens"]).groupby("series", sort=False):
+        first, last = (mine.loc[getattr(mine["batch_size"], end)()] for end in ("idxmin", "idxmax"))
+        rows = int(last["batch_size"] - first["batch_size"])
+        if rows:
+            positions = rows * (last["prompt_tokens"] + last["generated_tokens"])
+            grown = last["peak_memory_bytes"] - first["peak_memory_bytes"]
+            kv = size(positions * shape.kv_position_bytes)
+            said.append(f"{name} {size(grown)} for {plural(rows, 'more row')}, whose keys and values are {kv}")
+    return plain(f"Peak memory grew by: {'; '.join(said)}.") if said else ""
 
 
 def show(figure: go.Figure, alt: str, key: str) -> None:
