@@ -8,55 +8,14 @@ from typing import Any
 import pytest
 
 from engine.core.machine_memory import host_memory
-from engine.runlog.writer import RunLogWriter
 from pages.parts.format import size
 from store import Store
 from store.memory_runs import measured_runs
+from tests.memory_runs import MODEL, POSITION, write_memory_run
 from tests.page_app import figures, open_page, take_in, words
-from tests.page_runs import config_of, run_info
 
 BARS = "Memory by batch size, term by term"
 RUNS = "Estimated and measured memory"
-MODEL = {
-    "name": "tiny-random",
-    "source": "tiny-random",
-    "parameters": 1000,
-    "layers": 2,
-    "kv_heads": 2,
-    "head_dim": 16,
-    "intermediate": 160,
-    "vocab": 512,
-    "dtype": "float32",
-    "random_weights": True,
-    "tokenizer_file": None,
-}
-POSITION = 2 * 2 * 2 * 16 * 4
-
-
-def write_run(
-    home: Path,
-    run_id: str,
-    lengths: tuple[tuple[int, int], ...],
-    *,
-    engine: str = "static",
-    peak_bytes: int | None = 10**6,
-    status: str = "completed",
-    device: str = "cpu",
-    info: dict[str, Any] | None = None,
-    **config: Any,
-) -> None:
-    """A run's folder that tells its requests and its peak, and nothing else."""
-    told = run_info(run_id, config_of(engine, **config), model=MODEL, device={"kind": device, "name": "a test's"})
-    with RunLogWriter(home / "runs" / run_id, told | (info or {})) as log:
-        for request_id, (prompt, budget) in enumerate(lengths):
-            log.append(
-                "requests", request_id=request_id, state="finished", prompt_tokens=prompt, budget_tokens=budget,
-                arrival_s=0.0, ignore_eos=True,
-            )  # fmt: skip
-        totals = {} if peak_bytes is None else {"peak_memory_bytes": peak_bytes}
-        if peak_bytes is not None:
-            log.append("memory", time_s=0.1, pass_index=0, allocated_bytes=1, peak_bytes=peak_bytes, kv_bytes=1)
-        log.finish({"status": status, "error": None, "oom": None, "totals": totals, "ended_at": told["created_at"]})
 
 
 def found(home: Path, **asked: Any) -> dict[str, Any]:
@@ -66,9 +25,11 @@ def found(home: Path, **asked: Any) -> dict[str, Any]:
 
 
 def test_a_runs_estimate_is_of_its_own_requests(lab_home: Path) -> None:
-    write_run(lab_home, "padded", ((3, 9), (30, 2), (30, 2)), slots=2)
-    write_run(lab_home, "slots", ((3, 9), (30, 2)), engine="continuous", slots=4)
-    write_run(lab_home, "cut", ((30, 3),) * 4, engine="paged", slots=4, info={"kv_blocks": 3, "kv_layout": "paged"})
+    write_memory_run(lab_home, "padded", ((3, 9), (30, 2), (30, 2)), slots=2)
+    write_memory_run(lab_home, "slots", ((3, 9), (30, 2)), engine="continuous", slots=4)
+    write_memory_run(
+        lab_home, "cut", ((30, 3),) * 4, engine="paged", slots=4, info={"kv_blocks": 3, "kv_layout": "paged"}
+    )
     runs = found(lab_home)
     padded, slots, cut = runs["padded"].predicted, runs["slots"].predicted, runs["cut"].predicted
     assert padded.weights_bytes == 4000
@@ -83,14 +44,14 @@ def test_a_runs_estimate_is_of_its_own_requests(lab_home: Path) -> None:
 
 
 def test_only_runs_that_can_be_held_against_an_estimate_are_found(lab_home: Path) -> None:
-    write_run(lab_home, "good", ((16, 4),))
-    write_run(lab_home, "ended", ((16, 4),), status="oom")
-    write_run(lab_home, "silent", ((16, 4),), peak_bytes=None)
-    write_run(lab_home, "captured", ((16, 4),), info={"execution": "graph"})
-    write_run(lab_home, "simulated", ((16, 4),), info={"simulated": True})
-    write_run(lab_home, "narrow", ((16, 4),), info={"model": MODEL | {"dtype": "float16"}})
-    write_run(lab_home, "shapeless", ((16, 4),), info={"model": {"name": "tiny-random", "dtype": "float32"}})
-    write_run(lab_home, "empty", ())
+    write_memory_run(lab_home, "good", ((16, 4),))
+    write_memory_run(lab_home, "ended", ((16, 4),), status="oom")
+    write_memory_run(lab_home, "silent", ((16, 4),), peak_bytes=None)
+    write_memory_run(lab_home, "captured", ((16, 4),), info={"execution": "graph"})
+    write_memory_run(lab_home, "simulated", ((16, 4),), info={"simulated": True})
+    write_memory_run(lab_home, "narrow", ((16, 4),), info={"model": MODEL | {"dtype": "float16"}})
+    write_memory_run(lab_home, "shapeless", ((16, 4),), info={"model": {"name": "tiny-random", "dtype": "float32"}})
+    write_memory_run(lab_home, "empty", ())
     assert set(found(lab_home)) == {"good", "narrow"}
     assert set(found(lab_home, models=["tiny-random"], dtype="fp32")) == {"good"}
     assert set(found(lab_home, models=["another"])) == set()
@@ -186,9 +147,9 @@ def test_this_machine_is_a_card_too(lab_home: Path, monkeypatch: pytest.MonkeyPa
 
 def test_runs_stand_beside_their_estimates_and_over_their_bars(lab_home: Path) -> None:
     estimate = 4 * (16 + 4) * POSITION + 4000 + 3 * 4 * 16 * 160 * 4 + 4 * 512 * 4
-    write_run(lab_home, "four", ((16, 4),) * 4, slots=4, peak_bytes=estimate + 2**20)
-    write_run(lab_home, "ragged", ((16, 4), (8, 4)), slots=2, peak_bytes=10**6)
-    write_run(lab_home, "card", ((16, 4),), slots=1, peak_bytes=10**5, device="cuda")
+    write_memory_run(lab_home, "four", ((16, 4),) * 4, slots=4, peak_bytes=estimate + 2**20)
+    write_memory_run(lab_home, "ragged", ((16, 4), (8, 4)), slots=2, peak_bytes=10**6)
+    write_memory_run(lab_home, "card", ((16, 4),), slots=1, peak_bytes=10**5, device="cuda")
     take_in(lab_home)
     app = open_page("memory", model="tiny-random", dtype="fp32", prompt="16", budget="4", card="this", largest="16")
     charts = figures(app)
@@ -204,7 +165,7 @@ def test_runs_stand_beside_their_estimates_and_over_their_bars(lab_home: Path) -
 
 
 def test_models_that_have_runs_are_offered(lab_home: Path) -> None:
-    write_run(lab_home, "one", ((16, 4),))
+    write_memory_run(lab_home, "one", ((16, 4),))
     take_in(lab_home)
     app = open_page("memory")
     next(button for button in app.button if button.label == "tiny-random in fp32: 1 run").click().run()
@@ -213,7 +174,7 @@ def test_models_that_have_runs_are_offered(lab_home: Path) -> None:
 
 def test_many_runs_stay_one_figure_and_a_short_table(lab_home: Path) -> None:
     for number in range(26):
-        write_run(lab_home, f"run{number:02}", ((16, 4),) * (number % 4 + 1), slots=number % 4 + 1)
+        write_memory_run(lab_home, f"run{number:02}", ((16, 4),) * (number % 4 + 1), slots=number % 4 + 1)
     take_in(lab_home)
     app = open_page("memory", model="tiny-random", dtype="fp32", prompt="16", budget="4")
     (points,) = [t for t in figures(app)[RUNS]["data"] if t.get("mode") == "markers"]
