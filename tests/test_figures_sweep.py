@@ -180,7 +180,8 @@ def test_a_ragged_batch_is_a_share_of_its_control() -> None:
     assert list(figure.layout.xaxis.ticktext) == ["8<br>p4096", "32<br>p4096", "128<br>p4096"]
     assert ragged_caption(sample_ragged()) == (
         "The ragged batch against uniform rows of the same width: 104 of 310 tokens/s at B = 8 (33.5 %, against "
-        "p4096), 130 of 1,200 tokens/s at B = 32 (10.8 %, against p4096). Of the KV memory that it held, 48.3 % was unused."
+        "p4096), 130 of 1,200 tokens/s at B = 32 (10.8 %, against p4096). Of the KV memory that it held, 48.3 % was "
+        "unused."
     )
 
 

@@ -111,7 +111,23 @@ MACHINE = _words(
 MEASURING = _words(
     ("run", "One recorded pass over one workload by one engine."),
     ("snapshot", "A copy of the store as it was at one moment. Questions are asked of it, and disturb nothing."),
-    ("experiment", "Several runs that belong together: a pair on the same requests, or repeats."),
+    (
+        "experiment",
+        "Several runs that belong together: a pair on the same requests, repeats, or a plan of points such as a sweep. "
+        "How each point ended is kept, failures too; one that was cut off can be resumed.",
+    ),
+    ("point", "One run that an experiment asks for, as often as it has repeats: a batch size at a prompt length."),
+    ("sweep", "An experiment over prompt lengths and batch sizes: each point is one batch of B equal requests."),
+    ("repeats", "The same point run again. All points are run once before any is run again, so that drift hits all."),
+    ("spread", "Of repeats: highest less lowest, as a share of the median."),
+    ("serial time", "B times what one request alone took: what B requests would take one after another."),
+    ("speed-up", "Serial time over the time of the batch."),
+    ("ragged batch", "A batch of prompts of mixed lengths and, where asked for, of mixed budgets."),
+    (
+        "control",
+        "A uniform batch of as many rows as a ragged one, each with its longest prompt and its longest budget: tensors "
+        "of the same shape, and every position a real token.",
+    ),
     ("warm-up", "A prefill of each prompt length and three decode passes before the clock starts."),
     ("sync", "Timing that waits for the device after each pass."),
     ("eager", "Every operation of the model is issued by itself, as published measurements of these engines did."),

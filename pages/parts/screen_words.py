@@ -18,6 +18,11 @@ FIGURES = (
         meaning="The logits of a step once more, four bytes each, as a sampler makes them to draw a token. Greedy runs "
         "of this lab make none.",
     ),
+    Word(
+        word="straight line",
+        meaning="Of a sweep: B times the decode rate of one row. What B rows would decode if a step took as long with "
+        "all of them as with one; a series keeps to it up to where it reaches 80 %.",
+    ),
     Word(word="block ends", meaning="What the figures call fragments: the ends of last blocks that hold no token yet."),
     Word(
         word="fragmentation",
