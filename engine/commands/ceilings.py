@@ -33,18 +33,19 @@ def given_ceilings(args: argparse.Namespace) -> dict[str, float]:
 
 
 def find_ceilings(
-    settings: Mapping[str, Any], calibrations: Path, device_name: str, dtype: str
+    settings: Mapping[str, Any], calibrations: Path, info: Mapping[str, Any]
 ) -> tuple[Ceilings | None, str]:
-    """The ceilings for runs on a device of that name, and where they are from, in words. `dtype` as torch names it."""
+    """The ceilings for runs as `info`, a run.json, tells of them, and where they are from, in words."""
+    device_name, dtype = str(info["device"]["name"]), DTYPES.get(info["model"]["dtype"], "")
     if settings.get("flop_per_s") and settings.get("bytes_per_s"):
         given = Ceilings(
             read_bytes_per_s=settings["bytes_per_s"], flop_per_s=settings["flop_per_s"], launch_s=0, kernels_per_pass=0
         )
         return given, "given"
-    newest = newest_calibration(calibrations, device_name)
+    newest = newest_calibration(calibrations, device_name, str(info["model"]["name"]))
     if newest is None:
         return None, "no calibration of this device: `python -m engine calibrate` measures its ceilings"
-    flop_per_s = newest.matmul_flop_per_s.get(DTYPES.get(dtype, dtype))
+    flop_per_s = newest.matmul_flop_per_s.get(dtype)
     if flop_per_s is None:
         return None, f"the newest calibration did not measure arithmetic in {dtype}"
     measured = Ceilings(
@@ -56,8 +57,8 @@ def find_ceilings(
     return measured, f"calibrated {newest.measured_at}"
 
 
-def newest_calibration(folder: Path, device_name: str) -> Calibration | None:
-    """The newest readable calibration of a device of that name; None where there is none."""
+def newest_calibration(folder: Path, device_name: str, model: str) -> Calibration | None:
+    """The newest of a device of that name, one of the same model before others; None where there is none."""
     found: list[Calibration] = []
     for path in folder.glob("*.json"):
         try:
@@ -65,4 +66,4 @@ def newest_calibration(folder: Path, device_name: str) -> Calibration | None:
         except (OSError, ValueError):
             continue  # of another version of the lab, or torn
     mine = [calibration for calibration in found if calibration.device_name == device_name]
-    return max(mine, key=lambda calibration: calibration.measured_at, default=None)
+    return max(mine, key=lambda c: (c.model == model, c.measured_at), default=None)

@@ -82,9 +82,7 @@ def sweep_report(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str
     if info is not None:
         shape = shape_of_run(info["model"])
         settings = {**logged.plan.settings, **given_ceilings(args)}
-        ceilings, source = find_ceilings(
-            settings, lab_home() / "calibrations", info["device"]["name"], info["model"]["dtype"]
-        )
+        ceilings, source = find_ceilings(settings, lab_home() / "calibrations", info)
     rows = sweep_rows(point_rows(logged.plan, logged.records), ceilings, shape)
     return {
         "experiment_id": logged.plan.experiment_id,
