@@ -14,7 +14,7 @@ from engine.core.metrics import METRICS
 from tests.app_server import ROOT
 
 COMMANDS = {
-    "engine": ("run", "parity", "memory", "models", "calibrate"),
+    "engine": ("run", "sweep", "arrivals", "overhead", "parity", "memory", "simulate", "models", "calibrate"),
     "store": ("ingest", "list", "query", "export", "import", "verify"),
 }
 
