@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import streamlit as st
 
 from engine.runlog.writer import RunLogWriter
 from pages.parts.lab import lab
+from pages.parts.roofline_bend import cases_of_points
 from tests.page_app import figures, links, open_page, take_in, words
 from tests.page_runs import config_of, run_info, write_run
 from tests.roofline_runs import DEVICE_NAME, MODEL, calibrate
@@ -40,11 +42,11 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
 def test_shares_of_the_ceilings_are_those_worked_out_by_hand(one_run: Path) -> None:
     calibrate(one_run.parent)
     text = words(open_page("roofline", run="r1"))
-    # Prefill: 4,000 + 32 x 64 bytes and 50,688 FLOP in 0.1 s; decode: 3 x 4,000 + 108 x 64 bytes, as many FLOP, in 0.3 s
+    # Prefill: 4,000 + 32 x 64 bytes, 50,688 FLOP, 0.1 s; decode: 3 x 4,000 + 108 x 64 bytes, as many FLOP, 0.3 s
     assert (
-        "Prefill did 8.38 FLOP a byte, right of the balance point, and reached 48.0 % of the bandwidth and 80.4 % of the "
-        "arithmetic; decode did 1.00 FLOP a byte, left of the balance point, and reached 50.0 % of the bandwidth and "
-        "10.0 % of the arithmetic." in text
+        "Prefill did 8.38 FLOP a byte, right of the balance point, and reached 48.0 % of the bandwidth and 80.4 % of "
+        "the arithmetic; decode did 1.00 FLOP a byte, left of the balance point, and reached 50.0 % of the bandwidth "
+        "and 10.0 % of the arithmetic." in text
     )
     tiles = " ".join(text.split())
     assert "decode MBU 50.0 % 3 passes" in tiles
@@ -173,3 +175,18 @@ def test_an_experiments_runs_are_one_series(runs: Path) -> None:
     assert "decode did 1.00 FLOP a byte, left of the balance point, and reached 50.0 % of the bandwidth" in text
     assert "48 passes in 2 marks" in text
     assert "12 runs" in text
+
+
+def test_a_sweep_has_a_bend_for_each_engine_and_prompt_length() -> None:
+    workload = {"workload": {"budget": "32"}}
+    columns = ["engine", "prompts", "prompt_tokens", "batch_size", "role", "config", "decode_pass_p50_s"]
+    rows = [("static", "p16", 16, size, "point", workload, seconds) for size, seconds in ((1, 1.0), (2, 1.2), (4, 2.0))]
+    rows += [("static", "p64", 64, size, "point", workload, 1.0) for size in (1, 2)]
+    rows += [("static", "p64", 64, 2, "ragged", workload, 9.0), ("static", "p64", 64, 4, "point", workload, None)]
+    short, long = cases_of_points(pd.DataFrame(rows, columns=columns))
+    assert (short.name, short.width) == ("static, p16", 32)
+    assert short.seen is not None
+    assert (short.seen.low, short.seen.high) == (2, 4)
+    assert long.width == 80
+    assert long.seconds == {1: 1.0, 2: 1.0}
+    assert cases_of_points(pd.DataFrame()) == []

@@ -120,6 +120,7 @@ def _of_experiment(experiment_id: str) -> list[Measured]:
     """All its runs that have passes and are like the first, as one series; what was left out is said."""
     ids = lab().store.experiment(experiment_id)["run_id"].tolist()[:MAX_MEMBERS]
     rows = [row for run_id in ids if (row := find_row(str(run_id))) is not None and row["status"] != "running"]
+    rows.sort(key=lambda row: row["status"] != "completed")  # the first says what the others have to be like
     if not rows:
         st.info("No run of this experiment has ended yet.", icon=":material/hourglass_empty:")
         return []

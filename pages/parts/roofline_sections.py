@@ -22,6 +22,7 @@ from pages.parts.roofline_data import Measured
 from pages.parts.roofline_words import (
     FIGURES,
     HEADER,
+    bend_tiles,
     bend_words,
     floor_words,
     headline,
@@ -29,7 +30,7 @@ from pages.parts.roofline_words import (
     launch_words,
     parts_words,
     points_caption,
-    tiles_of,
+    share_tiles,
 )
 from pages.parts.run_sections import STILL, in_columns, show
 from pages.parts.tables import draw_table
@@ -59,11 +60,13 @@ def draw_finding(series: Sequence[Measured], chosen: Chosen, cases: Sequence[Ben
             ceilings = ceilings_of(one, chosen, first)
             words = headline("" if len(series) == 1 else one.name, used_of(one, ceilings), ceilings)
             st.markdown(f"#### {plain(words)}" if len(series) == 1 else f"- {plain(words)}")
-        if len(series) == 1 and len(cases) == 1:
+        if len(series) == 1:
             ceilings = ceilings_of(first, chosen, first)
-            predicted = cases[0].predicted(first.shape, ceilings)
-            used = used_of(first, ceilings)
-            draw_tiles(tiles_of(used, predicted, cases[0].seen, has_roof=ceilings is not None))
+            tiles = share_tiles(used_of(first, ceilings)) if ceilings is not None else []
+            if len(cases) == 1:
+                predicted = cases[0].predicted(first.shape, ceilings)
+                tiles += bend_tiles(predicted, cases[0].seen, has_roof=ceilings is not None)
+            draw_tiles(tiles)
 
 
 def draw_roofline(series: Sequence[Measured], chosen: Chosen) -> None:

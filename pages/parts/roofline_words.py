@@ -35,23 +35,28 @@ def kind_rows(name: str, used: Sequence[Utilisation]) -> list[list[str]]:
     ]
 
 
-def tiles_of(used: Sequence[Utilisation], predicted: int | None, seen: Bend | None, *, has_roof: bool) -> list[Tile]:
-    """MBU and MFU of the kinds of passes, and the bend as predicted and as seen; six at most."""
+def share_tiles(used: Sequence[Utilisation]) -> list[Tile]:
+    """MBU and MFU of two kinds of passes at most."""
     tiles = []
     for kind in ("decode", "prefill", "mixed"):
         mine = next((of_kind for of_kind in used if of_kind.kind == kind), None)
-        if mine is None or not has_roof or len(tiles) > 2:
+        if mine is None or len(tiles) > 2:
             continue
         note = plural(mine.passes, "pass", "passes")
         tiles += [
             Tile(label=f"{kind} MBU", value=_percent(mine.mbu), unit="%", note=note, hint=MBU_HINT),
             Tile(label=f"{kind} MFU", value=_percent(mine.mfu), unit="%", note=note, hint=MFU_HINT),
         ]
+    return tiles
+
+
+def bend_tiles(predicted: int | None, seen: Bend | None, *, has_roof: bool) -> list[Tile]:
+    """The bend as predicted, where there are ceilings to predict it from, and as seen."""
+    tiles = []
     if has_roof:
         value = "never" if predicted is None else count(predicted)
         tiles.append(Tile(label="bend predicted at batch", value=value, note="KV reads counted", hint=BEND_HINT))
-    tiles.append(Tile(label="bend seen between", value=_seen_value(seen), note=_seen_note(seen), hint=SEEN_HINT))
-    return tiles
+    return [*tiles, Tile(label="bend seen between", value=_seen_value(seen), note=_seen_note(seen), hint=SEEN_HINT)]
 
 
 def _percent(value: float) -> str:
