@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.experiment import Plan, Point, PointRecord
+from engine.core.experiment import Plan, Point, PointRecord, run_facts
 from engine.core.sweep_plan import plan_sweep
 from engine.runlog.experiment_log import ExperimentLog
 from tests.page_runs import config_of, write_run
@@ -89,10 +89,11 @@ def write_sweep(
     run_id = f"run_of_{plan.experiment_id}"
     with ExperimentLog.create(runs, plan) as log:
         ended = {p.point_id: ending(p) for p in plan.points if only is None or p.position in only}
-        good = [point for point, how in ended.items() if how["status"] == "completed"]
+        good = [point for point in plan.points if ended.get(point.point_id, {}).get("status") == "completed"]
         if good and with_run:
-            write_run(runs, run_id, "static", config=config_of("static"), model=SHAPE)
+            facts = run_facts(plan, good[-1])
+            write_run(runs, run_id, "static", config=config_of("static"), model=SHAPE, experiment=facts)
         for (key, repeat), how in ended.items():
-            mine = run_id if with_run and good and (key, repeat) == good[-1] else None
+            mine = run_id if with_run and good and (key, repeat) == good[-1].point_id else None
             log.append(PointRecord(key=key, repeat=repeat, run_id=mine, ended_at=CREATED, **how))
         return log.folder

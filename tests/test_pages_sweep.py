@@ -6,18 +6,16 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine.core.hardware import Calibration
 from pages.parts.lab import lab
-from tests.page_app import figures, links, open_page, take_in, words
-from tests.page_runs import write_run
+from tests.page_app import figures, links, open_page, words
 from tests.sweep_experiments import oom_from, out_of_memory, sweep_plan, write_sweep
+from tests.sweep_page import buttons, opened, table, widget
 
 
 @pytest.fixture
@@ -28,62 +26,6 @@ def home(lab_home: Path) -> Iterator[Path]:
     lab().close()
     st.cache_resource.clear()
     st.cache_data.clear()
-
-
-def opened(home: Path, **query: str) -> AppTest:
-    """The page, once the store has taken in what is on disk."""
-    take_in(home)
-    return open_page("sweep", **query)
-
-
-def widget(app: AppTest, key: str) -> Any:
-    kinds = (app.text_input, app.number_input, app.selectbox)
-    return next(found for kind in kinds for found in kind if found.key == key)
-
-
-def table(app: AppTest, column: str) -> pd.DataFrame:
-    """The first table that has the column."""
-    return next(frame.value for frame in app.dataframe if column in frame.value)
-
-
-def buttons(app: AppTest) -> dict[str, bool]:
-    return {button.label: not button.disabled for button in app.button}
-
-
-def test_without_a_sweep_the_page_says_what_to_do(home: Path) -> None:
-    app = opened(home)
-    said = words(app)
-    assert "No sweep has been run yet" in said
-    assert "python -m engine sweep" in said
-    assert "10 runs: 2 prompt lengths x 5 batch sizes." in said
-    assert "How long it takes is not known" in said
-    assert buttons(app)["Run the sweep"] is True
-    assert figures(app) == {}
-
-
-def test_every_setting_comes_from_a_link(home: Path) -> None:
-    link = {"engine": "paged", "model": "tiny-random", "prompts": "p16", "batch_size": "1,2", "budget": "8"}
-    link |= {"mix": "p16,p64", "repeats": "2", "pool_gib": "0.5", "capacity_gib": "3", "seed": "7", "block_size": "32"}
-    app = opened(home, **link)
-    said = words(app)
-    assert "12 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 2 times" in said
-    assert "paged, tiny-random in fp32 on cpu, 8 new tokens a request" in said
-    assert "KV pool capped at 0.5 GiB, all memory capped at 3 GiB" in said
-    assert widget(app, "seed").value == 7
-
-
-def test_a_link_that_cannot_be_set_is_said_and_the_default_used(home: Path) -> None:
-    app = opened(home, engine="turbo", repeats="0", pool_gib="inf", ttft_limit_s="-1")
-    said = words(app)
-    for line in ("engine 'turbo'", "repeats '0'", "pool_gib 'inf'", "ttft_limit_s '-1'"):
-        assert line in said
-    assert buttons(app)["Run the sweep"] is True
-
-
-def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path) -> None:
-    app = opened(home, batch_size="4,4")
-    assert "batch-size: 4 is named twice" in words(app)
-    assert buttons(app)["Run the sweep"] is False
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../../etc", "x" * 300, "<b>no</b>"])
@@ -154,7 +96,8 @@ def test_a_point_opens_its_run(home: Path) -> None:
     app = opened(home)
     for column in ("TPOT ms", "repeat"):
         assert list(table(app, column)["run"].fillna("")) == ["", "/run?run_id=run_of_s"]
-    assert not open_page("run", run_id="run_of_s").exception
+    back = dict(links(open_page("run", run_id="run_of_s")))
+    assert back["The sweep that it is a point of"] == "sweep?experiment=s"
 
 
 def test_one_point_still_draws(home: Path) -> None:
@@ -225,14 +168,6 @@ def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:
     assert rows["% of control"].iloc[0] == pytest.approx(50)
 
 
-def test_the_form_comes_back_from_a_sweep(home: Path) -> None:
-    plan = sweep_plan(prompts="p16", batch_sizes="1,2", mix="p16,p64", repeats=2)
-    write_sweep(home / "runs", plan, with_run=False)
-    label, address = next(link for link in links(opened(home)) if link[0] == "Set up the same again")
-    for part in ("model=tiny-random", "prompts=p16", "batch_size=1,2", "mix=p16,p64", "repeats=2"):
-        assert part in address, label
-
-
 def test_without_a_calibration_the_shares_say_how_to_get_one(home: Path) -> None:
     write_sweep(home / "runs", sweep_plan())
     app = opened(home)
@@ -274,22 +209,6 @@ def test_the_table_is_downloaded_whole(home: Path) -> None:
     assert list(frame["status"]) == ["completed", "oom", "completed", "oom"]
     assert frame["tpot_s"].iloc[0] == pytest.approx(0.011)
     assert frame["asked_bytes"].iloc[1] == 4 * 2**30
-
-
-def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:
-    write_run(home / "runs", "r1", "static")
-    app = opened(home, model="tiny-random", batch_size="1,64")
-    said = words(app)
-    assert "by 1 earlier run of this model here; none had more than 2 rows, so that for B = 64 this is a guess" in said
-
-
-def test_a_prediction_half_typed_stops_the_start(home: Path) -> None:
-    app = opened(home, model="tiny-random")
-    next(found for found in app.number_input if found.key == "expect_sweep_low").set_value(4)
-    next(button for button in app.button if button.label == "Run the sweep").click()
-    said = words(app.run())
-    assert "The prediction is not whole" in said
-    assert lab().queue.jobs() == []
 
 
 def calibration() -> Calibration:

@@ -12,6 +12,7 @@ from engine.core.metrics import Value
 from pages.parts.badges import show_badges
 from pages.parts.bench_fields import query_of
 from pages.parts.compared import METRIC_BY_NAME
+from pages.parts.experiment_progress import draw_way_to_experiment
 from pages.parts.format import MISSING, count
 from pages.parts.metric_text import value_and_unit
 from pages.parts.movement import definition_words
@@ -66,6 +67,7 @@ def draw_header(run: RunData, companions: Sequence[str]) -> None:
                 icon=":material/compare_arrows:",
                 query_params={"runs": run.run_id},
             )
+        draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
         st.page_link(
             "pages/bench.py", label="Repeat on Bench", icon=":material/replay:", query_params=query_of(run.config)
         )

@@ -1,0 +1,31 @@
+"""The Sweep page for its tests: open it over what is on disk, find its widgets, buttons and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from streamlit.testing.v1 import AppTest
+
+from tests.page_app import open_page, take_in
+
+
+def opened(home: Path, **query: str) -> AppTest:
+    """The page, once the store has taken in what is on disk."""
+    take_in(home)
+    return open_page("sweep", **query)
+
+
+def widget(app: AppTest, key: str) -> Any:
+    kinds = (app.text_input, app.number_input, app.selectbox)
+    return next(found for kind in kinds for found in kind if found.key == key)
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    """The first table that has the column."""
+    return next(frame.value for frame in app.dataframe if column in frame.value)
+
+
+def buttons(app: AppTest) -> dict[str, bool]:
+    return {button.label: not button.disabled for button in app.button}

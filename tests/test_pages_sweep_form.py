@@ -1,0 +1,85 @@
+"""The Sweep page's form: from a link, with bad values, its plan, its estimate, and what somebody expects of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+from pages.parts.lab import lab
+from tests.page_app import figures, links, words
+from tests.page_runs import write_run
+from tests.sweep_experiments import sweep_plan, write_sweep
+from tests.sweep_page import buttons, opened, widget
+
+
+@pytest.fixture
+def home(lab_home: Path) -> Iterator[Path]:
+    """A LAB_HOME without runs, and the lab's services closed at the end."""
+    (lab_home / "runs").mkdir()
+    yield lab_home
+    lab().close()
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+
+def test_without_a_sweep_the_page_says_what_to_do(home: Path) -> None:
+    app = opened(home)
+    said = words(app)
+    assert "No sweep has been run yet" in said
+    assert "python -m engine sweep" in said
+    assert "10 runs: 2 prompt lengths x 5 batch sizes." in said
+    assert "How long it takes is not known" in said
+    assert buttons(app)["Run the sweep"] is True
+    assert figures(app) == {}
+
+
+def test_every_setting_comes_from_a_link(home: Path) -> None:
+    link = {"engine": "paged", "model": "tiny-random", "prompts": "p16", "batch_size": "1,2", "budget": "8"}
+    link |= {"mix": "p16,p64", "repeats": "2", "pool_gib": "0.5", "capacity_gib": "3", "seed": "7", "block_size": "32"}
+    app = opened(home, **link)
+    said = words(app)
+    assert "12 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 2 times" in said
+    assert "paged, tiny-random in fp32 on cpu, 8 new tokens a request" in said
+    assert "KV pool capped at 0.5 GiB, all memory capped at 3 GiB" in said
+    assert widget(app, "seed").value == 7
+
+
+def test_a_link_that_cannot_be_set_is_said_and_the_default_used(home: Path) -> None:
+    app = opened(home, engine="turbo", repeats="0", pool_gib="inf", ttft_limit_s="-1")
+    said = words(app)
+    for line in ("engine 'turbo'", "repeats '0'", "pool_gib 'inf'", "ttft_limit_s '-1'"):
+        assert line in said
+    assert buttons(app)["Run the sweep"] is True
+
+
+def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path) -> None:
+    app = opened(home, batch_size="4,4")
+    assert "batch-size: 4 is named twice" in words(app)
+    assert buttons(app)["Run the sweep"] is False
+
+
+def test_the_form_comes_back_from_a_sweep(home: Path) -> None:
+    plan = sweep_plan(prompts="p16", batch_sizes="1,2", mix="p16,p64", repeats=2)
+    write_sweep(home / "runs", plan, with_run=False)
+    label, address = next(link for link in links(opened(home)) if link[0] == "Set up the same again")
+    for part in ("model=tiny-random", "prompts=p16", "batch_size=1,2", "mix=p16,p64", "repeats=2"):
+        assert part in address, label
+
+
+def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:
+    write_run(home / "runs", "r1", "static")
+    app = opened(home, model="tiny-random", batch_size="1,64")
+    said = words(app)
+    assert "by 1 earlier run of this model here; none had more than 2 rows, so that for B = 64 this is a guess" in said
+
+
+def test_a_prediction_half_typed_stops_the_start(home: Path) -> None:
+    app = opened(home, model="tiny-random")
+    next(found for found in app.number_input if found.key == "expect_sweep_low").set_value(4)
+    next(button for button in app.button if button.label == "Run the sweep").click()
+    said = words(app.run())
+    assert "The prediction is not whole" in said
+    assert lab().queue.jobs() == []
