@@ -17,6 +17,7 @@ PAGES = [
     st.Page("pages/run.py", title="Run", icon=":material/view_timeline:", url_path="run"),
     st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page("pages/sweep.py", title="Sweep", icon=":material/stacked_line_chart:", url_path="sweep"),
+    st.Page("pages/load.py", title="Load", icon=":material/show_chart:", url_path="load"),
     st.Page("pages/memory.py", title="Memory", icon=":material/memory:", url_path="memory"),
     st.Page("pages/roofline.py", title="Roofline", icon=":material/roofing:", url_path="roofline"),
     st.Page("pages/what_if.py", title="What if", icon=":material/function:", url_path="what_if"),

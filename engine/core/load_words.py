@@ -5,6 +5,7 @@ Nothing here knows which engine ought to win; where two do alike, that is what i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from engine.core.check import duration, figure, percent
@@ -12,6 +13,7 @@ from engine.core.load import Little
 from engine.core.load_plan import ABOVE, BELOW
 from engine.core.load_report import GOODPUT
 from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
+from engine.core.queue_growth import QueueGrowth
 
 ALIKE = 0.05  # capacities that differ by less are called alike
 
@@ -86,6 +88,39 @@ def wait_words(rows: Sequence[LoadRow]) -> str:
     shortest, longest = min(wait_s for _, wait_s in known), max(wait_s for _, wait_s in known)
     times = f": {figure(longest / shortest)} times as long" if shortest > 0 and longest > shortest else ""
     return f"At {_rate(rows[0].rate_per_s)} the median request waits {said}{times}."
+
+
+def ttft_words(rows: Sequence[LoadRow]) -> str:
+    """How an engine's 95th percentile to the first token grows from the lowest to the highest rate; empty if unknown.
+
+    `rows` are one engine's at rising rates.
+    """
+    told = [(row, row.median(lambda point: point.ttft_p95_s)) for row in rows]
+    known = [(row, p95_s) for row, p95_s in told if p95_s is not None]
+    if not known:
+        return ""
+    first, last = known[0], known[-1]
+    said = f"{first[0].engine}: TTFT p95 {duration(first[1])} at {_rate(first[0].rate_per_s)}"
+    return said + (f", {duration(last[1])} at {_rate(last[0].rate_per_s)}." if len(known) > 1 else ".")
+
+
+def growth_words(engine: str, growth: QueueGrowth | None) -> str:
+    """What the rule says of one run's queue, with its figures."""
+    if growth is None:
+        return f"{engine}: too few requests came over time to tell whether its queue grows."
+    over = f"from {duration(growth.begin_s)} to {duration(growth.end_s)}"
+    if growth.is_swamped:
+        last = duration(growth.end_s)
+        return f"{engine}: its queue grows; most requests still waited when the last one came, at {last}."
+    change = f"{figure(abs(growth.rise))} requests {'more' if growth.rise >= 0 else 'fewer'} left behind {over}"
+    if growth.grows:
+        pace = f"{figure(growth.slope_per_s)} requests a second"
+        return f"{engine}: its queue grows by {pace}, {change}{_sureness(growth.t)}."
+    return f"{engine}: its queue does not grow, {change}."
+
+
+def _sureness(t: float) -> str:
+    return f" (t = {figure(t)})" if math.isfinite(t) else ""
 
 
 def little_words(engine: str, rate_per_s: float | None, little: Little) -> str:

@@ -78,6 +78,18 @@ def most_at_once(begin_s: Floats, end_s: Floats) -> tuple[int, float]:
     return int(number[first]), float(times_s[order][first])
 
 
+def number_over_time(begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
+    """How many stretches [begin, end) lie over each moment: the moments at which that changes, and the number from
+    then on."""
+    lasting = end_s > begin_s
+    times_s = np.concatenate([begin_s[lasting], end_s[lasting]])
+    changes = np.concatenate([np.ones(int(lasting.sum())), -np.ones(int(lasting.sum()))])
+    moments_s, place = np.unique(times_s, return_inverse=True)
+    steps = np.zeros(len(moments_s))
+    np.add.at(steps, place, changes)
+    return moments_s, np.cumsum(steps)
+
+
 def _end_s(record: RunRecord) -> float:
     """The last thing that is known to have happened; the last arrival where nothing did."""
     moments_s = (deliveries(record)[1], record.passes["end_s"], record.requests["arrival_s"])

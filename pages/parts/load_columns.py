@@ -1,0 +1,186 @@
+"""A load test's tables: what was measured at every rate, each engine's capacity, Little's law, goodput, every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
+from pages.parts.format import MISSING, is_missing, number, ratio, seconds, share
+from pages.parts.sweep_columns import run_links, status_words
+
+ROLE_WORDS = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
+QUEUE_WORDS = {True: "grows", False: "does not grow", None: MISSING}
+FIGURES = (
+    *("offered/s", "achieved/s", "tok/s", "queue p50 s", "TTFT p50 s", "TTFT p95 s", "waiting, mean"),
+    *("requests/s within", "tok/s within"),
+)
+
+
+def rate_words(role: str, rate_per_s: float | None) -> str:
+    """`2/s`; `all at once`; `0.9 x capacity`."""
+    if role in ROLE_WORDS or rate_per_s is None or is_missing(rate_per_s):
+        return ROLE_WORDS.get(role, role)
+    return f"{rate_per_s:.4g}/s"
+
+
+def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every engine at every rate: medians over the completed repeats, n requests beside the percentiles."""
+    records: list[dict[str, Any]] = rows.to_dict("records")
+    return pd.DataFrame(
+        {
+            "engine": rows["engine"],
+            "rate": [rate_words(row["role"], row["rate_per_s"]) for row in records],
+            "offered/s": rows["offered_per_s"],
+            "achieved/s": rows["achieved_per_s"],
+            "tok/s": rows["output_tokens_per_s"],
+            "queue p50 s": rows["queue_wait_p50_s"],
+            "TTFT p50 s": rows["ttft_p50_s"],
+            "TTFT p95 s": rows["ttft_p95_s"],
+            "n": rows["ttft_n"],
+            "waiting, mean": rows["waiting_mean"],
+            "queue": [_queue_words(row) for row in records],
+            "repeats": rows["completed"].astype(int),
+            "spread": [_spread(row) for row in records],
+            "status": [_row_status(row) for row in records],
+            "run": run_links([next(filter(None, row["run_ids"]), None) for row in records]),
+        }
+    )
+
+
+def capacity_rows(table: LoadTable) -> list[list[str]]:
+    """Each engine's capacity, what it is of the first engine's, the runs around it, and its knee."""
+    rows = []
+    for engine in table.engines:
+        capacity, knee = table.capacity(engine), table.knee(engine)
+        rows.append(
+            [
+                engine,
+                MISSING if capacity is None else number(capacity.requests_per_s.median),
+                MISSING if capacity is None else number(capacity.tokens_per_s),
+                ratio(table.capacity_ratio(engine)),
+                *_around(capacity),
+                _knee_words(knee),
+            ]
+        )
+    return rows
+
+
+CAPACITY_HEADER = (
+    *("engine", "requests/s", "output tok/s", "of the first", "queue at 0.9x", "queue at 1.1x", "confirmed"),
+    "knee between",
+)
+LITTLE_HEADER = ("engine", "rate", "arrivals/s", "mean stay", "their product", "counted", "counted / product", "n")
+
+
+def little_rows(rows: list[LoadRow]) -> list[list[str]]:
+    """Little's law of each row's run in the middle: rate, stay, their product, and what was counted."""
+    found = []
+    for row in rows:
+        little = None if row.middle is None else row.middle.little
+        if little is not None:
+            found.append(
+                [
+                    row.engine,
+                    rate_words(row.role, row.rate_per_s),
+                    number(little.arrivals_per_s),
+                    seconds(little.mean_stay_s),
+                    number(little.expected_number),
+                    number(little.mean_number),
+                    number(little.ratio) + ("" if little.holds else ", not steady"),
+                    f"{little.n:,}",
+                ]
+            )
+    return found
+
+
+def goodput_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Within the limits, at every rate: requests and tokens a second, and the shares of each limit alone."""
+    kept = rows[rows["goodput_share"].notna()]
+    return pd.DataFrame(
+        {
+            "engine": kept["engine"],
+            "rate": [rate_words(row["role"], row["rate_per_s"]) for row in kept.to_dict("records")],
+            "achieved/s": kept["achieved_per_s"],
+            "requests/s within": kept["goodput_requests_per_s"],
+            "tok/s within": kept["goodput_tokens_per_s"],
+            "within both": [share(value) for value in kept["goodput_share"]],
+            "first token alone": [share(value) for value in kept["ttft_share"]],
+            "next tokens alone": [share(value) for value in kept["tpot_share"]],
+            "n": kept["ttft_n"],
+        }
+    )
+
+
+def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
+    """Every point and repeat by itself, in the order of running. Rates are of whole runs, ramp and tail in them."""
+    live = points["live_run_id"].where(points["live_run_id"].notna(), None)
+    runs = [
+        str(run) if has_run else going if isinstance(going, str) else None
+        for run, has_run, going in zip(points["run_id"], points["has_run"], live, strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "engine": points["engine"],
+            "rate": [rate_words(row["role"], row["rate_per_s"]) for row in points.to_dict("records")],
+            "repeat": points["repeat"].astype(int) + 1,
+            "status": [status_words(row) for row in points.to_dict("records")],
+            "offered/s": points["offered_requests_per_s"],
+            "whole run, requests/s": points["requests_per_s"],
+            "queue p50 s": points["queue_wait_p50_s"],
+            "TTFT p95 s": points["ttft_p95_s"],
+            "run": run_links(runs),
+            "error": points["error"],
+        }
+    )
+
+
+def csv_of(rows: pd.DataFrame) -> str:
+    """Every row with all its figures, full precision; Little's law and run ids flattened."""
+    flat = rows.drop(columns=["little", "run_ids"])
+    little = pd.DataFrame([found or {} for found in rows["little"]], index=rows.index).add_prefix("little_")
+    runs = [" ".join(filter(None, ids)) for ids in rows["run_ids"]]
+    return pd.concat([flat, little], axis=1).assign(run_ids=runs).to_csv(index=False)
+
+
+def _queue_words(row: dict[str, Any]) -> str:
+    if row["role"] == "saturation" or not row["queue_judged_in"]:
+        return MISSING
+    words = QUEUE_WORDS[bool(row["queue_grows"])]
+    if row["queue_judged_in"] == 1:
+        return words
+    return f"{words} ({int(row['queue_grows_in'])} of {int(row['queue_judged_in'])} grow)"
+
+
+def _spread(row: dict[str, Any]) -> str:
+    low, high, middle = row["achieved_low_per_s"], row["achieved_high_per_s"], row["achieved_per_s"]
+    if row["completed"] < 2 or is_missing(middle) or not middle:
+        return ""
+    return share((high - low) / middle)
+
+
+def _row_status(row: dict[str, Any]) -> str:
+    if row["status"] == "completed" and not row["completed"]:
+        return "completed; its run has been deleted"
+    return status_words(row)
+
+
+def _around(capacity: Capacity | None) -> list[str]:
+    if capacity is None:
+        return [MISSING, MISSING, MISSING]
+    queues = [QUEUE_WORDS[None if row is None else row.grows] for row in (capacity.below, capacity.above)]
+    confirmed = {True: "yes", False: "no", None: "not yet"}[capacity.is_confirmed]
+    return [*queues, confirmed]
+
+
+def _knee_words(knee: Knee | None) -> str:
+    if knee is None:
+        return MISSING
+    if knee.lost_per_s is None:
+        return f"above {knee.held_per_s:.4g}/s"
+    if knee.held_per_s is None:
+        return f"below {knee.lost_per_s:.4g}/s"
+    return f"{knee.held_per_s:.4g} and {knee.lost_per_s:.4g}/s"
+
+

@@ -1,0 +1,114 @@
+"""What the Load page shows of an experiment: its points as the store has them, and the table that they make.
+
+A completed run's figures are computed once from its requests and tokens and then kept: they never change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.core.config import RunConfig
+from engine.core.experiment import ENDED
+from engine.core.goodput import Limits
+from engine.core.load import LoadPoint, load_point
+from engine.core.load_report import row_report
+from engine.core.load_table import LoadTable, load_samples, load_table
+from engine.core.stays import Stays, number_over_time
+from pages.parts.lab import lab
+
+KEPT_RUNS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadData:
+    """One load test. `points` are the store's, a row a repeat; `rows` the table's as a frame, columns as `row_report`.
+
+    `config` is that of its first point. `info` is the run.json of one of its runs, empty where none has begun.
+    """
+
+    experiment_id: str
+    settings: Mapping[str, Any]
+    config: RunConfig | None
+    points: pd.DataFrame
+    table: LoadTable
+    rows: pd.DataFrame
+    info: Mapping[str, Any]
+
+    @property
+    def has_results(self) -> bool:
+        """Whether a point has ended, well or not; one that was cut off says nothing."""
+        return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
+
+    @property
+    def rates(self) -> list[float]:
+        """The rates that were asked for, rising."""
+        return sorted(float(rate) for rate in self.settings.get("rates_per_s") or ())
+
+
+def load_load(experiment_id: str, limits: Limits | None = None) -> LoadData | None:
+    """The load test as the store has it now; None where it has no plan of it. `limits` are for goodput alone."""
+    try:
+        plan = lab().store.experiment_plan(experiment_id)
+    except KeyError:
+        return None
+    points = lab().store.points(experiment_id)
+    settings = plan.get("settings") or {}
+    limits = limits or Limits()
+    samples = load_samples(points.to_dict("records"), lambda run_id: figures_of(run_id, limits))
+    table = load_table(settings.get("engines") or (), samples)
+    planned = plan.get("points") or []
+    return LoadData(
+        experiment_id=experiment_id,
+        settings=settings,
+        config=RunConfig.from_dict(planned[0]["config"]) if planned else None,
+        points=points,
+        table=table,
+        rows=pd.DataFrame([row_report(row) for row in table.rows]),
+        info=_one_info(points),
+    )
+
+
+def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:
+    """A completed run's figures; None where the store does not have the run (any more)."""
+    with contextlib.suppress(KeyError):
+        return _figures(str(lab().home), run_id, limits.ttft_s, limits.tpot_s)
+    return None
+
+
+@st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
+def _figures(home: str, run_id: str, ttft_limit_s: float | None, tpot_limit_s: float | None) -> LoadPoint:
+    return load_point(lab().store.record(run_id), Limits(ttft_s=ttft_limit_s, tpot_s=tpot_limit_s))
+
+
+def waiting_of(run_id: str) -> pd.DataFrame | None:
+    """How many requests waited for a slot over a run: columns time_s, queue_depth. None where the run is gone."""
+    with contextlib.suppress(KeyError):
+        return _waiting(str(lab().home), run_id)
+    return None
+
+
+@st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
+def _waiting(home: str, run_id: str) -> pd.DataFrame:
+    stays = Stays.of(lab().store.record(run_id))
+    time_s, number = number_over_time(stays.arrival_s, stays.admitted_s)
+    frame = pd.DataFrame({"time_s": [0.0, *time_s, stays.end_s], "queue_depth": [0.0, *number, 0.0]})
+    return frame.sort_values("time_s", kind="stable", ignore_index=True)
+
+
+def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:
+    """The run.json of a run of the load test, a completed one if there is any."""
+    if points.empty:
+        return {}
+    ran = points[points["has_run"].astype(bool)]
+    ranked = pd.concat([ran[ran["status"] == "completed"], ran])
+    for run_id in ranked["run_id"].head(2):
+        with contextlib.suppress(KeyError):  # deleted since
+            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
+            return info
+    return {}

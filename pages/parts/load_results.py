@@ -1,0 +1,122 @@
+"""The results of a load test, section by section: rates, waits, capacity and knee, goodput, the table."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.core.load_words import capacity_words, goodput_words, knee_words, ratio_words, ttft_words, wait_words
+from engine.core.queue_growth import RULE
+from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
+from pages.figures.load_rates import GOODPUT, achieved_over_offered
+from pages.parts.format import plain
+from pages.parts.lab import is_dark
+from pages.parts.load_columns import (
+    CAPACITY_HEADER,
+    attempts_columns,
+    capacity_rows,
+    csv_of,
+    goodput_columns,
+    load_columns,
+)
+from pages.parts.load_data import LoadData
+from pages.parts.load_tables import show_table
+from pages.parts.sweep_results import show
+from pages.parts.tables import draw_table
+
+STEADY = (
+    "**Steady window.** Rates are counted from the moment when as many requests run as ever do in that run, or one "
+    "mean stay after the first arrival if that comes first, until the last request is admitted. Before it slots fill, "
+    "after it they empty: both would make an engine look slower than it is. A request that spans an edge counts with "
+    "the share of its tokens that came inside."
+)
+CAPACITY = (
+    "**Capacity** is what an engine completes a second when somebody always waits: all requests are there from the "
+    "start, and its queue never empties before the last is admitted. To confirm it, the same requests are sent evenly "
+    "spaced at 0.9 and at 1.1 times it: the queue has to grow at the one above and not at the one below. Evenly, "
+    "because the chance of a random trace would hide what a tenth more or less does."
+)
+
+
+def draw_rates(data: LoadData) -> None:
+    """Achieved against offered, all engines in one figure, with what it shows in words."""
+    st.subheader("Achieved against offered", anchor=False)
+    found = {engine: data.table.capacity(engine) for engine in data.table.engines}
+    capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
+    figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
+    show(figure, "Achieved against offered rate", "load_rates")
+    knees = [knee_words(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
+    st.caption(plain(" ".join([*knees, ratio_words(data.table)]).strip() or "No rate tells yet."))
+    with st.expander("What is counted, and what hollow marks and dotted lines are"):
+        st.markdown(STEADY)
+        st.markdown(f"{CAPACITY} Those are the hollow marks; the dotted line is the capacity.")
+        st.markdown(f"**When a queue grows.** {RULE}")
+
+
+def draw_waits(data: LoadData) -> None:
+    """Queue wait and time to first token over the same rates."""
+    st.subheader("How long readers wait", anchor=False)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        show(wait_over_offered(data.rows, QUEUE, dark=is_dark()), "Queue wait over offered rate", "load_queue_wait")
+        st.caption(plain(_widest_wait(data) or "The wait from the intended arrival until a slot was free."))
+    with right:
+        show(wait_over_offered(data.rows, TTFT, dark=is_dark()), "Time to first token over offered rate", "load_ttft")
+        said = [ttft_words(data.table.of(engine, "rate")) for engine in data.table.engines]
+        st.caption(plain(" ".join(filter(None, said)) or "From the intended arrival until the first token."))
+
+
+def _widest_wait(data: LoadData) -> str:
+    """What the engines' median waits are at the rate where they differ most."""
+    best, said = 0.0, ""
+    for rate in data.rates:
+        rows = [row for row in data.table.rows if row.role == "rate" and row.rate_per_s == rate]
+        known = [wait for row in rows if (wait := row.median(lambda point: point.queue_wait_p50_s)) is not None]
+        apart = max(known) / max(min(known), 1e-6) if len(known) > 1 else 0.0
+        if apart > best:
+            best, said = apart, wait_words(rows)
+    return said
+
+
+def draw_capacity(data: LoadData) -> None:
+    """Each engine's capacity and knee, as a table and in words."""
+    st.subheader("Capacity and knee", anchor=False)
+    draw_table(list(CAPACITY_HEADER), capacity_rows(data.table), figures=(1, 2, 3))
+    said = [capacity_words(known) for engine in data.table.engines if (known := data.table.capacity(engine))]
+    st.caption(plain(" ".join(said)) if said else "No run with all requests there from the start has completed.")
+
+
+def draw_goodput(data: LoadData, is_limited: bool) -> None:
+    """What is served within the limits; without limits, how to get it."""
+    if not is_limited:
+        st.caption("Set a limit, and what each engine serves within it is drawn over the rates.")
+        return
+    show(achieved_over_offered(data.rows, column=GOODPUT, dark=is_dark()), "Goodput over offered rate", "load_goodput")
+    rows = [row for row in data.table.rows if row.role == "rate"]
+    said = [goodput_words(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
+    st.caption(plain(" ".join(filter(None, said)) or "No run at a rate completed."))
+    show_table(goodput_columns(data.rows), "load_goodput_table")
+    st.caption(
+        "Shares are of all requests of a run, one that never finished keeping no limit. Rates are counted in the "
+        "steady window. An answer of one token, or one that is returned whole, has no pause that could be too long."
+    )
+
+
+def draw_whole_table(data: LoadData) -> None:
+    """The table with its CSV, then every run by itself."""
+    st.subheader("The table", anchor=False)
+    show_table(load_columns(data.rows), "load_table")
+    st.caption(
+        "Medians over the completed repeats; spread is (highest - lowest) / median of what was achieved. Percentiles "
+        "are of n requests, from the intended arrival; below 100 requests there is no p99."
+    )
+    st.download_button(
+        "Download as CSV",
+        csv_of(data.rows),
+        file_name=f"load_{data.experiment_id}.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key="load_csv",
+    )
+    with st.expander("Every run of the load test, in the order of running"):
+        show_table(attempts_columns(data.points), "load_attempts")

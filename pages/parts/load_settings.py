@@ -1,0 +1,104 @@
+"""From what the Load page's form says to a plan, or to what is wrong, a line a field. Pure: no widgets, no store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from engine.core.budgets import parse_budget
+from engine.core.config import MAX_SLOTS, RunConfig, WorkloadConfig
+from engine.core.experiment import Plan
+from engine.core.goodput import Limits
+from engine.core.load_plan import arrival_spec, parse_engines, parse_rates, plan_load
+from engine.core.prompts import parse_prompts
+from pages.parts.bench_fields import Choice, Field, Number, Text
+from pages.parts.experiment_form import base_config, experiment_fields
+
+MAX_REQUESTS = 10_000
+LIMIT = Number(low=0, high=3600, default=None, whole=False, above=True)
+FIELDS: dict[str, Field] = experiment_fields(
+    engines=Text(default="static,continuous"),
+    rates=Text(default="1,2,3"),
+    law=Text(default="poisson"),
+    confirm=Choice(options=("yes", "no"), default="yes"),
+    requests=Number(low=1, high=MAX_REQUESTS, default=48),
+    prompts=Text(default="chat"),
+    budget=Text(default="8-48"),
+    slots=Number(low=1, high=MAX_SLOTS, default=4),
+    ttft_limit_s=LIMIT,
+    tpot_limit_s=LIMIT,
+)
+NO_ID = "planned"
+FILE = "prompts 'file': a load test of a file's prompts is made on the command line: engine arrivals --prompt-file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """A plan that can be run, or the problems, a line a field, that stand in its way."""
+
+    plan: Plan | None
+    problems: Mapping[str, str]
+
+
+def read_load(values: Mapping[str, Any]) -> LoadSettings:
+    """`values` has an entry for each of FIELDS."""
+    problems = _text_problems(values)
+    if problems:
+        return LoadSettings(plan=None, problems=problems)
+    engines = parse_engines(values["engines"])
+    try:
+        workload = WorkloadConfig(
+            prompts=values["prompts"], requests=values["requests"], budget=values["budget"], seed=values["seed"]
+        )
+        base = base_config({**values, "engine": engines[0]}, slots=values["slots"], workload=workload)
+        limits = Limits(ttft_s=values["ttft_limit_s"], tpot_s=values["tpot_limit_s"])
+        plan = _plan(base, engines, values["rates"], values["law"], values["repeats"], limits, values["confirm"])
+    except ValueError as error:
+        return LoadSettings(plan=None, problems={_field_of(str(error)): str(error)})
+    return LoadSettings(plan=plan, problems={})
+
+
+@lru_cache(maxsize=32)
+def _plan(
+    base: RunConfig, engines: tuple[str, ...], rates: str, law: str, repeats: int, limits: Limits, confirm: str
+) -> Plan:
+    return plan_load(
+        base,
+        experiment_id=NO_ID,
+        created_at="",
+        engines=engines,
+        rates_per_s=parse_rates(rates),
+        law=law,
+        repeats=repeats,
+        limits=limits,
+        confirm=confirm == "yes",
+    )
+
+
+def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
+    checks: dict[str, Callable[[], object]] = {
+        "engines": lambda: parse_engines(values["engines"]),
+        "rates": lambda: parse_rates(values["rates"]),
+        "law": lambda: arrival_spec(values["law"], 1.0),
+        "prompts": lambda: parse_prompts(values["prompts"]),
+        "budget": lambda: parse_budget(values["budget"]),
+    }
+    problems = {}
+    for name, check in checks.items():
+        try:
+            check()
+        except ValueError as error:
+            problems[name] = str(error)
+    if values["prompts"] == "file":
+        problems["prompts"] = FILE
+    if not (values["model"] or "").strip():
+        problems["model"] = "name a model, or a folder or hub id"
+    return problems
+
+
+def _field_of(message: str) -> str:
+    """The field that an error names with its first word; `load` stands for the whole."""
+    first = message.split(maxsplit=1)[0].rstrip(":").replace("-", "_") if message else ""
+    return first if first in FIELDS else "load"
