@@ -80,7 +80,10 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
         _write_experiment(cursor, plan.experiment_id, row, is_new=known is None)
         return before != _fingerprint(cursor, plan.experiment_id)
 
-    has_changed |= in_transaction(cursor, work)
+    try:
+        has_changed |= in_transaction(cursor, work)
+    except (duckdb.Error, pa.ArrowException, OverflowError, TypeError) as error:
+        raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
     return ExperimentReport(
         experiment_id=plan.experiment_id,
         folder=folder,
@@ -96,7 +99,7 @@ def read_experiment(folder: Path) -> LoggedExperiment:
     """What an experiment's folder says. ValueError in one line where that cannot be read."""
     try:
         logged = ExperimentLog.read(folder)
-    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{folder}: its {EXPERIMENT_FILE} or its list of points is not readable: {first}") from error
     if not isinstance(logged.plan.experiment_id, str) or not RUN_ID.fullmatch(logged.plan.experiment_id):
@@ -104,6 +107,23 @@ def read_experiment(folder: Path) -> LoggedExperiment:
             f"{folder}: experiment_id is {logged.plan.experiment_id!r}; it has to be 1 to 64 letters, digits, _ or -"
         )
     return logged
+
+
+def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> None:
+    """Take an experiment's plan and points out of the store; where it has runs here, they still belong together."""
+    carry_out(cursor, "DELETE FROM experiment_points WHERE experiment_id = ?", [experiment_id])
+    carry_out(
+        cursor,
+        "UPDATE experiments SET plan = NULL, settings = NULL, folder = NULL, is_worked_on = NULL "
+        "WHERE experiment_id = ?",
+        [experiment_id],
+    )
+    carry_out(
+        cursor,
+        "DELETE FROM experiments WHERE experiment_id = ? "
+        "AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.experiment_id = experiments.experiment_id)",
+        [experiment_id],
+    )
 
 
 def _point_rows(logged: LoggedExperiment) -> list[dict[str, Any]]:

@@ -12,9 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from engine.runlog.experiment_log import ExperimentLog, is_experiment_folder
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE, SCHEMA_VERSION
-from store.bundle import MANIFEST, RUN_FILES, BundledFile, BundledRun, Manifest, place_of
+from store.bundle import (
+    EXPERIMENT_FILES,
+    MANIFEST,
+    RUN_FILES,
+    BundledExperiment,
+    BundledFile,
+    BundledRun,
+    Manifest,
+    experiment_place,
+    place_of,
+)
+from store.bundled_predictions import predictions_out
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -71,6 +83,7 @@ def write_bundle(
     """Write the zip into an open file."""
     rows = {run_id: store.run(run_id) for run_id in run_ids}
     folders = {run_id: _folder(run_id, Path(row["folder"])) for run_id, row in rows.items()}
+    experiments = whole_experiments(store, run_ids)
     total = max(1, sum(path.stat().st_size for folder in folders.values() for path in files_of(folder)))
     written = 0
     bundled = []
@@ -87,8 +100,36 @@ def write_bundle(
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             schema_version=SCHEMA_VERSION,
             runs=tuple(bundled),
+            experiments=tuple(
+                _add_experiment(archive, name, folder) for name, folder in experiments.items() if folder is not None
+            ),
+            predictions=tuple(predictions_out(store.cursor(), run_ids, list(experiments))),
         )
         archive.writestr(_entry(MANIFEST), manifest.to_json().encode())
+
+
+def whole_experiments(store: Store, run_ids: Sequence[str]) -> dict[str, Path | None]:
+    """The experiments all of whose runs are among these, with the folder of their plan; None for one without a plan.
+
+    One that somebody is at work on is left out: it is not whole yet.
+    """
+    rows = store.cursor().execute(
+        "SELECT r.experiment_id, any_value(e.folder) FROM runs r JOIN experiments e USING (experiment_id) "
+        "GROUP BY r.experiment_id HAVING bool_and(list_contains(?::VARCHAR[], r.run_id)) ORDER BY r.experiment_id",
+        [list(run_ids)],
+    )
+    found: dict[str, Path | None] = {}
+    for experiment_id, place in rows.fetchall():
+        folder = Path(place) if place else None
+        if folder is None or (is_experiment_folder(folder) and not ExperimentLog.is_open(folder)):
+            found[str(experiment_id)] = folder
+    return found
+
+
+def _add_experiment(archive: zipfile.ZipFile, experiment_id: str, folder: Path) -> BundledExperiment:
+    paths = [folder / name for name in EXPERIMENT_FILES if (folder / name).is_file()]
+    files = [_add(archive, path, experiment_place(experiment_id, path.name)) for path in paths]
+    return BundledExperiment(experiment_id=experiment_id, files=tuple(files))
 
 
 def files_of(folder: Path) -> list[Path]:

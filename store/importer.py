@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from engine.core.run_id import new_run_id
 from engine.runlog.foreign import check_run_log
 from engine.runlog.reader import RunLogReader
-from store.bundle import MANIFEST, BundledFile, BundledRun, Manifest, parse_manifest, place_of
+from store.bundle import MANIFEST, BundledFile, BundledRun, Manifest, parse_manifest
 from store.database import in_transaction
 from store.exporter import COPY_BYTES, file_hash, files_of
+from store.imported_experiments import ImportedExperiments, check_experiment
 from store.notes import Annotation, annotate
 from store.rows import delete_rows
 from store.zip_check import DAMAGE, check_room, open_bundle
@@ -55,6 +56,8 @@ def import_runs(
             _unpack(archive, manifest, staging, on_progress)
         for run in manifest.runs:
             _check(staging / run.run_id, run)
+        for one in manifest.experiments:
+            check_experiment(staging / one.experiment_id, one)
         return _take_in(store, manifest, staging)
     except DAMAGE as error:
         raise ValueError(f"{shown}: it is damaged: {_first_line(error)}") from error
@@ -76,7 +79,7 @@ def sweep_imports(home: Path) -> None:
 def _manifest(archive: zipfile.ZipFile) -> Manifest:
     """The manifest, which names exactly the files that are there."""
     manifest = parse_manifest(archive.read(MANIFEST))
-    told = {place_of(run.run_id, file.name): file.bytes for run in manifest.runs for file in run.files}
+    told = {place: file.bytes for _, place, file in manifest.files()}
     there = {entry.filename: entry.file_size for entry in archive.infolist() if entry.filename != MANIFEST}
     if told != there:
         place = sorted(told.items() ^ there.items())[0][0]
@@ -85,14 +88,13 @@ def _manifest(archive: zipfile.ZipFile) -> Manifest:
 
 
 def _unpack(archive: zipfile.ZipFile, manifest: Manifest, staging: Path, on_progress: Progress) -> None:
-    total = max(1, sum(file.bytes for run in manifest.runs for file in run.files))
+    total = max(1, sum(file.bytes for _, _, file in manifest.files()))
     done = 0
-    for run in manifest.runs:
-        (staging / run.run_id).mkdir()
-        for file in run.files:
-            _unpack_file(archive, place_of(run.run_id, file.name), file, staging / run.run_id / file.name)
-            done += file.bytes
-            on_progress(done / total, run.run_id)
+    for owner, place, file in manifest.files():
+        (staging / owner).mkdir(exist_ok=True)
+        _unpack_file(archive, place, file, staging / owner / file.name)
+        done += file.bytes
+        on_progress(done / total, owner)
 
 
 def _unpack_file(archive: zipfile.ZipFile, place: str, file: BundledFile, target: Path) -> None:
@@ -118,9 +120,11 @@ def _check(folder: Path, run: BundledRun) -> None:
 def _take_in(store: Store, manifest: Manifest, staging: Path) -> Imported:
     """Move the runs that are new and ingest them; take all of that back if one of them cannot be."""
     begun: list[_Begun] = []
+    others = ImportedExperiments(store)
     with store.writing:
         new = [run for run in manifest.runs if not _is_known(store, run, staging / run.run_id)]
         try:
+            others.take_in(manifest, staging)  # first: what was predicted is closed before its run is here
             for run in new:
                 folder = store.runs_folder / run.run_id
                 said = store.annotation(run.run_id)
@@ -132,6 +136,7 @@ def _take_in(store: Store, manifest: Manifest, staging: Path) -> Imported:
         except BaseException:
             for one in begun:
                 _take_back(store, one)
+            others.take_back()
             raise
     new_ids = tuple(run.run_id for run in new)
     return Imported(new=new_ids, known=tuple(r.run_id for r in manifest.runs if r.run_id not in new_ids))

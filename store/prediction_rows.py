@@ -80,7 +80,13 @@ def has_begun(
     subject_id: str,
     run_ids: Sequence[str],
 ) -> bool:
-    """Whether a subject has begun, by the store or, where that has yet to look, by the disk."""
+    """Whether a subject has begun, by the store or, where that has yet to look, by the disk.
+
+    One that is gone had begun, if a prediction of it is closed.
+    """
+    closed = "SELECT 1 FROM predictions WHERE subject_kind = ? AND subject_id = ? AND closed_at IS NOT NULL"
+    if first_row(cursor, closed, [kind, subject_id]) is not None:
+        return True
     if kind == "run":
         known = "SELECT 1 FROM runs WHERE run_id = ?"
     else:

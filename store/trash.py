@@ -1,8 +1,9 @@
-"""The trash: deleted runs, out of the store and out of the runs folder, until they are restored or purged.
+"""The trash: deleted runs and experiments, out of the store and the runs folder, until they are restored or purged.
 
-`LAB_HOME/trash/<entry>/` holds `entry.json`, what was deleted and when, and `log`, the run's folder. A run that was
-ingested from elsewhere leaves its folder where it is. Each step is one rename or one transaction, in an order that a
-process which dies in between leaves something that `sweep` finishes or takes back.
+`LAB_HOME/trash/<entry>/` holds `entry.json`, what was deleted and when, and `log`, its folder. What was ingested from
+elsewhere leaves its folder where it is. Predictions stay, whatever becomes of what they are of. Each step is one rename
+or one transaction, in an order that a process which dies in between leaves something that `sweep` finishes or takes
+back.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.run_id import new_run_id
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
+from store.database import first_row, in_transaction
+from store.experiments import forget_experiment
 from store.notes import forget
 from store.rows import delete_rows
 from store.run_row import log_bytes
@@ -34,7 +37,10 @@ PURGED = ".purged-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One deleted run. `folder` is where its log lay; `is_ours` when that was in the runs folder, and the log moved."""
+    """One deleted run, or the plan and points of an experiment, of which `run_id` is the id and `engine` the title.
+
+    `folder` is where its log lay; `is_ours` when that was in the runs folder, and the log moved.
+    """
 
     entry_id: str
     run_id: str
@@ -44,6 +50,7 @@ class Entry:
     engine: str
     created_at: str
     log_bytes: int | None
+    kind: str = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +93,58 @@ class Trash:
             folder = Path(run["folder"])
             if is_held(folder / LOCK_FILE):
                 raise ValueError(f"run {run_id} is still going; stop it before deleting it")
-            entry = self._entry_of(run, folder)
-            place = self.folder / entry.entry_id
-            place.mkdir(parents=True)
-            write_json(place / ENTRY_FILE, asdict(entry))
-            try:
-                if entry.is_ours:  # first out of sight, so that nobody takes it in again
-                    folder.rename(place / LOG)
-                delete_rows(self.store.cursor(), run_id)
-            except BaseException:
-                if (place / LOG).exists():  # the run is still there, so its folder is too
-                    (place / LOG).rename(folder)
-                shutil.rmtree(place, ignore_errors=True)
-                raise
-            return entry
+            entry = self._entry_of(run_id, folder, str(run["engine"]), str(run["info"].get("created_at")))
+            return self._move(entry, folder)
+
+    def delete_experiment(self, experiment_id: str) -> Outcome:
+        """Move an experiment here, with all of its runs. KeyError for one that is not known, ValueError for one that
+        somebody is at work on; where a run cannot be deleted, the experiment stays too."""
+        with self.store.writing:
+            row = first_row(
+                self.store.cursor(),
+                "SELECT folder, label, created_at FROM experiments WHERE experiment_id = ?",
+                [experiment_id],
+            )
+            if row is None:
+                raise KeyError(f"the store has no experiment {experiment_id}")
+            folder = None if row[0] is None else Path(row[0])
+            if folder is not None and is_held(folder / LOCK_FILE):
+                raise ValueError(f"experiment {experiment_id} is still going; stop it before deleting it")
+            done = self.delete([str(run_id) for run_id in self.store.experiment(experiment_id)["run_id"]])
+            if done.refused or folder is None:
+                return done
+            created_at = f"{row[2]}+00:00" if row[2] else ""
+            entry = self._entry_of(experiment_id, folder, str(row[1]), created_at, kind="experiment")
+            return Outcome(entries=(*done.entries, self._move(entry, folder)), refused=())
+
+    def _move(self, entry: Entry, folder: Path) -> Entry:
+        """Out of the runs folder and out of the store, or neither."""
+        place = self.folder / entry.entry_id
+        place.mkdir(parents=True)
+        write_json(place / ENTRY_FILE, asdict(entry))
+        try:
+            if entry.is_ours:  # first out of sight, so that nobody takes it in again
+                folder.rename(place / LOG)
+            self._delete_rows(entry)
+        except BaseException:
+            if (place / LOG).exists():  # it is still there, so its folder is too
+                (place / LOG).rename(folder)
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        return entry
+
+    def _delete_rows(self, entry: Entry) -> None:
+        cursor = self.store.cursor()
+        if entry.kind == "experiment":
+            in_transaction(cursor, lambda: forget_experiment(cursor, entry.run_id))
+        else:
+            delete_rows(cursor, entry.run_id, folder=entry.folder)
+
+    def _is_here(self, entry: Entry) -> bool:
+        if entry.kind != "experiment":
+            return self.store.has_run(entry.run_id)
+        query = "SELECT 1 FROM experiments WHERE experiment_id = ? AND plan IS NOT NULL"
+        return first_row(self.store.cursor(), query, [entry.run_id]) is not None
 
     def restore(self, entry_ids: Sequence[str]) -> Outcome:
         """Undo: put runs back where they were and take them in again."""
@@ -138,7 +183,7 @@ class Trash:
                 shutil.rmtree(path, ignore_errors=True)  # nothing was deleted yet, or all of it is back
             elif entry.is_ours and not Path(entry.folder).exists():
                 with self.store.writing:
-                    delete_rows(self.store.cursor(), entry.run_id, folder=entry.folder)
+                    self._delete_rows(entry)
 
     def _restore_one(self, entry_id: str) -> Entry:
         with self.store.writing:
@@ -147,27 +192,29 @@ class Trash:
                 raise KeyError(f"the trash has no {entry_id}: it was restored or purged")
             entry = _read(place)
             folder = Path(entry.folder)
-            if self.store.has_run(entry.run_id) or (entry.is_ours and folder.exists()):
-                raise ValueError(f"run {entry.run_id} is here again; delete that one first")
+            if self._is_here(entry) or (entry.is_ours and folder.exists()):
+                raise ValueError(f"{entry.kind} {entry.run_id} is here again; delete that one first")
             if entry.is_ours:
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 (place / LOG).rename(folder)
             elif not folder.is_dir():
-                raise ValueError(f"run {entry.run_id}: its folder is gone: {folder}")
+                raise ValueError(f"{entry.kind} {entry.run_id}: its folder is gone: {folder}")
             shutil.rmtree(place, ignore_errors=True)
-            self.store.ingest_folder(folder)
+            take_in = self.store.ingest_experiment if entry.kind == "experiment" else self.store.ingest_folder
+            take_in(folder)
             return entry
 
-    def _entry_of(self, run: dict[str, Any], folder: Path) -> Entry:
+    def _entry_of(self, name: str, folder: Path, title: str, created_at: str, *, kind: str = "run") -> Entry:
         return Entry(
             entry_id=new_run_id(),
-            run_id=str(run["run_id"]),
+            run_id=name,
             folder=str(folder),
             is_ours=folder.parent == self.store.runs_folder.resolve() and folder.is_dir(),
             deleted_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            engine=str(run["engine"]),
-            created_at=str(run["info"].get("created_at")),
+            engine=title,
+            created_at=created_at,
             log_bytes=log_bytes(folder),
+            kind=kind,
         )
 
     def _forget_notes(self, run_id: str) -> None:
@@ -184,6 +231,7 @@ class Trash:
 
 def _read(path: Path) -> Entry:
     told = json.loads((path / ENTRY_FILE).read_text(encoding="utf-8"))
+    told = {"kind": "run"} | told  # entries of before experiments could be deleted
     return Entry(**{field.name: told[field.name] for field in fields(Entry)} | {"entry_id": path.name})
 
 

@@ -70,7 +70,7 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{shown} is compressed in a way that the lab does not use")
         limit = MAX_MANIFEST_BYTES if entry.filename == MANIFEST else MAX_JSON_BYTES
-        if entry.filename.endswith(".json") and entry.file_size > limit:
+        if entry.filename.endswith((".json", ".jsonl")) and entry.file_size > limit:
             raise ValueError(f"{shown} would be {entry.file_size >> 20:,} MiB large")
     if MANIFEST not in seen:
         raise ValueError(f"it has no {MANIFEST}: it is no export of the lab")

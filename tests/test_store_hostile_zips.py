@@ -190,7 +190,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
         changed("manifest.json", lambda _: b"[" * 200_000, honest=False),
         "manifest.json is not readable",
     ),
-    "of a newer lab": (told(lambda m: m.update(format_version=2)), "made by a newer version of the lab"),
+    "of a newer lab": (told(lambda m: m.update(format_version=3)), "made by a newer version of the lab"),
     "of a newer run log": (told(lambda m: m.update(schema_version=99)), "made by a newer version of the lab"),
     "no runs": (told(lambda m: m.update(runs=[])), "it holds no runs"),
     "a run twice": (told(lambda m: m["runs"].append(m["runs"][0])), "it names a run twice"),

@@ -12,7 +12,7 @@ from pages.parts.bench_fields import query_of
 from pages.parts.compare_choice import MAX_RUNS, RUNS
 from pages.parts.format import is_missing, plain, plural
 from pages.parts.history_table import kept_apart
-from pages.parts.history_trash import delete_runs
+from pages.parts.history_trash import delete_runs, predictions_words
 from pages.parts.lab import lab
 from pages.parts.run_data import find_row
 from pages.parts.run_notes import edit_notes, set_pinned
@@ -62,12 +62,28 @@ def _draw_delete(chosen: Rows) -> None:
     if st.button(
         "Delete", icon=":material/delete:", disabled=not deletable, help="Into the trash, from where it can come back"
     ):
-        delete_runs(deletable)
-        st.rerun()
+        if predictions_words(deletable):
+            _confirm_delete(deletable)
+        else:
+            delete_runs(deletable)
+            st.rerun()
     if running:
         st.caption(f"{plural(len(running), 'run')} of the selection still going: stop it on Bench before deleting it.")
     elif chosen:
         st.caption(f"{plural(len(chosen), 'run')} selected")
+
+
+@st.dialog("Delete what was predicted of?", icon=":material/delete:")
+def _confirm_delete(run_ids: Sequence[str]) -> None:
+    """Predictions outlive their runs: said before, since nobody could find them under a run afterwards."""
+    st.markdown(f"{plural(len(run_ids), 'run')} into the trash, from where it can come back.")
+    st.markdown(predictions_words(run_ids))
+    with st.container(horizontal=True):
+        if st.button(f"Delete {plural(len(run_ids), 'run')}", type="primary", icon=":material/delete:"):
+            delete_runs(run_ids)
+            st.rerun()
+        if st.button("Keep"):
+            st.rerun()
 
 
 @st.dialog("Repeat this run?", icon=":material/replay:")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import plain, plural, size
+from pages.parts.format import listed, plain, plural, size
 from pages.parts.lab import lab
 from pages.parts.run_words import when
 from store.trash import Entry
@@ -23,6 +23,44 @@ def delete_runs(run_ids: Sequence[str]) -> None:
         st.session_state[NOTICE] = " ".join(done.refused)
 
 
+def delete_experiment(experiment_id: str) -> None:
+    """Move an experiment into the trash, with its runs; the page says so when it is drawn next."""
+    try:
+        done = lab().store.trash.delete_experiment(experiment_id)
+    except (KeyError, ValueError, OSError) as error:
+        st.session_state[NOTICE] = str(error.args[0] if error.args else error)
+        return
+    st.session_state[JUST_DELETED] = [entry.entry_id for entry in done.entries]
+    if done.refused:
+        st.session_state[NOTICE] = " ".join(done.refused)
+
+
+def what_words(entries: Sequence[Entry]) -> str:
+    """`3 runs`, `1 experiment and 6 runs`."""
+    experiments = sum(entry.kind == "experiment" for entry in entries)
+    runs = len(entries) - experiments
+    parts = [plural(experiments, "experiment")] if experiments else []
+    return listed([*parts, plural(runs, "run")] if runs or not parts else parts)
+
+
+def predictions_words(subject_ids: Sequence[str]) -> str:
+    """What becomes of the predictions of runs and experiments that are to be deleted; empty where there are none.
+
+    A pair goes with the last of its runs.
+    """
+    store, ids = lab().store, set(subject_ids)
+    rows = store.predictions()
+    for experiment_id in rows.loc[rows["subject_kind"] == "experiment", "subject_id"].unique():
+        runs = set(store.experiment(experiment_id)["run_id"])
+        if runs and runs <= ids:
+            ids.add(experiment_id)
+    count = int(rows["subject_id"].isin(ids).sum())
+    if not count:
+        return ""
+    what, verb = plural(count, "prediction"), "stays" if count == 1 else "stay"
+    return f"{what} of it {verb}, graded as now, under Predictions, and will say that what they were of is gone."
+
+
 def draw_undo() -> None:
     """After a delete: what is gone, and the way back, until something else is deleted or the line is closed."""
     known = {entry.entry_id: entry for entry in lab().store.trash.entries()}
@@ -30,7 +68,7 @@ def draw_undo() -> None:
     if not gone:
         return
     with st.container(horizontal=True, vertical_alignment="center", border=True):
-        st.markdown(f":material/delete: {plural(len(gone), 'run')} moved to the trash.")
+        st.markdown(f":material/delete: {what_words([known[entry_id] for entry_id in gone])} moved to the trash.")
         if st.button("Undo", icon=":material/undo:", key="undo_delete"):
             _restore(gone)
         if st.button("", icon=":material/close:", type="tertiary", key="close_undo", help="Close this line"):
@@ -44,7 +82,7 @@ def draw_trash() -> None:
     if not entries:
         return
     total = sum(entry.log_bytes or 0 for entry in entries if entry.is_ours)
-    with st.expander(f"Trash: {plural(len(entries), 'run')}, {size(total)}", icon=":material/delete:"):
+    with st.expander(f"Trash: {what_words(entries)}, {size(total)}", icon=":material/delete:"):
         labels = {entry.entry_id: _label(entry) for entry in entries}
         chosen = st.multiselect(
             "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id), key="trash",
@@ -61,8 +99,10 @@ def draw_trash() -> None:
 
 @st.dialog("Delete for good?", icon=":material/delete_forever:")
 def _confirm_purge(entries: Sequence[Entry]) -> None:
-    what = plural(len(entries), "run")
+    what = what_words(entries)
     st.markdown(f"{what} with all tokens, passes and answers, and what is noted of them. This cannot be undone:")
+    if kept := predictions_words([entry.run_id for entry in entries]):
+        st.caption(kept)
     shown = [f"- {plain(_label(entry))}" for entry in entries[:5]]
     st.markdown("\n".join([*shown, *([f"- and {len(entries) - 5} more"] if len(entries) > 5 else [])]))
     outside = sum(not entry.is_ours for entry in entries)
@@ -71,7 +111,8 @@ def _confirm_purge(entries: Sequence[Entry]) -> None:
     with st.container(horizontal=True):
         if st.button(f"Delete {what} for good", type="primary", icon=":material/delete_forever:"):
             count = lab().store.trash.purge([entry.entry_id for entry in entries])
-            st.session_state[NOTICE] = f"Deleted {plural(count, 'run')} for good."
+            gone = what if count == len(entries) else f"{count} of {what}"
+            st.session_state[NOTICE] = f"Deleted {gone} for good."
             st.rerun()
         if st.button("Keep"):
             st.rerun()
@@ -80,9 +121,11 @@ def _confirm_purge(entries: Sequence[Entry]) -> None:
 def _restore(entry_ids: Sequence[str]) -> None:
     done = lab().store.trash.restore(entry_ids)
     st.session_state.pop(JUST_DELETED, None)
-    st.session_state[NOTICE] = " ".join([f"Restored {plural(len(done.entries), 'run')}.", *done.refused])
+    st.session_state[NOTICE] = " ".join([f"Restored {what_words(done.entries)}.", *done.refused])
     st.rerun()
 
 
 def _label(entry: Entry) -> str:
+    if entry.kind == "experiment":
+        return f"experiment {entry.engine}, {when(entry.created_at)}, deleted {when(entry.deleted_at)}"
     return f"{entry.engine}, {when(entry.created_at)}, run {entry.run_id}, deleted {when(entry.deleted_at)}"

@@ -1,0 +1,45 @@
+"""What can be done with an experiment as a whole: taken along as one file, deleted with its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pages.parts.format import plural
+from pages.parts.history_trash import delete_experiment, predictions_words
+from pages.parts.lab import lab
+from pages.parts.transfer import draw_download
+from store.history import RunFilter
+
+
+def draw_experiment_tools(experiment_id: str) -> None:
+    """Two buttons. Deleting asks first, says what becomes of predictions, and can be undone on History."""
+    rows = lab().store.experiment(experiment_id)
+    run_ids = [str(run_id) for run_id in rows["run_id"]]
+    found = lab().store.find_runs(RunFilter(text=experiment_id), limit=1)
+    is_going = bool((rows["status"] == "running").any())
+    with st.container(horizontal=True):
+        draw_download(run_ids, found.log_bytes, label="Export", key=f"export_{experiment_id}")
+        if st.button(
+            "Delete …",
+            icon=":material/delete:",
+            key=f"delete_{experiment_id}",
+            disabled=is_going,
+            help="Stop it first" if is_going else "With its runs, into the trash, from where it can come back",
+        ):
+            _confirm(experiment_id, run_ids)
+
+
+@st.dialog("Delete this experiment?", icon=":material/delete:")
+def _confirm(experiment_id: str, run_ids: Sequence[str]) -> None:
+    what = f"The experiment and {plural(len(run_ids), 'run')}"
+    st.markdown(f"{what} go into the trash. History has it, and brings them back.")
+    if kept := predictions_words([experiment_id, *run_ids]):
+        st.markdown(kept)
+    with st.container(horizontal=True):
+        if st.button("Delete", type="primary", icon=":material/delete:", key=f"really_delete_{experiment_id}"):
+            delete_experiment(experiment_id)
+            st.switch_page("pages/history.py")
+        if st.button("Keep"):
+            st.rerun()

@@ -1,0 +1,262 @@
+"""Predictions in a real store: written before, closed at the start whatever anybody tries, graded after."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from engine.core.prediction import Expectation, Question
+from engine.runlog.experiment_log import ExperimentLog
+from engine.runlog.schema import RUN_FILE
+from store import Recorder, Store
+from store.exporter import export_runs
+from store.importer import import_runs
+from store.predicting import PredictionClosed, Subject
+from tests.experiments import run_point, sweep_plan
+from tests.sample_runs import write_sample_run
+
+RUN = Subject(kind="run", subject_id="run1")
+THROUGHPUT = Question(measure="metric", metric="output_tokens_per_s")
+PAIR = {"id": "pair1", "kind": "pair", "label": "two"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "home") as opened:
+        yield opened
+
+
+def expect(low: float | None = 100.0, high: float | None = 150.0, why: str = "it did last time") -> Expectation:
+    return Expectation(low=low, high=high, why=why)
+
+
+def add(store: Store, run_id: str = "run1", engine: str = "static", **settings: Any) -> Path:
+    folder = write_sample_run(store.runs_folder, engine, run_id=run_id, **settings)
+    store.ingest_folder(folder)
+    return folder
+
+
+def test_until_the_run_starts_a_prediction_can_be_edited_and_withdrawn(store: Store) -> None:
+    kept, gone = store.predict(RUN, THROUGHPUT, expect()), store.predict(RUN, THROUGHPUT, expect(None, 1.0))
+    row = store.prediction(kept)
+    assert (row["outcome"], row["label"], row["unit"], row["is_unknown"]) == ("open", "Throughput", "tokens/s", True)
+    assert (row["low"], row["high"], row["why"]) == (100.0, 150.0, "it did last time")
+    store.edit_prediction(kept, expect(None, 250.0, why=" a faster machine "))
+    store.withdraw_prediction(gone)
+    rows = store.predictions(RUN)
+    assert rows["prediction_id"].tolist() == [kept]
+    assert rows["low"].isna().all()
+    assert (rows["high"].tolist(), rows["why"].tolist()) == ([250.0], ["a faster machine"])
+    assert rows["edited_at"].notna().all()
+    assert store.predictions(Subject(kind="run", subject_id="other")).empty
+    for act in (lambda: store.withdraw_prediction(gone), lambda: store.edit_prediction(gone, expect())):
+        with pytest.raises(KeyError, match=f"there is no prediction {gone}"):
+            act()
+
+
+def refused(store: Store, prediction_id: str, subject: Subject = RUN) -> None:
+    """Nothing can be changed, added or taken away any more, and nothing was."""
+    before = store.predictions().drop(columns=["is_unknown"]).to_dict("records")
+    tries = (
+        lambda: store.edit_prediction(prediction_id, expect(1.0, 2.0)),
+        lambda: store.withdraw_prediction(prediction_id),
+        lambda: store.predict(subject, THROUGHPUT, expect()),
+    )
+    for act in tries:
+        with pytest.raises(PredictionClosed, match="has begun: predictions of it are closed") as told:
+            act()
+        assert "\n" not in str(told.value)
+    after = store.predictions().drop(columns=["is_unknown"]).to_dict("records")
+    assert str(after) == str(before)
+
+
+def test_once_the_run_has_started_nobody_can_edit_or_delete_it(store: Store) -> None:
+    prediction_id = store.predict(RUN, THROUGHPUT, expect())
+    folder = write_sample_run(store.runs_folder, "static", run_id="run1", status=None)
+    refused(store, prediction_id)  # the disk says so, before the store has looked
+    store.ingest_folder(folder)
+    refused(store, prediction_id)
+    row = store.prediction(prediction_id)
+    created_at = json.loads((folder / RUN_FILE).read_text())["created_at"]
+    assert row["closed_at"] == datetime.fromisoformat(created_at)
+    store.delete_run("run1")
+    refused(store, prediction_id)  # nor when the run is gone
+
+
+def test_a_run_that_starts_while_somebody_edits_wins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start falls between the question whether it may be edited and the answer being kept."""
+    prediction_id = store.predict(RUN, THROUGHPUT, expect())
+    real = store._subject_of
+
+    def slow(asked: str) -> Subject:
+        subject = real(asked)
+        write_sample_run(store.runs_folder, "static", run_id="run1")
+        return subject
+
+    monkeypatch.setattr(store, "_subject_of", slow)
+    with pytest.raises(PredictionClosed):
+        store.edit_prediction(prediction_id, expect(194.0, 195.0))
+    assert store.prediction(prediction_id)["low"] == 100.0
+
+
+def test_what_was_written_after_the_start_gets_no_grade(store: Store, tmp_path: Path) -> None:
+    prediction_id = store.predict(RUN, THROUGHPUT, expect(194.0, 195.0))
+    earlier = datetime.now(UTC) - timedelta(minutes=1)
+    store.ingest_folder(write_sample_run(tmp_path / "elsewhere", "static", run_id="run1", created_at=earlier))
+    row = store.prediction(prediction_id)
+    assert (row["outcome"], row["reason"]) == ("ungraded", "it was written down after its subject had begun")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome", "distance", "relative"),
+    [
+        (100.0, 200.0, "held", 200 - 194.277964, (200 - 194.277964) / 200),
+        (100.0, 190.0, "missed", 4.277964, 4.277964 / 190),
+        (None, 150.0, "missed", 44.277964, 44.277964 / 150),
+        (300.0, None, "missed", 105.722036, 105.722036 / 300),
+    ],
+)
+def test_it_is_graded_when_the_run_is_over(
+    store: Store, low: float | None, high: float | None, outcome: str, distance: float, relative: float
+) -> None:
+    prediction_id = store.predict(RUN, THROUGHPUT, expect(low, high))
+    add(store)
+    row = store.prediction(prediction_id)
+    assert row["outcome"] == outcome
+    assert row["measured"] == pytest.approx(store.metrics("run1")["output_tokens_per_s"]) == pytest.approx(194.277964)
+    assert row["distance"] == pytest.approx(distance)
+    assert row["relative"] == pytest.approx(relative)
+    assert row["reason"] is None
+    assert (row["run_status"], row["engine"], row["is_unknown"]) == ("completed", "static", False)
+
+
+def test_what_has_no_figure_says_why(store: Store) -> None:
+    p99 = store.predict(RUN, Question(measure="metric", metric="ttft_p99_s"), expect(None, 1.0))
+    add(store)
+    assert store.prediction(p99)["outcome"] == "ungraded"
+    assert store.prediction(p99)["reason"] == "a 99th percentile needs 100 samples, and there are 8"
+    other = Subject(kind="run", subject_id="run2")
+    stopped = store.predict(other, THROUGHPUT, expect())
+    add(store, "run2", status="stopped")
+    assert store.prediction(stopped)["reason"] == "its run was stopped: ended as stopped"
+
+
+def test_a_pair_is_one_subject_and_waits_for_both(store: Store) -> None:
+    pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
+    ratio = Question(measure="ratio", metric="output_tokens_per_s", key="continuous", base="static")
+    prediction_id = store.predict(pair, ratio, expect(1.2, None))
+    add(store, "one", experiment=PAIR)
+    refused(store, prediction_id, pair)
+    assert store.prediction(prediction_id)["outcome"] == "pending"
+    add(store, "two", "continuous", experiment=PAIR)
+    row = store.prediction(prediction_id)
+    rates = [store.metrics(run_id)["output_tokens_per_s"] for run_id in ("two", "one")]
+    assert row["outcome"] == "held"
+    assert row["measured"] == pytest.approx(float(rates[0] or 0) / float(rates[1] or 1))
+    assert (row["experiment_kind"], row["experiment_label"]) == ("pair", "two")
+
+
+def test_a_prediction_of_an_experiment_closes_with_its_first_point_and_waits_for_those_it_needs(store: Store) -> None:
+    plan = sweep_plan((1, 2, 4))
+    subject = Subject(kind="experiment", subject_id="sweep1")
+    speedup = Question(measure="speedup", key=plan.points[1].key)
+    largest = Question(measure="largest_batch", engine="static", prompts="p16")
+    with ExperimentLog.create(store.runs_folder, plan) as log:
+        store.ingest_experiment(log.folder)
+        first = store.predict(subject, speedup, expect(1.0, 2.0))  # queued: a plan alone has not begun
+        second = store.predict(subject, largest, expect(3.0, None))
+        log.start(plan.points[0], "a-run")
+        refused(store, first, subject)
+        run_point(log, plan.points[0], run_id="a-run")
+        store.ingest_new(store.runs_folder)
+        assert store.prediction(first)["reason"] == "1 of 2 runs that it needs have not ended yet"
+        run_point(log, plan.points[1])
+        store.ingest_new(store.runs_folder)
+        assert store.prediction(first)["outcome"] == "held"
+        assert store.prediction(second)["outcome"] == "pending"
+        run_point(log, plan.points[2])
+        store.ingest_new(store.runs_folder)
+    serial, batch = (store.points("sweep1").iloc[place]["duration_s"] for place in (0, 1))
+    assert store.prediction(first)["measured"] == pytest.approx(2 * serial / batch)
+    assert (store.prediction(second)["outcome"], store.prediction(second)["measured"]) == ("held", 4.0)
+
+
+def test_predictions_stay_when_their_run_is_deleted_and_purged(store: Store) -> None:
+    prediction_id = store.predict(RUN, THROUGHPUT, expect())
+    add(store)
+    entry = store.trash.delete_one("run1")
+    assert store.prediction(prediction_id)["is_unknown"]
+    store.trash.purge([entry.entry_id])
+    row = store.prediction(prediction_id)
+    assert (row["is_unknown"], row["outcome"]) == (True, "missed")
+    assert row["measured"] == pytest.approx(194.277964)
+    Recorder(store, store.runs_folder).look()
+    assert store.prediction(prediction_id)["outcome"] == "missed"
+
+
+def test_predictions_travel_with_what_they_are_of(store: Store, tmp_path: Path) -> None:
+    pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
+    ratio = Question(measure="ratio", metric="output_tokens_per_s", key="continuous", base="static")
+    ids = [
+        store.predict(Subject(kind="run", subject_id="one"), THROUGHPUT, expect()),
+        store.predict(pair, ratio, expect(1.2, None)),
+        store.predict(Subject(kind="run", subject_id="later"), THROUGHPUT, expect()),
+    ]
+    add(store, "one", experiment=PAIR)
+    add(store, "two", "continuous", experiment=PAIR)
+    export_runs(store, ["one", "two"], tmp_path / "pair.zip")
+    export_runs(store, ["one"], tmp_path / "one.zip")
+    columns = ["prediction_id", "outcome", "measured", "low", "high", "why", "label", "unit", "made_at", "closed_at"]
+    with Store(tmp_path / "other") as other:
+        import_runs(other, tmp_path / "one.zip")
+        assert other.predictions()["prediction_id"].tolist() == ids[:1]
+        import_runs(other, tmp_path / "pair.zip")
+        here = store.predictions()
+        here = here[here["prediction_id"].isin(ids[:2])].reset_index(drop=True)
+        pd.testing.assert_frame_equal(other.predictions()[columns], here[columns])
+        assert not other.predictions()["is_unknown"].any()
+
+
+def test_an_export_without_experiments_and_predictions_is_what_older_labs_read(store: Store, tmp_path: Path) -> None:
+    add(store)
+    export_runs(store, ["run1"], tmp_path / "plain.zip")
+    with zipfile.ZipFile(tmp_path / "plain.zip") as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    assert manifest["format_version"] == 1
+    assert manifest.keys() == {"format", "format_version", "schema_version", "created_at", "runs"}
+
+
+def test_the_simulator_predicts_from_what_was_known_before_the_start(store: Store) -> None:
+    prediction_id = store.predict(RUN, THROUGHPUT, expect())
+    add(store)
+    recorder = Recorder(store, store.runs_folder)
+    assert store.simulate_predictions()
+    row = store.prediction(prediction_id)
+    assert row["simulated"] != row["simulated"]  # NaN: nothing was calibrated
+    assert row["simulated_note"] == "no calibration of cpu here; run `python -m engine calibrate --model tiny-random`"
+    assert not store.simulate_predictions()
+    assert not recorder.problems
+
+
+def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) -> None:
+    """A store that is opened anew finds the prediction as it was, and refuses as before."""
+    with Store(tmp_path / "home") as store:
+        prediction_id = store.predict(RUN, THROUGHPUT, expect())
+        add(store)
+    with Store(tmp_path / "home") as store:
+        refused(store, prediction_id)
+        assert store.prediction(prediction_id)["outcome"] == "missed"
+
+
+def test_a_subject_has_an_id_of_the_labs_own() -> None:
+    with pytest.raises(ValueError, match="an id has 1 to 64 letters"):
+        Subject(kind="run", subject_id="../elsewhere")
+
+
