@@ -100,7 +100,7 @@ def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape])
 
 
 def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
-    """The prefill and a typical decode pass of one small run; the first decode pass, which may allocate, is left out."""
+    """The prefill and a typical decode pass of one small run; the first decode pass may allocate and is left out."""
     sink = _Passes()
     with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
         build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
