@@ -58,6 +58,10 @@ def test_an_app_that_died_leaves_a_sweep_to_be_resumed(page: Page, app: AppServe
     button.click()
     expect(page.get_by_text(re.compile(r"B = \d: [\d,]+ tokens in"))).to_be_visible(timeout=LIVE_MS)
     address = page.url
+    page.goto(app.url)  # Bench tells what the machine is busy with, and leads back
+    expect(page.get_by_text(re.compile(r"Now: static, p16, \d of 3 points"))).to_be_visible(timeout=LIVE_MS)
+    page.get_by_role("link", name="Watch").click()
+    expect(page.get_by_text(re.compile(r"point \d of 3"))).to_be_visible(timeout=LIVE_MS)
     app.stop()
     app.start()
     page.goto(address.replace(address.split("/sweep")[0], app.url))

@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 import streamlit as st
 
+from engine.core.experiment import PointRecord
 from engine.core.hardware import Calibration
+from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
 from tests.page_app import figures, links, open_page, words
-from tests.sweep_experiments import oom_from, out_of_memory, sweep_plan, write_sweep
+from tests.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
 from tests.sweep_page import buttons, opened, table, widget
 
 
@@ -153,6 +155,19 @@ def test_a_sweep_that_was_cut_off_can_be_resumed(home: Path) -> None:
     assert "This experiment was cut off: 3 of 8 points done. 5 points left to run." in words(app)
     assert buttons(app)["Resume"] is True
     assert list(table(app, "TPOT ms")["status"]).count("not run yet") == 5
+
+
+def test_a_sweep_of_the_command_line_is_followed(home: Path) -> None:
+    plan = sweep_plan("elsewhere")
+    with ExperimentLog.create(home / "runs", plan) as log:
+        first = plan.points[0]
+        log.append(PointRecord(key=first.key, repeat=0, run_id=None, **completed(first)))
+        app = opened(home)
+        said = words(app)
+        assert app.get("progress")[0].proto.text == "1 of 8 points done."
+    assert "Running on the command line" in said
+    assert "Resume" not in buttons(app)
+    assert "p16 has one point" in said
 
 
 def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import streamlit as st
 
 from pages.parts.lab import lab
-from tests.page_app import figures, links, words
+from tests.page_app import figures, words
 from tests.page_runs import write_run
 from tests.sweep_experiments import sweep_plan, write_sweep
 from tests.sweep_page import buttons, opened, widget
@@ -64,9 +64,13 @@ def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path) -> None:
 def test_the_form_comes_back_from_a_sweep(home: Path) -> None:
     plan = sweep_plan(prompts="p16", batch_sizes="1,2", mix="p16,p64", repeats=2)
     write_sweep(home / "runs", plan, with_run=False)
-    label, address = next(link for link in links(opened(home)) if link[0] == "Set up the same again")
-    for part in ("model=tiny-random", "prompts=p16", "batch_size=1,2", "mix=p16,p64", "repeats=2"):
-        assert part in address, label
+    app = opened(home)
+    app.button(key="sweep_again").click()
+    said = words(app.run())
+    assert "12 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 2 times" in said
+    assert "static, tiny-random in fp32 on cpu, 32 new tokens a request" in said
+    found = {name: widget(app, name).value for name in ("prompts", "batch_size", "mix", "repeats", "pool_gib")}
+    assert found == {"prompts": "p16", "batch_size": "1,2", "mix": "p16,p64", "repeats": 2, "pool_gib": None}
 
 
 def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:

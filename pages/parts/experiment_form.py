@@ -125,7 +125,10 @@ def base_config(values: Mapping[str, Any], *, slots: int, workload: WorkloadConf
 
 
 def form_link(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, str]:
-    """The query parameters that bring the form back; values at their default are left out."""
+    """The query parameters that bring the form back; values at their default are left out.
+
+    For links from other pages: on the page itself widgets keep what they have, whatever a link says (`fill_form`).
+    """
     return {
         name: str(values[name])
         for name, field in fields.items()

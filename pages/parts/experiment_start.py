@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import streamlit as st
 
 from engine.core.experiment import Plan
 from engine.core.prediction_questions import of_plan
+from pages.parts.bench_fields import Field, Number
 from pages.parts.experiment_choice import EXPERIMENT, follow_experiment
 from pages.parts.experiment_progress import draw_queue
 from pages.parts.format import plain
@@ -25,6 +27,18 @@ def is_form_open(is_asked: bool) -> bool:
     if is_asked and EXPERIMENT not in st.query_params:
         st.session_state[FORM_OPEN] = True
     return bool(st.session_state.get(FORM_OPEN))
+
+
+def fill_form(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
+    """Put values into the form's widgets, defaults where there is none, and unfold it. For a button's `on_click`."""
+    for name, field in fields.items():
+        value = values.get(name, field.default)
+        st.session_state[name] = float(value) if _is_real(field) and value is not None else value
+    st.session_state[FORM_OPEN] = True
+
+
+def _is_real(field: Field) -> bool:
+    return isinstance(field, Number) and not field.whole
 
 
 def draw_start(plan: Plan | None, label: str, form: PredictionForm, named: Named, *, help: str) -> None:

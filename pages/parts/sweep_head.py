@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.sweep_table import SweepRow
 from pages.parts.badges import RANDOM_WEIGHTS
-from pages.parts.experiment_form import form_link
+from pages.parts.experiment_start import fill_form
 from pages.parts.format import plain
 from pages.parts.run_words import busy_line, machine_line
 from pages.parts.sweep_columns import status_words
@@ -26,11 +28,13 @@ def draw_head(data: SweepData) -> None:
     if failures := failure_lines(data):
         st.warning("\n".join(failures), icon=":material/memory:")
     if data.config is not None:
-        st.page_link(
-            "pages/sweep.py",
-            label="Set up the same again",
+        st.button(
+            "Set up the same again",
             icon=":material/replay:",
-            query_params=sweep_link(data.config, data),
+            help="Fill the form with this sweep's settings",
+            key="sweep_again",
+            on_click=fill_form,
+            args=(sweep_values(data.config, data), FIELDS),
         )
 
 
@@ -66,10 +70,10 @@ def failure_lines(data: SweepData) -> list[str]:
     return lines
 
 
-def sweep_link(config: RunConfig, data: SweepData) -> dict[str, str]:
-    """The query parameters that bring the form to a sweep's settings."""
+def sweep_values(config: RunConfig, data: SweepData) -> dict[str, Any]:
+    """The form's values for a sweep's settings."""
     settings = data.settings
-    values = {
+    return {
         "engine": config.engine,
         "model": config.model,
         "device": config.device,
@@ -88,7 +92,6 @@ def sweep_link(config: RunConfig, data: SweepData) -> dict[str, str]:
         "block_size": str(config.block_size),
         "max_num_batched_tokens": config.max_num_batched_tokens,
     }
-    return form_link(values, FIELDS)
 
 
 def _mixed(mix: str | None) -> str:
