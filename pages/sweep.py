@@ -8,6 +8,7 @@ from pages.parts.bench_fields import complaints
 from pages.parts.experiment_choice import EXPERIMENT, choose_experiment
 from pages.parts.experiment_progress import show_progress
 from pages.parts.experiment_start import is_form_open
+from pages.parts.experiment_tools import draw_experiment_tools
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.predictions_section import draw_predictions
@@ -49,6 +50,8 @@ def render() -> None:
         draw_form()
     draw_predictions(Subject(kind="experiment", subject_id=chosen))
     st.fragment(_draw_results, run_every=REFRESH_S if state == "live" else None)(chosen)
+    if state != "live":
+        draw_experiment_tools(chosen)
 
 
 def _draw_results(experiment_id: str) -> None:
