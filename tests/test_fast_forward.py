@@ -99,6 +99,7 @@ def test_tokens_are_those_that_the_recorder_logs(case: dict[str, Any]) -> None:
     config = RunConfig(model="qwen2.5-1.5b", slots=8, **case)
     machine = simulated_machine(config, "a10")
     replica = Replica(config, simulated_requests(workload), machine.cost, machine.shape, fast_forward=False)
+    replica.recorder.logs_tokens = True
     replica.recorder.sink = copy = Copy(replica.sink)
     replica.advance()
     fast = simulate(config, workload, machine.cost, machine.shape).tokens

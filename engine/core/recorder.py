@@ -16,7 +16,10 @@ __all__ = ["Recorder", "Sink"]
 
 
 class Recorder:
-    """Logs one run over `num_lanes` lanes. `returns_whole`: results are handed over at the batch's end only."""
+    """Logs one run over `num_lanes` lanes. `returns_whole`: results are handed over at the batch's end only.
+
+    `logs_tokens` is False for a simulator, which knows its tokens' times by itself.
+    """
 
     def __init__(
         self,
@@ -25,9 +28,11 @@ class Recorder:
         *,
         returns_whole: bool = False,
         decode: Callable[[list[int]], str] | None = None,
+        logs_tokens: bool = True,
     ) -> None:
         self.sink = sink
         self.returns_whole = returns_whole
+        self.logs_tokens = logs_tokens
         self.decode = decode or (lambda ids: "")
         self.num_output_tokens = 0
         self.num_finished = 0
@@ -208,22 +213,26 @@ class Recorder:
         if not self._speaking.are_of(planned):
             self._speaking = _Speaking(planned.rows, planned.live)
         outputs = self._speaking.outputs
-        count = len(outputs)
+        if self.logs_tokens:
+            self._log_token_rows(planned, timing, token_ids)
+        for output_ids, token_id in zip(outputs, token_ids, strict=True):
+            output_ids.append(token_id)
+        self.num_output_tokens += len(outputs)
+
+    def _log_token_rows(self, planned: PlannedPass, timing: PassTiming, token_ids: Sequence[int]) -> None:
+        count = len(token_ids)
         delivered_s = None if self.returns_whole else timing.delivered_s
         self.sink.extend(
             "tokens",
             {
                 "request_id": self._speaking.request_ids,
-                "token_index": list(map(len, outputs)),
+                "token_index": list(map(len, self._speaking.outputs)),
                 "token_id": token_ids,
                 "pass_index": [planned.index] * count,
                 "produced_s": [timing.produced_s] * count,
                 "delivered_s": [delivered_s] * count,
             },
         )
-        for output_ids, token_id in zip(outputs, token_ids, strict=True):
-            output_ids.append(token_id)
-        self.num_output_tokens += count
 
     def _log_finished(self, request: Request, now_s: float) -> None:
         request.state = RequestState.FINISHED

@@ -18,6 +18,7 @@ from engine.core.config import RunConfig
 from engine.core.fast_forward import FastForward
 from engine.core.memory_model import ModelDimensions
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind, PassOutcome, PassTiming, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.record import RunRecord, Table
@@ -99,7 +100,8 @@ class Replica:
         self.cost = cost
         self.sink = MemorySink(streams)
         self.tokens = TokenTimes()
-        self.recorder = Recorder(self.sink, config.num_slots, returns_whole=config.returns == "whole")
+        whole = config.returns == "whole"
+        self.recorder = Recorder(self.sink, config.num_slots, returns_whole=whole, logs_tokens=False)
         self.now_s = 0.0
         self._finished_s: list[float] = []
         self._num_given = 0
@@ -111,6 +113,8 @@ class Replica:
             self.shortage = shortage
             return
         self.scheduler = make_scheduler(config, requests, self.memory.num_blocks)
+        if isinstance(self.scheduler, PagedScheduler):
+            self.scheduler.blocks.notes_events = "blocks" in self.sink.streams
         if is_routed:
             self.scheduler.pending.clear()
         self._forward = FastForward(self.scheduler, cost, self.recorder, self.sink, self.tokens, self._pause_s)
