@@ -5,8 +5,8 @@
 
 a and b rise and never fall, straight between the measured sizes and beyond the largest; c and d are slopes, fitted to
 the relative errors together with the curves. A pass that needs a mask costs a factor more or less, the same for all
-sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout, execution and timing
-has its own. It knows nothing that was not measured: one model in one dtype on one device.
+sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout, execution and
+timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from typing import Any
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -94,14 +96,12 @@ def part_bars(
         barmode="overlay",
         showlegend=True,
         legend=legend_above(gap_px=4, plot_px=places.plot_px),
-        xaxis=axis(
-            dark,
-            range=[0, 1],
-            tickvals=list(TICKS),
-            ticktext=[zero, *(f"{tick:.0%}".replace("%", " %") for tick in TICKS[1:])],
-            fixedrange=True,
-            title=axis_title,
-        ),
+        xaxis=_share_axis(zero, axis_title, dark),
         yaxis=axis(dark, range=[places.plot_px, 0], visible=False, fixedrange=True),
     )
     return figure
+
+
+def _share_axis(zero: str, title: str, dark: bool) -> dict[str, Any]:
+    words = [zero, *(f"{tick:.0%}".replace("%", " %") for tick in TICKS[1:])]
+    return axis(dark, range=[0, 1], tickvals=list(TICKS), ticktext=words, fixedrange=True, title=title)
