@@ -78,6 +78,8 @@ def _draw_asked(rows: pd.DataFrame, asked: str) -> None:
 
 def _draw_all(rows: pd.DataFrame) -> None:
     st.markdown(f"**{plain(tally_words(rows))}**")
+    counted = [f"{int(rows['outcome'].isin(FILTERS[name]).sum()):,} {name}" for name in list(FILTERS)[1:]]
+    st.caption(f"{plural(len(rows), 'prediction')}: {', '.join(counted)}.")
     if st.query_params.get(SHOW, "all") not in FILTERS:
         st.warning(
             f"This link asks for predictions that are {plain(st.query_params[SHOW][:40])}: use one of "
@@ -85,10 +87,7 @@ def _draw_all(rows: pd.DataFrame) -> None:
             icon=":material/link_off:",
         )
         st.query_params.pop(SHOW)
-    shown = st.segmented_control(
-        "Show", list(FILTERS), default="all", key=SHOW, bind="query-params", required=True,
-        format_func=lambda name: f"{name} ({int(rows['outcome'].isin(FILTERS[name]).sum()):,})",
-    )  # fmt: skip
+    shown = st.segmented_control("Show", list(FILTERS), default="all", key=SHOW, bind="query-params", required=True)
     fitting = rows[rows["outcome"].isin(FILTERS[str(shown)])]
     if fitting.empty:
         st.info(f"None of the {plural(len(rows), 'prediction')} is {shown}.", icon=":material/search_off:")

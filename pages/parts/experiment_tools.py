@@ -33,6 +33,11 @@ def draw_experiment_tools(experiment_id: str) -> None:
 
 @st.dialog("Delete this experiment?", icon=":material/delete:")
 def _confirm(experiment_id: str, run_ids: Sequence[str]) -> None:
+    draw_confirmation(experiment_id, run_ids)
+
+
+def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
+    """What will go, what stays, and the way back."""
     what = f"The experiment and {plural(len(run_ids), 'run')}"
     st.markdown(f"{what} go into the trash. History has it, and brings them back.")
     if kept := predictions_words([experiment_id, *run_ids]):

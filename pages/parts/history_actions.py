@@ -75,6 +75,10 @@ def _draw_delete(chosen: Rows) -> None:
 
 @st.dialog("Delete what was predicted of?", icon=":material/delete:")
 def _confirm_delete(run_ids: Sequence[str]) -> None:
+    draw_confirmation(run_ids)
+
+
+def draw_confirmation(run_ids: Sequence[str]) -> None:
     """Predictions outlive their runs: said before, since nobody could find them under a run afterwards."""
     st.markdown(f"{plural(len(run_ids), 'run')} into the trash, from where it can come back.")
     st.markdown(predictions_words(run_ids))

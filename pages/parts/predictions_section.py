@@ -99,6 +99,10 @@ def _draw_link(row: Mapping[str, Any]) -> None:
 
 @st.dialog("Expect something else", icon=":material/edit:")
 def _edit(row: Mapping[str, Any]) -> None:
+    draw_edit(row)
+
+
+def draw_edit(row: Mapping[str, Any]) -> None:
     """The range and the reason; the question stays."""
     entry = entry_of(str(row["unit"]))
     st.markdown(f"**{plain(str(row['label']))}**")
@@ -121,6 +125,11 @@ def _edit(row: Mapping[str, Any]) -> None:
 
 @st.dialog("Withdraw this prediction?", icon=":material/undo:")
 def _withdraw(row: Mapping[str, Any]) -> None:
+    draw_withdraw(row)
+
+
+def draw_withdraw(row: Mapping[str, Any]) -> None:
+    """The question before it is gone."""
     expected = range_words(str(row["unit"]), row["low"], row["high"])
     st.markdown(f"**{plain(str(row['label']))}**: {plain(expected)}")
     st.markdown("It will be as if it had never been made. This cannot be undone.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -54,9 +53,8 @@ def _draw(published: PublishedPrediction, grades: dict[str, LabGrade]) -> None:
     if published.ratio is not None:
         lines.append(f"*Here:* {plain(lab_words(published.ratio, grades.get(published.ratio.measure)))}")
     st.markdown("  \n".join(lines))
-    if Path(published.page).is_file():
-        label = f"Ask the same on {PAGES[published.page]}"
-        st.page_link(published.page, label=label, icon=":material/science:", query_params=published.query)
+    label = f"Ask the same on {PAGES[published.page]}"
+    st.page_link(published.page, label=label, icon=":material/science:", query_params=published.query)
 
 
 def ratio_words(ratio: PublishedRatio) -> str:
