@@ -137,6 +137,7 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
         ("--hardware h100 --launch-us nan", "launch cost"),
         ("--hardware h100 --prompts p8000 --budget 900", "exceed the 8,192 positions of smollm2-135m"),
         ("--hardware h100 --weight-bits 5", "weight-bits"),
+        ("--hardware h100 --requests 100000 --budget 4000", "400,000,000 new tokens in all"),
     ],
 )
 def test_bad_input_is_one_clear_line(options: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,10 @@ from engine.commands import options
 from engine.core.config import RunConfig
 from engine.core.hardware_presets import HARDWARE
 from engine.core.home import lab_home, runs_folder
-from engine.core.metrics import run_metrics
 from engine.core.router import ROUTERS, Routing, simulate_replicas
 from engine.core.run_id import new_run_id
 from engine.core.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
-from engine.core.simulated_metrics import decode_figures, machine_figures, simulated_metrics
+from engine.core.simulated_metrics import decode_figures, machine_figures, replica_metrics, simulated_metrics
 from engine.core.simulator import Simulation, estimated_tokens
 from engine.core.workload import Workload, build_workload
 
@@ -79,8 +78,10 @@ def run(args: argparse.Namespace) -> int:
         config, workload, machine.cost, machine.shape, routing, streams=() if args.no_log else KEPT_STREAMS
     )
     wall_s = time.perf_counter() - started_s
-    run_ids = [] if args.no_log else _write(args, config, workload, machine, simulations)
-    report = {**_report(machine, config, simulations, run_ids), "simulated_in_s": wall_s}
+    totals = [replica_metrics(simulation) for simulation in simulations]
+    run_ids = [] if args.no_log else _write(args, config, workload, machine, simulations, totals)
+    metrics = simulated_metrics(simulations, totals)
+    report = {**_report(machine, config, simulations, run_ids, metrics), "simulated_in_s": wall_s}
     print(json.dumps(report) if args.json else _table(report))
     return 0 if report["status"] == "completed" else 1
 
@@ -114,6 +115,7 @@ def _write(
     workload: Workload,
     machine: SimulatedMachine,
     simulations: Sequence[Simulation],
+    totals: Sequence[Mapping[str, Any]],
 ) -> list[str]:
     """A run folder a replica; several are one experiment. Returns the runs' ids."""
     # pyarrow is needed by the log alone, and takes a while to load.
@@ -125,14 +127,13 @@ def _write(
         label = f"{len(simulations)} replicas, {args.router}, simulated"
         experiment = {"id": new_run_id(), "kind": "replicas", "label": label}
     run_ids = []
-    for simulation in simulations:
+    for simulation, its_totals in zip(simulations, totals, strict=True):
         run_id = new_run_id()
         part = _part_of(workload, simulation)
         info = describe_simulation(
             run_id, config, part, machine, num_blocks=simulation.num_blocks, experiment=experiment
         )
-        totals = run_metrics(simulation.record(), peak_memory_bytes=simulation.peak_bytes)
-        write_simulation(out / run_id, info, simulation, totals, token_rows=not args.no_token_rows)
+        write_simulation(out / run_id, info, simulation, its_totals, token_rows=not args.no_token_rows)
         run_ids.append(run_id)
     return run_ids
 
@@ -144,12 +145,15 @@ def _part_of(workload: Workload, simulation: Simulation) -> Workload:
 
 
 def _report(
-    machine: SimulatedMachine, config: RunConfig, simulations: Sequence[Simulation], run_ids: Sequence[str]
+    machine: SimulatedMachine,
+    config: RunConfig,
+    simulations: Sequence[Simulation],
+    run_ids: Sequence[str],
+    metrics: Mapping[str, Any],
 ) -> dict[str, Any]:
     """One flat object: how it ended, the machine, a decode step, every metric; with replicas over all of them."""
     ended = next((s for s in simulations if s.status != "completed"), simulations[0])
     shortage = ended.shortage
-    metrics = simulated_metrics(simulations)
     return {
         "run_id": run_ids[0] if len(run_ids) == 1 else None,
         "run_ids": list(run_ids),

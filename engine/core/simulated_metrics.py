@@ -12,22 +12,30 @@ from typing import Any
 import numpy as np
 
 from engine.core.config import RunConfig
-from engine.core.metrics import run_metrics
+from engine.core.metrics import Value, run_metrics
 from engine.core.router import merged_record
 from engine.core.simulated_machine import SimulatedMachine
 from engine.core.simulator import Simulation, pause_s
 
 
-def simulated_metrics(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """Every metric of a run over all replicas; the peak is of one machine.
+def replica_metrics(simulation: Simulation) -> dict[str, Value]:
+    """Every metric of one run."""
+    return run_metrics(simulation.record(), peak_memory_bytes=simulation.peak_bytes)
 
-    Seconds between passes are those of each replica: the passes of two overlap.
+
+def simulated_metrics(
+    simulations: Sequence[Simulation], each: Sequence[Mapping[str, Value]] | None = None
+) -> dict[str, Value]:
+    """Every metric over all replicas; `each` are theirs, where they are known. The peak is of one machine.
+
+    Seconds between passes are the sum of each replica's: the passes of two overlap.
     """
+    each = [replica_metrics(simulation) for simulation in simulations] if each is None else each
+    if len(each) == 1:
+        return dict(each[0])
     peak_bytes = max(simulation.peak_bytes for simulation in simulations)
-    metrics: dict[str, Any] = run_metrics(merged_record(simulations), peak_memory_bytes=peak_bytes)
-    if len(simulations) > 1:
-        each = [run_metrics(simulation.record()) for simulation in simulations]
-        metrics["between_passes_s"] = sum(one["between_passes_s"] or 0 for one in each)
+    metrics = run_metrics(merged_record(simulations), peak_memory_bytes=peak_bytes)
+    metrics["between_passes_s"] = sum(one["between_passes_s"] or 0 for one in each)
     return metrics
 
 

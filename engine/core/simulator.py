@@ -32,6 +32,8 @@ from engine.core.workload import Workload
 CHARACTERS_PER_TOKEN = 4.0  # of short English questions, by the tokenizer of SmolLM2
 CHAT_TEMPLATE_TOKENS = 30  # a short system line and the turns' marks, by the template of SmolLM2
 
+MAX_TOKENS = 50_000_000  # of all answers: each token's times take some 60 bytes while metrics are computed
+
 PromptLength = Callable[[Prompt], int]
 
 
@@ -43,7 +45,13 @@ def estimated_tokens(prompt: Prompt) -> int:
 
 
 def simulated_requests(workload: Workload, prompt_length: PromptLength = estimated_tokens) -> list[Request]:
-    """Fresh requests with prompts of the right lengths, whose tokens nobody reads: equal lengths share one list."""
+    """Fresh requests with prompts of the right lengths, whose tokens nobody reads: equal lengths share one list.
+
+    ValueError for more tokens than a simulation can hold.
+    """
+    asked = sum(spec.budget_tokens for spec in workload.requests)
+    if asked > MAX_TOKENS:
+        raise ValueError(f"budget: {asked:,} new tokens in all, more than {MAX_TOKENS:,}; use fewer requests")
     lengths: dict[int, list[int]] = {}
     requests = []
     for spec in workload.requests:
