@@ -19,8 +19,8 @@ from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
 from tests.app_server import ROOT
-from tests.experiments import a_sweep, good_records, statuses
 from tests.processes import await_end, worker_of
+from tests.sweeps import a_sweep, good_records, statuses
 
 FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
@@ -175,7 +175,7 @@ APP = """
 import sys, time
 from pathlib import Path
 from engine.launcher.run_queue import RunQueue
-from tests.experiments import a_sweep
+from tests.sweeps import a_sweep
 queue = RunQueue(Path(sys.argv[1]))
 plan = a_sweep("1,2", budget="3000")
 queue.submit_experiment(plan)

@@ -20,7 +20,8 @@ from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.reader import RunLogReader
 from engine.runtime import run as runtime_run
 from engine.runtime.kv_cache import KVCache, KVShape
-from tests.experiments import good_records, statuses
+from engine.runtime.model_runner import PaddedRunner
+from tests.sweeps import good_records, statuses
 
 TINY = ("sweep", "--model", "tiny-random", "--device", "cpu", "--prompts", "p16", "--budget", "4")
 POSITION_BYTES = 2 * 2 * 2 * 16 * 4  # keys and values, 2 layers, 2 KV heads, 16 wide, fp32
@@ -91,6 +92,22 @@ def test_a_cap_of_everything_is_a_row_that_says_which_term(home: Path, capsys: p
     assert (report["status"], row["status"]) == ("oom", "oom")
     assert "by estimate" in row["oom_where"]
     assert row["asked_bytes"] > row["free_bytes"] >= 0
+
+
+def test_an_allocation_that_fails_in_the_warm_up_says_in_which_pass(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the device's own words: a GPU's warm-up sends the whole batch through, and fails where the run would."""
+
+    def prefill(runner: PaddedRunner, planned: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4.38 GiB. GPU 0 has a total capacity of")
+
+    monkeypatch.setattr(PaddedRunner, "_prefill", prefill)
+    report, _ = sweep(capsys, *TINY, "--batch-size", "2")
+    row = report["points"][0]
+    assert (row["status"], row["oom_where"]) == ("oom", "prefill pass in the warm-up")
+    assert row["asked_bytes"] == round(4.38 * 2**30)
+    assert "(1 rows x 16 columns)" in row["error"]
 
 
 def test_repeats_ragged_batches_and_given_ceilings(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

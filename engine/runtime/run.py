@@ -164,6 +164,7 @@ def _measured(
     engine: Engine | None = None
     watcher: RunWatcher | None = None
     warmed: dict[str, Any] | None = None
+    warming: list[Engine] = []
     try:
         memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
         requests = prepared.requests()
@@ -171,7 +172,8 @@ def _measured(
         runner.capture(should_stop)
         if config.execution == "graph":
             memory.note_captured()
-        warmed = warm_up(prepared, runner, warm, should_stop)
+        warmed = warm_up(prepared, runner, warm, should_stop, warming.append)
+        warming.clear()
         watcher = RunWatcher(log, memory, runner, len(requests), on_progress)
         with long_lived_objects_at_rest():
             engine = build_engine(prepared, requests, runner, log, watcher)  # the clock starts here
@@ -179,7 +181,7 @@ def _measured(
         _close(engine, watcher)
         return _result("completed" if done else "stopped", memory, warmed)
     except Exception as error:
-        shape, where = _in_hand(engine, prepared)
+        shape, where = _in_hand(engine, warming, prepared)
         shortage = as_out_of_memory(error, prepared.device, memory.sample().free_bytes, shape, where)
         if engine is not None and watcher is not None:
             with contextlib.suppress(OSError):  # a log that cannot be written is the failure itself
@@ -223,12 +225,14 @@ def _result(
     }
 
 
-def _in_hand(engine: Engine | None, prepared: PreparedRun) -> tuple[str, str]:
+def _in_hand(engine: Engine | None, warming: list[Engine], prepared: PreparedRun) -> tuple[str, str]:
     """The shape and the place of what was being done, in words."""
-    planned = None if engine is None else engine.in_hand
+    at_work = engine or (warming[-1] if warming else None)
+    planned = None if at_work is None else at_work.in_hand
     if planned is None:
         return f"{prepared.config.num_slots} slots", "set-up and warm-up"
-    return f"{len(planned.rows)} rows x {planned.shape.width} columns", f"{planned.kind} pass {planned.index}"
+    place = f"{planned.kind} pass in the warm-up" if engine is None else f"{planned.kind} pass {planned.index}"
+    return f"{len(planned.rows)} rows x {planned.shape.width} columns", place
 
 
 def _capacity_check(prepared: PreparedRun, runner: ModelRunner) -> CapacityCheck | None:

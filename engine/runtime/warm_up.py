@@ -35,9 +35,13 @@ class NoSink:
 
 
 def warm_up(
-    prepared: PreparedRun, runner: ModelRunner, warm: WarmModel, should_stop: Callable[[], bool]
+    prepared: PreparedRun,
+    runner: ModelRunner,
+    warm: WarmModel,
+    should_stop: Callable[[], bool],
+    on_engine: Callable[[Engine], None] = lambda engine: None,
 ) -> dict[str, Any]:
-    """Run the warm-up passes on the run's own cache. Out of memory passes through.
+    """Run the warm-up passes on the run's own cache. Out of memory passes through; `on_engine` hears whose it was.
 
     Returns what is warm now, as result.json tells it: `prompt_tokens`, the lengths that have had a prefill in this
     manner, and `rows`, the largest batch that went through.
@@ -53,11 +57,12 @@ def warm_up(
         if fresh:
             # The shortest comes last and decodes: it has the most room left.
             budgets = [1] * (len(fresh) - 1) + [_decode_budget(fresh[-1], width)]
-            _drive(prepared, runner, [_short(r, b) for r, b in zip(fresh, budgets, strict=True)], 1, should_stop)
+            singles = [_short(r, b) for r, b in zip(fresh, budgets, strict=True)]
+            _drive(prepared, runner, singles, 1, should_stop, on_engine)
         if prepared.device.type == "cuda":
             first = requests[: prepared.config.num_slots]
             batch = [_short(r, min(1 + DECODE_STEPS, r.spec.budget_tokens)) for r in first]
-            _drive(prepared, runner, batch, prepared.config.num_slots, should_stop)
+            _drive(prepared, runner, batch, prepared.config.num_slots, should_stop, on_engine)
     warm.warmed.update((manner, r.num_prompt_tokens) for r in fresh)
     rows = min(len(requests), prepared.config.num_slots) if prepared.device.type == "cuda" else 1
     return {"prompt_tokens": sorted(by_length), "rows": rows}
@@ -79,7 +84,12 @@ def _short(request: Request, budget_tokens: int) -> Request:
 
 
 def _drive(
-    prepared: PreparedRun, runner: ModelRunner, requests: list[Request], slots: int, should_stop: Callable[[], bool]
+    prepared: PreparedRun,
+    runner: ModelRunner,
+    requests: list[Request],
+    slots: int,
+    should_stop: Callable[[], bool],
+    on_engine: Callable[[Engine], None],
 ) -> None:
     config = replace(prepared.config, slots=slots)
     if config.engine == "static":
@@ -87,4 +97,6 @@ def _drive(
     clock = RunClock()
     scheduler = make_scheduler(config, requests, runner.num_blocks)
     timing = make_timing("sync", prepared.device, clock)
-    Engine(scheduler, runner, Recorder(NoSink(), slots), clock, timing).run(should_stop)
+    engine = Engine(scheduler, runner, Recorder(NoSink(), slots), clock, timing)
+    on_engine(engine)
+    engine.run(should_stop)
