@@ -69,6 +69,7 @@ def _draw_results(experiment_id: str) -> None:
 def _draw_sections(data: SweepData) -> None:
     if not data.grid.empty:
         draw_throughput(data)
+    if data.grid["tpot_s"].notna().any():
         draw_chooser(data)
         draw_costs(data)
         draw_ceilings(data)

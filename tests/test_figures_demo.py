@@ -27,7 +27,7 @@ from pages.figures.waste import waste_ledger
 STATIC = sample_run("static")
 MODULES = (
     *("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts", "answer"),
-    *("roofline", "pass_parts", "what_if"),
+    *("roofline", "pass_parts", "what_if", "sweep_throughput", "sweep_measures", "sweep_ragged"),
 )
 
 

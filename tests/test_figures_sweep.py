@@ -101,8 +101,9 @@ def test_all_points_failed_still_draws_where() -> None:
     figure = throughput_over_batch(failed)
     assert list(traces(figure)["p16, failed"].x) == [1, 4]
     assert any("No batch size gave a rate" in note.text for note in figure.layout.annotations)
+    assert figure.layout.yaxis.showticklabels is False
     assert throughput_caption(failed) == "Failed: p16 from B = 1 on."
-    assert measure_caption(failed, TPOT) == "TPOT: no point has a value yet."
+    assert measure_caption(failed, TPOT) == "TPOT: no point has a value."
     assert list(traces(measure_over_batch(failed, TPOT))["failed, failed"].x) == [1, 4]
 
 
@@ -113,6 +114,8 @@ def test_one_point_still_draws() -> None:
     low, high = figure.layout.xaxis.range
     assert low < high
     assert "p16 has one point, 100 tokens/s at B = 4" in throughput_caption(one)
+    alone = measure_caption(one.assign(speedup=None), SPEEDUP)
+    assert alone == "Speed-up: no point has a value; it needs one at B = 1."
     assert measure_caption(one, TPOT) == "TPOT at B = 4, the only point: p16 40 ms."
 
 

@@ -188,7 +188,10 @@ def empty_words(points: pd.DataFrame) -> str | None:
     return None if known.any() else "No point has been measured yet."
 
 
-def note_in_plot(figure: go.Figure, words: str, dark: bool) -> None:
-    """A line in the middle of a plot that has failed points alone."""
+def hold_open(figure: go.Figure, points: pd.DataFrame, words: str, dark: bool) -> dict[str, Any]:
+    """A plot with failed points alone keeps its place, with words in its middle. Returns what its y axis becomes."""
+    sizes = sorted({int(size) for size in points["batch_size"]})
+    figure.add_scatter(x=sizes, y=[None] * len(sizes), mode="markers", showlegend=False, hoverinfo="skip", name="none")
     place = {"x": 0.5, "y": 0.4, "xref": "paper", "yref": "paper", "xanchor": "center"}
     figure.add_annotation(label(words, font={"size": 14, "color": palette(dark).faint_text}, **place))
+    return {"type": "linear", "range": [0, 1], "showticklabels": False, "title": None, "showgrid": False}

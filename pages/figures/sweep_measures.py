@@ -23,8 +23,8 @@ from pages.figures.sweep_axes import (
     add_line,
     batch_axis,
     empty_words,
+    hold_open,
     line_styles,
-    note_in_plot,
     sweep_figure,
 )
 
@@ -37,7 +37,7 @@ class SweepMeasure:
     """A column of a sweep: `scale` axis units in one of the column's, `noun` as a caption says it, `text` its values.
 
     `is_log` draws it over a logarithmic axis, where what grows as B does is a straight line. `is_ratio` values say by
-    themselves how much they grew.
+    themselves how much they grew. `needs` says what a value takes, where no point may have one.
     """
 
     column: str
@@ -48,6 +48,7 @@ class SweepMeasure:
     is_log: bool
     text: Callable[[float], str]
     is_ratio: bool = False
+    needs: str = ""
 
 
 def bytes_text(value: float) -> str:
@@ -101,6 +102,7 @@ SPEEDUP = SweepMeasure(
     is_log=True,
     text=_times_text,
     is_ratio=True,
+    needs="; it needs one at B = 1",
 )
 INTENSITY = SweepMeasure(
     column="intensity_flop_per_byte",
@@ -155,12 +157,12 @@ def measure_over_batch(
             y = measured[measure.column].astype(float) * measure.scale
             add_line(figure, str(name), measured["batch_size"], y, styles[str(name)], hover, **whiskers)
     add_failed(figure, points, styles, room, dark)
-    if points[measure.column].isna().all():
-        note_in_plot(figure, "No batch size gave a value.", dark)
     if level is not None:
         _add_level(figure, level, measure, dark)
     y_axis = axis(dark, title=measure.axis_words, domain=[0, room.plot_top], fixedrange=True, tickformat=",~r")
     y_axis |= {"type": "log", "dtick": "D2"} if measure.is_log else {"rangemode": "tozero", "nticks": 6}
+    if points[measure.column].isna().all():
+        y_axis |= hold_open(figure, points, "No batch size gave a value.", dark)
     set_layout(figure, xaxis=batch_axis(points, dark), yaxis=y_axis)
     return figure
 
@@ -169,7 +171,7 @@ def measure_caption(points: pd.DataFrame, measure: SweepMeasure) -> str:
     """From the smallest to the largest measured batch: `TPOT from B = 1 to 64: p16 22 ms to 26 ms (+18 %).`"""
     noun = f"{measure.noun[0].upper()}{measure.noun[1:]}"
     if points.empty or points[measure.column].isna().all():
-        return f"{noun}: no point has a value yet."
+        return f"{noun}: no point has a value{measure.needs}."
     ends = {}
     for name, mine in points.groupby("series", sort=False):
         measured = mine.dropna(subset=[measure.column]).sort_values("batch_size")
@@ -255,6 +257,5 @@ if __name__ == "__main__":
     from pages.figures.sample_sweep import sample_sweep
 
     sample = sample_sweep()
-    print("\n".join(measure_caption(sample, measure) for measure in MEASURES))
     figures = [measure_over_batch(sample, measure) for measure in MEASURES[:3]]
     show([*figures, measure_over_batch(sample, INTENSITY, level=(66.7, "balance point 66.7")), *figures[:1]])

@@ -172,5 +172,4 @@ if __name__ == "__main__":
     from pages.figures.sample_sweep import sample_ragged
 
     sample = sample_ragged()
-    print(ragged_caption(sample))
     show([ragged_bars(sample, title="A ragged batch and its control"), ragged_bars(sample, dark=True)])

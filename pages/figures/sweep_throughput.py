@@ -20,9 +20,9 @@ from pages.figures.sweep_axes import (
     add_line,
     batch_axis,
     empty_words,
+    hold_open,
     is_failed,
     line_styles,
-    note_in_plot,
     sweep_figure,
 )
 
@@ -103,10 +103,11 @@ def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool =
     if points[RATE].notna().any():
         _add_key(figure, dark)
     add_failed(figure, points, styles, room, dark)
-    if points[RATE].isna().all():
-        note_in_plot(figure, "No batch size gave a rate.", dark)
     y_axis = axis(dark, title="decoded tokens/s, logarithmic", type="log", domain=[0, room.plot_top], dtick="D2")
-    set_layout(figure, xaxis=batch_axis(points, dark), yaxis=y_axis | {"tickformat": ",~r", "fixedrange": True})
+    y_axis |= {"tickformat": ",~r", "fixedrange": True}
+    if points[RATE].isna().all():
+        y_axis |= hold_open(figure, points, "No batch size gave a rate.", dark)
+    set_layout(figure, xaxis=batch_axis(points, dark), yaxis=y_axis)
     return figure
 
 
@@ -177,5 +178,4 @@ if __name__ == "__main__":
     from pages.figures.sample_sweep import sample_sweep
 
     points = sample_sweep()
-    print(throughput_caption(points))
     show([throughput_over_batch(points, title="Throughput"), throughput_over_batch(points, dark=True)])
