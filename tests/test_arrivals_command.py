@@ -114,7 +114,8 @@ def test_the_report_of_a_known_table() -> None:
     assert report["capacity_ratios"] == {"continuous": pytest.approx(1.6)}
     assert report["capacity"]["static"] == {
         "requests_per_s": 1.5, "low_per_s": 1.4, "high_per_s": 1.8, "repeats": 3, "output_tokens_per_s": 150.0,
-        "grows_at_0.9": False, "grows_at_1.1": True, "confirmed": True,
+        "grows_at_0.9": False, "grows_at_1.1": True, "confirmed": True, "served_at_0.9_per_s": None,
+        "served_at_1.1_per_s": None,
     }  # fmt: skip
     assert report["knee"]["static"]["wait_ratio"] == 20.0
     json.dumps(report)

@@ -28,6 +28,7 @@ STATIC = sample_run("static")
 MODULES = (
     *("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts", "answer"),
     *("roofline", "pass_parts", "what_if", "sweep_throughput", "sweep_measures", "sweep_ragged"),
+    *("load_rates", "load_latency", "load_queue"),
 )
 
 

@@ -9,6 +9,7 @@ from engine.core.experiment import Summary
 from engine.core.goodput import Goodput, Limits
 from engine.core.load import LoadPoint, load_point
 from engine.core.load_table import Knee, LoadSample, LoadTable, load_table
+from engine.core.load_words import confirmation_words
 from engine.core.queue_growth import QueueGrowth
 from engine.core.record import RunRecord
 from tests.load_server import serve
@@ -152,12 +153,15 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
     saturated = sample("static", None, role="saturation", achieved_per_s=2.0, output_tokens_per_s=20.0)
     for below, above in ((True, True), (False, False), (True, False)):
         around = [
-            sample("static", 1.8, role="below", growth=growth(below)),
+            sample("static", 1.8, role="below", growth=growth(below), achieved_per_s=1.7),
             sample("static", 2.2, role="above", growth=growth(above)),
         ]
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
         assert capacity.is_confirmed is False
+        said = confirmation_words(capacity)
+        assert ("grows at 0.9 times it already, where 1.7 requests/s are served" in said) is below
+        assert ("does not grow at 1.1 times it yet" in said) is not above
 
 
 def test_the_knee_lies_between_the_last_rate_that_held_and_the_first_that_did_not() -> None:

@@ -11,9 +11,14 @@ from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
 
 Figure = Callable[[LoadPoint], float | None]
 
+
+def achieved_per_s(point: LoadPoint) -> float | None:
+    return point.achieved_per_s
+
+
 FIGURES: Mapping[str, Figure] = {
     "offered_per_s": lambda point: point.offered_per_s,
-    "achieved_per_s": lambda point: point.achieved_per_s,
+    "achieved_per_s": achieved_per_s,
     "output_tokens_per_s": lambda point: point.output_tokens_per_s,
     "queue_wait_p50_s": lambda point: point.queue_wait_p50_s,
     "ttft_p50_s": lambda point: point.ttft_p50_s,
@@ -58,7 +63,7 @@ def load_report(table: LoadTable) -> dict[str, Any]:
 
 def row_report(row: LoadRow) -> dict[str, Any]:
     """One engine at one rate, flat."""
-    achieved = row.summary(FIGURES["achieved_per_s"])
+    achieved = row.summary(achieved_per_s)
     middle = row.middle
     return {
         "engine": row.engine,
@@ -100,8 +105,10 @@ def capacity_report(capacity: Capacity | None) -> dict[str, Any] | None:
         "high_per_s": rate.high,
         "repeats": rate.n,
         "output_tokens_per_s": capacity.tokens_per_s,
-        "grows_at_0.9": capacity.below and capacity.below.grows,
-        "grows_at_1.1": capacity.above and capacity.above.grows,
+        "grows_at_0.9": None if capacity.below is None else capacity.below.grows,
+        "grows_at_1.1": None if capacity.above is None else capacity.above.grows,
+        "served_at_0.9_per_s": None if capacity.below is None else capacity.below.median(achieved_per_s),
+        "served_at_1.1_per_s": None if capacity.above is None else capacity.above.median(achieved_per_s),
         "confirmed": capacity.is_confirmed,
     }
 

@@ -38,10 +38,15 @@ def confirmation_words(capacity: Capacity) -> str:
         return f"Confirmed: evenly spaced, the queue does not grow at {BELOW:g} times it and grows at {ABOVE:g} times."
     wrong = []
     if capacity.below is not None and capacity.below.grows:
-        wrong.append(f"the queue grows at {BELOW:g} times it already")
+        wrong.append(f"the queue grows at {BELOW:g} times it already{_served(capacity.below)}")
     if capacity.above is not None and not capacity.above.grows:
-        wrong.append(f"the queue does not grow at {ABOVE:g} times it yet")
+        wrong.append(f"the queue does not grow at {ABOVE:g} times it yet{_served(capacity.above)}")
     return f"Not confirmed: evenly spaced, {' and '.join(wrong)}."
+
+
+def _served(row: LoadRow) -> str:
+    rate = row.median(lambda point: point.achieved_per_s)
+    return "" if rate is None else f", where {figure(rate)} requests/s are served"
 
 
 def knee_words(knee: Knee) -> str:

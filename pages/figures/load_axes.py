@@ -8,6 +8,7 @@ marks. A point that failed is a cross at the foot of the plot: never dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,8 +46,22 @@ class Scale:
         return values.clip(lower=self.low) if self.is_log else values
 
     def settings(self) -> dict[str, Any]:
-        kind = {"type": "log", "dtick": "D1" if self.high / self.low < 2000 else 1} if self.is_log else {}
-        return {"range": self.ends, "fixedrange": True, "tickformat": ",~r", **kind}
+        shared = {"range": self.ends, "fixedrange": True}
+        if not self.is_log:
+            return {**shared, "tickformat": ",~r"}
+        ticks = log_ticks(self.low, self.high)
+        return {**shared, "type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten; with 2 and 5 between them where fewer than four lie inside."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 2, 5)):
+        ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(inside) >= 4:
+            break
+    return inside
 
 
 def scale_of(values: pd.Series, *, floor: float = 0.0, air: float = 1.08) -> Scale:
@@ -105,8 +120,8 @@ def add_engine(
         y = scale.drawn(part[column].astype(float)) * factor
         errors = None if whiskers is None or not is_line else _whiskers(part, column, whiskers, style.colour)
         figure.add_scatter(
-            x=part["x_per_s"],
-            y=y,
+            x=part["x_per_s"].tolist(),
+            y=y.tolist(),
             mode="lines+markers" if is_line else "markers",
             line={"width": 2, "color": style.colour, "dash": dash},
             marker={
@@ -129,7 +144,7 @@ def _whiskers(part: pd.DataFrame, column: str, ends: tuple[str, str], colour: st
     low, high = (part[end].astype(float).fillna(part[column]) for end in ends)
     if ((high - low).abs() < 1e-12).all():
         return None
-    lengths = {"array": high - part[column], "arrayminus": part[column] - low}
+    lengths = {"array": (high - part[column]).tolist(), "arrayminus": (part[column] - low).tolist()}
     return {**lengths, "color": colour, "thickness": 1.2, "width": 4}
 
 
@@ -140,7 +155,7 @@ def add_failed(figure: go.Figure, rows: pd.DataFrame, scale: Scale, dark: bool, 
         return
     texts = [f"<b>{head_text(row)}</b><br>{failure_text(row)}" for row in failed.to_dict("records")]
     figure.add_scatter(
-        x=failed["x_per_s"],
+        x=failed["x_per_s"].tolist(),
         y=[scale.low * factor] * len(failed),
         mode="markers",
         marker={"size": 11, "symbol": "x", "color": palette(dark).dead, "line": {"width": 0}},
@@ -154,7 +169,8 @@ def add_failed(figure: go.Figure, rows: pd.DataFrame, scale: Scale, dark: bool, 
 
 def head_text(row: dict[str, Any]) -> str:
     """`static, 2 requests/s asked`."""
-    asked = f"{three_digits(float(row['rate_per_s']))} requests/s"
+    rate = float(row["rate_per_s"])
+    asked = f"{three_digits(rate)} request{'' if rate == 1 else 's'}/s"
     around = ROLE_WORDS.get(str(row["role"]))
     return f"{row['engine']}, {asked}" + (f", {around}" if around else " asked for")
 

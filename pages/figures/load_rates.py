@@ -96,13 +96,11 @@ def _add_diagonal(figure: go.Figure, x_scale: Scale, y_scale: Scale, dark: bool)
 def _add_capacities(
     figure: go.Figure, capacities: Mapping[str, float], colours: Mapping[str, str], x_scale: Scale, y_scale: Scale
 ) -> None:
-    """A dotted line an engine from the diagonal to the right edge; the lower one of two close ones is named below."""
+    """A dotted line an engine, named at the left, above the diagonal; the lower one of two close ones from below."""
     ranked = sorted(((value, name) for name, value in capacities.items() if name in colours), reverse=True)
     for place, (value, engine) in enumerate(ranked):
-        begin = float(np.clip(value, x_scale.low, 0.55 * x_scale.high))
-        ends = [begin, x_scale.high]
         figure.add_scatter(
-            x=ends,
+            x=[x_scale.low, x_scale.high],
             y=[value, value],
             mode="lines",
             line={"width": 1.4, "dash": "dot", "color": colours[engine]},
@@ -114,9 +112,9 @@ def _add_capacities(
         figure.add_annotation(
             label(
                 f"capacity {three_digits(value)}",
-                x=1,
+                x=0,
                 xref="x domain",
-                xanchor="right",
+                xshift=4,
                 y=float(np.log10(value)) if y_scale.is_log else value,
                 yanchor="top" if is_under else "bottom",
                 font={"size": 12, "color": colours[engine]},

@@ -1,14 +1,15 @@
-"""The head of a load test: what was asked, on what, how its points ended, and the link that brings its form back."""
+"""The head of a load test: what was asked, on what, how its points ended, and the button that brings its form back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
 from engine.core.config import RunConfig
 from pages.parts.badges import RANDOM_WEIGHTS
-from pages.parts.experiment_form import form_link
+from pages.parts.experiment_start import fill_form
 from pages.parts.format import listed, plain, plural
 from pages.parts.load_columns import rate_words
 from pages.parts.load_data import LoadData
@@ -29,11 +30,13 @@ def draw_head(data: LoadData) -> None:
         st.caption(f":material/speed: {busy}")
     if failures := failure_lines(data):
         st.warning("\n".join(failures), icon=":material/error:")
-    st.page_link(
-        "pages/load.py",
-        label="Set up the same again",
+    st.button(
+        "Set up the same again",
         icon=":material/replay:",
-        query_params=load_link(data.config, data.settings),
+        help="Fill the form with this load test's settings",
+        key="load_again",
+        on_click=fill_form,
+        args=(load_values(data.config, data.settings), FIELDS),
     )
 
 
@@ -61,15 +64,11 @@ def failure_lines(data: LoadData) -> list[str]:
     return lines
 
 
-def load_link(config: RunConfig, settings: Mapping[str, object]) -> dict[str, str]:
-    """The query parameters that bring the form to a load test's settings."""
-    rates = settings.get("rates_per_s") or ()
-    engines = settings.get("engines") or ()
-    assert isinstance(rates, list | tuple)
-    assert isinstance(engines, list | tuple)
-    values = {
-        "engines": ",".join(map(str, engines)),
-        "rates": ",".join(f"{float(rate):g}" for rate in rates),
+def load_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's values for a load test's settings."""
+    return {
+        "engines": ",".join(settings.get("engines") or ()),
+        "rates": ",".join(f"{float(rate):g}" for rate in settings.get("rates_per_s") or ()),
         "law": settings.get("law") or "poisson",
         "confirm": "yes" if settings.get("confirm") else "no",
         "repeats": settings.get("repeats") or 1,
@@ -91,4 +90,3 @@ def load_link(config: RunConfig, settings: Mapping[str, object]) -> dict[str, st
         "block_size": str(config.block_size),
         "max_num_batched_tokens": config.max_num_batched_tokens,
     }
-    return form_link(values, FIELDS)

@@ -12,6 +12,7 @@ from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load_columns import LITTLE_HEADER, little_rows, rate_words
 from pages.parts.load_data import LoadData, waiting_of
+from pages.parts.load_tables import lines
 from pages.parts.sweep_results import show
 from pages.parts.tables import draw_table
 
@@ -51,7 +52,7 @@ def draw_queue(data: LoadData) -> None:
     rows = choices[str(chosen)]
     queue, windows = queues_of(rows)
     show(queue_with_windows(queue, windows, dark=is_dark()), f"The queue over time at {chosen}", "load_queue")
-    st.caption(plain(" ".join(queue_sentences(rows))))
+    st.caption(lines(queue_sentences(rows)))
     _draw_little(data, rows)
 
 
@@ -82,8 +83,8 @@ def queue_sentences(rows: list[LoadRow]) -> list[str]:
 def _draw_little(data: LoadData, rows: list[LoadRow]) -> None:
     """The law for the rate that is shown, in words; for all rates behind an expander."""
     told = [(row, row.middle.little) for row in rows if row.middle is not None and row.middle.little is not None]
-    for row, little in told:
-        st.caption(plain(little_words(row.engine, row.rate_per_s, little)))
+    if told:
+        st.caption(lines(little_words(row.engine, row.rate_per_s, little) for row, little in told))
     with st.expander("Little's law: why so few requests a second keep so many in the system"):
         st.markdown(LITTLE)
         if every := little_rows([row for row in data.table.rows if row.role != "saturation"]):

@@ -19,7 +19,7 @@ from pages.parts.load_columns import (
     load_columns,
 )
 from pages.parts.load_data import LoadData
-from pages.parts.load_tables import show_table
+from pages.parts.load_tables import lines, show_table
 from pages.parts.sweep_results import show
 from pages.parts.tables import draw_table
 
@@ -45,7 +45,7 @@ def draw_rates(data: LoadData) -> None:
     figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
     show(figure, "Achieved against offered rate", "load_rates")
     knees = [knee_words(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
-    st.caption(plain(" ".join([*knees, ratio_words(data.table)]).strip() or "No rate tells yet."))
+    st.caption(lines([*knees, ratio_words(data.table)]) or "No rate tells yet.")
     with st.expander("What is counted, and what hollow marks and dotted lines are"):
         st.markdown(STEADY)
         st.markdown(f"{CAPACITY} Those are the hollow marks; the dotted line is the capacity.")
@@ -62,7 +62,7 @@ def draw_waits(data: LoadData) -> None:
     with right:
         show(wait_over_offered(data.rows, TTFT, dark=is_dark()), "Time to first token over offered rate", "load_ttft")
         said = [ttft_words(data.table.of(engine, "rate")) for engine in data.table.engines]
-        st.caption(plain(" ".join(filter(None, said)) or "From the intended arrival until the first token."))
+        st.caption(lines(said) or "From the intended arrival until the first token.")
 
 
 def _widest_wait(data: LoadData) -> str:
@@ -82,7 +82,7 @@ def draw_capacity(data: LoadData) -> None:
     st.subheader("Capacity and knee", anchor=False)
     draw_table(list(CAPACITY_HEADER), capacity_rows(data.table), figures=(1, 2, 3))
     said = [capacity_words(known) for engine in data.table.engines if (known := data.table.capacity(engine))]
-    st.caption(plain(" ".join(said)) if said else "No run with all requests there from the start has completed.")
+    st.caption(lines(said) or "No run with all requests there from the start has completed.")
 
 
 def draw_goodput(data: LoadData, is_limited: bool) -> None:
@@ -93,7 +93,7 @@ def draw_goodput(data: LoadData, is_limited: bool) -> None:
     show(achieved_over_offered(data.rows, column=GOODPUT, dark=is_dark()), "Goodput over offered rate", "load_goodput")
     rows = [row for row in data.table.rows if row.role == "rate"]
     said = [goodput_words(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
-    st.caption(plain(" ".join(filter(None, said)) or "No run at a rate completed."))
+    st.caption(lines(said) or "No run at a rate completed.")
     show_table(goodput_columns(data.rows), "load_goodput_table")
     st.caption(
         "Shares are of all requests of a run, one that never finished keeping no limit. Rates are counted in the "

@@ -1,13 +1,14 @@
-"""How a load test's tables are drawn: they sort and scroll, three significant digits and more, runs as links."""
+"""How a load test's tables and sentences are drawn: tables sort and scroll, their runs are links; a line a sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from pages.parts.format import MISSING
+from pages.parts.format import MISSING, plain
 from pages.parts.load_columns import FIGURES
 
 TABLE_ROWS = 14
@@ -21,3 +22,8 @@ def show_table(frame: pd.DataFrame, key: str) -> None:
     config |= {"n": number_column(format="localized"), "run": link("run", display_text="open", width="small")}
     height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
     st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=key)
+
+
+def lines(sentences: Iterable[str]) -> str:
+    """Sentences as Markdown, each on a line of its own; empty ones are left out."""
+    return "  \n".join(plain(sentence) for sentence in sentences if sentence)
