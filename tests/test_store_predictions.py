@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from engine.core.config import WorkloadConfig
 from engine.core.prediction import Expectation, Question
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.schema import RUN_FILE
@@ -21,6 +23,7 @@ from store.importer import import_runs
 from store.predicting import PredictionClosed, Subject
 from tests.experiments import run_point, sweep_plan
 from tests.sample_runs import write_sample_run
+from tests.test_calibrated_cost import DECODES, PREFILLS, calibration
 
 RUN = Subject(kind="run", subject_id="run1")
 THROUGHPUT = Question(measure="metric", metric="output_tokens_per_s")
@@ -243,6 +246,26 @@ def test_the_simulator_predicts_from_what_was_known_before_the_start(store: Stor
     assert row["simulated_note"] == "no calibration of cpu here; run `python -m engine calibrate --model tiny-random`"
     assert not store.simulate_predictions()
     assert not recorder.problems
+
+
+def test_the_simulators_answer_is_that_of_a_calibrated_machine(store: Store) -> None:
+    """By hand, from the made-up machine's passes: 4 prompts of 16 at once, then 7 decode passes of 4 rows."""
+    workload = WorkloadConfig(prompts="p16", requests=4, budget="8")
+    prediction_id = store.predict(RUN, Question(measure="metric", metric="duration_s"), expect(0.1, 0.2))
+    before = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    after = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    calibrations = store.home / "calibrations"
+    calibrations.mkdir()
+    machine = calibration(*DECODES, *PREFILLS)
+    (calibrations / "then.json").write_text(replace(machine, measured_at=before, device_name="a slow one").to_json())
+    (calibrations / "later.json").write_text(replace(machine, measured_at=after, device_name="too late").to_json())
+    add(store, workload=workload, model="tiny-random", slots=4)
+    assert store.simulate_predictions()
+    row = store.prediction(prediction_id)
+    prefill_s = 0.020 + 0.001 * 64 + 1e-6 * 4 * 16 * 17 / 2
+    decode_s = sum(0.010 + 0.001 * 4 + 1e-5 * 4 * (16 + step) for step in range(1, 8))
+    assert row["simulated"] == pytest.approx(prefill_s + decode_s, rel=0.02)
+    assert row["simulated_note"] == f"Calibrated on a slow one (cpu), {before}"
 
 
 def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) -> None:

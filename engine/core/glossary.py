@@ -151,6 +151,12 @@ MEASURING = _words(
         "random weights",
         "A model of real shape whose weights were drawn at random: its speed is real, its text is noise.",
     ),
+    (
+        "prediction",
+        "A figure that was expected of a run or an experiment: a range and a reason, written before it began.",
+    ),
+    ("closed", "Of a prediction: its run has begun, so that it stands as it was written. It is graded afterwards."),
+    ("held", "Of a prediction: what was measured lies within its range, ends included. Otherwise it missed."),
     ("watched", "The run's page was open while it ran, and may have cost it a little time."),
     ("crashed", "The run has no result and nobody is working on it: its process ended. What it had logged is kept."),
     (

@@ -64,9 +64,16 @@ def of_engines(engines: Sequence[str]) -> list[Choice]:
 def of_plan(plan: Plan) -> list[Choice]:
     """Of an experiment: what its kind is about first, then a metric of each point, then ratios of points beside it."""
     firsts = list({point.key: point for point in sorted(plan.points, key=lambda p: p.position)}.values())[:MAX_POINTS]
-    own = {"sweep": _of_sweep, "load": _of_load, "overhead": _of_overhead}.get(plan.kind, lambda points: [])
     metrics = [Choice(label=f"{point.key}: a metric", measure="metric", key=point.key) for point in firsts]
-    return own(firsts) + metrics
+    match plan.kind:
+        case "sweep":
+            return _of_sweep(firsts) + metrics
+        case "load":
+            return _of_load(firsts) + metrics
+        case "overhead":
+            return _of_overhead(firsts) + metrics
+        case _:
+            return metrics
 
 
 def _of_sweep(points: Sequence[Point]) -> list[Choice]:
