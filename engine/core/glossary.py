@@ -118,6 +118,39 @@ MEASURING = _words(
     ),
     ("point", "One run that an experiment asks for, as often as it has repeats: a batch size at a prompt length."),
     ("sweep", "An experiment over prompt lengths and batch sizes: each point is one batch of B equal requests."),
+    ("load test", "An experiment of engines at several rates of arriving requests, the same trace for each engine."),
+    ("offered rate", "Requests a second that really came: the gaps of the trace over the time that they took."),
+    (
+        "achieved rate",
+        "Requests a second that were served in the steady window, those at its edges with the share of their tokens "
+        "that came inside.",
+    ),
+    (
+        "steady window",
+        "The part of a run between its ramp, in which slots fill, and its tail, in which they empty. Rates under load "
+        "are counted in it alone.",
+    ),
+    (
+        "capacity",
+        "What an engine serves a second when somebody always waits: the achieved rate of a run whose requests are all "
+        "there from the start. Confirmed when the queue grows at 1.1 times it and does not at 0.9 times it.",
+    ),
+    ("knee", "The rate from which on the queue grows, and waits with it: the highest that is held lies just below."),
+    (
+        "left behind",
+        "Requests that waited when the engine last filled its slots, and got none. When they become more, the queue "
+        "grows.",
+    ),
+    (
+        "Little's law",
+        "The mean number of requests in a system is their rate times the mean time each is there: half a request a "
+        "second, each there for 26 s, makes 13 at a time.",
+    ),
+    (
+        "goodput",
+        "What is served within the limits that a reader sets for the first token and for the time between tokens, in "
+        "requests or in tokens a second.",
+    ),
     ("repeats", "The same point run again. All points are run once before any is run again, so that drift hits all."),
     ("spread", "Of repeats: highest less lowest, as a share of the median."),
     ("serial time", "B times what one request alone took: what B requests would take one after another."),
@@ -153,9 +186,9 @@ MEASURING = _words(
     ),
     (
         "prediction",
-        "A figure that was expected of a run or an experiment: a range and a reason, written before it began.",
+        "A figure that was expected of a run or an experiment: a range and a reason, written before it began. It closes "
+        "when the first run starts, stands as it was written, and is graded afterwards.",
     ),
-    ("closed", "Of a prediction: its run has begun, so that it stands as it was written. It is graded afterwards."),
     ("held", "Of a prediction: what was measured lies within its range, ends included. Otherwise it missed."),
     ("watched", "The run's page was open while it ran, and may have cost it a little time."),
     ("crashed", "The run has no result and nobody is working on it: its process ended. What it had logged is kept."),

@@ -15,9 +15,9 @@ It grows as well when, at the last arrival, more than half of all requests wait,
 engine that is swamped may not have looked at its queue once by then.
 
 What the rule does not know: with few requests drawn at random (poisson) the queue of that very trace may grow though
-the engine would keep up for ever. Evenly spaced requests leave that chance out. On a simulated server with 48 to 256
-requests, evenly spaced at 0.9 times its capacity, the rule never saw growth in 180 runs; at 1.1 times it did in 97 % of
-those that were at least six full batches long.
+the engine would keep up for ever; at 0.9 times the capacity one trace in five did. Evenly spaced requests leave that
+chance out. On simulated servers with 48 to 256 requests, evenly spaced at 0.9 times capacity, the rule saw growth in
+none of 280 runs; at 1.1 times it did in 252 of the 260 that were at least six full batches long.
 """
 
 from __future__ import annotations
