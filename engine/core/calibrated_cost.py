@@ -20,7 +20,7 @@ from engine.core.config import RunConfig
 from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
-from engine.core.roofline import ModelShape, PassFacts
+from engine.core.roofline import ModelShape, PassFacts, causal_pairs
 
 _ROUNDS = 50  # of fitting the curve and the slope in turn: they have settled long before
 
@@ -65,6 +65,8 @@ class CalibratedCost:
         # The decoding rows of a mixed pass score each position that they read, once.
         decoding = min(facts.kv_positions, facts.decode_rows * facts.width)
         scores = max(0, facts.attention_pairs - decoding)
+        if facts.masked:
+            scores = scores / facts.width**2 * causal_pairs(facts.width)
         seconds = self.prefill.at(facts.tokens, scores) + self.decode.slope_s * decoding
         return seconds * (self.masked_prefill_factor if facts.masked else 1.0)
 
@@ -145,12 +147,15 @@ def _size(measured: MeasuredPass) -> int:
 
 
 def _work(measured: MeasuredPass) -> float:
-    """Positions that a decode pass reads; scores that a prefill computes: the full square under a mask, else each
-    prompt's own triangle."""
+    """Positions that a decode pass reads; scores that a prefill computes, each prompt's own triangle.
+
+    A padded batch counts as if each row were as long as the longest: whether its kernel computes the whole square under
+    the mask or less than the triangle is for the factor to tell.
+    """
     if measured.kind == "decode":
         return measured.computed_positions
     if measured.masked:
-        return measured.rows * measured.width**2
+        return measured.rows * causal_pairs(measured.width)
     return (measured.squared_lengths + measured.prompt_tokens) / 2
 
 

@@ -1,12 +1,13 @@
 """Times passes of known shapes through the engine's own loop, for a calibration: what a pass costs on this machine.
 
 A shape is some rows and their prompt lengths; each row takes a few new tokens. The loop, the scheduler and the recorder
-are those of every run, so that what they cost is in the figures: a pass's seconds are counted from the end of the pass
-before it. It does not know what the figures are fitted to.
+are those of every run, so that what they cost is in the figures of decode passes. It does not know what the figures are
+fitted to.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -100,19 +101,25 @@ def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape])
 
 
 def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
-    """The prefill and a typical decode pass of one small run; the first decode pass may allocate and is left out."""
+    """The prefill and a typical decode pass of one small run; the first decode pass may allocate and is left out.
+
+    A decode pass lasts from the end of the one before it. Before a prefill there is nothing: it counts by itself, since
+    in a run that is under way its issuing and the loop's work are hidden or small.
+    """
     sink = _Passes()
     with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
         build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
-    ends = [0.0, *(row["end_s"] for row in sink.rows)]
-    timed = [(row, end_s - start_s) for row, start_s, end_s in zip(sink.rows, ends, ends[1:], strict=False)]
-    prefills = [pair for pair in timed if pair[0]["kind"] != "decode"]
-    decodes = [pair for pair in timed if pair[0]["kind"] == "decode"][1:]
     squared_lengths = sum(len(ids) ** 2 for ids in prepared.prompt_ids.values())
-    measured = [_measured(prepared.config, row, seconds, squared_lengths) for row, seconds in prefills]
-    if decodes:
-        row, _ = decodes[len(decodes) // 2]
-        measured.append(_measured(prepared.config, row, statistics.median(s for _, s in decodes), 0))
+    measured = [
+        _measured(prepared.config, row, row["end_s"] - row["start_s"], squared_lengths)
+        for row in sink.rows
+        if row["kind"] != "decode"
+    ]
+    decodes = [row for row in sink.rows if row["kind"] == "decode"]
+    between_ends_s = [after["end_s"] - before["end_s"] for before, after in itertools.pairwise(decodes)]
+    if between_ends_s:
+        typical = decodes[(len(decodes) + 1) // 2]
+        measured.append(_measured(prepared.config, typical, statistics.median(between_ends_s), 0))
     return measured
 
 
