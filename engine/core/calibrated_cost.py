@@ -64,7 +64,7 @@ class CalibratedCost:
             return seconds * (self.masked_decode_factor if facts.masked else 1.0)
         # The decoding rows of a mixed pass score each position that they read, once.
         decoding = min(facts.kv_positions, facts.decode_rows * facts.width)
-        scores = max(0, facts.attention_pairs - decoding)
+        scores: float = max(0, facts.attention_pairs - decoding)
         if facts.masked:
             scores = scores / facts.width**2 * causal_pairs(facts.width)
         seconds = self.prefill.at(facts.tokens, scores) + self.decode.slope_s * decoding
