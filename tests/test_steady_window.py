@@ -8,7 +8,7 @@ import pytest
 from engine.core.load import load_point
 from engine.core.queue_growth import left_behind, line_through, queue_growth
 from engine.core.record import RunRecord
-from engine.core.stays import Stays, mean_number, most_at_once
+from engine.core.stays import Stays, mean_number, most_at_once, often_at_once
 from engine.core.steady_window import served_within, steady_window
 from tests.load_server import decode_only, serve
 from tests.records import EMPTY, request, tokens
@@ -91,6 +91,15 @@ def test_how_many_at_once_and_on_average() -> None:
     assert mean_number(begin_s, end_s, 0.0, 8.0) == pytest.approx(12 / 8)
     assert mean_number(begin_s, end_s, 2.0, 4.0) == 2.0
     assert most_at_once(np.array([]), np.array([])) == (0, 0.0)
+
+
+def test_a_number_reached_for_moments_does_not_count() -> None:
+    # Two run from 1 to 9, and a third from 4 to 4.2 alone: 0.2 of the 10 s.
+    begin_s, end_s = np.array([0.0, 1.0, 4.0]), np.array([10.0, 9.0, 4.2])
+    assert most_at_once(begin_s, end_s) == (3, 4.0)
+    assert often_at_once(begin_s, end_s, 0.1) == (2, 1.0)
+    assert often_at_once(begin_s, end_s, 0.02) == (3, 4.0)
+    assert often_at_once(np.array([]), np.array([]), 0.1) == (0, 0.0)
 
 
 @pytest.mark.parametrize(

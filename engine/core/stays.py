@@ -62,20 +62,41 @@ def mean_number(begin_s: Floats, end_s: Floats, since_s: float, until_s: float) 
     return float(np.maximum(inside_s, 0.0).sum() / (until_s - since_s))
 
 
+def often_at_once(begin_s: Floats, end_s: Floats, share: float) -> tuple[int, float]:
+    """The greatest number of stretches [begin, end) that lie over one another for `share` of the time in all, and when
+    so many do for the first time. A number that is reached for moments alone does not count.
+
+    (0, 0.0) without stretches.
+    """
+    times_s, number = _number_over(begin_s, end_s)
+    if not times_s.size:
+        return 0, 0.0
+    lasting_s = np.diff(times_s)
+    order = np.argsort(-number[:-1], kind="stable")
+    reached = np.cumsum(lasting_s[order]) >= share * lasting_s.sum()
+    often = int(number[order][np.argmax(reached)])
+    return often, float(times_s[np.argmax(number >= often)])
+
+
 def most_at_once(begin_s: Floats, end_s: Floats) -> tuple[int, float]:
     """The greatest number of stretches [begin, end) that lie over one another, and when that is so for the first time.
 
     (0, 0.0) without stretches.
     """
-    lasting = end_s > begin_s
-    times_s = np.concatenate([end_s[lasting], begin_s[lasting]])
+    times_s, number = _number_over(begin_s, end_s)
     if not times_s.size:
         return 0, 0.0
+    first = int(np.argmax(number))
+    return int(number[first]), float(times_s[first])
+
+
+def _number_over(begin_s: Floats, end_s: Floats) -> tuple[Floats, Integers]:
+    """The moments at which a stretch begins or ends, and how many lie over one another from each on."""
+    lasting = end_s > begin_s
+    times_s = np.concatenate([end_s[lasting], begin_s[lasting]])
     changes = np.concatenate([-np.ones(int(lasting.sum()), np.int64), np.ones(int(lasting.sum()), np.int64)])
     order = np.argsort(times_s, kind="stable")  # of one moment's changes the ends come first
-    number = np.cumsum(changes[order])
-    first = int(np.argmax(number))
-    return int(number[first]), float(times_s[order][first])
+    return times_s[order], np.cumsum(changes[order])
 
 
 def number_over_time(begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:

@@ -1,9 +1,10 @@
 """The steady part of a run: between its ramp, in which slots fill, and its tail, in which they empty.
 
 Ramp and tail understate what an engine can do, and by how much depends on how long the run happened to be. So rates are
-counted in the window between them. It begins when the ramp is over: as many requests run as ever do in this run, or one
-mean stay has gone by since the first arrival, whichever comes first (the one in a run that fills its slots, the other
-in one that never does). It ends with the last admission: until then a slot that falls free has somebody to take it.
+counted in the window between them. It begins when the ramp is over: as many requests run as ever do for long (for a
+tenth of the run), or one mean stay has gone by since the first arrival, whichever comes first (the one in a run that
+fills its slots, the other in one that never does). It ends with the last admission: until then a slot that falls free
+has somebody to take it.
 
 A request that spans an edge counts with the share of its tokens that came inside: an engine that has just finished six
 of eight answers to nine tenths has done more than none. Counted whole, the answers that are under way at the end would
@@ -21,7 +22,10 @@ import numpy as np
 
 from engine.core.latency import Floats, deliveries
 from engine.core.record import RunRecord
-from engine.core.stays import Stays, most_at_once
+from engine.core.stays import Stays, often_at_once
+
+
+FOR_LONG = 0.1  # an engine that runs ahead admits before the last tokens of those who leave have been handed over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,8 @@ def steady_window(stays: Stays) -> SteadyWindow | None:
 
 
 def ramp_end_s(stays: Stays) -> float:
-    """When as many requests run as ever do, or one mean stay after the first arrival, whichever is first."""
-    _, full_s = most_at_once(stays.admitted_s, stays.left_s)
+    """When as many requests run as ever do for long, or one mean stay after the first arrival, whichever is first."""
+    _, full_s = often_at_once(stays.admitted_s, stays.left_s, FOR_LONG)
     return min(full_s, float(stays.arrival_s.min() + stays.stay_s.mean()))
 
 
