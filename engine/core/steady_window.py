@@ -24,7 +24,6 @@ from engine.core.latency import Floats, deliveries
 from engine.core.record import RunRecord
 from engine.core.stays import Stays, often_at_once
 
-
 FOR_LONG = 0.1  # an engine that runs ahead admits before the last tokens of those who leave have been handed over
 
 

@@ -24,8 +24,8 @@ from pages.parts.sweep_results import show
 from pages.parts.tables import draw_table
 
 STEADY = (
-    "**Steady window.** Rates are counted from the moment when as many requests run as ever do for long in that run, or one "
-    "mean stay after the first arrival if that comes first, until the last request is admitted. Before it slots fill, "
+    "**Steady window.** Rates are counted from the moment when as many requests run as ever do for long in that run, or "
+    "one mean stay after the first arrival if that comes first, until the last request is admitted. Before it slots fill, "
     "after it they empty: both would make an engine look slower than it is. A request that spans an edge counts with "
     "the share of its tokens that came inside."
 )
