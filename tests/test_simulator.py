@@ -47,6 +47,17 @@ def test_the_hosts_work_comes_between_passes_in_sync_and_during_them_in_async() 
     assert slow_host.passes["start_s"].tolist() == [0, 1.5, 3.0]
 
 
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_an_engine_that_runs_ahead_lets_newcomers_join_a_pass_later(fast_forward: bool) -> None:
+    # The second comes at 2.5, in the pass from 2 to 3. The one from 3 on was issued at 2 where passes run ahead.
+    rows = [(4, 8, 0.0), (4, 2, 2.5)]
+    for timing, device, first_token_s in (("sync", "cuda", 4.0), ("async", "cuda", 5.0), ("async", "cpu", 4.0)):
+        config = RunConfig(engine="continuous", slots=2, timing=timing, device=device)
+        record = played(config, rows, fast_forward=fast_forward).record()
+        newcomers = record.tokens["delivered_s"][record.tokens["request_id"] == 1]
+        assert newcomers.min() == first_token_s
+
+
 def test_an_idle_engine_sleeps_until_the_next_arrival() -> None:
     simulation = played(RunConfig(engine="continuous", slots=2), [(4, 2, 1.5), (4, 1, 10.0)])
     assert simulation.record().passes["start_s"].tolist() == [1.5, 2.5, 10.0]

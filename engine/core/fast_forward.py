@@ -21,7 +21,8 @@ from engine.core.simulated_log import MemorySink, TokenTimes
 class FastForward:
     """Goes on from a decode pass as far as nothing else happens.
 
-    `pause_s(pass_s)` is how long after a pass the next one begins.
+    `pause_s(pass_s)` is how long after a pass the next one begins. An engine that `runs_ahead` decides on a step when
+    the pass before it begins.
     """
 
     def __init__(
@@ -32,6 +33,8 @@ class FastForward:
         sink: MemorySink,
         tokens: TokenTimes,
         pause_s: Callable[[float], float],
+        *,
+        runs_ahead: bool,
     ) -> None:
         self.scheduler = scheduler
         self.cost = cost
@@ -39,22 +42,23 @@ class FastForward:
         self.sink = sink
         self.tokens = tokens
         self.pause_s = pause_s
+        self.runs_ahead = runs_ahead
         self._keeps_blocks = "blocks" in sink.streams
 
-    def run(self, planned: PlannedPass, now_s: float, until_s: float) -> float:
+    def run(self, planned: PlannedPass, now_s: float, known_s: float, until_s: float) -> tuple[float, float]:
         """Steps that begin from `now_s` on, none at `until_s` or later, after the decode pass `planned`.
 
-        Returns when the next step begins.
+        Who had arrived by `known_s` is known to the first of them. Returns both moments for the step after them.
         """
         scheduler = self.scheduler
         most = scheduler.passes_alike()
-        if most < 1 or scheduler.would_admit(now_s):
-            return now_s
+        if most < 1 or scheduler.would_admit(known_s):
+            return now_s, known_s
         facts = pass_facts(planned)
         starts_s, ends_s, passes_s = array("d"), array("d"), array("d")
         queued, reserved = array("q"), array("q")
         for number in range(1, most + 1):
-            if now_s >= until_s or self._somebody_joins(now_s) or not scheduler.repeat():
+            if now_s >= until_s or self._somebody_joins(known_s) or not scheduler.repeat():
                 break
             facts = facts.longer()
             pass_s = self.cost.pass_s(facts)
@@ -66,10 +70,11 @@ class FastForward:
             queued.append(len(scheduler.waiting))
             reserved.append(scheduler.layout.reserved)
             now_s += self.pause_s(pass_s)
+            known_s = starts_s[-1] if self.runs_ahead else now_s
         if starts_s:
             scheduler.catch_up(len(starts_s))
             self._log(planned, starts_s, ends_s, passes_s, queued, reserved)
-        return now_s
+        return now_s, known_s
 
     def _somebody_joins(self, now_s: float) -> bool:
         """Whether a step that begins now would admit somebody who has just arrived."""

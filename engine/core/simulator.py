@@ -60,6 +60,11 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
     return requests
 
 
+def runs_ahead(config: RunConfig) -> bool:
+    """Whether a pass is issued when the one before it begins: who arrives meanwhile joins a pass later."""
+    return config.timing == "async" and config.device != "cpu"
+
+
 def pause_s(cost: CostModel, timing: str, pass_s: float) -> float:
     """From a pass's end to the next one's start: the host's own work, which running ahead does during the pass."""
     return cost.host_s if timing == "sync" else max(0.0, cost.host_s - pass_s)
@@ -111,6 +116,7 @@ class Replica:
         whole = config.returns == "whole"
         self.recorder = Recorder(self.sink, config.num_slots, returns_whole=whole, logs_tokens=False)
         self.now_s = 0.0
+        self._knows_until_s = 0.0  # who had arrived by then is known to the step that begins now
         self._finished_s: list[float] = []
         self._num_given = 0
         self.shortage: EngineOutOfMemory | None = None
@@ -125,7 +131,9 @@ class Replica:
             self.scheduler.blocks.notes_events = "blocks" in self.sink.streams
         if is_routed:
             self.scheduler.pending.clear()
-        self._forward = FastForward(self.scheduler, cost, self.recorder, self.sink, self.tokens, self._pause_s)
+        self._forward = FastForward(
+            self.scheduler, cost, self.recorder, self.sink, self.tokens, self._pause_s, runs_ahead=runs_ahead(config)
+        )
         self._fast_forward = fast_forward
 
     @property
@@ -149,18 +157,19 @@ class Replica:
             if wake_s is not None and wake_s >= until_s:
                 return
             if wake_s is not None:
-                self.now_s = wake_s
+                self.now_s = self._knows_until_s = max(self.now_s, wake_s)
             else:
                 self._step(until_s)
 
     def _idle_until_s(self) -> float | None:
         """When an engine that has nothing to do has to look again; None for one that has."""
         scheduler = self.scheduler
-        self.recorder.submitted(scheduler.submit_arrived(self.now_s), {})
-        self.recorder.admitted(scheduler.admit(self.now_s))
+        known_s = self._knows_until_s
+        self.recorder.submitted(scheduler.submit_arrived(known_s), {})
+        self.recorder.admitted(scheduler.admit(known_s))
         if scheduler.running:
             return None
-        wake_s = scheduler.wake_s(self.now_s)
+        wake_s = scheduler.wake_s(known_s)
         assert wake_s is not None, "nothing runs, nothing will come, yet the engine is not done"
         return wake_s
 
@@ -179,7 +188,7 @@ class Replica:
                 return
             planned, outcome = following, self._pass(following)
         if self._fast_forward and planned is not None and planned.kind is PassKind.DECODE and not outcome.ended:
-            self.now_s = self._forward.run(planned, self.now_s, until_s)
+            self.now_s, self._knows_until_s = self._forward.run(planned, self.now_s, self._knows_until_s, until_s)
 
     def _pass(self, planned: PlannedPass) -> PassOutcome:
         pass_s = self.cost.pass_s(pass_facts(planned))
@@ -195,6 +204,7 @@ class Replica:
         for request in outcome.ended:
             request.output_ids.clear()  # recorded; a hundred thousand answers need not be kept
         self.now_s = end_s + self._pause_s(pass_s)
+        self._knows_until_s = start_s if runs_ahead(self.config) else self.now_s
         return outcome
 
     def _pause_s(self, pass_s: float) -> float:
