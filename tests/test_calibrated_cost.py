@@ -90,14 +90,26 @@ def test_passes_cost_what_was_measured_and_what_lies_between() -> None:
     assert cost.host_s == 0.0
 
 
-def test_a_mask_costs_a_factor() -> None:
+def test_a_masked_decode_costs_a_factor() -> None:
     masked = measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 0.004), masked=True)
     cost = cost_of(*DECODES, *PREFILLS, masked)
     plain = decode_facts(16, 100)
     assert cost.pass_s(replace(plain, masked=True)) == pytest.approx(1.5 * cost.pass_s(plain), rel=0.01)
-    # A mask's full square of 2 x 16 x 16 scores counts as the triangles of rows that are as long as the longest.
-    square = replace(prefill_facts(2, 16), masked=True, attention_pairs=2 * 16 * 16)
-    assert cost.pass_s(square) == pytest.approx(cost.pass_s(prefill_facts(2, 16)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_of_the_scores_of_padding_counts(share: float) -> None:
+    # Two rows, 256 and 16 tokens long, padded to 256: 512 tokens. Their triangles hold 32,896 and 136 scores, and
+    # 32,760 lie beyond the shorter prompt's own.
+    own, beyond = 32_896 + 136, 32_896 - 136
+    seconds = 0.020 + 0.512 + 1e-6 * (own + share * beyond)
+    ragged = replace(
+        measured("prefill", 2, 256, seconds, masked=True), prompt_tokens=272, squared_lengths=256**2 + 16**2
+    )
+    cost = cost_of(*DECODES, *PREFILLS, measured("prefill", 2, 256, 0.020 + 0.512 + 1e-6 * 2 * 32_896), ragged)
+    assert cost.padding_score_share == pytest.approx(share, abs=0.05)
+    facts = replace(prefill_facts(2, 256), masked=True, attention_pairs=2 * 256**2, own_pairs=own)
+    assert cost.pass_s(facts) == pytest.approx(seconds, rel=0.01)
 
 
 def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -> None:

@@ -1,12 +1,13 @@
 """What a pass costs on a machine as it was calibrated: curves through the passes that `engine calibrate` measured.
 
     decode:   seconds = a(rows)   + c x cached positions read
-    prefill:  seconds = b(tokens) + d x scores computed (a query against a position)
+    prefill:  seconds = b(tokens) + d x scores (a query against a position, each prompt's own triangle)
 
 a and b rise and never fall, straight between the measured sizes and beyond the largest; c and d are slopes, fitted to
-the relative errors together with the curves. A pass that needs a mask costs a factor more or less, the same for all
-sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout, execution and
-timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
+the relative errors together with the curves. A decode pass that needs a mask costs a factor more or less, the same for
+all sizes; of the scores that a padded prefill has beyond its own, a share counts: 1 where all are computed, 0 where the
+kernel leaves them out. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout,
+execution and timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class CalibratedCost:
     decode: PassCurve
     prefill: PassCurve
     masked_decode_factor: float = 1.0
-    masked_prefill_factor: float = 1.0
+    padding_score_share: float = 1.0
 
     @property
     def host_s(self) -> float:
@@ -65,10 +66,9 @@ class CalibratedCost:
         # The decoding rows of a mixed pass score each position that they read, once.
         decoding = min(facts.kv_positions, facts.decode_rows * facts.width)
         scores: float = max(0, facts.attention_pairs - decoding)
-        if facts.masked:
-            scores = scores / facts.width**2 * causal_pairs(facts.width)
-        seconds = self.prefill.at(facts.tokens, scores) + self.decode.slope_s * decoding
-        return seconds * (self.masked_prefill_factor if facts.masked else 1.0)
+        if facts.own_pairs is not None:
+            scores = facts.own_pairs + self.padding_score_share * _beyond(facts.rows, facts.width, facts.own_pairs)
+        return self.prefill.at(facts.tokens, scores) + self.decode.slope_s * decoding
 
 
 def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConfig) -> CalibratedCost:
@@ -88,13 +88,16 @@ def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConf
             f"hardware this: no passes of {config.engine} in {config.execution} execution, {timing} timing, were "
             f"measured; run `{_command(shape, config)} --engines {engine}`"
         )
-    decode, masked_decode_factor = _fitted([p for p in mine if p.kind == "decode"])
-    prefill, masked_prefill_factor = _fitted([p for p in mine if p.kind == "prefill"])
+    decodes = [p for p in mine if p.kind == "decode"]
+    decode = _curve([p for p in decodes if not p.masked] or decodes)
+    ratios = [p.seconds / decode.at(_size(p), _work(p)) for p in decodes if p.masked]
+    prefills = [p for p in mine if p.kind == "prefill"]
+    prefill = _curve([p for p in prefills if not p.masked] or prefills)
     return CalibratedCost(
         decode=decode,
         prefill=prefill,
-        masked_decode_factor=masked_decode_factor,
-        masked_prefill_factor=masked_prefill_factor,
+        masked_decode_factor=statistics.median(ratios) if ratios else 1.0,
+        padding_score_share=_padding_score_share(prefill, [p for p in prefills if p.masked]),
     )
 
 
@@ -134,29 +137,35 @@ def _rising(
     return tuple(knots), tuple(means)
 
 
-def _fitted(passes: Sequence[MeasuredPass]) -> tuple[PassCurve, float]:
-    """The curve of one kind's passes, and the factor of those that need a mask: 1 where none was measured."""
-    plain = [p for p in passes if not p.masked] or list(passes)
-    curve = fit_curve([_size(p) for p in plain], [_work(p) for p in plain], [p.seconds for p in plain])
-    ratios = [p.seconds / curve.at(_size(p), _work(p)) for p in passes if p.masked]
-    return curve, statistics.median(ratios) if ratios else 1.0
+def _curve(passes: Sequence[MeasuredPass]) -> PassCurve:
+    return fit_curve([_size(p) for p in passes], [_work(p) for p in passes], [p.seconds for p in passes])
 
 
 def _size(measured: MeasuredPass) -> int:
     return measured.rows if measured.kind == "decode" else measured.tokens
 
 
-def _work(measured: MeasuredPass) -> float:
-    """Positions that a decode pass reads; scores that a prefill computes, each prompt's own triangle.
-
-    A padded batch counts as if each row were as long as the longest: whether its kernel computes the whole square under
-    the mask or less than the triangle is for the factor to tell.
-    """
+def _work(measured: MeasuredPass) -> int:
+    """Positions that a decode pass reads; scores of a prefill, each prompt's own triangle."""
     if measured.kind == "decode":
         return measured.computed_positions
-    if measured.masked:
-        return measured.rows * causal_pairs(measured.width)
-    return (measured.squared_lengths + measured.prompt_tokens) / 2
+    return (measured.squared_lengths + measured.prompt_tokens) // 2
+
+
+def _beyond(rows: int, width: int, own_pairs: int) -> int:
+    """The scores that a padded prefill has if each row is as long as the longest, beyond its prompts' own."""
+    return rows * causal_pairs(width) - own_pairs
+
+
+def _padding_score_share(prefill: PassCurve, masked: Sequence[MeasuredPass]) -> float:
+    """The share, from 0 to 1, that fits the masked passes with the least squared relative error; 1 without any."""
+    squares = product = 0.0
+    for p in masked:
+        whole_s = prefill.slope_s * _beyond(p.rows, p.width, _work(p))
+        left_s = p.seconds - prefill.at(p.tokens, _work(p))
+        squares += (whole_s / p.seconds) ** 2
+        product += whole_s * left_s / p.seconds**2
+    return min(1.0, max(0.0, product / squares)) if squares else 1.0
 
 
 def _check_model(calibration: Calibration, shape: ModelShape, config: RunConfig) -> None:

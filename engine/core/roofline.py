@@ -94,7 +94,8 @@ class PassFacts:
     `rows` yield a token each (their logits are computed); the first `decode_rows` of them decode, `segments` prompts or
     chunks are read. `tokens` go through the layers, padding among them. `kv_positions` are cached positions read, each
     row's own: rows x width where rows are as wide as the widest, true lengths where paged. `attention_pairs` are
-    queries times the positions that each computes a score for.
+    queries times the positions that each computes a score for. `own_pairs` of a masked prefill are those that count:
+    each prompt's own triangle.
     """
 
     kind: PassKind
@@ -106,6 +107,7 @@ class PassFacts:
     attention_pairs: int
     width: int
     masked: bool
+    own_pairs: int | None = None
 
     def longer(self) -> PassFacts:
         """Of a decode pass, the next one: every row attends over one position more."""
@@ -149,6 +151,7 @@ def pass_facts(planned: PlannedPass) -> PassFacts:
         # A mask is a full square of scores; without one each row is causal in its own length.
         pairs = rows * shape.width**2 if shape.masked else sum(map(causal_pairs, lengths))
     decode_rows = planned.num_decode_rows
+    is_padded = shape.masked and planned.kind is PassKind.PREFILL
     return PassFacts(
         kind=planned.kind,
         rows=rows,
@@ -159,6 +162,7 @@ def pass_facts(planned: PlannedPass) -> PassFacts:
         attention_pairs=pairs,
         width=shape.width,
         masked=shape.masked,
+        own_pairs=sum(causal_pairs(r.num_prompt_tokens) for r in planned.rows) if is_padded else None,
     )
 
 
