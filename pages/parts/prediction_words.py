@@ -44,6 +44,7 @@ class Entry:
     factor: float
 
 
+MANY = 10.0  # from so many times an end on, a percentage says less than a ratio
 ENTRIES = {"share": Entry(unit="%", factor=0.01), "bytes": Entry(unit="GiB", factor=2.0**30)}
 
 
@@ -89,7 +90,8 @@ def distance_words(row: Mapping[str, Any]) -> str:
     """How far inside or outside, in the unit and as a share of the nearer end."""
     unit, found = str(row["unit"]), grade(_end(row["low"]), _end(row["high"]), float(row["measured"]))
     by = value_text(unit, found.distance)
-    by += f" ({share(found.relative)} of it)" if found.relative is not None else ""
+    if found.relative is not None:
+        by += f" ({share(found.relative)} of it)" if found.relative < MANY else f" ({ratio(found.relative)} that)"
     if not found.held:
         side = "above the highest" if found.value > found.bound else "below the lowest"
         return f"{by} {side} value expected"
