@@ -8,6 +8,8 @@ import pytest
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from engine.core.metrics import run_metrics
 from engine.core.request import TextPrompt
+from engine.core.roofline import prefill_facts
+from engine.core.simulated_machine import simulated_machine
 from engine.core.simulator import Simulation, estimated_tokens
 from tests.simulated import STREAMS, TINY, FormulaCost, on_card, played, requests_of
 
@@ -183,3 +185,16 @@ def test_an_answer_that_may_end_early_is_taken_to_its_budget() -> None:
     config = RunConfig(engine="continuous", slots=2, model="tiny-random", workload=WorkloadConfig(budget="eos:5"))
     simulation = on_card(config, "h100")
     assert run_metrics(simulation.record())["output_tokens"] == 8 * 5
+
+
+def test_a_dozen_prefills_a_second_are_a_second_of_prefill() -> None:
+    machine = simulated_machine(RunConfig(model="llama-3.1-8b", execution="graph"), "h100")
+    assert 12 * machine.cost.pass_s(prefill_facts(1, 2000)) == pytest.approx(0.96, rel=0.01)
+
+
+@pytest.mark.parametrize(("engine", "published_per_s"), [("static", 0.66), ("continuous", 1.25)])
+def test_the_published_capacities_of_mixed_arrivals(engine: str, published_per_s: float) -> None:
+    """An A10, 32 slots, requests faster than either engine can serve: static bound by its slowest members."""
+    workload = WorkloadConfig(prompts="p16,p64,p256,p1024,p4096", requests=400, budget="64-256", arrival="poisson:7")
+    config = RunConfig(engine=engine, model="qwen2.5-1.5b", slots=32, workload=workload)
+    assert run_metrics(on_card(config, "a10").record())["requests_per_s"] == pytest.approx(published_per_s, rel=0.15)

@@ -99,7 +99,7 @@ def describe_shape(machine: SimulatedMachine) -> dict[str, Any]:
         "intermediate": shape.intermediate,
         "vocab": shape.vocab,
         "max_positions": shape.max_positions,
-        "random_weights": False,
+        "random_weights": None,  # there are no weights at all
         "eos_token_ids": [],
         "dtype": TORCH_NAMES[machine.dtype],
         "weight_bits": shape.weight_bits,
