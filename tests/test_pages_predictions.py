@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.core.model_catalogue import models_folder
 from engine.core.prediction import Expectation, Question
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
@@ -204,7 +206,13 @@ def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
     assert not [b for b in app.button if b.label == "Remove"]
 
 
-def test_what_was_written_is_stored_before_the_job_and_closed_by_it(home: Path) -> None:
+def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"  # locks of its own: a lab that is in use is not waited for
+    cache.mkdir()
+    (cache / "models").symlink_to(models_folder())
+    monkeypatch.setenv("LAB_CACHE", str(cache))
     app = open_page("bench", **BENCH)
     app.number_input(key="expect_bench_high").set_value(1e9)
     app.text_area(key="expect_bench_why").set_value("nothing is that fast").run()
@@ -217,8 +225,10 @@ def test_what_was_written_is_stored_before_the_job_and_closed_by_it(home: Path) 
     assert "Throughput: expected at most 1,000,000,000 tokens/s" in words(app).replace("**", "")
     done = queue.wait(job.job_id, timeout_s=120)
     assert done.outcome == "completed"
-    lab().recorder.look()
-    row = store.prediction(str(row["prediction_id"]))
+    deadline_s = time.monotonic() + 20
+    while (row := store.prediction(str(row["prediction_id"])))["outcome"] == "pending":
+        assert time.monotonic() < deadline_s, "the recorder did not take the run in"
+        time.sleep(0.1)
     assert row["outcome"] == "held"
     assert row["made_at"] < row["closed_at"] <= row["graded_at"]
 
