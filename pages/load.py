@@ -53,12 +53,19 @@ def render() -> None:
     with st.expander("Set up another load test", icon=":material/add:", expanded=is_open):
         draw_form()
     draw_predictions(Subject(kind="experiment", subject_id=chosen))
-    st.fragment(_draw_results, run_every=REFRESH_S if state == "live" else None)(chosen)
+    data = load_load(chosen)
+    is_moving = state == "live" or (data is not None and data.is_being_read)
+    st.fragment(_draw_results, run_every=REFRESH_S if is_moving else None)(chosen, is_moving and state != "live")
 
 
-def _draw_results(experiment_id: str) -> None:
-    """All sections; while the test runs they are drawn again as points come in, each in its place."""
+def _draw_results(experiment_id: str, is_being_read: bool) -> None:
+    """All sections; while the test runs they are drawn again as points come in, each in its place.
+
+    `is_being_read`: they were drawn for as long as the store was reading the last runs; that ends here.
+    """
     data = load_load(experiment_id)
+    if is_being_read and data is not None and not data.is_being_read:
+        st.rerun()
     if data is None or not data.has_results:
         st.caption("The figures appear with the first point that has run.")
         if data is None:

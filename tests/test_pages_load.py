@@ -278,3 +278,21 @@ def test_the_csv_holds_every_row(home: Path) -> None:
     assert list(read["engine"]) == ["static", "static", "continuous", "continuous"]
     assert read["little_ratio"].notna().sum() == 2
     assert list(read["run_ids"])[0] == "load1_static_20_0"
+
+
+def test_figures_wait_until_the_store_has_the_whole_of_a_run(home: Path) -> None:
+    """The experiment's record may be read before the run's last rows: half a run must not be counted, nor kept."""
+    write_load(home / "runs", load_plan_of(engines="static", rates="20", confirm=False))
+    result = home / "runs" / "load1_static_20_0" / "result.json"
+    hidden = result.rename(result.with_name("later.json"))
+    opened(home)
+    data = load_load("load1")
+    assert data is not None
+    assert data.is_being_read
+    assert [len(row.points) for row in data.table.rows] == [0, 1]
+    hidden.rename(result)
+    lab().store.ingest_new(home / "runs")
+    data = load_load("load1")
+    assert data is not None
+    assert not data.is_being_read
+    assert [len(row.points) for row in data.table.rows] == [1, 1]

@@ -55,7 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every point has come to an end and one at least completed. ValueError for bad options."""
+    """0 when every point has come to an end and none failed; a point without memory is an answer.
+
+    ValueError for bad options.
+    """
     require_alone(args, PLANNED)
     Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s)
     out = output_folder(args.out)
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(arrivals_report(logged.plan, status, table, limits)))
     else:
         print(arrivals_text(logged.plan, status, table, limits))
-    return 0 if status == "completed" else 1
+    return 0 if status in ("completed", "oom") else 1
 
 
 def _plan(args: argparse.Namespace) -> Plan:

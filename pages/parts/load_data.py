@@ -20,6 +20,7 @@ from engine.core.load import LoadPoint, load_point
 from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.stays import Stays, number_over_time
+from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
 
 KEPT_RUNS = 2000
@@ -44,6 +45,17 @@ class LoadData:
     def has_results(self) -> bool:
         """Whether a point has ended, well or not; one that was cut off says nothing."""
         return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
+
+    @property
+    def is_being_read(self) -> bool:
+        """Whether a run has completed that the store has yet to read to its end: its figures come in a moment."""
+        missing = [
+            sample.run_id
+            for row in self.table.rows
+            for sample in row.samples
+            if sample.status == "completed" and sample.point is None and sample.run_id is not None
+        ]
+        return any((lab().home / "runs" / run_id / RUN_FILE).is_file() for run_id in missing)
 
     @property
     def rates(self) -> list[float]:
@@ -75,7 +87,7 @@ def load_load(experiment_id: str, limits: Limits | None = None) -> LoadData | No
 
 
 def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:
-    """A completed run's figures; None where the store does not have the run (any more)."""
+    """A completed run's figures; None where the store does not have the run (any more), or has yet to read it all."""
     with contextlib.suppress(KeyError):
         return _figures(str(lab().home), run_id, limits.ttft_s, limits.tpot_s)
     return None
@@ -83,6 +95,7 @@ def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:
 
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _figures(home: str, run_id: str, ttft_limit_s: float | None, tpot_limit_s: float | None) -> LoadPoint:
+    _require_whole(run_id)
     return load_point(lab().store.record(run_id), Limits(ttft_s=ttft_limit_s, tpot_s=tpot_limit_s))
 
 
@@ -95,10 +108,17 @@ def waiting_of(run_id: str) -> pd.DataFrame | None:
 
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _waiting(home: str, run_id: str) -> pd.DataFrame:
+    _require_whole(run_id)
     stays = Stays.of(lab().store.record(run_id))
     time_s, number = number_over_time(stays.arrival_s, stays.admitted_s)
     frame = pd.DataFrame({"time_s": [0.0, *time_s, stays.end_s], "queue_depth": [0.0, *number, 0.0]})
     return frame.sort_values("time_s", kind="stable", ignore_index=True)
+
+
+def _require_whole(run_id: str) -> None:
+    """KeyError for a run that the store does not have to its end: what is kept of it has to be the whole of it."""
+    if lab().store.run(run_id)["status"] != "completed":
+        raise KeyError(run_id)
 
 
 def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:

@@ -1,0 +1,60 @@
+"""A load test in a real browser over the real worker: points that are added, cancel, resume, the queue at a rate."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from engine.core.model_catalogue import models_folder
+from tests.app_server import AppServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+LINK = "?model=tiny-random&prompts=p4,p9&budget=8&engines=static,continuous&rates=4&requests=12&slots=2"
+LIVE_MS = 60_000
+FIGURES = "() => document.querySelectorAll('.js-plotly-plot').length"
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own with the user's models in it: this test does not wait for a lab that is in use."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "models").symlink_to(models_folder())
+    monkeypatch.setenv("LAB_CACHE", str(cache))
+
+
+def settled(page: Page) -> None:
+    """Wait until the page's script has been at rest for a moment: a click into a page that is drawn anew is lost."""
+    page.wait_for_timeout(1000)
+    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']", timeout=LIVE_MS)
+
+
+def test_a_load_test_from_the_click_through_cancel_and_resume_to_its_capacity(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/load{LINK}")
+    button = page.get_by_role("button", name="Run the load test")
+    expect(button).to_be_enabled(timeout=LIVE_MS)
+    expect(page.get_by_text("4 runs: static and continuous at 1 rate and all at once, then 4 more")).to_be_visible()
+    button.click()
+    page.wait_for_url(re.compile(r"experiment="), timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"static, 4.* requests/s: [\d,]+ tokens? in"))).to_be_visible(timeout=LIVE_MS)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text(re.compile(r"was cancelled: \d of 4 points done"))).to_be_visible(timeout=LIVE_MS)
+
+    settled(page)
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text(re.compile(r"point \d of 8"))).to_be_visible(timeout=LIVE_MS)  # around each capacity
+    expect(page.get_by_role("progressbar")).to_have_count(0, timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"continuous's capacity is [\d.]+ times static's")).first).to_be_visible(
+        timeout=LIVE_MS
+    )
+    page.wait_for_function(f"{FIGURES} >= 4", timeout=LIVE_MS)
+    settled(page)
+    page.get_by_role("radio", name="all at once").click()
+    page.wait_for_url(re.compile(r"at=all"), timeout=LIVE_MS)
+    expect(page.get_by_text("the queue is never empty until the last one is admitted")).to_be_visible(timeout=LIVE_MS)
+    page.reload()
+    expect(page.get_by_text("the queue is never empty until the last one is admitted")).to_be_visible(timeout=LIVE_MS)
