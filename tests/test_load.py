@@ -164,6 +164,22 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
         assert ("does not grow at 1.1 times it yet" in said) is not above
 
 
+def test_a_machine_that_was_not_equally_fast_is_named() -> None:
+    saturated = sample(
+        "static", None, role="saturation", achieved_per_s=2.0, output_tokens_per_s=20.0, decode_pass_p50_s=0.05
+    )
+    for pass_s, said in ((0.055, False), (0.08, True), (0.03, True)):
+        around = [
+            sample("static", 1.8, role="below", growth=growth(True), decode_pass_p50_s=pass_s),
+            sample("static", 2.2, role="above", growth=growth(True), decode_pass_p50_s=0.05),
+        ]
+        capacity = load_table(["static"], [saturated, *around]).capacity("static")
+        assert capacity is not None
+        assert ("the machine was not equally fast" in confirmation_words(capacity)) is said
+    slower = f"Decode passes took {1000 * pass_s:g} ms there and 50 ms with all requests at once, 0.6 times"
+    assert slower in confirmation_words(capacity)
+
+
 def test_the_knee_lies_between_the_last_rate_that_held_and_the_first_that_did_not() -> None:
     table = known_table()
     assert table.knee("static") == Knee(

@@ -15,7 +15,7 @@ import numpy as np
 from engine.core.arrivals import offered_rate
 from engine.core.distribution import percentile
 from engine.core.goodput import Goodput, Limits, goodput
-from engine.core.latency import request_metrics
+from engine.core.latency import Floats, request_metrics
 from engine.core.load_checks import LITTLE_REQUESTS, LITTLE_TOLERANCE
 from engine.core.queue_growth import QueueGrowth, queue_growth
 from engine.core.record import RunRecord
@@ -55,7 +55,8 @@ class LoadPoint:
 
     `offered_per_s` is the rate of the trace as it was really offered, None where all came at once. `achieved_per_s` and
     `output_tokens_per_s` are counted in `window`, with requests at its edges in part; `waiting_mean` is the mean number
-    of requests without a slot in it. Percentiles are of `queue_wait_n` and `ttft_n` requests.
+    of requests without a slot in it. Percentiles are of `queue_wait_n` and `ttft_n` requests; `decode_pass_p50_s` says
+    how fast the machine was.
     """
 
     requests: int
@@ -70,6 +71,7 @@ class LoadPoint:
     ttft_p50_s: float | None
     ttft_p95_s: float | None
     ttft_n: int
+    decode_pass_p50_s: float | None
     growth: QueueGrowth | None
     little: Little | None
     goodput: Goodput | None
@@ -100,6 +102,7 @@ def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
         ttft_p50_s=percentile(ttfts_s, 50),
         ttft_p95_s=percentile(ttfts_s, 95),
         ttft_n=int(np.count_nonzero(~np.isnan(ttfts_s))),
+        decode_pass_p50_s=percentile(_decode_passes_s(record), 50),
         growth=queue_growth(stays),
         little=littles_law(stays, window),
         goodput=goodput(record, limits or Limits(), stays, served),
@@ -120,6 +123,12 @@ def littles_law(stays: Stays, window: SteadyWindow | None) -> Little | None:
         mean_stay_s=float(stays.stay_s[inside].mean()),
         mean_number=mean_number(stays.arrival_s, stays.left_s, since_s, until_s),
     )
+
+
+def _decode_passes_s(record: RunRecord) -> Floats:
+    passes = record.passes
+    seconds: Floats = (passes["end_s"] - passes["start_s"])[passes["kind"] == "decode"]
+    return seconds
 
 
 def _mean_waiting(stays: Stays, window: SteadyWindow) -> float:

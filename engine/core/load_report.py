@@ -25,6 +25,7 @@ FIGURES: Mapping[str, Figure] = {
     "ttft_p95_s": lambda point: point.ttft_p95_s,
     "waiting_mean": lambda point: point.waiting_mean,
     "queue_growth_per_s": lambda point: None if point.growth is None else point.growth.slope_per_s,
+    "decode_pass_p50_s": lambda point: point.decode_pass_p50_s,
     "window_s": lambda point: None if point.window is None else point.window.length_s,
 }
 

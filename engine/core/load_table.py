@@ -87,11 +87,13 @@ class Capacity:
     """An engine's completion rate and output tokens a second at saturation, over `n` repeats.
 
     `is_confirmed`: the queue grows above and not below; None where one of the two is missing or cannot tell.
+    `decode_pass_s`: the median decode pass at saturation, which those of the runs around it are held against.
     """
 
     engine: str
     requests_per_s: Summary
     tokens_per_s: float
+    decode_pass_s: float | None
     below: LoadRow | None
     above: LoadRow | None
 
@@ -145,6 +147,7 @@ class LoadTable:
             engine=engine,
             requests_per_s=rate,
             tokens_per_s=tokens,
+            decode_pass_s=None if row is None else row.median(lambda point: point.decode_pass_p50_s),
             below=next(iter(self.of(engine, "below")), None),
             above=next(iter(self.of(engine, "above")), None),
         )

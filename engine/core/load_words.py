@@ -15,6 +15,7 @@ from engine.core.load_report import GOODPUT
 from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
 from engine.core.queue_growth import QueueGrowth
 
+SAME_PACE = 0.15  # decode passes that differ by less are taken for the same machine's
 ALIKE = 0.05  # capacities that differ by less are called alike
 
 
@@ -41,7 +42,21 @@ def confirmation_words(capacity: Capacity) -> str:
         wrong.append(f"the queue grows at {BELOW:g} times it already{_served(capacity.below)}")
     if capacity.above is not None and not capacity.above.grows:
         wrong.append(f"the queue does not grow at {ABOVE:g} times it yet{_served(capacity.above)}")
-    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}."
+    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_pace_words(capacity)}"
+
+
+def _pace_words(capacity: Capacity) -> str:
+    """Whether the machine was as fast in the runs around a capacity as in that which it was read from."""
+    base_s = capacity.decode_pass_s
+    around = [row.median(lambda point: point.decode_pass_p50_s) for row in (capacity.below, capacity.above) if row]
+    paces = [pass_s / base_s for pass_s in around if pass_s is not None and base_s]
+    pace = max(paces, key=lambda pace: abs(pace - 1), default=1.0)
+    if base_s is None or abs(pace - 1) <= SAME_PACE:
+        return ""
+    return (
+        f" Decode passes took {duration(pace * base_s)} there and {duration(base_s)} with all requests at once, "
+        f"{figure(pace)} times: the machine was not equally fast."
+    )
 
 
 def _served(row: LoadRow) -> str:
