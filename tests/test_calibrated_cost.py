@@ -36,6 +36,7 @@ def measured(kind: str, rows: int, width: int, seconds: float, *, masked: bool =
         prompt_tokens=0 if is_decode else rows * width,
         width=width,
         computed_positions=rows * width,
+        padding_positions=0,
         squared_lengths=0 if is_decode else rows * width**2,
         seconds=seconds,
         samples=1,
@@ -90,11 +91,23 @@ def test_passes_cost_what_was_measured_and_what_lies_between() -> None:
     assert cost.host_s == 0.0
 
 
-def test_a_masked_decode_costs_a_factor() -> None:
-    masked = measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 0.004), masked=True)
+def test_a_masked_decode_costs_a_factor_and_a_share_of_the_padding() -> None:
+    # Four rows as wide as 100, half of the positions padding's: a quarter of it counts, and half as much again in all.
+    masked = replace(
+        measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0
+    )
     cost = cost_of(*DECODES, *PREFILLS, masked)
     plain = decode_facts(16, 100)
-    assert cost.pass_s(replace(plain, masked=True)) == pytest.approx(1.5 * cost.pass_s(plain), rel=0.01)
+    assert cost.pass_s(replace(plain, masked=True, own_pairs=1600)) == pytest.approx(1.5 * cost.pass_s(plain), rel=0.01)
+    ragged = replace(
+        measured("decode", 16, 1000, 0.010 + 0.016 + 1e-5 * (8000 + 2000), masked=True), padding_positions=8000
+    )
+    cost = cost_of(*DECODES, *PREFILLS, ragged)
+    assert cost.padding_read_share == pytest.approx(0.25, abs=0.02)
+    assert cost.masked_decode_factor == pytest.approx(1.0, abs=0.02)
+    facts = replace(decode_facts(16, 1000), masked=True, own_pairs=8000)
+    assert cost.pass_s(facts) == pytest.approx(0.126, rel=0.02)
+    assert cost.pass_s(facts.longer()) == pytest.approx(0.126 + 16e-5, rel=0.02)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])

@@ -4,9 +4,9 @@
     prefill:  seconds = b(tokens) + d x scores (a query against a position, each prompt's own triangle)
 
 a and b rise and never fall, straight between the measured sizes and beyond the largest; c and d are slopes, fitted to
-the relative errors together with the curves. A decode pass that needs a mask costs a factor more or less, the same for
-all sizes; of the scores that a padded prefill has beyond its own, a share counts: 1 where all are computed, 0 where the
-kernel leaves them out. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout,
+the relative errors together with the curves. Of padding's positions and scores a share counts: 1 where they cost what
+others cost, 0 where a kernel leaves them out. Beside that a decode pass that needs a mask costs a factor more or less,
+the same for all sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout,
 execution and timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
 """
 
@@ -52,6 +52,7 @@ class CalibratedCost:
     decode: PassCurve
     prefill: PassCurve
     masked_decode_factor: float = 1.0
+    padding_read_share: float = 1.0
     padding_score_share: float = 1.0
 
     @property
@@ -61,8 +62,10 @@ class CalibratedCost:
 
     def pass_s(self, facts: PassFacts) -> float:
         if facts.kind is PassKind.DECODE:
-            seconds = self.decode.at(facts.rows, facts.kv_positions)
-            return seconds * (self.masked_decode_factor if facts.masked else 1.0)
+            if facts.own_pairs is None:
+                return self.decode.at(facts.rows, facts.kv_positions)
+            positions = facts.own_pairs + self.padding_read_share * (facts.kv_positions - facts.own_pairs)
+            return self.masked_decode_factor * self.decode.at(facts.rows, positions)
         # The decoding rows of a mixed pass score each position that they read, once.
         decoding = min(facts.kv_positions, facts.decode_rows * facts.width)
         scores: float = max(0, facts.attention_pairs - decoding)
@@ -89,15 +92,16 @@ def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConf
             f"measured; run `{_command(shape, config)} --engines {engine}`"
         )
     decodes = [p for p in mine if p.kind == "decode"]
-    decode = _curve([p for p in decodes if not p.masked] or decodes)
-    ratios = [p.seconds / decode.at(_size(p), _work(p)) for p in decodes if p.masked]
     prefills = [p for p in mine if p.kind == "prefill"]
+    decode = _curve([p for p in decodes if not p.masked] or decodes)
     prefill = _curve([p for p in prefills if not p.masked] or prefills)
+    read_share = _padding_share(decode, [p for p in decodes if p.masked])
     return CalibratedCost(
         decode=decode,
         prefill=prefill,
-        masked_decode_factor=statistics.median(ratios) if ratios else 1.0,
-        padding_score_share=_padding_score_share(prefill, [p for p in prefills if p.masked]),
+        masked_decode_factor=_masked_factor(decode, read_share, [p for p in decodes if p.masked]),
+        padding_read_share=read_share,
+        padding_score_share=_padding_share(prefill, [p for p in prefills if p.masked]),
     )
 
 
@@ -146,26 +150,39 @@ def _size(measured: MeasuredPass) -> int:
 
 
 def _work(measured: MeasuredPass) -> int:
-    """Positions that a decode pass reads; scores of a prefill, each prompt's own triangle."""
+    """Positions that a decode pass reads, scores of a prefill; padding's are left out: each row's and prompt's own."""
     if measured.kind == "decode":
-        return measured.computed_positions
+        return measured.computed_positions - measured.padding_positions
     return (measured.squared_lengths + measured.prompt_tokens) // 2
 
 
+def _paddings_work(measured: MeasuredPass) -> int:
+    """What there is beyond that where each row is as long as the longest."""
+    if measured.kind == "decode":
+        return measured.padding_positions
+    return _beyond(measured.rows, measured.width, _work(measured))
+
+
 def _beyond(rows: int, width: int, own_pairs: int) -> int:
-    """The scores that a padded prefill has if each row is as long as the longest, beyond its prompts' own."""
+    """The scores of a padded prefill whose rows all are as long as the longest, beyond its prompts' own."""
     return rows * causal_pairs(width) - own_pairs
 
 
-def _padding_score_share(prefill: PassCurve, masked: Sequence[MeasuredPass]) -> float:
+def _padding_share(curve: PassCurve, masked: Sequence[MeasuredPass]) -> float:
     """The share, from 0 to 1, that fits the masked passes with the least squared relative error; 1 without any."""
     squares = product = 0.0
     for p in masked:
-        whole_s = prefill.slope_s * _beyond(p.rows, p.width, _work(p))
-        left_s = p.seconds - prefill.at(p.tokens, _work(p))
+        whole_s = curve.slope_s * _paddings_work(p)
+        left_s = p.seconds - curve.at(_size(p), _work(p))
         squares += (whole_s / p.seconds) ** 2
         product += whole_s * left_s / p.seconds**2
     return min(1.0, max(0.0, product / squares)) if squares else 1.0
+
+
+def _masked_factor(decode: PassCurve, read_share: float, masked: Sequence[MeasuredPass]) -> float:
+    """How much longer masked decode passes take than the curve says with that share; 1 without any."""
+    ratios = [p.seconds / decode.at(_size(p), _work(p) + read_share * _paddings_work(p)) for p in masked]
+    return statistics.median(ratios) if ratios else 1.0
 
 
 def _check_model(calibration: Calibration, shape: ModelShape, config: RunConfig) -> None:

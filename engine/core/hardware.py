@@ -30,6 +30,7 @@ class MeasuredPass:
     prompt_tokens: int
     width: int
     computed_positions: int
+    padding_positions: int
     squared_lengths: int
     seconds: float
     samples: int

@@ -94,8 +94,8 @@ class PassFacts:
     `rows` yield a token each (their logits are computed); the first `decode_rows` of them decode, `segments` prompts or
     chunks are read. `tokens` go through the layers, padding among them. `kv_positions` are cached positions read, each
     row's own: rows x width where rows are as wide as the widest, true lengths where paged. `attention_pairs` are
-    queries times the positions that each computes a score for. `own_pairs` of a masked prefill are those that count:
-    each prompt's own triangle.
+    queries times the positions that each computes a score for. `own_pairs` of a masked pass are those of them that are
+    not padding's: each prompt's own triangle, each decoding row's own length.
     """
 
     kind: PassKind
@@ -121,6 +121,7 @@ class PassFacts:
             attention_pairs=self.attention_pairs + self.rows,
             width=self.width + 1,
             masked=self.masked,
+            own_pairs=None if self.own_pairs is None else self.own_pairs + self.rows,
         )
 
 
@@ -151,7 +152,6 @@ def pass_facts(planned: PlannedPass) -> PassFacts:
         # A mask is a full square of scores; without one each row is causal in its own length.
         pairs = rows * shape.width**2 if shape.masked else sum(map(causal_pairs, lengths))
     decode_rows = planned.num_decode_rows
-    is_padded = shape.masked and planned.kind is PassKind.PREFILL
     return PassFacts(
         kind=planned.kind,
         rows=rows,
@@ -162,8 +162,14 @@ def pass_facts(planned: PlannedPass) -> PassFacts:
         attention_pairs=pairs,
         width=shape.width,
         masked=shape.masked,
-        own_pairs=sum(causal_pairs(r.num_prompt_tokens) for r in planned.rows) if is_padded else None,
+        own_pairs=_own_pairs(planned) if shape.masked else None,
     )
+
+
+def _own_pairs(planned: PlannedPass) -> int:
+    if planned.kind is PassKind.PREFILL:
+        return sum(causal_pairs(r.num_prompt_tokens) for r in planned.rows)
+    return planned.shape.computed_positions - planned.shape.padding_positions
 
 
 def causal_pairs(tokens: int, start: int = 0) -> int:
