@@ -72,6 +72,7 @@ def timed_passes(decode_s: float = 0.1, prefill_s: float = 0.2) -> tuple[Measure
                         prompt_tokens=0 if kind == "decode" else size,
                         width=size,
                         computed_positions=0,
+                        padding_positions=0,
                         squared_lengths=0,
                         seconds=seconds,
                         samples=9,
