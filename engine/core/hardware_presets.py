@@ -16,7 +16,9 @@ class HardwarePreset:
     """`nominal_*` are the maker's figures (dense 16-bit arithmetic), None where only a measurement is known.
 
     `launch_s` is what issuing one kernel of an eager pass took on that card's host: a host's figure, not the card's.
-    `masked_kv_reads` and `host_s` (in sync timing) as in `Ceilings`.
+    `copies_kv_per_query_head`: masked attention, as it was run on that card, first copies keys and values for each
+    query head of their group; `masked_kv_reads` says what that means for a model. `host_s` (in sync timing) as in
+    `Ceilings`.
     """
 
     name: str
@@ -28,7 +30,7 @@ class HardwarePreset:
     source: str
     nominal_read_bytes_per_s: float | None = None
     nominal_flop_per_s: float | None = None
-    masked_kv_reads: float = 1.0
+    copies_kv_per_query_head: bool = False
     host_s: float = 0.0
 
     @property
@@ -43,6 +45,15 @@ class HardwarePreset:
         nominal = self.nominal_flop_per_s
         return None if nominal is None else self.flop_per_s / nominal
 
+    def masked_kv_reads(self, shape: ModelShape) -> float:
+        """How many times a cached position crosses memory where a pass needs a mask.
+
+        1 where nothing is copied, as with as many KV heads as query heads; else read once, and written and read again
+        for each query head of its group.
+        """
+        group = shape.heads / shape.kv_heads
+        return 1 + 2 * group if self.copies_kv_per_query_head and group > 1 else 1.0
+
     def ceilings(self, shape: ModelShape) -> Ceilings:
         """The ceilings for one model: the kernels of an eager pass are counted from its layers."""
         return Ceilings(
@@ -50,7 +61,7 @@ class HardwarePreset:
             flop_per_s=self.flop_per_s,
             launch_s=self.launch_s,
             kernels_per_pass=shape.kernels_per_pass,
-            masked_kv_reads=self.masked_kv_reads,
+            masked_kv_reads=self.masked_kv_reads(shape),
             host_s=self.host_s,
         )
 
@@ -67,12 +78,12 @@ HARDWARE: dict[str, HardwarePreset] = {
             read_bytes_per_s=420e9,
             flop_per_s=39.4e12,
             launch_s=20.7e-3 / 1123,
-            masked_kv_reads=13.0,
+            copies_kv_per_query_head=True,
             host_s=1.3e-3,
             source="Maker: 600 GB/s, 125 TFLOP/s. Arithmetic as published for static batching of a 1.5 B model: 12,766 "
             "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms a step, less 1.3 ms for the stop after each pass "
             "(its 6 %), over 1,123 kernels. Read rate: 70 % assumed. Masked attention: keys and values read once, "
-            "written and read again for six query heads each.",
+            "written and read again for each query head of their group (six of that model).",
         ),
         HardwarePreset(
             name="rtx3060",
@@ -121,11 +132,14 @@ HARDWARE: dict[str, HardwarePreset] = {
             nominal_flop_per_s=989.4e12,
             read_bytes_per_s=4.39e12,
             flop_per_s=806e12,
-            launch_s=84e-3 / 1170,
+            launch_s=84e-3 / 1123,
             host_s=30e-6,
             source="Measured here on one card: 4.39 TB/s read (91 % of the maker's 4.8), 806 TFLOP/s in bf16 (81 % of "
-            "989), 84 ms for an eager pass of 1,170 kernels: a host that launches slowly. Ceilings, not what a pass "
-            "gets: a captured decode pass took twice its floor. Assumed: 30 us for the stop after each pass.",
+            "989). Launches: 84 ms for an eager decode step of a 1.5 B model in transformers on that day, spread over "
+            "the 1,123 kernels that are counted for it here (1,170 were seen): a host that launches slowly, and not "
+            "always equally: another day in docs/performance.md has 7.2 us an operation and 60 ms a pass. "
+            "Ceilings, not what a pass gets: a captured decode pass took twice its floor. Assumed: 30 us for the stop "
+            "after each pass.",
         ),
     )
 }

@@ -23,10 +23,16 @@ def shape_of_run(model: Mapping[str, Any]) -> ModelShape:
         **numbers,
         name=str(model.get("name")),
         value_bytes=value_bytes,
-        weight_bits=8 * value_bytes,
+        weight_bits=_weight_bits(model, value_bytes),
         tied_embeddings=_is_tied(**numbers),
         max_positions=model.get("max_positions"),
     )
+
+
+def _weight_bits(model: Mapping[str, Any], value_bytes: int) -> int:
+    """As the run says, a simulated one with weights narrower than its dtype; else the dtype's own."""
+    said = model.get("weight_bits")
+    return said if isinstance(said, int) and not isinstance(said, bool) else 8 * value_bytes
 
 
 def _is_tied(

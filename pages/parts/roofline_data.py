@@ -93,10 +93,11 @@ def measured_experiment(rows: Sequence[Mapping[str, Any]], name: str) -> Measure
 
 
 def likeness(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What runs have to share to be one series: model, dtype, device, and how passes were carried out and timed."""
+    """What runs have to share to be one series: model and its widths, device, how passes were carried out and timed."""
     info = row["info"]
     model, device = info.get("model") or {}, info.get("device") or {}
-    return model.get("name"), dtype_name(model), device.get("name"), info.get("execution"), info.get("timing")
+    widths = dtype_name(model), model.get("weight_bits")
+    return model.get("name"), *widths, device.get("name"), info.get("execution"), info.get("timing")
 
 
 def _measured(name: str, rows: Sequence[Mapping[str, Any]]) -> Measured:
