@@ -34,7 +34,7 @@ def config_of(engine: str, **workload: object) -> RunConfig:
     return RunConfig(engine=engine, model="tiny-random", device="cpu", slots=2, workload=WorkloadConfig(**given))
 
 
-KNOWN = (calibration(passes=timed_passes()).to_json(),)
+KNOWN = calibration(passes=timed_passes()).to_json()
 
 
 def test_serial_takes_one_request_after_the_other() -> None:
@@ -63,7 +63,7 @@ def test_what_was_not_calibrated_is_told_and_not_guessed() -> None:
     other = preview(replace(config_of("serial"), model="smollm2-135m"), KNOWN)
     assert not other.metrics
     assert "it was calibrated with tiny-random in fp32" in other.problem
-    unmeasured = preview(config_of("serial"), (calibration().to_json(),))
+    unmeasured = preview(config_of("serial"), calibration().to_json())
     assert "no passes of serial" in unmeasured.problem
 
 

@@ -138,6 +138,7 @@ def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -
         attention_pairs=200 + 105,
         width=100,
         masked=False,
+        decode_positions=200,
     )
     assert cost.pass_s(facts) == pytest.approx(0.020 + 0.016 + 105e-6 + 200 * 1e-5, rel=0.02)
 
@@ -185,3 +186,41 @@ def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
     assert ragged.squared_lengths == 2 * 16 + 2 * 4096
     assert all(0 < p.seconds < 10 and p.samples == 2 for p in found)
     assert told
+
+
+def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:
+    from engine.core.presets import make_scheduler
+    from engine.core.request import ExactPrompt, Request, RequestSpec
+    from engine.core.roofline import pass_facts
+
+    def request(number: int, tokens: int, budget: int) -> Request:
+        prompt = ExactPrompt(tokens=tokens, passage=0)
+        spec = RequestSpec(
+            request_id=number, prompt=prompt, budget_tokens=budget, ignore_eos=True, arrival_s=0.0, sampling_seed=0
+        )
+        return Request(spec=spec, prompt_ids=[0] * tokens)
+
+    config = RunConfig(engine="chunked", slots=2, max_num_batched_tokens=60)
+    scheduler = make_scheduler(config, [request(0, 50, 30), request(1, 500, 2)])
+    scheduler.submit_arrived(0.0)
+    seen = []
+    for _ in range(3):
+        scheduler.admit(0.0)
+        planned = scheduler.plan(PassKind.MIXED)
+        assert planned is not None
+        seen.append(pass_facts(planned))
+        scheduler.complete(planned)
+    # 50 + 10 prompt tokens first; then one row that reads 51, later 52 positions beside 59 tokens of the long prompt.
+    assert [(f.tokens, f.decode_rows, f.decode_positions) for f in seen] == [(60, 0, 0), (60, 1, 51), (60, 1, 52)]
+    assert seen[2].attention_pairs - seen[2].decode_positions == sum(range(10 + 59 + 1, 10 + 59 + 59 + 1))
+
+
+def test_another_calibration_does_not_hide_the_one_that_fits() -> None:
+    from engine.core.simulated_machine import fitting_calibration
+
+    both = calibration(*DECODES, *PREFILLS)
+    ceilings_alone = replace(both, passes=(), measured_at="2026-12-01T00:00:00Z")
+    of_random_weights = replace(both, model="qwen2.5-1.5b-random")
+    assert fitting_calibration(CONFIG, [ceilings_alone, both]) is both
+    assert fitting_calibration(replace(CONFIG, model="qwen2.5-1.5b"), [both, of_random_weights]) is of_random_weights
+    assert fitting_calibration(replace(CONFIG, engine="paged"), [ceilings_alone, both]) is ceilings_alone

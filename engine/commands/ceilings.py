@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.core.hardware import Calibration
 from engine.core.roofline import Ceilings
+from engine.core.simulated_machine import read_calibrations
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
@@ -59,11 +60,5 @@ def find_ceilings(
 
 def newest_calibration(folder: Path, device_name: str, model: str) -> Calibration | None:
     """The newest of a device of that name, one of the same model before others; None where there is none."""
-    found: list[Calibration] = []
-    for path in folder.glob("*.json"):
-        try:
-            found.append(Calibration.from_json(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError):
-            continue  # of another version of the lab, or torn
-    mine = [calibration for calibration in found if calibration.device_name == device_name]
+    mine = [calibration for calibration in read_calibrations(folder) if calibration.device_name == device_name]
     return max(mine, key=lambda c: (c.model == model, c.measured_at), default=None)

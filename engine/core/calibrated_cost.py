@@ -67,29 +67,26 @@ class CalibratedCost:
             positions = facts.own_pairs + self.padding_read_share * (facts.kv_positions - facts.own_pairs)
             return self.masked_decode_factor * self.decode.at(facts.rows, positions)
         # The decoding rows of a mixed pass score each position that they read, once.
-        decoding = min(facts.kv_positions, facts.decode_rows * facts.width)
-        scores: float = max(0, facts.attention_pairs - decoding)
+        scores: float = facts.attention_pairs - facts.decode_positions
         if facts.own_pairs is not None:
             scores = facts.own_pairs + self.padding_score_share * _beyond(facts.rows, facts.width, facts.own_pairs)
-        return self.prefill.at(facts.tokens, scores) + self.decode.slope_s * decoding
+        return self.prefill.at(facts.tokens, scores) + self.decode.slope_s * facts.decode_positions
 
 
 def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConfig) -> CalibratedCost:
     """The cost model of `config`'s engine on the calibrated machine. ValueError says what has to be measured first."""
-    _check_model(calibration, shape, config)
-    layout = PRESETS[config.engine].kv_layout
-    timing = "sync" if calibration.device == "cpu" else config.timing
-    mine = [
-        p
-        for p in calibration.passes
-        if (p.kv_layout, p.execution, p.timing) == (layout, config.execution, timing)
-        or (calibration.device == "cpu" and (p.kv_layout, p.execution) == (layout, config.execution))
-    ]
-    if not any(p.kind == "decode" for p in mine) or not any(p.kind == "prefill" for p in mine):
+    if not _is_of_model(calibration, config):
+        raise ValueError(
+            f"hardware this: it was calibrated with {calibration.model} in {calibration.dtype}, not with "
+            f"{config.model} in {_dtype(calibration, config)}; run `{_command(config)}`"
+        )
+    mine = _passes_for(calibration, config)
+    if not _are_enough(mine):
+        layout = PRESETS[config.engine].kv_layout
         engine = next(name for name, preset in PRESETS.items() if preset.kv_layout == layout and name != "serial")
         raise ValueError(
-            f"hardware this: no passes of {config.engine} in {config.execution} execution, {timing} timing, were "
-            f"measured; run `{_command(shape, config)} --engines {engine}`"
+            f"hardware this: no passes of {config.engine} in {config.execution} execution, {config.timing} timing, "
+            f"were measured; run `{_command(config)} --engines {engine}`"
         )
     decodes = [p for p in mine if p.kind == "decode"]
     prefills = [p for p in mine if p.kind == "prefill"]
@@ -103,6 +100,26 @@ def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConf
         padding_read_share=read_share,
         padding_score_share=_padding_share(prefill, [p for p in prefills if p.masked]),
     )
+
+
+def is_measured(calibration: Calibration, config: RunConfig) -> bool:
+    """Whether the calibration has what `calibrated_cost` of that configuration needs."""
+    return _is_of_model(calibration, config) and _are_enough(_passes_for(calibration, config))
+
+
+def _passes_for(calibration: Calibration, config: RunConfig) -> list[MeasuredPass]:
+    """The passes of the engine's layout, execution and timing; on a CPU both timings are the same."""
+    wanted = PRESETS[config.engine].kv_layout, config.execution
+    any_timing = calibration.device == "cpu"
+    return [
+        p
+        for p in calibration.passes
+        if (p.kv_layout, p.execution) == wanted and (any_timing or p.timing == config.timing)
+    ]
+
+
+def _are_enough(passes: Sequence[MeasuredPass]) -> bool:
+    return {"decode", "prefill"} <= {p.kind for p in passes}
 
 
 def fit_curve(sizes: Sequence[int], work: Sequence[float], seconds: Sequence[float]) -> PassCurve:
@@ -185,16 +202,18 @@ def _masked_factor(decode: PassCurve, read_share: float, masked: Sequence[Measur
     return statistics.median(ratios) if ratios else 1.0
 
 
-def _check_model(calibration: Calibration, shape: ModelShape, config: RunConfig) -> None:
-    dtype = {"cpu": "fp32"}.get(calibration.device, "bf16") if config.dtype == "auto" else config.dtype
-    if (calibration.model, calibration.dtype) != (config.model, dtype):
-        raise ValueError(
-            f"hardware this: it was calibrated with {calibration.model} in {calibration.dtype}, not with "
-            f"{config.model} in {dtype}; run `{_command(shape, config)}`"
-        )
+def _is_of_model(calibration: Calibration, config: RunConfig) -> bool:
+    """Random weights in a model's shape take the same time as its own."""
+    names = {name.removesuffix("-random") for name in (calibration.model, config.model)}
+    return len(names) == 1 and calibration.dtype == _dtype(calibration, config)
 
 
-def _command(shape: ModelShape, config: RunConfig) -> str:
+def _dtype(calibration: Calibration, config: RunConfig) -> str:
+    automatic = "fp32" if calibration.device == "cpu" else "bf16"
+    return automatic if config.dtype == "auto" else config.dtype
+
+
+def _command(config: RunConfig) -> str:
     extra = "" if config.dtype == "auto" else f" --dtype {config.dtype}"
     extra += "" if config.execution == "eager" else f" --execution {config.execution}"
     extra += "" if config.timing == "sync" else f" --timing {config.timing}"

@@ -95,7 +95,8 @@ class PassFacts:
     chunks are read. `tokens` go through the layers, padding among them. `kv_positions` are cached positions read, each
     row's own: rows x width where rows are as wide as the widest, true lengths where paged. `attention_pairs` are
     queries times the positions that each computes a score for. `own_pairs` of a masked pass are those of them that are
-    not padding's: each prompt's own triangle, each decoding row's own length.
+    not padding's: each prompt's own triangle, each decoding row's own length. `decode_positions` of a mixed pass are
+    the positions that its decoding rows read.
     """
 
     kind: PassKind
@@ -108,6 +109,7 @@ class PassFacts:
     width: int
     masked: bool
     own_pairs: int | None = None
+    decode_positions: int = 0
 
     def longer(self) -> PassFacts:
         """Of a decode pass, the next one: every row attends over one position more."""
@@ -137,6 +139,7 @@ class CostModel(Protocol):
 def pass_facts(planned: PlannedPass) -> PassFacts:
     """The facts of a planned pass, before it is counted as done."""
     shape, rows = planned.shape, len(planned.rows)
+    decoding = 0
     if planned.kind is PassKind.DECODE:
         tokens = segments = 0
         positions = pairs = shape.computed_positions
@@ -163,6 +166,7 @@ def pass_facts(planned: PlannedPass) -> PassFacts:
         width=shape.width,
         masked=shape.masked,
         own_pairs=_own_pairs(planned) if shape.masked else None,
+        decode_positions=decoding,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.core.calibrated_cost import calibrated_cost
+from engine.core.calibrated_cost import calibrated_cost, is_measured
 from engine.core.config import RunConfig
 from engine.core.cost_model import roofline_cost
 from engine.core.hardware import Calibration
@@ -81,13 +81,13 @@ def simulated_machine(
 ) -> SimulatedMachine:
     """The machine that `hardware` means for `config`'s model: a preset's name, or `this`.
 
-    `this` is the newest of `calibrations` on the device of `config`, of the same model if there is one. ValueError, one
-    clear line, for what is not known, or was not measured.
+    `this` is the newest of `calibrations` on the device of `config` that measured passes of its model and engine.
+    ValueError, one clear line, for what is not known, or was not measured.
     """
     if hardware == THIS:
         if not overrides.is_empty or weight_bits is not None:
             raise ValueError("hardware this: its passes are as measured; rates and weight bits go with a preset's name")
-        return _calibrated(config, _newest(config, calibrations))
+        return _calibrated(config, fitting_calibration(config, calibrations))
     preset = hardware_preset(hardware)
     if config.device == "cpu":
         raise ValueError(f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU")
@@ -120,7 +120,11 @@ def read_calibrations(folder: Path) -> list[Calibration]:
     return sorted(found, key=lambda calibration: calibration.measured_at, reverse=True)
 
 
-def _newest(config: RunConfig, calibrations: Sequence[Calibration]) -> Calibration:
+def fitting_calibration(config: RunConfig, calibrations: Sequence[Calibration]) -> Calibration:
+    """The newest of the device's that measured what `config` needs; where none did, the one to say why not by.
+
+    ValueError where the device was never calibrated. `calibrations` come the newest first.
+    """
     mine = [c for c in calibrations if config.device in ("auto", c.device.partition(":")[0])]
     if not mine:
         of = "" if config.device == "auto" else f" of {config.device}"
@@ -129,7 +133,7 @@ def _newest(config: RunConfig, calibrations: Sequence[Calibration]) -> Calibrati
             f"{', '.join(HARDWARE)}"
         )
     same = [c for c in mine if c.model == config.model and config.dtype in ("auto", c.dtype)]
-    return same[0] if same else mine[0]
+    return next((c for c in mine if is_measured(c, config)), same[0] if same else mine[0])
 
 
 def _calibrated(config: RunConfig, measured: Calibration) -> SimulatedMachine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import streamlit as st
@@ -18,7 +18,7 @@ from engine.core.config import RunConfig
 from engine.core.hardware import Calibration
 from engine.core.metrics import Value, run_metrics
 from engine.core.presets import PRESETS
-from engine.core.simulated_machine import THIS, simulated_machine
+from engine.core.simulated_machine import THIS, fitting_calibration, simulated_machine
 from engine.core.simulator import estimated_tokens, simulate
 from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
@@ -47,8 +47,7 @@ def draw_preview(configs: Sequence[RunConfig]) -> None:
     if problem := _why_not(configs, known):
         st.caption(f":material/function: {problem}")
         return
-    texts = tuple(calibration.to_json() for calibration in _fitting(configs[0], known))
-    previews = [(config, preview(config, texts)) for config in configs]
+    previews = [(config, preview(config, _fitting(config, known))) for config in configs]
     answered = [(config, found) for config, found in previews if found.metrics]
     if answered:
         st.markdown(f"**:violet-badge[:material/function: {SIMULATED.label}] What the simulator expects**")
@@ -76,11 +75,11 @@ def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
 
 
 @lru_cache(maxsize=128)
-def preview(config: RunConfig, calibration_texts: tuple[str, ...]) -> Preview:
-    """One engine under the virtual clock. `calibration_texts` are calibrations as JSON, the newest first."""
-    known = [Calibration.from_json(text) for text in calibration_texts]
+def preview(config: RunConfig, calibration_text: str) -> Preview:
+    """One engine under the virtual clock, on the machine of a calibration, given as JSON."""
+    known = Calibration.from_json(calibration_text)
     try:
-        machine = simulated_machine(config, THIS, calibrations=known)
+        machine = simulated_machine(config, THIS, calibrations=[known])
         simulated = simulate(config, workload_of(config.workload), machine.cost, machine.shape)
     except ValueError as error:
         return Preview(metrics={}, problem=str(error).removeprefix(PREFIX))
@@ -120,11 +119,11 @@ def _why_not(configs: Sequence[RunConfig], known: Sequence[Calibration]) -> str:
     return ""
 
 
-def _fitting(config: RunConfig, known: Sequence[Calibration]) -> list[Calibration]:
-    """The calibrations of the model and number format that are set, or, so that the reason can be told, the newest."""
-    dtype = dtype_of(config.dtype, device_of(config.device))
-    same = [c for c in known if (c.model, c.dtype) == (config.model, dtype)]
-    return same[:1] or list(known[:1])
+def _fitting(config: RunConfig, known: Sequence[Calibration]) -> str:
+    """The calibration that the simulator would take, as JSON."""
+    device = device_of(config.device)
+    resolved = replace(config, device=device, dtype=dtype_of(config.dtype, device))
+    return fitting_calibration(resolved, known).to_json()
 
 
 def _basis(config: RunConfig) -> str:
