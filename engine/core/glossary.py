@@ -186,8 +186,8 @@ MEASURING = _words(
     ),
     (
         "prediction",
-        "A figure that was expected of a run or an experiment: a range and a reason, written before it began. It closes "
-        "when the first run starts, stands as it was written, and is graded afterwards.",
+        "A figure that was expected of a run or an experiment: a range and a reason, written before it began. It "
+        "closes when the first run starts, stands as it was written, and is graded afterwards.",
     ),
     ("held", "Of a prediction: what was measured lies within its range, ends included. Otherwise it missed."),
     ("watched", "The run's page was open while it ran, and may have cost it a little time."),

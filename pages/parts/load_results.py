@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
 from engine.core.load_words import capacity_words, goodput_words, knee_words, ratio_words, ttft_words, wait_words
 from engine.core.queue_growth import RULE
 from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load_rates import GOODPUT, achieved_over_offered
+from pages.parts.experiment_results import draw_csv, lines, show, show_table
 from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load_columns import (
     CAPACITY_HEADER,
+    FIGURES,
     attempts_columns,
     capacity_rows,
     csv_of,
@@ -19,15 +22,13 @@ from pages.parts.load_columns import (
     load_columns,
 )
 from pages.parts.load_data import LoadData
-from pages.parts.load_tables import lines, show_table
-from pages.parts.sweep_results import show
 from pages.parts.tables import draw_table
 
 STEADY = (
-    "**Steady window.** Rates are counted from the moment when as many requests run as ever do for long in that run, or "
-    "one mean stay after the first arrival if that comes first, until the last request is admitted. Before it slots fill, "
-    "after it they empty: both would make an engine look slower than it is. A request that spans an edge counts with "
-    "the share of its tokens that came inside."
+    "**Steady window.** Rates are counted from the moment when as many requests run as ever do for long in that run, "
+    "or one mean stay after the first arrival if that comes first, until the last request is admitted. Before it slots "
+    "fill, after it they empty: both would make an engine look slower than it is. A request that spans an edge counts "
+    "with the share of its tokens that came inside."
 )
 CAPACITY = (
     "**Capacity** is what an engine completes a second when somebody always waits: all requests are there from the "
@@ -94,7 +95,7 @@ def draw_goodput(data: LoadData, is_limited: bool) -> None:
     rows = [row for row in data.table.rows if row.role == "rate"]
     said = [goodput_words(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
     st.caption(lines(said) or "No run at a rate completed.")
-    show_table(goodput_columns(data.rows), "load_goodput_table")
+    _table(goodput_columns(data.rows), "load_goodput_table")
     st.caption(
         "Shares are of all requests of a run, one that never finished keeping no limit. Rates are counted in the "
         "steady window. An answer of one token, or one that is returned whole, has no pause that could be too long."
@@ -104,19 +105,16 @@ def draw_goodput(data: LoadData, is_limited: bool) -> None:
 def draw_whole_table(data: LoadData) -> None:
     """The table with its CSV, then every run by itself."""
     st.subheader("The table", anchor=False)
-    show_table(load_columns(data.rows), "load_table")
+    _table(load_columns(data.rows), "load_table")
     st.caption(
         "Medians over the completed repeats; spread is (highest - lowest) / median of what was achieved. Percentiles "
         "are of n requests, from the intended arrival; below 100 requests there is no p99."
     )
-    st.download_button(
-        "Download as CSV",
-        csv_of(data.rows),
-        file_name=f"load_{data.experiment_id}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key="load_csv",
-    )
+    draw_csv(csv_of(data.rows), "load", data.experiment_id)
     with st.expander("Every run of the load test, in the order of running"):
-        show_table(attempts_columns(data.points), "load_attempts")
+        _table(attempts_columns(data.points), "load_attempts")
+
+
+def _table(frame: pd.DataFrame, key: str) -> None:
+    digits = [name for name in frame if name in FIGURES or "requests/s" in name]
+    show_table(frame, key, figures=digits, whole="n")
