@@ -11,8 +11,8 @@ from engine.core.model_presets import model_shape
 from engine.core.roofline import Ceilings
 from engine.core.sweep_table import SweepRow, choose_batch, sweep_rows
 
-# Published: Qwen2.5-1.5B in bf16 on an RTX 3060, prompts of 128, 128 new tokens. B, TTFT s, TPOT ms, tokens/s a request,
-# tokens/s, peak GiB, FLOP a byte, % of the arithmetic ceiling, % of the read ceiling.
+# Published: Qwen2.5-1.5B in bf16 on an RTX 3060, prompts of 128, 128 new tokens. B, TTFT s, TPOT ms, tokens/s a
+# request, tokens/s, peak GiB, FLOP a byte, % of the arithmetic ceiling, % of the read ceiling.
 PUBLISHED = (
     (1, 0.044, 20.57, 48.6, 48.6, 2.90, 1.0, 0.54, 47.2),
     (2, 0.040, 18.14, 55.1, 110.3, 2.91, 2.0, 1.23, 53.7),
@@ -46,7 +46,13 @@ def point(batch_size: int, **more: Any) -> dict[str, Any]:
 
 def published_rows() -> list[SweepRow]:
     points = [
-        point(b, ttft_p50_s=ttft, tpot_p50_s=tpot / 1e3, duration_s=ttft + 127 * tpot / 1e3, peak_memory_bytes=gib * GIB)
+        point(
+            b,
+            ttft_p50_s=ttft,
+            tpot_p50_s=tpot / 1e3,
+            duration_s=ttft + 127 * tpot / 1e3,
+            peak_memory_bytes=gib * GIB,
+        )
         for b, ttft, tpot, _, _, gib, *_ in PUBLISHED
     ]
     return sweep_rows(points, CEILINGS, model_shape("qwen2.5-1.5b"))
@@ -70,7 +76,10 @@ def test_a_published_table_column_for_column() -> None:
 def test_58_times_the_throughput_for_10_percent_of_tpot() -> None:
     rows = {row.batch_size: row for row in published_rows()}
     one, many = rows[1], rows[64]
-    assert many.decode_tokens_per_s and one.decode_tokens_per_s and many.tpot_s and one.tpot_s
+    assert many.decode_tokens_per_s
+    assert one.decode_tokens_per_s
+    assert many.tpot_s
+    assert one.tpot_s
     assert round(many.decode_tokens_per_s / one.decode_tokens_per_s) == 58
     assert many.tpot_s / one.tpot_s - 1 == pytest.approx(0.098, abs=0.001)
     assert many.linear_tokens_per_s == pytest.approx(64 * one.decode_tokens_per_s)
@@ -85,7 +94,9 @@ def test_ttft_grows_in_proportion_to_the_batch() -> None:
 def test_the_chooser_takes_the_table_as_it_is() -> None:
     """TTFT under 0.5 s: B = 16. B = 32 misses by 2.2 %, which the text rounds to "about 32" and its 1,536 tokens/s."""
     choice = choose_batch(published_rows(), ttft_limit_s=0.5)
-    assert choice.chosen and choice.next_up and choice.fastest
+    assert choice.chosen
+    assert choice.next_up
+    assert choice.fastest
     assert choice.chosen.batch_size == 16
     assert choice.next_up.batch_size == 32
     assert choice.over_ttft == pytest.approx(0.022)
@@ -100,11 +111,13 @@ def test_the_chooser_takes_the_table_as_it_is() -> None:
 def test_the_chooser_keeps_both_limits_and_may_find_nothing() -> None:
     rows = published_rows()
     both = choose_batch(rows, ttft_limit_s=3, tpot_limit_s=0.021)
-    assert both.chosen and both.chosen.batch_size == 32
+    assert both.chosen
+    assert both.chosen.batch_size == 32
     assert (both.over_ttft, both.over_tpot) == (None, pytest.approx(22.59 / 21 - 1))
     nothing = choose_batch(rows, ttft_limit_s=0.01)
     assert nothing.chosen is None
-    assert nothing.next_up and nothing.next_up.batch_size == 1
+    assert nothing.next_up
+    assert nothing.next_up.batch_size == 1
     assert nothing.throughput_gain is None
     free = choose_batch(rows)
     assert free.chosen == free.fastest
@@ -115,7 +128,8 @@ def test_the_chooser_keeps_both_limits_and_may_find_nothing() -> None:
 def test_a_batch_within_the_limit_is_chosen_past_a_slower_smaller_one() -> None:
     """B = 1 is slower than B = 2 in the table: a TPOT limit between the two still allows B = 8."""
     choice = choose_batch(published_rows(), tpot_limit_s=0.0190)
-    assert choice.chosen and choice.chosen.batch_size == 8
+    assert choice.chosen
+    assert choice.chosen.batch_size == 8
 
 
 def test_serial_time_and_speed_up() -> None:
@@ -141,7 +155,8 @@ def test_rows_are_medians_over_repeats_with_their_spread() -> None:
 
 def test_a_repeat_that_failed_is_neither_hidden_nor_averaged_in() -> None:
     good = point(4, output_tokens_per_s=100.0)
-    bad = point(4, repeat=1, status="oom", asked_bytes=4.7e9, free_bytes=1e9, oom_where="prefill", error="out of memory")
+    why = {"oom_where": "prefill", "error": "out of memory"}
+    bad = point(4, repeat=1, status="oom", asked_bytes=4.7e9, free_bytes=1e9, **why)
     row = sweep_rows([good, bad])[0]
     assert (row.status, row.completed, row.repeats, row.output_tokens_per_s) == ("oom", 1, 2, 100.0)
     assert (row.asked_bytes, row.free_bytes, row.oom_where) == (4_700_000_000, 1_000_000_000, "prefill")
@@ -150,7 +165,8 @@ def test_a_repeat_that_failed_is_neither_hidden_nor_averaged_in() -> None:
 def test_points_that_never_ran_have_a_row_without_figures() -> None:
     """As the store hands them over: NaN where there is no number, None or NaN where there is no text."""
     nan = math.nan
-    failed = point(8, status="failed", run_id=None, error="boom", tpot_p50_s=nan, output_tokens_per_s=nan, asked_bytes=nan)
+    figures = {"tpot_p50_s": nan, "output_tokens_per_s": nan, "asked_bytes": nan}
+    failed = point(8, status="failed", run_id=None, error="boom", **figures)
     pending = point(16, status="pending", run_id=nan, error=nan, tpot_p50_s=nan, oom_where=nan)
     rows = sweep_rows([failed, pending], CEILINGS, model_shape("qwen2.5-1.5b"))
     assert [(r.status, r.error, r.tpot_s, r.intensity_flop_per_byte, r.asked_bytes, r.run_ids) for r in rows] == [
