@@ -118,6 +118,19 @@ def test_without_a_capacity_the_machines_own_memory_counts(capsys: pytest.Captur
     assert answer["dtype"] == "fp32"
 
 
+def test_a_named_size_needs_no_gpu_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # no driver's tool, so no card
+    one = ["--device", "cuda", "--prompts", "p16", "--batch-size", "1"]
+    capped = report(capsys, *one, "--capacity-gib", "22.06")
+    assert (capped["capacity_from"], capped["dtype"]) == ("--capacity-gib", "bf16")
+    assert capped["capacity_bytes"] == int(22.06 * 2**30)
+    card = report(capsys, *one, "--hardware", "h100")
+    assert (card["capacity_bytes"], card["dtype"]) == (80 * 10**9, "bf16")
+    assert report(capsys, "--hardware", "h100", "--prompts", "p16", "--batch-size", "1")["dtype"] == "bf16"
+    assert main(["memory", *one]) == 2
+    assert "device cuda: this machine shows no CUDA GPU" in capsys.readouterr().err
+
+
 def test_a_card_is_read_from_the_drivers_table() -> None:
     assert read_card("NVIDIA H200, 143771\nNVIDIA H200, 143771\n") == MachineMemory(
         kind="cuda", name="NVIDIA H200", total_bytes=143_771 * 2**20

@@ -50,6 +50,18 @@ def test_the_published_sweep_of_an_8b_model_on_an_h100(capsys: pytest.CaptureFix
     assert (one["fits_memory"], most["fits_memory"]) == (True, False)
 
 
+def test_what_does_not_fit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """128 prompts of 2,300 tokens in one prefill; in chunks their cache fits, as the What-if page has it."""
+    at_once = chapter(128, capsys)
+    assert at_once["failing_term"] == "mlp_activation"
+    assert at_once["asked_bytes"] == 128 * 2300 * 14_336 * 2  # one piece of three
+    kv_bytes = 128 * (2300 + 32) * 131_072
+    room = int(0.9 * 80e9) - at_once["weight_bytes"] - kv_bytes
+    assert at_once["free_bytes"] == room - at_once["asked_bytes"]  # the second piece fails
+    in_chunks = chapter(128, capsys, "--engine chunked")
+    assert (in_chunks["fits_memory"], in_chunks["failing_term"]) == (True, None)
+
+
 def test_the_report_is_flat_and_carries_every_metric(capsys: pytest.CaptureFixture[str]) -> None:
     report = chapter(2, capsys)
     assert {metric.name for metric in RUN_METRICS} <= set(report)
@@ -133,8 +145,11 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
         ("--hardware h100 --model nobody/nothing", "model nobody/nothing: use smollm2-135m"),
         ("--hardware h100 --replicas 0", "replicas 0"),
         ("--hardware h100 --efficiency 2", "efficiency 2.0"),
-        ("--hardware h100 --read-gb-per-s -1", "read rate"),
-        ("--hardware h100 --launch-us nan", "launch cost"),
+        ("--hardware h100 --read-gb-per-s -1", "read-gb-per-s -1: use a number above 0"),
+        ("--hardware h100 --read-gb-per-s 1e308", "read-gb-per-s 1e+308: use a number above 0"),
+        ("--hardware h100 --tflop-per-s 0", "tflop-per-s 0: use a number above 0"),
+        ("--hardware h100 --launch-us -2.5", "launch-us -2.5: use 0 or more microseconds"),
+        ("--hardware h100 --launch-us nan", "launch-us nan: use 0 or more microseconds"),
         ("--hardware h100 --prompts p8000 --budget 900", "exceed the 8,192 positions of smollm2-135m"),
         ("--hardware h100 --weight-bits 5", "weight-bits"),
         ("--hardware h100 --requests 100000 --budget 4000", "400,000,000 new tokens in all"),
@@ -157,4 +172,5 @@ def test_the_words_of_a_report_name_the_card_and_its_source(capsys: pytest.Captu
     text = capsys.readouterr().out
     assert "NVIDIA H100 SXM, 80 GB" in text
     assert "it would not fit: about 75 GiB at the peak, on a card of 74.5 GiB" in text
+    assert "the MLP activation asks for 7.86 GiB in one piece of three and finds 7.8 GiB" in text
     assert "2.40 TB/s (72 %)" in text

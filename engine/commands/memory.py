@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 whatever fits: what does not is an answer. ValueError for bad options."""
-    capacity_bytes, capacity_from, kind = _capacity(args)
-    dtype = args.dtype if args.dtype != "auto" else "bf16" if kind == "cuda" else "fp32"
+    capacity_bytes, capacity_from = _capacity(args)
+    dtype = _dtype(args)
     model = model_shape(args.model, dtype=dtype, weight_bits=args.weight_bits)
     grid = MemoryGrid(
         prompt_tokens=parse_prompt_grid(args.prompts),
@@ -87,23 +87,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _capacity(args: argparse.Namespace) -> tuple[int, str, str]:
-    """Bytes, where the number comes from, and the kind of device that `auto` means."""
-    machine = _machine(args.device)
-    kind = "cpu" if machine is None else machine.kind
+def _capacity(args: argparse.Namespace) -> tuple[int, str]:
+    """Bytes, and where the number comes from. The machine is looked at only where nothing else names a size."""
     if args.capacity_gib is not None:
-        return _bytes("capacity-gib", args.capacity_gib), "--capacity-gib", kind
+        return _bytes("capacity-gib", args.capacity_gib), "--capacity-gib"
     if args.hardware is not None:
         preset = HARDWARE[args.hardware]
-        return preset.memory_bytes, preset.label, "cuda"
+        return preset.memory_bytes, preset.label
+    machine = _machine(args.device)
     if machine is None:
         raise ValueError("capacity-gib: this machine does not tell how much memory it has; name it, as 22.06")
     if machine.kind == "cpu":
-        return machine.total_bytes, f"all of {machine.name}", kind
+        return machine.total_bytes, f"all of {machine.name}"
     share = args.gpu_memory_utilization
     if not 0 < share <= 1:
         raise ValueError(f"gpu-memory-utilization {share}: use a share above 0, up to 1")
-    return int(machine.total_bytes * share), f"{share:.0%} of {machine.name}", kind
+    return int(machine.total_bytes * share), f"{share:.0%} of {machine.name}"
 
 
 def _machine(device: str) -> MachineMemory | None:
@@ -111,6 +110,18 @@ def _machine(device: str) -> MachineMemory | None:
     if device == "cuda" and card is None:
         raise ValueError("device cuda: this machine shows no CUDA GPU; use cpu, or name its memory with --capacity-gib")
     return card or host_memory()
+
+
+def _dtype(args: argparse.Namespace) -> str:
+    """`auto` is what a run on that kind of device takes; a named card is a GPU, whatever this machine is."""
+    if args.dtype != "auto":
+        return str(args.dtype)
+    kind = args.device
+    if args.hardware is not None and args.capacity_gib is None:
+        kind = "cuda"
+    elif kind == "auto":
+        kind = "cpu" if card_memory() is None else "cuda"
+    return "bf16" if kind == "cuda" else "fp32"
 
 
 def _bytes(name: str, gib: float) -> int:

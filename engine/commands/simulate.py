@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +15,18 @@ from engine.commands import options
 from engine.core.config import RunConfig
 from engine.core.hardware_presets import HARDWARE
 from engine.core.home import lab_home, runs_folder
+from engine.core.memory_model import TERM_WORDS
 from engine.core.router import ROUTERS, Routing, simulate_replicas
 from engine.core.run_id import new_run_id
 from engine.core.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
-from engine.core.simulated_metrics import decode_figures, machine_figures, replica_metrics, simulated_metrics
+from engine.core.simulated_metrics import (
+    decode_figures,
+    largest_need,
+    machine_figures,
+    memory_figures,
+    replica_metrics,
+    simulated_metrics,
+)
 from engine.core.simulator import Simulation, estimated_tokens
 from engine.core.workload import Workload, build_workload
 
@@ -87,15 +96,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _overrides(args: argparse.Namespace) -> Overrides:
-    def scaled(value: float | None, unit: float) -> float | None:
-        return None if value is None else value * unit
-
     return Overrides(
-        read_bytes_per_s=scaled(args.read_gb_per_s, 1e9),
-        flop_per_s=scaled(args.tflop_per_s, 1e12),
-        launch_s=scaled(args.launch_us, 1e-6),
+        read_bytes_per_s=_rate("read-gb-per-s", args.read_gb_per_s, 1e9),
+        flop_per_s=_rate("tflop-per-s", args.tflop_per_s, 1e12),
+        launch_s=_launch_s(args.launch_us),
         efficiency=args.efficiency,
     )
+
+
+def _rate(option: str, value: float | None, unit: float) -> float | None:
+    if value is not None and not (value > 0 and math.isfinite(value * unit)):
+        raise ValueError(f"{option} {value:g}: use a number above 0")
+    return None if value is None else value * unit
+
+
+def _launch_s(microseconds: float | None) -> float | None:
+    if microseconds is not None and not (microseconds >= 0 and math.isfinite(microseconds)):
+        raise ValueError(f"launch-us {microseconds:g}: use 0 or more microseconds")
+    return None if microseconds is None else microseconds * 1e-6
 
 
 def _check_context(workload: Workload, machine: SimulatedMachine) -> None:
@@ -165,7 +183,8 @@ def _report(
         "engine": config.engine,
         "execution": config.execution,
         "replicas": len(simulations),
-        **machine_figures(machine, config, metrics["peak_memory_bytes"]),
+        **machine_figures(machine),
+        **memory_figures(machine, config, largest_need(simulations)),
         **decode_figures(simulations, machine, config.timing),
         **metrics,
     }
@@ -179,7 +198,19 @@ def _table(report: Mapping[str, Any]) -> str:
         if report.get(name) is not None:
             lines.append(f"  {label:<28} {report[name]:>10.4g} {unit}".rstrip())
     if report["fits_memory"] is False:
-        peak, memory = (report[name] / 2**30 for name in ("peak_memory_bytes", "memory_bytes"))
-        lines.append(f"  it would not fit: about {peak:.3g} GiB at the peak, on a card of {memory:.3g} GiB")
+        lines.append(f"  {_too_much(report)}")
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
+
+
+def _too_much(report: Mapping[str, Any]) -> str:
+    """By how much the largest pass would not fit the card, and where."""
+    peak, memory, asked, free = (
+        report[name] / 2**30 for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
+    )
+    pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
+    return (
+        f"it would not fit: about {peak:.3g} GiB at the peak, on a card of {memory:.3g} GiB; of what may be used of "
+        f"it the {TERM_WORDS[report['failing_term']]} asks for {asked:.3g} GiB in one piece{pieces} and finds "
+        f"{free:.3g} GiB"
+    )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.capacity import planned_memory, require_room
 from engine.core.config import RunConfig
-from engine.core.memory_model import TERM_WORDS, ModelDimensions, PassMemory, pass_memory
+from engine.core.memory_model import ModelDimensions, PassMemory, pass_memory
 from engine.core.memory_plan import EngineShape, Length, largest_pass_tokens
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import PassKind, PlannedPass
@@ -22,12 +23,12 @@ GIB = 2**30
 
 @dataclass(slots=True, kw_only=True)
 class SimulatedMemory:
-    """Follows one run. `peak_bytes` is the most that a pass has needed so far, weights and KV included."""
+    """Follows one run. `peak` is what the pass that needed most so far needs, weights and KV included."""
 
     config: RunConfig
     model: ModelDimensions
     num_blocks: int | None = None  # of the pool, where the layout is paged
-    peak_bytes: int = 0
+    peak: PassMemory | None = None
     kv_bytes: int = 0
 
     @property
@@ -54,27 +55,17 @@ class SimulatedMemory:
         """EngineOutOfMemory for a pass that would not fit."""
         if planned.kind is PassKind.PREFILL and not planned.chunks:
             self._check_padded(planned)
-        need = self._need(planned)
-        self.kv_bytes = need.kv_bytes
-        self.peak_bytes = max(self.peak_bytes, need.total_bytes)
-        shortage = None if self.capacity_bytes is None else need.shortage(self.capacity_bytes)
-        if shortage is not None:
-            raise EngineOutOfMemory(
-                asked_bytes=shortage.asked_bytes,
-                free_bytes=shortage.free_bytes,
-                shape=f"{planned.kind} of {len(planned.rows)} rows x {planned.shape.width} columns",
-                where=f"{TERM_WORDS[shortage.term]} (by estimate)",
-            )
-
-    def _need(self, planned: PlannedPass) -> PassMemory:
-        is_padded = planned.kind is PassKind.PREFILL and not planned.chunks
-        return pass_memory(
+        need = planned_memory(
             self.model,
-            kv_positions=max(planned.kv.reserved, (self.num_blocks or 0) * self.config.block_size),
-            tokens=planned.shape.computed_positions if is_padded else planned.tokens,
-            rows=len(planned.rows),
+            planned,
             sampled_in_fp32=not self.config.sampling.is_greedy,
+            pool_positions=(self.num_blocks or 0) * self.config.block_size,
         )
+        self.kv_bytes = need.kv_bytes
+        if self.peak is None or need.total_bytes > self.peak.total_bytes:
+            self.peak = need
+        if self.capacity_bytes is not None:
+            require_room(need, planned, self.capacity_bytes)
 
     def _check_padded(self, planned: PlannedPass) -> None:
         """A padded batch takes its buffer when it is formed."""

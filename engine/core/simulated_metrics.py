@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from engine.core.config import RunConfig
+from engine.core.memory_model import PassMemory
 from engine.core.metrics import Value, run_metrics
 from engine.core.router import merged_record
 from engine.core.simulated_machine import SimulatedMachine
@@ -58,11 +59,31 @@ def decode_figures(
     return {"decode_step_s": median_s, "tokens_per_s": sum(rates), "tokens_per_s_per_request": 1 / median_s}
 
 
-def machine_figures(machine: SimulatedMachine, config: RunConfig, peak_bytes: int) -> Mapping[str, Any]:
-    """The machine and the model in numbers. `fits_memory` holds the estimated peak against the share of the card that
-    may be used; None where the memory is not known."""
-    ceilings, shape, memory_bytes = machine.ceilings, machine.shape, machine.memory_bytes
-    allowed = None if memory_bytes is None else memory_bytes * config.gpu_memory_utilization
+def largest_need(simulations: Sequence[Simulation]) -> PassMemory | None:
+    """What the pass needs that needs most, on one machine; None where no pass was made."""
+    needs = (simulation.peak for simulation in simulations if simulation.peak is not None)
+    return max(needs, key=lambda need: need.total_bytes, default=None)
+
+
+def memory_figures(machine: SimulatedMachine, config: RunConfig, need: PassMemory | None) -> Mapping[str, Any]:
+    """`fits_memory` holds the estimated peak against the share of the card that may be used; where it is too much, the
+    term of the largest pass that no longer fits, and how much it asks for in one piece. None where the memory is not
+    known."""
+    shortage = None
+    if machine.memory_bytes is not None and need is not None:
+        shortage = need.shortage(int(machine.memory_bytes * config.gpu_memory_utilization))
+    return {
+        "memory_bytes": machine.memory_bytes,
+        "fits_memory": None if machine.memory_bytes is None else shortage is None,
+        "failing_term": None if shortage is None else shortage.term,
+        "asked_bytes": None if shortage is None else shortage.asked_bytes,
+        "free_bytes": None if shortage is None else shortage.free_bytes,
+    }
+
+
+def machine_figures(machine: SimulatedMachine) -> Mapping[str, Any]:
+    """The machine and the model in numbers."""
+    ceilings, shape = machine.ceilings, machine.shape
     return {
         "hardware": machine.name,
         "hardware_label": machine.label,
@@ -75,6 +96,4 @@ def machine_figures(machine: SimulatedMachine, config: RunConfig, peak_bytes: in
         "flop_per_s": None if ceilings is None else ceilings.flop_per_s,
         "launch_s": None if ceilings is None else ceilings.launch_s,
         "kernels_per_pass": None if ceilings is None else ceilings.kernels_per_pass,
-        "memory_bytes": memory_bytes,
-        "fits_memory": None if allowed is None else peak_bytes <= allowed,
     }

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.core.config import RunConfig
 from engine.core.fast_forward import FastForward
-from engine.core.memory_model import ModelDimensions
+from engine.core.memory_model import ModelDimensions, PassMemory
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind, PassOutcome, PassTiming, PlannedPass
@@ -74,17 +74,22 @@ def pause_s(cost: CostModel, timing: str, pass_s: float) -> float:
 class Simulation:
     """One run that never ran. `tokens` has request_id, token_index, pass_index, produced_s and delivered_s.
 
-    `status` is `completed` or `oom`, with what was asked for in `shortage`; `peak_bytes` is an estimate.
+    `status` is `completed` or `oom`, with what was asked for in `shortage`; `peak` is an estimate of what the largest
+    pass needs, None where there was none.
     """
 
     status: str
     shortage: EngineOutOfMemory | None
     duration_s: float
-    peak_bytes: int
+    peak: PassMemory | None
     kv_bytes: int
     num_blocks: int | None
     sink: MemorySink
     tokens: Table
+
+    @property
+    def peak_bytes(self) -> int:
+        return 0 if self.peak is None else self.peak.total_bytes
 
     def record(self) -> RunRecord:
         """What metrics are computed from."""
@@ -220,7 +225,7 @@ class Replica:
             status="completed" if self.shortage is None else "oom",
             shortage=self.shortage,
             duration_s=self.now_s,
-            peak_bytes=self.memory.peak_bytes,
+            peak=self.memory.peak,
             kv_bytes=self.memory.kv_bytes,
             num_blocks=self.memory.num_blocks,
             sink=self.sink,

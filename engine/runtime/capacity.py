@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.core.memory_model import TERM_WORDS, ModelDimensions, pass_memory
-from engine.core.out_of_memory import EngineOutOfMemory
-from engine.core.passes import PassKind, PlannedPass
+from engine.core.capacity import planned_memory, require_room
+from engine.core.memory_model import ModelDimensions
+from engine.core.passes import PlannedPass
 
 
 class CapacityCheck:
@@ -22,19 +22,7 @@ class CapacityCheck:
         self.pool_positions = pool_positions
 
     def __call__(self, planned: PlannedPass) -> None:
-        is_padded = planned.kind is PassKind.PREFILL and not planned.chunks
-        need = pass_memory(
-            self.model,
-            kv_positions=max(planned.kv.reserved, self.pool_positions),
-            tokens=planned.shape.computed_positions if is_padded else planned.tokens,
-            rows=len(planned.rows),
-            sampled_in_fp32=self.sampled_in_fp32,
+        need = planned_memory(
+            self.model, planned, sampled_in_fp32=self.sampled_in_fp32, pool_positions=self.pool_positions
         )
-        shortage = need.shortage(self.capacity_bytes)
-        if shortage is not None:
-            raise EngineOutOfMemory(
-                asked_bytes=shortage.asked_bytes,
-                free_bytes=shortage.free_bytes,
-                shape=f"{planned.kind} of {len(planned.rows)} rows x {planned.shape.width} columns",
-                where=f"{TERM_WORDS[shortage.term]} (by estimate)",
-            )
+        require_room(need, planned, self.capacity_bytes)
