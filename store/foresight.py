@@ -1,7 +1,8 @@
 """What the simulator expects of predictions that have closed: computed once, from what was known before the start.
 
 The configurations come from run.json or the plan, the machine from the newest calibration that was there by then. Of a
-pair, whose runs make themselves known one after the other, it waits until it has them all.
+pair, whose runs make themselves known one after the other, it waits until it has them all. It computes for seconds, so
+it waits while anything is being measured on this machine: what it answers is the same afterwards.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ import duckdb
 
 from engine.core.config import RunConfig
 from engine.core.hardware import Calibration
+from engine.core.home import device_locks
 from engine.core.prediction import Question
 from engine.core.prediction_simulator import PlannedRun, Simulated, simulated_answer
 from engine.core.simulated_machine import read_calibrations
+from engine.runlog.experiment_log import ExperimentLog
+from engine.runlog.locks import is_held
+from engine.runlog.schema import LOCK_FILE
 from store.database import carry_out, first_row
 from store.run_row import utc
 
@@ -29,18 +34,31 @@ DUE = """
 
 
 def foresee(cursor: duckdb.DuckDBPyConnection, home: Path) -> list[tuple[str, Simulated]]:
-    """The simulator's answers that are due, by prediction. Nothing is written."""
+    """The simulator's answers that are due, by prediction; none while something runs. Nothing is written."""
     answers: list[tuple[str, Simulated]] = []
     calibrations: list[Calibration] | None = None
     for prediction_id, kind, subject_id, run_ids, question, closed_at in cursor.execute(DUE).fetchall():
         runs = _runs(cursor, kind, subject_id, json.loads(run_ids))
         if runs is None:
             continue
+        if is_measuring(cursor):  # asked before each answer: a run may have begun during the one before
+            break
         if calibrations is None:
             calibrations = read_calibrations(home / "calibrations")
         known = [c for c in calibrations if _is_before(c, closed_at)]
         answers.append((prediction_id, _answer(Question.from_dict(json.loads(question)), runs, known)))
     return answers
+
+
+def is_measuring(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether anybody has a device of this machine, writes a run that the store knows, or works on an experiment."""
+    running = cursor.execute("SELECT folder FROM runs WHERE status = 'running'").fetchall()
+    worked_on = cursor.execute("SELECT folder FROM experiments WHERE is_worked_on AND folder IS NOT NULL").fetchall()
+    return (
+        any(is_held(lock) for lock in device_locks())
+        or any(is_held(Path(folder) / LOCK_FILE) for (folder,) in running)
+        or any(ExperimentLog.is_open(Path(folder)) for (folder,) in worked_on)
+    )
 
 
 def _answer(question: Question, runs: Sequence[PlannedRun], calibrations: Sequence[Calibration]) -> Simulated:

@@ -131,8 +131,8 @@ class Predicting(ABC):
             )
 
     def simulate_predictions(self) -> bool:
-        """Ask the simulator what it expects of what has closed; some seconds, in which the store can be used. Returns
-        whether anything was added."""
+        """Ask the simulator what it expects of what has closed, unless something runs here: some seconds, in which the
+        store can be used. Returns whether anything was added."""
         answers = foresight.foresee(self.cursor(), self.home)
         if answers:
             with self.writing:

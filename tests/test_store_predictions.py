@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from engine.core.config import WorkloadConfig
+from engine.core.home import device_lock
 from engine.core.prediction import Expectation, Question
 from engine.runlog.experiment_log import ExperimentLog
-from engine.runlog.schema import RUN_FILE
+from engine.runlog.locks import hold
+from engine.runlog.schema import LOCK_FILE, RUN_FILE
 from store import Recorder, Store
 from store.predicting import PredictionClosed, Subject
 from tests.experiments import run_point, sweep_plan
@@ -27,7 +29,8 @@ PAIR = {"id": "pair1", "kind": "pair", "label": "two"}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))  # whose device locks nobody else holds
     with Store(tmp_path / "home") as opened:
         yield opened
 
@@ -232,6 +235,36 @@ def test_the_simulators_answer_is_that_of_a_calibrated_machine(store: Store) -> 
     assert row["simulated_note"] == f"Calibrated on a slow one (cpu), {before}"
 
 
+def test_the_simulator_waits_while_the_run_or_any_other_is_measured(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prediction_id = store.predict(RUN, THROUGHPUT, expect())
+    folder = write_sample_run(store.runs_folder, "static", run_id="run1", status=None)
+    with monkeypatch.context() as patch:
+        patch.setattr("store.foresight.simulated_answer", lambda *told: pytest.fail("it computed beside a run"))
+        with hold(folder / LOCK_FILE, purpose="the run"):
+            store.ingest_folder(folder)
+            assert store.run("run1")["status"] == "running"
+            assert store.prediction(prediction_id)["outcome"] == "pending"  # closed: but for the run, it would be due
+            assert not store.simulate_predictions()
+        with hold(device_lock("cuda:1"), purpose="a run that the store knows nothing of"):
+            assert not store.simulate_predictions()
+    assert store.simulate_predictions()  # although the store has yet to see that nobody holds the run any more
+    assert store.prediction(prediction_id)["simulated_note"].startswith("no calibration of cpu here")
+
+
+def test_the_simulator_waits_between_the_points_of_an_experiment(store: Store) -> None:
+    plan = sweep_plan((1, 2))
+    subject = Subject(kind="experiment", subject_id="sweep1")
+    with ExperimentLog.create(store.runs_folder, plan) as log:
+        store.ingest_experiment(log.folder)
+        store.predict(subject, Question(measure="metric", metric="duration_s", key=plan.points[0].key), expect())
+        run_point(log, plan.points[0])
+        store.ingest_new(store.runs_folder)
+        assert not store.simulate_predictions()
+    assert store.simulate_predictions()
+
+
 def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) -> None:
     """A store that is opened anew finds the prediction as it was, and refuses as before."""
     with Store(tmp_path / "home") as store:
@@ -245,5 +278,3 @@ def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) ->
 def test_a_subject_has_an_id_of_the_labs_own() -> None:
     with pytest.raises(ValueError, match="an id has 1 to 64 letters"):
         Subject(kind="run", subject_id="../elsewhere")
-
-

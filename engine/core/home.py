@@ -29,3 +29,8 @@ def device_lock(device: str) -> Path:
     """The lock of one device of this machine (`cpu`, `cuda`, `cuda:1`): whoever measures holds it."""
     name = "cuda0" if device == "cuda" else device.replace(":", "")
     return cache_folder() / "locks" / f"device-{name}.lock"
+
+
+def device_locks() -> list[Path]:
+    """The locks of all devices that anything was ever measured on here."""
+    return sorted((cache_folder() / "locks").glob("device-*.lock"))
