@@ -101,7 +101,7 @@ def _draw_lengths(asked: Asked) -> None:
     lengths = tuple(sorted({*LENGTHS, asked.prompt_tokens}))
     found = walls(asked.model, replace(asked.grid, prompt_tokens=lengths))
     draw_table(WALLS_HEADER, wall_rows(found), figures=(1, 2, 4, 5))
-    st.caption(plain(wall_finding(found)))
+    st.caption(plain(wall_finding(asked, found)))
 
 
 front_door(render)

@@ -67,6 +67,10 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
     )
     assert "Published: 256 and 512 rows of p1024" in said
     assert "Memory ends for p256, p1024 and p4096 at the MLP activation." in said
+    assert (
+        "A longer prompt brings the end nearer: the KV cache and the MLP activation grow with it; "
+        "the weights, the logits and the fp32 copy of the logits do not." in said
+    )
     assert "No completed run of qwen2.5-1.5b in fp16" in said
     assert list(figures(app)) == [BARS]
     table = next(line for line in said.splitlines() if "first to fail" in line).split()
@@ -162,6 +166,22 @@ def test_runs_stand_beside_their_estimates_and_over_their_bars(lab_home: Path) -
     assert "On a GPU one run held" in said
     assert "On a CPU the whole process is measured" in said
     assert "to take" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {"engine": "chunked", "budget": "1", "max_num_batched_tokens": "4096"},
+            "the KV cache grows with it, the MLP activation up to 4,096 tokens a step; the weights, ",
+        ),
+        ({"engine": "chunked"}, "the KV cache grows with it; the weights, the MLP activation, the logits and "),
+        ({"logits": "all"}, "the KV cache, the MLP activation and the logits grow with it; the weights and the fp32 "),
+    ],
+)
+def test_what_a_longer_prompt_makes_larger(lab_home: Path, settings: dict[str, str], expected: str) -> None:
+    said = words(open_page("memory", capacity_gib="8", **settings))
+    assert f"A longer prompt brings the end nearer: {expected}" in said
 
 
 def test_models_that_have_runs_are_offered(lab_home: Path) -> None:

@@ -116,10 +116,8 @@ def _dtype(args: argparse.Namespace) -> str:
     """`auto` is what a run on that kind of device takes; a named card is a GPU, whatever this machine is."""
     if args.dtype != "auto":
         return str(args.dtype)
-    kind = args.device
-    if args.hardware is not None and args.capacity_gib is None:
-        kind = "cuda"
-    elif kind == "auto":
+    kind = args.device if args.hardware is None else "cuda"
+    if kind == "auto":
         kind = "cpu" if card_memory() is None else "cuda"
     return "bf16" if kind == "cuda" else "fp32"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from engine.core.memory_model import TERM_WORDS
-from engine.core.memory_plan import MemoryPoint, Wall
+from engine.core.memory_model import TERM_WORDS, TERMS
+from engine.core.memory_plan import MemoryPoint, Wall, memory_point
 from engine.core.presets import PRESETS
 from pages.parts.format import count, listed, number, plural, share, size
 from pages.parts.memory_controls import GIB, Asked
@@ -104,8 +104,9 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
     return rows
 
 
-def wall_finding(found: Sequence[Wall]) -> str:
-    """Which term ends which prompts, in a sentence."""
+def wall_finding(asked: Asked, found: Sequence[Wall]) -> str:
+    """Which term ends which prompts, and which terms a longer prompt makes larger, in two sentences. `found` are in
+    order of their lengths."""
     ends: dict[str, list[str]] = {}
     for wall in found:
         if wall.first_failing is not None and wall.first_failing.shortage is not None:
@@ -113,7 +114,26 @@ def wall_finding(found: Sequence[Wall]) -> str:
     if not ends:
         return "No prompt length here runs out of memory at any batch size of the figure."
     parts = [f"{listed(prompts)} at the {TERM_WORDS[term]}" for term, prompts in ends.items()]
-    return f"Memory ends for {listed(parts)}. A longer prompt brings the end nearer: all but the weights grow with it."
+    said = f"Memory ends for {listed(parts)}."
+    return said if set(ends) == {"weights"} else f"{said} {_growth_words(asked, found)}"
+
+
+def _growth_words(asked: Asked, found: Sequence[Wall]) -> str:
+    """From the terms themselves, at the smallest batch that does not fit somewhere."""
+    rows = min(wall.first_failing.batch_size for wall in found if wall.first_failing is not None)
+    needs = [memory_point(asked.model, asked.grid, wall.prompt_tokens, rows).need.by_term for wall in found]
+    first, before, last = needs[0], needs[-2], needs[-1]
+    growing = [term for term in TERMS if last[term] > before[term]]
+    capped = [term for term in TERMS if last[term] == before[term] > first[term]]
+    fixed = [term for term in TERMS if last[term] == first[term] > 0]
+    parts = [f"{_terms(growing)} {'grow' if len(growing) > 1 else 'grows'} with it"]
+    if capped:
+        parts.append(f"{_terms(capped)} up to {plural(asked.grid.shape.max_num_batched_tokens, 'token')} a step")
+    return f"A longer prompt brings the end nearer: {', '.join(parts)}; {_terms(fixed)} do not."
+
+
+def _terms(terms: Sequence[str]) -> str:
+    return listed([f"the {TERM_WORDS[term]}" for term in terms])
 
 
 def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
