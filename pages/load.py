@@ -5,12 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.core.goodput import Limits
-from pages.parts.bench_fields import Field, Number, complaints
+from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
-from pages.parts.experiment_choice import EXPERIMENT, choose_experiment
-from pages.parts.experiment_progress import show_progress
-from pages.parts.experiment_start import is_form_open
-from pages.parts.format import plain
+from pages.parts.experiment_page import draw_experiment_page
 from pages.parts.front_door import front_door
 from pages.parts.load_data import LoadData, load_load
 from pages.parts.load_form import LEAST_LIMIT_S, draw_form
@@ -18,11 +15,7 @@ from pages.parts.load_head import draw_head
 from pages.parts.load_queue_section import draw_queue
 from pages.parts.load_results import draw_capacity, draw_goodput, draw_rates, draw_waits, draw_whole_table
 from pages.parts.load_settings import FIELDS, LIMIT
-from pages.parts.predictions_section import draw_predictions
-from store.predicting import Subject
 
-KIND = "load"
-NOUN = "load test"
 REFRESH_S = 2.0
 WITHIN: dict[str, Field] = {"ttft_within_s": LIMIT, "tpot_within_s": LIMIT}
 
@@ -35,27 +28,24 @@ def render() -> None:
         "at the same moments, at several rates: up to where does it keep up, what does it serve beyond, and how long "
         "do readers wait?"
     )
-    for line in complaints(st.query_params.to_dict(), FIELDS | WITHIN):
-        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
-    is_open = is_form_open(any(name in st.query_params for name in FIELDS))
-    chosen = choose_experiment(KIND, NOUN)
-    if chosen is None and EXPERIMENT not in st.query_params:
-        st.info(
-            "No load test has been run yet. The settings below make one; on the command line "
-            "`python -m engine arrivals` does the same, and what it measures appears here.",
-            icon=":material/hourglass_empty:",
-        )
-    if chosen is None:
-        st.subheader("A new load test", anchor=False)
-        draw_form()
-        return
-    state = show_progress(chosen)
-    with st.expander("Set up another load test", icon=":material/add:", expanded=is_open):
-        draw_form()
-    draw_predictions(Subject(kind="experiment", subject_id=chosen))
-    data = load_load(chosen)
-    is_moving = state == "live" or (data is not None and data.is_being_read)
-    st.fragment(_draw_results, run_every=REFRESH_S if is_moving else None)(chosen, is_moving and state != "live")
+    draw_experiment_page(
+        kind="load",
+        noun="load test",
+        command="python -m engine arrivals",
+        fields=FIELDS,
+        limits=WITHIN,
+        draw_form=draw_form,
+        draw_results=_follow_results,
+    )
+
+
+def _follow_results(experiment_id: str, is_live: bool) -> None:
+    """Drawn again while the test runs, and after it until the store has read its last runs."""
+    data = load_load(experiment_id)
+    is_being_read = data is not None and data.is_being_read
+    st.fragment(_draw_results, run_every=REFRESH_S if is_live or is_being_read else None)(
+        experiment_id, is_being_read and not is_live
+    )
 
 
 def _draw_results(experiment_id: str, is_being_read: bool) -> None:

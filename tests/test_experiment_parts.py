@@ -11,9 +11,10 @@ import pytest
 from engine.core.config import RunConfig, WorkloadConfig
 from pages.parts.experiment_estimate import OVERHEAD_S, Pace, duration_words, fit_pace
 from pages.parts.experiment_form import form_link
+from pages.parts.experiment_settings import named
 from pages.parts.experiment_words import done_words, experiment_label, point_words
 from pages.parts.sweep_form import machine_words, plan_words
-from pages.parts.sweep_settings import FIELDS, named, read_sweep
+from pages.parts.sweep_settings import FIELDS, read_sweep
 
 ROW = {"kind": "sweep", "label": "static, p16", "created_at": "someday", "points": 12, "done": 12, "is_open": False}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -12,13 +12,13 @@ from engine.core.prediction_questions import of_plan
 from pages.parts.bench_fields import Field, Number
 from pages.parts.experiment_choice import EXPERIMENT, follow_experiment
 from pages.parts.experiment_progress import draw_queue
+from pages.parts.experiment_settings import PlanOrProblems, named
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.prediction_form import PredictionForm, write_down
 from pages.parts.predictions_section import subject_of_job
 from pages.parts.visit import visitor
 
-Named = Callable[[Plan], Plan]
 FORM_OPEN = "experiment_form_open"
 
 
@@ -41,8 +41,29 @@ def _is_real(field: Field) -> bool:
     return isinstance(field, Number) and not field.whole
 
 
-def draw_start(plan: Plan | None, label: str, form: PredictionForm, named: Named, *, help: str) -> None:
-    """What do you expect, and the button. Without a plan it is off. `named` gives a plan an id of its own."""
+def draw_problems(notes: Mapping[str, Any], settings: PlanOrProblems) -> None:
+    """What is wrong with a field, at the place that is kept for it."""
+    for name, place in notes.items():
+        if name in settings.problems:
+            place.caption(f":red[:material/error: {plain(settings.problems[name])}]")
+
+
+def draw_plan(
+    settings: PlanOrProblems, said: Callable[[Plan], Sequence[str]], label: str, form: PredictionForm, *, help: str
+) -> None:
+    """What the form comes to, or what has to be mended; what do you expect; and the button, off without a plan.
+
+    `said` tells a plan: how many runs, on what, and then what there is to note.
+    """
+    plan = settings.plan
+    if plan is None:
+        st.markdown("**Something has to be mended before this can run:**")
+        st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
+    else:
+        headline, what, *notes = said(plan)
+        st.markdown(f"**{plain(headline)}**  \n{plain(what)}")
+        for note in filter(None, notes):
+            st.caption(plain(note))
     form.draw(of_plan(plan) if plan is not None else [])
     pressed = st.button(label, icon=":material/play_arrow:", type="primary", disabled=plan is None, help=help)
     draw_queue()

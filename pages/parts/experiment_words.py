@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.core.config import RunConfig
 from pages.parts.format import is_missing, listed, number, plain, plural
 from pages.parts.run_words import when
 
@@ -42,6 +43,19 @@ def point_words(values: Mapping[str, Any]) -> str:
     if known.get("role") in ("ragged", "control", "below", "above"):
         parts.append(str(known["role"]))
     return plain(", ".join(parts))
+
+
+def how_words(config: RunConfig) -> list[str]:
+    """How its passes are carried out, where that is not as usual."""
+    return (["as CUDA graphs"] if config.execution == "graph" else []) + (
+        ["timed without stops"] if config.timing == "async" else []
+    )
+
+
+def cap_words(config: RunConfig) -> list[str]:
+    """`KV pool capped at 0.5 GiB`: the caps that were set."""
+    caps = (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
+    return [f"{words} capped at {gib:g} GiB" for words, gib in caps if gib is not None]
 
 
 def done_words(row: Mapping[str, Any]) -> str:

@@ -182,5 +182,3 @@ def _knee_words(knee: Knee | None) -> str:
     if knee.held_per_s is None:
         return f"below {knee.lost_per_s:.4g}/s"
     return f"{knee.held_per_s:.4g} and {knee.lost_per_s:.4g}/s"
-
-

@@ -14,13 +14,14 @@ from pages.parts.bench_widgets import choice, group, number, text
 from pages.parts.bench_words import budget_words
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.experiment_form import draw_how, draw_model, draw_repeats
-from pages.parts.experiment_start import draw_start
-from pages.parts.format import listed, plain, plural, seconds
-from pages.parts.load_settings import FIELDS, LoadSettings, read_load
+from pages.parts.experiment_start import draw_plan, draw_problems
+from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.format import listed, plural, seconds
+from pages.parts.load_settings import FIELDS, read_load
 from pages.parts.prediction_form import PredictionForm
-from pages.parts.sweep_settings import named
 
 FORM = PredictionForm("load")
+HELP = "One run after another, engines taking turns at every rate. A point that fails is recorded and left."
 LEAST_LIMIT_S = 0.001
 FEW_BATCHES = 6  # fewer full batches than this tell little of a steady state
 
@@ -41,11 +42,9 @@ def draw_form() -> None:
             draw_repeats(values, FIELDS)
     draw_how(values, FIELDS)
     settings = read_load(values)
-    for name, place in notes.items():
-        if name in settings.problems:
-            place.caption(f":red[:material/error: {plain(settings.problems[name])}]")
+    draw_problems(notes, settings)
     with plan:
-        _draw_plan(settings)
+        draw_plan(settings, _said, "Run the load test", FORM, help=HELP)
 
 
 def _draw_load(values: dict[str, Any], notes: dict[str, Any]) -> None:
@@ -86,23 +85,8 @@ def _draw_limits(values: dict[str, Any]) -> None:
         st.caption("Both can be set later too: they change no run, only what is counted.")
 
 
-def _draw_plan(settings: LoadSettings) -> None:
-    if settings.plan is None:
-        st.markdown("**Something has to be mended before this can run:**")
-        st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
-    else:
-        st.markdown(f"**{plan_words(settings.plan)}**")
-        st.markdown(plain(machine_words(settings.plan)))
-        st.caption(plain(time_words(settings.plan)))
-        if words := few_words(settings.plan):
-            st.caption(f":material/info: {words}")
-    draw_start(
-        settings.plan,
-        "Run the load test",
-        FORM,
-        named,
-        help="One run after another, engines taking turns at every rate. A point that fails is recorded and left.",
-    )
+def _said(plan: Plan) -> tuple[str, ...]:
+    return plan_words(plan), machine_words(plan), time_words(plan), few_words(plan)
 
 
 def plan_words(plan: Plan) -> str:
@@ -120,10 +104,10 @@ def machine_words(plan: Plan) -> str:
     config = plan.points[0].config
     workload, device = config.workload, device_of(config.device)
     what = "chat questions" if workload.prompts == "chat" else f"prompts of {workload.prompts}"
-    how = ", as CUDA graphs" if config.execution == "graph" else ""
+    how = [*how_words(config), plural(config.slots, "slot"), *cap_words(config)]
     return (
         f"{plural(workload.requests, 'request')} a run, {what}. {budget_words(workload.budget)} {config.model} in "
-        f"{dtype_of(config.dtype, device)} on {device}{how}, {plural(config.slots, 'slot')}."
+        f"{dtype_of(config.dtype, device)} on {device}, {', '.join(how)}."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,7 @@ from engine.core.load_plan import arrival_spec, parse_engines, parse_rates, plan
 from engine.core.prompts import parse_prompts
 from pages.parts.bench_fields import Choice, Field, Number, Text
 from pages.parts.experiment_form import base_config, experiment_fields
+from pages.parts.experiment_settings import NO_ID, PlanOrProblems, problem_of, text_problems
 
 MAX_REQUESTS = 10_000
 LIMIT = Number(low=0, high=3600, default=None, whole=False, above=True)
@@ -30,23 +30,14 @@ FIELDS: dict[str, Field] = experiment_fields(
     ttft_limit_s=LIMIT,
     tpot_limit_s=LIMIT,
 )
-NO_ID = "planned"
 FILE = "prompts 'file': a load test of a file's prompts is made on the command line: engine arrivals --prompt-file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSettings:
-    """A plan that can be run, or the problems, a line a field, that stand in its way."""
-
-    plan: Plan | None
-    problems: Mapping[str, str]
-
-
-def read_load(values: Mapping[str, Any]) -> LoadSettings:
+def read_load(values: Mapping[str, Any]) -> PlanOrProblems:
     """`values` has an entry for each of FIELDS."""
     problems = _text_problems(values)
     if problems:
-        return LoadSettings(plan=None, problems=problems)
+        return PlanOrProblems(plan=None, problems=problems)
     engines = parse_engines(values["engines"])
     try:
         workload = WorkloadConfig(
@@ -56,8 +47,8 @@ def read_load(values: Mapping[str, Any]) -> LoadSettings:
         limits = Limits(ttft_s=values["ttft_limit_s"], tpot_s=values["tpot_limit_s"])
         plan = _plan(base, engines, values["rates"], values["law"], values["repeats"], limits, values["confirm"])
     except ValueError as error:
-        return LoadSettings(plan=None, problems={_field_of(str(error)): str(error)})
-    return LoadSettings(plan=plan, problems={})
+        return PlanOrProblems(plan=None, problems=problem_of(error, FIELDS, "load"))
+    return PlanOrProblems(plan=plan, problems={})
 
 
 @lru_cache(maxsize=32)
@@ -85,20 +76,7 @@ def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
         "prompts": lambda: parse_prompts(values["prompts"]),
         "budget": lambda: parse_budget(values["budget"]),
     }
-    problems = {}
-    for name, check in checks.items():
-        try:
-            check()
-        except ValueError as error:
-            problems[name] = str(error)
+    problems = text_problems(values, checks)
     if values["prompts"] == "file":
         problems["prompts"] = FILE
-    if not (values["model"] or "").strip():
-        problems["model"] = "name a model, or a folder or hub id"
     return problems
-
-
-def _field_of(message: str) -> str:
-    """The field that an error names with its first word; `load` stands for the whole."""
-    first = message.split(maxsplit=1)[0].rstrip(":").replace("-", "_") if message else ""
-    return first if first in FIELDS else "load"

@@ -12,12 +12,14 @@ from pages.parts.bench_widgets import group, text
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.experiment_estimate import estimate_words
 from pages.parts.experiment_form import draw_engine, draw_how, draw_model, draw_repeats
-from pages.parts.experiment_start import draw_start
-from pages.parts.format import plain, plural
+from pages.parts.experiment_start import draw_plan, draw_problems
+from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.format import plural
 from pages.parts.prediction_form import PredictionForm
-from pages.parts.sweep_settings import FIELDS, SweepSettings, named, read_sweep
+from pages.parts.sweep_settings import FIELDS, read_sweep
 
 FORM = PredictionForm("sweep")
+HELP = "One run after another. Points that fail or do not fit in memory are recorded, and the sweep goes on."
 MIX_WORDS = (
     "Empty: none. Each batch size then gets a batch of mixed lengths, and its control: as many rows, all as long as "
     "its longest prompt and its longest budget."
@@ -38,11 +40,9 @@ def draw_form() -> None:
         draw_repeats(values, FIELDS)
     draw_how(values, FIELDS)
     settings = read_sweep(values)
-    for name, place in notes.items():
-        if name in settings.problems:
-            place.caption(f":red[:material/error: {plain(settings.problems[name])}]")
+    draw_problems(notes, settings)
     with plan:
-        _draw_plan(settings)
+        draw_plan(settings, _said, "Run the sweep", FORM, help=HELP)
 
 
 def draw_grid(values: dict[str, Any], notes: dict[str, Any]) -> None:
@@ -58,21 +58,8 @@ def draw_grid(values: dict[str, Any], notes: dict[str, Any]) -> None:
     notes["mix"].caption(MIX_WORDS)
 
 
-def _draw_plan(settings: SweepSettings) -> None:
-    if settings.plan is None:
-        st.markdown("**Something has to be mended before this can run:**")
-        st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
-    else:
-        st.markdown(f"**{plan_words(settings.plan)}**")
-        st.markdown(machine_words(settings.plan))
-        st.caption(estimate_words(settings.plan))
-    draw_start(
-        settings.plan,
-        "Run the sweep",
-        FORM,
-        named,
-        help="One run after another. Points that fail or do not fit in memory are recorded, and the sweep goes on.",
-    )
+def _said(plan: Plan) -> tuple[str, ...]:
+    return plan_words(plan), machine_words(plan), estimate_words(plan)
 
 
 def plan_words(plan: Plan) -> str:
@@ -97,12 +84,6 @@ def machine_words(plan: Plan) -> str:
     """`static, smollm2-135m in fp32 on cpu, 32 new tokens a request`; caps where there are any."""
     config = plan.points[0].config
     device = device_of(config.device)
-    caps = [
-        f"{words} capped at {gib:g} GiB"
-        for words, gib in (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
-        if gib is not None
-    ]
     budget = f"{config.workload.budget} new tokens a request"
     model = f"{config.model} in {dtype_of(config.dtype, device)} on {device}"
-    how = "as CUDA graphs" if config.execution == "graph" else ""
-    return plain(", ".join(filter(None, [config.engine, model, how, budget, *caps]))) + "."
+    return ", ".join([config.engine, model, *how_words(config), budget, *cap_words(config)]) + "."

@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import streamlit as st
-
 from engine.core.config import RunConfig
 from engine.core.sweep_table import SweepRow
-from pages.parts.badges import RANDOM_WEIGHTS
-from pages.parts.experiment_start import fill_form
+from pages.parts.experiment_head import draw_again, draw_experiment_head, shared_values
+from pages.parts.experiment_words import cap_words, how_words
 from pages.parts.format import plain
-from pages.parts.run_words import busy_line, machine_line
 from pages.parts.sweep_columns import status_words
 from pages.parts.sweep_data import SweepData
 from pages.parts.sweep_settings import FIELDS
 
 
 def draw_head(data: SweepData) -> None:
-    """One line of what and where, and each kind of failure once."""
+    """One line of what and where, each kind of failure once, and the way to its form."""
     if data.config is not None:
-        st.markdown(f"**{sweep_line(data)}**" + (f"  \n{machine_line(data.info)}" if data.info else ""))
-    if (data.info.get("model") or {}).get("random_weights"):
-        st.badge(RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.colour, help=RANDOM_WEIGHTS.help)
-    if busy := busy_line(data.info):
-        st.caption(f":material/speed: {busy}")
-    if failures := failure_lines(data):
-        st.warning("\n".join(failures), icon=":material/memory:")
-    if data.config is not None:
-        st.button(
-            "Set up the same again",
-            icon=":material/replay:",
-            help="Fill the form with this sweep's settings",
-            key="sweep_again",
-            on_click=fill_form,
-            args=(sweep_values(data.config, data), FIELDS),
-        )
+        draw_experiment_head(sweep_line(data), data.info, failure_lines(data))
+        draw_again("sweep", "sweep", sweep_values(data.config, data), FIELDS)
 
 
 def sweep_line(data: SweepData) -> str:
@@ -44,15 +27,8 @@ def sweep_line(data: SweepData) -> str:
     config, settings = data.config, data.settings
     sizes = ", ".join(f"{int(size):,}" for size in settings.get("batch_sizes") or ())
     swept = " and ".join(filter(None, [settings.get("prompts"), _mixed(settings.get("mix"))]))
-    caps = [
-        f"{words} at most {gib:g} GiB"
-        for words, gib in (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
-        if gib is not None
-    ]
-    how = ["as CUDA graphs"] if config.execution == "graph" else []
-    how += ["timed without stops"] if config.timing == "async" else []
-    parts = [config.engine, config.model, *how, f"budget {config.workload.budget}", *caps]
-    return plain(f"{', '.join(parts)}: {swept} at B = {sizes}")
+    parts = [config.engine, config.model, *how_words(config), f"budget {config.workload.budget}", *cap_words(config)]
+    return f"{', '.join(parts)}: {swept} at B = {sizes}"
 
 
 def failure_lines(data: SweepData) -> list[str]:
@@ -73,24 +49,11 @@ def failure_lines(data: SweepData) -> list[str]:
 def sweep_values(config: RunConfig, data: SweepData) -> dict[str, Any]:
     """The form's values for a sweep's settings."""
     settings = data.settings
-    return {
+    return shared_values(config, settings) | {
         "engine": config.engine,
-        "model": config.model,
-        "device": config.device,
-        "dtype": config.dtype,
         "prompts": settings.get("prompts") or "",
         "batch_size": ",".join(map(str, settings.get("batch_sizes") or ())),
-        "budget": config.workload.budget,
         "mix": settings.get("mix") or "",
-        "repeats": settings.get("repeats") or 1,
-        "seed": config.workload.seed,
-        "warmups": config.warmups,
-        "execution": config.execution,
-        "timing": config.timing,
-        "pool_gib": config.pool_gib,
-        "capacity_gib": config.capacity_gib,
-        "block_size": str(config.block_size),
-        "max_num_batched_tokens": config.max_num_batched_tokens,
     }
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from engine.core.roofline import ModelShape
@@ -23,12 +20,11 @@ from pages.figures.sweep_measures import (
 )
 from pages.figures.sweep_ragged import ragged_bars, ragged_caption
 from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
-from pages.parts.format import MISSING, number, plain, plural, ratio, seconds, size
+from pages.parts.experiment_results import draw_csv, show, show_table
+from pages.parts.format import number, plain, plural, ratio, seconds, size
 from pages.parts.lab import is_dark
 from pages.parts.sweep_columns import FIGURES, attempts_table, csv_of, ragged_table, shown_table
 from pages.parts.sweep_data import SweepData, balance_of
-
-TABLE_ROWS = 14
 
 
 def draw_throughput(data: SweepData) -> None:
@@ -80,7 +76,7 @@ def draw_ragged(data: SweepData) -> None:
     st.subheader("A ragged batch and its control", anchor=False)
     show(ragged_bars(data.ragged, dark=is_dark()), "A ragged batch beside its control", "sweep_ragged")
     st.caption(plain(ragged_caption(data.ragged)))
-    table(ragged_table(data.ragged), "sweep_ragged_table")
+    _table(ragged_table(data.ragged), "sweep_ragged_table")
     with st.expander("What the control controls"):
         st.markdown(
             "The control is a uniform batch of as many rows, each as long as the ragged batch's longest prompt and "
@@ -95,23 +91,15 @@ def draw_table(data: SweepData) -> None:
     """The table of the grid with its CSV, then every point by itself."""
     st.subheader("The table", anchor=False)
     if not data.grid.empty:
-        table(shown_table(data.grid), "sweep_table")
+        _table(shown_table(data.grid), "sweep_table")
         st.caption(
             "Medians over n runs; spread is (highest - lowest) / median of a run's tokens/s. tok/s is B / TPOT. "
             "Serial s is B times what one request alone took; speed-up is that over the batch's time. "
             f"{data.measured.words if data.measured.ceilings is None else ''}"
         )
-    st.download_button(
-        "Download as CSV",
-        csv_of(data.table),
-        file_name=f"sweep_{data.experiment_id}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key="sweep_csv",
-    )
+    draw_csv(csv_of(data.table), "sweep", data.experiment_id)
     with st.expander("Every run of the sweep, in the order of running"):
-        table(attempts_table(data.points), "sweep_attempts")
+        _table(attempts_table(data.points), "sweep_attempts")
 
 
 def serial_words(grid: pd.DataFrame) -> str:
@@ -144,19 +132,9 @@ def memory_words(grid: pd.DataFrame, shape: ModelShape | None) -> str:
     return plain(f"Peak memory grew by: {'; '.join(said)}.") if said else ""
 
 
-def show(figure: go.Figure, alt: str, key: str) -> None:
-    """A figure in the page's own style."""
-    st.plotly_chart(figure, theme=None, key=key, config={"displaylogo": False, "displayModeBar": False}, alt=alt)
-
-
-def table(frame: pd.DataFrame, key: str) -> None:
-    """A table that sorts and scrolls; figures with three significant digits, runs as links."""
-    number_column, link = st.column_config.NumberColumn, st.column_config.LinkColumn
+def _table(frame: pd.DataFrame, key: str) -> None:
     digits = [name for name in frame if name in FIGURES or (name.startswith("%") or name.endswith("tok/s"))]
-    config: dict[str, Any] = {name: number_column(format="%.4g") for name in digits}
-    config |= {"B": number_column(format="localized"), "run": link("run", display_text="open", width="small")}
-    height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
-    st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=key)
+    show_table(frame, key, figures=digits, whole="B")
 
 
 def _pair(grid: pd.DataFrame, *measures: tuple[SweepMeasure, tuple[float, str] | None]) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from engine.core.budgets import parse_budget
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.experiment import Plan
-from engine.core.run_id import new_run_id
 from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid, plan_sweep
 from pages.parts.bench_fields import Text
 from pages.parts.experiment_form import base_config, experiment_fields, with_default
+from pages.parts.experiment_settings import NO_ID, PlanOrProblems, problem_of, text_problems
 
 FIELDS = experiment_fields(
     engine=with_default("engine", "static"),
@@ -23,35 +21,20 @@ FIELDS = experiment_fields(
     budget=Text(default="32"),
     mix=Text(default=""),
 )
-NO_ID = "planned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepSettings:
-    """A plan that can be run, or the problems, a line a field, that stand in its way."""
-
-    plan: Plan | None
-    problems: Mapping[str, str]
-
-
-def read_sweep(values: Mapping[str, Any]) -> SweepSettings:
+def read_sweep(values: Mapping[str, Any]) -> PlanOrProblems:
     """`values` has an entry for each of FIELDS. Without prompts a mix alone is swept."""
     problems = _text_problems(values)
     if problems:
-        return SweepSettings(plan=None, problems=problems)
+        return PlanOrProblems(plan=None, problems=problems)
     try:
         workload = WorkloadConfig(prompts="p16", budget=values["budget"], seed=values["seed"])
         base = base_config(values, slots=1, workload=workload)
         plan = _plan(base, values["prompts"] or None, values["batch_size"], values["mix"] or None, values["repeats"])
     except ValueError as error:
-        return SweepSettings(plan=None, problems={_field_of(str(error)): str(error)})
-    return SweepSettings(plan=plan, problems={})
-
-
-def named(plan: Plan) -> Plan:
-    """The plan as an experiment of its own: a new id, made now."""
-    created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return replace(plan, experiment_id=new_run_id(), created_at=created_at)
+        return PlanOrProblems(plan=None, problems=problem_of(error, FIELDS, "sweep"))
+    return PlanOrProblems(plan=plan, problems={})
 
 
 @lru_cache(maxsize=32)
@@ -73,18 +56,4 @@ def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
         "batch_size": lambda: parse_batch_sizes(values["batch_size"]),
         "prompts": lambda: parse_prompt_grid(values["prompts"]) if values["prompts"] else None,
     }
-    problems = {}
-    for name, check in checks.items():
-        try:
-            check()
-        except ValueError as error:
-            problems[name] = str(error)
-    if not (values["model"] or "").strip():
-        problems["model"] = "name a model, or a folder or hub id"
-    return problems
-
-
-def _field_of(message: str) -> str:
-    """The field that an error names with its first word; `sweep` stands for the whole."""
-    first = message.split(maxsplit=1)[0].rstrip(":").replace("-", "_") if message else ""
-    return first if first in FIELDS else "sweep"
+    return text_problems(values, checks)

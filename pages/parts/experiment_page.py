@@ -1,0 +1,57 @@
+"""The frame of an experiment's page: the one that is shown, how far it is, a form for another, its results, its tools.
+
+`?experiment=` names the one that is shown; a form's settings go along in the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import streamlit as st
+
+from pages.parts.bench_fields import Field, complaints
+from pages.parts.experiment_choice import EXPERIMENT, choose_experiment
+from pages.parts.experiment_progress import show_progress
+from pages.parts.experiment_start import is_form_open
+from pages.parts.experiment_tools import draw_experiment_tools
+from pages.parts.format import plain
+from pages.parts.predictions_section import draw_predictions
+from store.predicting import Subject
+
+
+def draw_experiment_page(
+    *,
+    kind: str,
+    noun: str,
+    command: str,
+    fields: Mapping[str, Field],
+    limits: Mapping[str, Field],
+    draw_form: Callable[[], None],
+    draw_results: Callable[[str, bool], None],
+) -> None:
+    """All below a page's introduction. `noun` is what the page calls one; `command` makes one without the app.
+
+    `fields` are the form's, `limits` those that the results are looked at by. `draw_results` gets the experiment's id
+    and whether it is still going.
+    """
+    for line in complaints(st.query_params.to_dict(), {**fields, **limits}):
+        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    is_open = is_form_open(any(name in st.query_params for name in fields))
+    chosen = choose_experiment(kind, noun)
+    if chosen is None and EXPERIMENT not in st.query_params:
+        st.info(
+            f"No {noun} has been run yet. The settings below make one; on the command line "
+            f"`{command}` does the same, and what it measures appears here.",
+            icon=":material/hourglass_empty:",
+        )
+    if chosen is None:
+        st.subheader(f"A new {noun}", anchor=False)
+        draw_form()
+        return
+    is_live = show_progress(chosen) == "live"
+    with st.expander(f"Set up another {noun}", icon=":material/add:", expanded=is_open):
+        draw_form()
+    draw_predictions(Subject(kind="experiment", subject_id=chosen))
+    draw_results(chosen, is_live)
+    if not is_live:
+        draw_experiment_tools(chosen)

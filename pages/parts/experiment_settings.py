@@ -1,0 +1,47 @@
+"""What a form of an experiment comes to: a plan, or what is wrong, a line a field. Pure: no widgets, no store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from engine.core.experiment import Plan
+from engine.core.run_id import new_run_id
+
+NO_ID = "planned"  # of a plan that has not been started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOrProblems:
+    """A plan that can be run, or the problems, a line a field, that stand in its way."""
+
+    plan: Plan | None
+    problems: Mapping[str, str]
+
+
+def text_problems(values: Mapping[str, Any], checks: Mapping[str, Callable[[], object]]) -> dict[str, str]:
+    """The line of each check that raises ValueError, by the name of its field; a model has to be named too."""
+    problems = {}
+    for name, check in checks.items():
+        try:
+            check()
+        except ValueError as error:
+            problems[name] = str(error)
+    if not (values["model"] or "").strip():
+        problems["model"] = "name a model, or a folder or hub id"
+    return problems
+
+
+def problem_of(error: ValueError, fields: Collection[str], whole: str) -> dict[str, str]:
+    """An error's line by the field that it names with its first word; `whole` stands for all of them."""
+    message = str(error)
+    first = message.split(maxsplit=1)[0].rstrip(":").replace("-", "_") if message else ""
+    return {first if first in fields else whole: message}
+
+
+def named(plan: Plan) -> Plan:
+    """The plan as an experiment of its own: a new id, made now."""
+    created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return replace(plan, experiment_id=new_run_id(), created_at=created_at)

@@ -1,0 +1,48 @@
+"""What the pages of experiments have in common: each can be exported and deleted from where it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+from pages.parts.lab import lab
+from tests.load_experiments import load_plan_of, write_load
+from tests.page_app import open_page, take_in
+from tests.sweep_experiments import sweep_plan, write_sweep
+
+
+@pytest.fixture
+def home(lab_home: Path) -> Iterator[Path]:
+    """A LAB_HOME without runs, and the lab's services closed at the end."""
+    (lab_home / "runs").mkdir()
+    yield lab_home
+    lab().close()
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+
+def one_sweep(runs: Path) -> Path:
+    return write_sweep(runs, sweep_plan(prompts="p16", batch_sizes="1"))
+
+
+def one_load_test(runs: Path) -> Path:
+    return write_load(runs, load_plan_of(engines="static", rates="5", confirm=False), only=[0])
+
+
+@pytest.mark.parametrize(("page", "write"), [("sweep", one_sweep), ("load", one_load_test)])
+def test_an_experiment_is_exported_and_deleted_where_it_is_shown(
+    home: Path, page: str, write: Callable[[Path], Path]
+) -> None:
+    folder = write(home / "runs")
+    take_in(home)
+    app = open_page(page)
+    assert not app.exception
+    exports = [button.proto.label for button in app.get("download_button")]
+    assert "Export" in exports
+    delete = next(button for button in app.button if button.key == f"delete_{folder.name}")
+    assert not delete.disabled
+    delete.click().run()
+    assert any("go into the trash" in text.value for text in app.markdown)
