@@ -249,7 +249,8 @@ KV_METRICS = (
         label="Peak memory",
         unit="bytes",
         formula="the largest peak_bytes of the memory log",
-        meaning="The most memory in use at any time: the GPU's allocator, or on a CPU the whole process.",
+        meaning="The most memory in use since the run began to set up: of the GPU's allocator; on a CPU of the whole "
+        "process, by the high-water mark that Linux keeps, or elsewhere the highest of samples between passes.",
         better="lower",
         function=lambda facts: facts.peak_memory_bytes,
     ),

@@ -1,11 +1,14 @@
 """The device's memory: what is allocated now, the peak, what is left, and the caps that a run sets on it.
 
 On CUDA this is torch's allocator; on a CPU it is the process's resident set, so that weights and libraries count too.
+Its peak is the high-water mark that Linux keeps, set back when a run begins; where the system keeps none that can be
+set back, it is the highest sample, and what a pass takes and gives back between two samples is not seen.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import resource
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +18,8 @@ from typing import Any
 import torch
 
 GIB = 2**30
+PROC = Path("/proc/self")
+RESET_HIGH_WATER = b"5"  # to clear_refs: the high-water mark becomes what is resident now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +37,13 @@ class DeviceMemory:
         self.cap_bytes: int | None = None
         self.peak_bytes = 0  # as of the last sample
         self.kept_bytes = 0  # idle, but captured graphs' own
+        self.has_high_water = False  # on a CPU: whether the peak is the mark that the system keeps
 
     def begin_run(self, utilization: float, capacity_gib: float | None) -> None:
         """Reset the peak; on CUDA really cap what the process may take: the share of the card, or fewer GiB."""
         self.peak_bytes = self.kept_bytes = 0
         if self.device.type != "cuda":
+            self.has_high_water = _reset_high_water()
             return
         self.cap_bytes = cap_bytes(self.device, utilization, capacity_gib)
         total = torch.cuda.get_device_properties(self.device).total_memory
@@ -55,7 +62,8 @@ class DeviceMemory:
             self.peak_bytes = torch.cuda.max_memory_allocated()
         else:
             allocated, free = _resident_bytes(), _available_bytes()
-            self.peak_bytes = max(self.peak_bytes, allocated)
+            high_water = _high_water_bytes() if self.has_high_water else None
+            self.peak_bytes = max(self.peak_bytes, allocated, high_water or 0)
         return MemorySample(allocated_bytes=allocated, peak_bytes=self.peak_bytes, free_bytes=free)
 
     def give_back(self) -> None:
@@ -106,18 +114,40 @@ def still_works(device: torch.device) -> bool:
 
 def _resident_bytes() -> int:
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int((PROC / "statm").read_text().split()[1])
     except OSError:  # no /proc, as on macOS: the peak is all there is
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return pages * resource.getpagesize()
 
 
-def _available_bytes() -> int | None:
+def _reset_high_water() -> bool:
+    """Whether the process's high-water mark could be set back, and can be read."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        clear_refs = os.open(PROC / "clear_refs", os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        os.write(clear_refs, RESET_HIGH_WATER)
+    except OSError:
+        return False
+    finally:
+        os.close(clear_refs)
+    return _high_water_bytes() is not None
+
+
+def _high_water_bytes() -> int | None:
+    """The most that was ever resident since it was set back."""
+    return _kibibytes(PROC / "status", "VmHWM:")
+
+
+def _available_bytes() -> int | None:
+    return _kibibytes(Path("/proc/meminfo"), "MemAvailable:")
+
+
+def _kibibytes(path: Path, name: str) -> int | None:
+    """The line of that name, `VmHWM:  1024 kB`, in bytes; None where there is none."""
+    try:
+        lines = path.read_text().splitlines()
     except OSError:
         return None
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)

@@ -22,7 +22,9 @@ MOST_LISTED = 24
 WHY = """
 A run's peak is another thing on each device. On a GPU it is the most that torch's allocator had given out: weights, KV
 cache and passes. On a CPU it is the most that the whole process held, Python and torch among it, so that a small model
-measures far above its estimate; there the differences between runs are what the estimate can be held against.
+measures far above its estimate; there the differences between runs are what the estimate can be held against. Linux
+keeps that high-water mark itself; elsewhere it is the highest of samples between passes, which miss what a pass gives
+back.
 
 Each run is estimated for its own requests, engine and sampling. Runs as CUDA graphs are not here: their graphs keep
 memory to themselves that the estimate does not know.
