@@ -17,6 +17,7 @@ from engine.core.goodput import Limits
 from engine.core.load import load_point
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.load_words import capacity_words, growth_words, knee_words, ratio_words
+from engine.core.published_predictions import PUBLISHED
 from engine.runlog.reader import RunLogReader
 from pages.parts.format import number
 from pages.parts.lab import lab
@@ -85,6 +86,17 @@ def test_every_setting_comes_from_a_link(home: Path) -> None:
     assert "tiny-random in fp32 on cpu, 3 slots" in said
     assert "12 requests fill 3 slots only 4 times over" in said
     assert (widget(app, "seed").value, widget(app, "ttft_limit_s").value) == (5, 0.5)
+
+
+def test_what_was_predicted_in_print_can_be_asked_here_by_its_link(home: Path) -> None:
+    links = [published.query for published in PUBLISHED if published.page == "pages/load.py"]
+    assert links
+    for query in {tuple(sorted(link.items())) for link in links}:
+        app = opened(home, **dict(query))
+        said = words(app)
+        assert "cannot be set" not in said
+        assert "400 requests a run, prompts of p16,p64,p256,p1024,p4096. 64 to 256 new tokens" in said
+        assert buttons(app)["Run the load test"] is True
 
 
 @pytest.mark.parametrize(
