@@ -10,6 +10,7 @@ import sys
 from typing import NoReturn
 
 from engine.commands import arrivals, calibrate, memory, models, overhead, parity, run, simulate, sweep
+from engine.commands.experiments import require_alone
 from engine.core.out_of_memory import EngineOutOfMemory
 
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
@@ -43,10 +44,13 @@ def build_parser() -> OneLineParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
     parser = build_parser()
     args = parser.parse_args(arguments)
     module, _ = COMMANDS[args.command]
     try:
+        if getattr(args, "resume", None) is not None:
+            require_alone(args.resume, module.add_arguments, arguments[1:], getattr(module, "WITH_RESUME", ()))
         code: int = module.run(args)
         return code
     except ValueError as error:

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.core.experiment import Point, PointRecord, newest_records
-from engine.runlog.experiment_log import EXPERIMENT_FILE, ExperimentLog, LoggedExperiment
+from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment
 from engine.runlog.reader import RUN_ID
 from store.database import carry_out, first_row, in_transaction
 from store.run_row import utc
@@ -99,10 +99,9 @@ def read_experiment(folder: Path) -> LoggedExperiment:
     """What an experiment's folder says. ValueError in one line where that cannot be read."""
     try:
         logged = ExperimentLog.read(folder)
-    except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{folder}: its {EXPERIMENT_FILE} or its list of points is not readable: {first}") from error
-    if not isinstance(logged.plan.experiment_id, str) or not RUN_ID.fullmatch(logged.plan.experiment_id):
+    except OSError as error:
+        raise ValueError(f"{folder}: its experiment is not readable: {error.strerror or error}") from error
+    if not RUN_ID.fullmatch(logged.plan.experiment_id):
         raise ValueError(
             f"{folder}: experiment_id is {logged.plan.experiment_id!r}; it has to be 1 to 64 letters, digits, _ or -"
         )

@@ -95,8 +95,7 @@ def test_the_report_in_words_has_a_line_a_point_and_what_was_found(
         (["--budget", "x"], "budget 'x'"),
         (["--engines", "chunked", "--slots", "600"], "max-num-batched-tokens 512"),
         (["--engines", "paged", "--form", "full"], "form full: only the static engine forms batches"),
-        (["--resume", "nothing"], "resume 'nothing': there is no experiment"),
-        (["--resume", "x", "--rates", "1"], "leave out --rates"),
+        (["--resume", "x", "--rates", "1"], "leave out --model, --rates"),
     ],
 )
 def test_bad_input_gets_one_line(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from engine.runlog.experiment_log import (
     record_of_result,
 )
 from engine.runlog.locks import hold
+from engine.runlog.schema import LOCK_FILE
 
 
 def a_point(key: str, position: int = 0) -> Point:
@@ -124,6 +127,37 @@ def test_an_attempt_whose_run_is_still_at_work_is_waited_for(tmp_path: Path) -> 
         ExperimentLog.open(log.folder, patience_s=0.1)
     with ExperimentLog.open(log.folder) as log:
         assert [r.status for r in log.records] == ["crashed"]
+
+
+@pytest.mark.parametrize("asked_for_s", [0.02, 0.3])
+def test_somebody_who_only_asks_does_not_keep_it_from_going_on(asked_for_s: float, tmp_path: Path) -> None:
+    """A prober has a shared lock for a moment, like the recorder's and the pages'; a holder keeps his."""
+    with ExperimentLog.create(tmp_path, a_plan()) as log:
+        pass
+    with (log.folder / LOCK_FILE).open() as prober:
+        fcntl.flock(prober, fcntl.LOCK_SH)
+        leaves = threading.Timer(asked_for_s, fcntl.flock, (prober, fcntl.LOCK_UN))
+        leaves.start()
+        ExperimentLog.open(log.folder).close()
+        leaves.join()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"started": {"x": 1}}', '{"started": 1}', "5", '{"added": {"key": "a"}}', '{"key": ["a"]}', "nonsense",
+     '{"started": {"key": "a", "repeat": 0, "run_id": "../a"}}'],
+)  # fmt: skip
+def test_a_damaged_line_is_said_with_its_folder_and_number(line: str, tmp_path: Path) -> None:
+    with ExperimentLog.create(tmp_path, a_plan()) as log:
+        log.append(done("a"))
+    with (log.folder / POINTS_FILE).open("a") as file:
+        file.write(f"{line}\n")
+    for read in (ExperimentLog.read, ExperimentLog.open):
+        with pytest.raises(ValueError, match="points.jsonl at line 2 is not readable") as refused:
+            read(log.folder)
+        assert str(refused.value).startswith(f"{log.folder}: ")
+        assert "\n" not in str(refused.value)
+    assert not ExperimentLog.is_open(log.folder)
 
 
 def test_what_is_no_experiment(tmp_path: Path) -> None:

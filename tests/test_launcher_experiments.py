@@ -171,6 +171,34 @@ def test_an_experiment_that_asks_for_more_gets_it_in_the_same_job(
     assert [point.key for point in ExperimentLog.read(folder_of(queue, done)).plan.points][-1] == "more"
 
 
+@pytest.mark.parametrize(
+    ("method", "statuses", "error"),
+    [
+        ("more", ["completed", "completed"], KeyError("ttft_p50_s")),
+        ("begin", ["skipped", "skipped"], ZeroDivisionError("float division by zero")),
+        ("end", ["completed", "skipped"], OSError("no space left")),
+    ],
+)
+def test_a_record_that_fails_in_any_way_ends_its_job_and_not_the_queue(
+    method: str, statuses: list[str], error: Exception, queue: RunQueue, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    def fail(keeper: object, *arguments: object) -> None:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(experiment_keeper.ExperimentKeeper, method, fail)
+        plan = with_models("fast", "fast")
+        job = queue.wait(queue.submit_experiment(plan, visitor="ada").job_id, timeout_s=20)
+    assert [run.status for run in job.runs] == statuses
+    assert job.outcome == ("failed" if method == "more" else "skipped")
+    assert str(error) in job.trouble
+    assert all(job.trouble in str(run.error) for run in job.runs if run.status == "skipped")
+    assert any(record.exc_info for record in caplog.records)
+    assert queue.wait(queue.submit_experiment(with_models("fast")).job_id, timeout_s=20).outcome == "completed"
+    assert queue.wait(queue.resume_experiment(plan.experiment_id).job_id, timeout_s=20).outcome == "completed"
+
+
 APP = """
 import sys, time
 from pathlib import Path

@@ -11,8 +11,9 @@ from engine.cli import main
 from engine.commands.experiments import run_experiment
 from engine.commands.overhead import overhead_text
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.experiment import Plan, point_rows
+from engine.core.experiment import Plan, PointRecord, point_rows
 from engine.core.overhead_plan import overhead_rows, parse_configs, plan_overhead
+from engine.runlog.experiment_log import ExperimentLog
 
 
 def a_plan(configs: str, repeats: int = 1, model: str = "tiny-random") -> Plan:
@@ -91,3 +92,20 @@ def test_on_a_cpu_there_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]
     assert len(said) == 1
     assert "on a CPU, where sync and async timing are the same" in said[0]
     assert not (lab_home / "runs").exists()
+
+
+def test_what_is_left_of_one_made_on_a_gpu_is_not_run_on_a_cpu(
+    capsys: pytest.CaptureFixture[str], lab_home: Path
+) -> None:
+    """`--resume` looks at the plan's device; one of which nothing is left is read anywhere."""
+    plan = a_plan("p16:2")
+    with ExperimentLog.create(lab_home / "runs", plan) as log:
+        pass
+    assert main(["overhead", "--resume", "over"]) == 2
+    assert "on a CPU, where sync and async timing are the same" in capsys.readouterr().err
+    with ExperimentLog.open(log.folder) as log:
+        for point in plan.points:
+            took = {"duration_s": 1.0}
+            log.append(PointRecord(key=point.key, repeat=0, run_id=None, status="completed", totals=took))
+    assert main(["overhead", "--resume", "over"]) == 0
+    assert "+0.0%" in capsys.readouterr().out

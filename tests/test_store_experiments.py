@@ -119,6 +119,7 @@ def test_points_that_were_added_are_there_and_another_plan_is_refused(store: Sto
         ("experiment.json", b"[" * 100_000),
         ("points.jsonl", b"nothing\n"),
         ("points.jsonl", b'{"key": 1}\n'),
+        ("points.jsonl", b'{"started": {"x": 1}}\n'),
     ],
 )
 def test_a_damaged_experiment_is_one_line_and_leaves_the_store_as_it_is(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import torch
 
 from engine.cli import main
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.reader import RunLogReader
 from engine.runtime import run as runtime_run
 from engine.runtime.kv_cache import KVCache, KVShape
@@ -110,6 +110,35 @@ def test_an_allocation_that_fails_in_the_warm_up_says_in_which_pass(
     assert "(1 rows x 16 columns)" in row["error"]
 
 
+@pytest.mark.parametrize(
+    ("engine", "shape", "positions"),
+    [("continuous", "2 rows x 20 columns", 40), ("paged", "5 blocks x 16 positions", 80)],
+)
+def test_a_kv_pool_that_the_device_refuses_is_named_with_its_shape(
+    engine: str, shape: str, positions: int, home: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Keys had room and values had not: both together are what was asked for, and neither is held any more."""
+    zeros, held = torch.zeros, []
+
+    def refuse(*size: Any, **named: Any) -> torch.Tensor:
+        is_kv = isinstance(size[0], tuple) and len(size[0]) > 3
+        if is_kv and held:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity")
+        made = zeros(*size, **named)
+        if is_kv:
+            held.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(torch, "zeros", refuse)
+    report, _ = sweep(capsys, *TINY, "--engine", engine, "--batch-size", "2")
+    row = report["points"][0]
+    assert (row["status"], row["oom_where"], row["asked_bytes"]) == ("oom", "KV pool", positions * POSITION_BYTES)
+    assert f"({shape})" in row["error"]
+    assert row["free_bytes"] > 0
+    assert [tensor() for tensor in held] == [None]
+
+
 def test_repeats_ragged_batches_and_given_ceilings(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ragged = (*TINY[:5], "--mix", "p16,p64", "--budget", "2-6", "--batch-size", "4", "--repeats", "2")
     report, _ = sweep(capsys, *ragged, "--flop-per-s", "1e12", "--bytes-per-s", "1e10")
@@ -150,7 +179,7 @@ def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
     [
         (("--batch-size", "0"), "batch-size '0': use counts of rows from 1 to 4,096, as 1,2,4,8"),
         (("--flop-per-s", "1e12"), "give both"),
-        (("--resume", "nowhere"), "leave out --prompts, --budget"),
+        (("--resume", "nowhere"), "it goes on as it was planned; leave out --model, --device, --prompts, --budget"),
         (("--model", "no-such-model"), "no-such-model"),
     ],
 )
@@ -169,15 +198,6 @@ def test_resume_says_what_there_is_not(home: Path, capsys: pytest.CaptureFixture
     repeats = next((home / "runs").glob("*/experiment.json")).parent
     assert main(["sweep", "--resume", repeats.name]) == 2
     assert "it is a repeats experiment" in capsys.readouterr().err
-
-
-def test_repeats_of_a_run_write_the_same_files(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--model", "tiny-random", "--budget", "2", "--repeats", "3", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    logged = ExperimentLog.read(next((home / "runs").glob("*/experiment.json")).parent)
-    assert (logged.plan.kind, [r.status for r in logged.records]) == ("repeats", ["completed"] * 3)
-    assert [r.run_id for r in logged.records] == [r["run_id"] for r in report["runs"]]
-    assert [(p.key, p.repeat) for p in logged.plan.points] == [("run", 0), ("run", 1), ("run", 2)]
 
 
 def started_sweep(home: Path, *arguments: str) -> subprocess.Popen[str]:

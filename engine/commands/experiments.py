@@ -10,7 +10,7 @@ import argparse
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,14 @@ from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
 from engine.runlog.locks import hold
+from engine.runlog.reader import RUN_ID
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
 
 TOLD = (("TTFT", "ttft_p50_s", 1, "s"), ("TPOT", "tpot_p50_s", 1000, "ms"), ("", "output_tokens_per_s", 1, "tok/s"))
+
+ALONE = ("resume", "out", "json")  # go with --resume, whatever the command
 
 ShouldStop = Callable[[], bool]
 Tell = Callable[[str], None]
@@ -41,7 +44,7 @@ def add_experiment_arguments(parser: argparse.ArgumentParser, *, repeats: int = 
     """--repeats, --resume, --out, --warmups and --json."""
     group = parser.add_argument_group("measuring")
     group.add_argument(
-        "--repeats", type=int, default=repeats, metavar="N", help=f"of each point, interleaved (default {repeats})"
+        "--repeats", type=int, default=repeats, metavar="N", help=f"of each run, interleaved (default {repeats})"
     )
     group.add_argument(
         "--warmups", type=int, default=1, metavar="N", help="warm-up rounds before the clock (default 1)"
@@ -51,21 +54,41 @@ def add_experiment_arguments(parser: argparse.ArgumentParser, *, repeats: int = 
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def require_alone(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """ValueError when --resume comes with options that say anew what the experiment has long been planned with."""
-    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
-    if args.resume is not None and given:
-        raise ValueError(f"resume {args.resume!r}: it goes on as it was planned; leave out {', '.join(given)}")
+def require_alone(
+    experiment_id: str,
+    add_arguments: Callable[[argparse.ArgumentParser], None],
+    given: Sequence[str],
+    also: Collection[str],
+) -> None:
+    """ValueError when --resume comes with options that say anew what the experiment has long been planned with.
+
+    `given` is the command line behind the command's name; every option counts, one that names its default too, but
+    those of `also`: what a command can be asked of an experiment that is planned.
+    """
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    names = {}
+    for action in parser._actions:  # argparse has no other way to tell an option that was given from its default
+        names[action.dest] = action.option_strings[0]
+        action.default = argparse.SUPPRESS
+    found = [name for name in vars(parser.parse_args(given)) if name not in {*ALONE, *also}]
+    if found:
+        told = ", ".join(names[name] for name in found)
+        raise ValueError(f"resume {experiment_id!r}: it goes on as it was planned; leave out {told}")
 
 
 def carry_out(
-    args: argparse.Namespace, kind: str, make_plan: Callable[[], Plan], next_points: NextPoints = no_more_points
+    args: argparse.Namespace,
+    kind: str,
+    make_plan: Callable[[], Plan],
+    next_points: NextPoints = no_more_points,
+    warm: WarmModel | None = None,
 ) -> LoggedExperiment:
     """The experiment that `args` ask for: a new one, or the rest of --resume. ValueError for what cannot be had."""
     out = output_folder(args.out)
     with stop_on_signal() as should_stop:
         if args.resume is None:
-            logged = run_experiment(make_plan(), out, should_stop, tell, next_points)
+            logged = run_experiment(make_plan(), out, should_stop, tell, next_points, warm)
         else:
             logged = resume_experiment(args.resume, kind, out, should_stop, tell, next_points)
     left = len(remaining(logged.plan, logged.records))
@@ -104,19 +127,31 @@ def resume_experiment(
     tell: Tell,
     next_points: NextPoints = no_more_points,
 ) -> LoggedExperiment:
-    """The points of an experiment that have no record yet, or were cut off. ValueError when there is none to go on."""
+    """The points of an experiment that have no record yet, or were cut off. ValueError when it cannot go on."""
+    read_planned(experiment_id, kind, out)
+    try:
+        opened = ExperimentLog.open(out / experiment_id)
+    except FileExistsError as error:
+        raise ValueError(f"resume {experiment_id!r}: {error}; let it end, or stop it there first") from None
+    with opened as log:
+        left = len(remaining(log.plan, log.records))
+        tell(f"experiment {experiment_id}: {left} of {len(log.plan.points)} points left")
+        warm = _warm_model(log.plan, tell, None) if left else None
+        return _run_points(log, warm, should_stop, tell, next_points)
+
+
+def read_planned(experiment_id: str, kind: str, out: Path) -> LoggedExperiment:
+    """An experiment that is to go on. ValueError when there is none, it is damaged, or it is of another kind."""
     folder = out / experiment_id
     try:
+        if not RUN_ID.fullmatch(experiment_id):
+            raise FileNotFoundError(experiment_id)
         logged = ExperimentLog.read(folder)
     except OSError:
         raise ValueError(f"resume {experiment_id!r}: there is no experiment {folder}; --out names its folder") from None
     if logged.plan.kind != kind:
         raise ValueError(f"resume {experiment_id!r}: it is a {logged.plan.kind} experiment; go on with that command")
-    with ExperimentLog.open(folder) as log:
-        left = len(remaining(log.plan, log.records))
-        tell(f"experiment {experiment_id}: {left} of {len(log.plan.points)} points left")
-        warm = _warm_model(log.plan, tell, None) if left else None
-        return _run_points(log, warm, should_stop, tell, next_points)
+    return logged
 
 
 def _warm_model(plan: Plan, tell: Tell, warm: WarmModel | None) -> WarmModel:

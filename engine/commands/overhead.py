@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.commands import options
-from engine.commands.experiments import add_experiment_arguments, carry_out, require_alone
+from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder, read_planned
 from engine.core.config import ENGINES
-from engine.core.experiment import Plan, experiment_status, point_rows
+from engine.core.experiment import Plan, experiment_status, point_rows, remaining
 from engine.core.overhead_plan import overhead_rows, plan_overhead
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import utc_now
@@ -36,9 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when every run completed. ValueError for bad options, and on a CPU: there is nothing to measure."""
-    require_alone(args, ("configs", "budget"))
     if args.resume is None:
         _require_gpu(args.device)
+    else:
+        planned = read_planned(args.resume, "overhead", output_folder(args.out))
+        for point in remaining(planned.plan, planned.records)[:1]:
+            _require_gpu(point.config.device)
     logged = carry_out(args, "overhead", lambda: _plan(args))
     report = {
         "experiment_id": logged.plan.experiment_id,

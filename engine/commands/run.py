@@ -10,15 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
-from engine.commands.experiments import ShouldStop, Tell, device, output_folder, run_experiment, stop_on_signal, tell
+from engine.commands.experiments import (
+    ShouldStop,
+    Tell,
+    add_experiment_arguments,
+    carry_out,
+    device,
+    output_folder,
+    stop_on_signal,
+    tell,
+)
 from engine.core.config import RunConfig
-from engine.core.experiment import Plan, Point, interleaved
+from engine.core.experiment import ExperimentKind, Plan, Point, interleaved, newest_records
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import utc_now
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel
 
+KIND: ExperimentKind = "repeats"
 SUMMARY = (
     ("output_tokens", "output tokens", ""),
     ("duration_s", "duration", "s"),
@@ -39,44 +49,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
     options.add_workload_options(parser)
     options.add_sampling_options(parser)
-    group = parser.add_argument_group("measuring")
-    group.add_argument(
-        "--warmups", type=int, default=1, metavar="N", help="warm-up rounds before the clock (default 1)"
-    )
-    group.add_argument("--repeats", type=int, default=1, metavar="N", help="runs in the experiment (default 1)")
-    group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
-    parser.add_argument("--json", action="store_true", help="one flat JSON object")
+    add_experiment_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when every run completed, 1 when one did not. ValueError for bad options."""
-    config = options.run_config(args)
-    if not 1 <= args.repeats <= 1000:
-        raise ValueError(f"repeats {args.repeats}: use 1 to 1000")
-    out = output_folder(args.out)
-    with stop_on_signal() as should_stop:
-        results = run_all(config, args.repeats, out, should_stop, tell)
-    report = _report(results, args.repeats)
+    if args.resume is not None:
+        asked, results = _experiment(args)
+    else:
+        asked, results = args.repeats, _new_runs(args)
+    report = _report(results, asked)
     print(json.dumps(report) if args.json else _table(report))
     return 0 if report["status"] == "completed" else 1
 
 
-def run_all(config: RunConfig, repeats: int, out: Path, should_stop: ShouldStop, tell: Tell) -> list[dict[str, Any]]:
-    """Run `config` `repeats` times. Each result is flat: run_id, status, error, oom and every metric by its name.
+def _new_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each result is flat: run_id, status, error, oom and every metric by its name.
 
     Several repeats are an experiment, kept in a folder of its own beside the runs'.
     """
+    config = options.run_config(args)
+    if not 1 <= args.repeats <= 1000:
+        raise ValueError(f"repeats {args.repeats}: use 1 to 1000")
+    out = output_folder(args.out)
     # Loading torch takes seconds; bad options should not have to wait for it.
     from engine.runtime.environment import use_available_threads
     from engine.runtime.prepared_run import WarmModel, prepare_run
 
     use_available_threads()
     warm = WarmModel()
-    prepared = prepare_run(config, warm, lambda message, fraction: tell(message))
-    if repeats == 1:
-        return _run_once(prepared, out, warm, should_stop, tell)
-    logged = run_experiment(_repeats_plan(config, repeats), out, should_stop, tell, warm=warm)
-    return [_flat(record.run_id, record.to_dict()) for record in logged.records]
+    with stop_on_signal() as should_stop:
+        prepared = prepare_run(config, warm, lambda message, fraction: tell(message))
+        if args.repeats == 1:
+            return _run_once(prepared, out, warm, should_stop, tell)
+        if should_stop():
+            return []
+    return _experiment(args, warm)[1]
+
+
+def _experiment(args: argparse.Namespace, warm: WarmModel | None = None) -> tuple[int, list[dict[str, Any]]]:
+    """How many runs the experiment asks for, a new one or that of --resume, and those that there are, in order."""
+    logged = carry_out(args, KIND, lambda: _repeats_plan(options.run_config(args), args.repeats), warm=warm)
+    newest = newest_records(logged.records)
+    there = [newest[point.point_id] for point in logged.plan.points if point.point_id in newest]
+    return len(logged.plan.points), [_flat(record.run_id, record.to_dict()) for record in there]
 
 
 def _run_once(
@@ -97,7 +113,7 @@ def _repeats_plan(config: RunConfig, repeats: int) -> Plan:
     point = Point(key="run", position=0, repeat=0, values={"engine": config.engine}, config=config)
     return Plan(
         experiment_id=new_run_id(),
-        kind="repeats",
+        kind=KIND,
         label=f"{repeats} repeats",
         created_at=utc_now(),
         settings={"repeats": repeats},

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.commands import options
 from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
-from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder, require_alone
+from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
 from engine.commands.sweep_report import sweep_text
 from engine.core.config import ENGINES, TIMINGS, RunConfig
 from engine.core.experiment import Plan, experiment_status, newest_records, point_rows
@@ -22,6 +22,7 @@ from engine.runlog.experiment_log import LoggedExperiment, utc_now
 PROMPTS = "p16,p64"
 BATCH_SIZES = "1,2,4,8"
 BUDGET = "32"
+WITH_RESUME = ("flop_per_s", "bytes_per_s")  # what a report is asked, not a run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when every point has come to an end and none failed; a point without memory is an answer."""
-    require_alone(args, ("prompts", "batch_size", "mix", "budget"))
     given = given_ceilings(args)
     logged = carry_out(args, "sweep", lambda: _plan(args, given))
     report = sweep_report(logged, args)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from types import UnionType
 from typing import Any, Literal, Self
 
 from engine.core.config import RunConfig
@@ -55,6 +56,7 @@ class Point:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`. ValueError for what is no point."""
         values = _fields_of(cls, data, "point")
+        _check_types(values, "point", key=str, position=int, repeat=int, values=Mapping)
         return cls(**values | {"config": RunConfig.from_dict(values["config"])})
 
 
@@ -91,6 +93,7 @@ class Plan:
         if version != EXPERIMENT_SCHEMA_VERSION:
             raise ValueError(f"experiment: schema version {version!r}, and this lab reads {EXPERIMENT_SCHEMA_VERSION}")
         values = _fields_of(cls, data, "experiment")
+        _check_types(values, "experiment", experiment_id=str, label=str, created_at=str, settings=Mapping, points=list)
         if values["kind"] not in KINDS:
             raise ValueError(f"experiment: kind {values['kind']!r} is none of {', '.join(KINDS)}")
         return cls(**values | {"points": tuple(Point.from_dict(point) for point in values["points"])})
@@ -129,7 +132,9 @@ class PointRecord:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`. ValueError for what is no record."""
-        return cls(**_fields_of(cls, data, "record"))
+        values = _fields_of(cls, data, "record")
+        _check_types(values, "record", key=str, repeat=int, status=str, totals=Mapping, oom=Mapping | None)
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,3 +251,10 @@ def _fields_of(kind: type, data: Any, what: str) -> dict[str, Any]:
     if missing:
         raise ValueError(f"{what}: without {', '.join(missing)}")
     return {name: data[name] for name in names}
+
+
+def _check_types(values: Mapping[str, Any], what: str, /, **types: type | UnionType) -> None:
+    """ValueError for the first of `values` that is not of its type."""
+    for name, kind in types.items():
+        if not isinstance(values[name], kind):
+            raise ValueError(f"{what}: {name} is {values[name]!r:.60}")

@@ -6,6 +6,7 @@ queue tells what becomes of each run; an adaptive experiment is asked for more p
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -90,8 +91,9 @@ class ExperimentKeeper:
         return self.runs_left()
 
     def close(self) -> None:
-        """Let go of the experiment."""
-        self.log.close()
+        """Let go of the experiment. The lock is free even where its file can no longer be written."""
+        with contextlib.suppress(OSError):
+            self.log.close()
 
     def discard(self) -> None:
         """Nobody wants the experiment after all: one without any record leaves nothing behind."""

@@ -48,7 +48,7 @@ class Job:
     """`place` is 0 for the job at work, 1 for the next one, and so on; None once it is done.
 
     `points_before` counts points of an experiment that had a record before this job; `is_open` holds while its record
-    is not closed: it may still get further points.
+    is not closed: it may still get further points. `trouble` is why the queue could not go on with it.
     """
 
     job_id: str
@@ -61,6 +61,7 @@ class Job:
     cancelled: bool = False
     points_before: int = 0
     is_open: bool = False
+    trouble: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -84,7 +85,8 @@ class Job:
         """completed when every run is; else the first other status. None while the job is not done."""
         if not self.is_done:
             return None
-        return next((run.status for run in self.runs if run.status != "completed"), "completed")
+        good = "failed" if self.trouble else "completed"
+        return next((run.status for run in self.runs if run.status != "completed"), good)
 
     @property
     def experiment(self) -> dict[str, Any] | None:

@@ -51,6 +51,14 @@ class JobBook:
         runs = tuple(run if run.state == "done" else ended_unrun(run, status, reason) for run in job.runs)
         self.change(job_id, runs=runs)
 
+    def end_in_trouble(self, job_id: str, error: Exception) -> None:
+        """Nothing more of a job can be run, because of an error that nobody had reckoned with."""
+        why = f"{error}".splitlines()[0] if str(error) else ""
+        kept = isinstance(error, OSError | ValueError)  # a disk that is full, a record that was changed by hand
+        trouble = f"its record cannot be kept: {why}" if kept else f"{type(error).__name__}: {why}"
+        self.change(job_id, trouble=trouble)
+        self.skip_rest(job_id, f"not run: {trouble}")
+
     def next(self) -> Job | None:
         """The first job that is not done."""
         return next((job for job in self._jobs.values() if not job.is_done), None)

@@ -9,6 +9,7 @@ thread that works the queue never touches torch: all of that is in the worker.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,15 +28,14 @@ from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
 
+log = logging.getLogger(__name__)
 Before = Callable[[Job], object]
 
 
 class RunQueue:
     """Jobs of all visitors over one worker. Every method may be called from any thread."""
 
-    def __init__(
-        self, home: Path, *, command: Sequence[str] = WORKER_COMMAND, patience: Patience | None = None
-    ) -> None:
+    def __init__(self, home: Path, *, command: Sequence[str] = WORKER_COMMAND, patience: Patience | None = None):
         self.home = home
         self.runs_folder = home / "runs"
         self._command = tuple(command)
@@ -191,9 +191,10 @@ class RunQueue:
         try:
             while (run := self._next_run(job.job_id, keeper)) is not None:
                 self._carry_out_run(job, run, keeper)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever it was, the other jobs are not to wait for ever
+            log.exception("job %s cannot go on", job.job_id)
             with self._changed:
-                self._jobs.skip_rest(job.job_id, f"the experiment's record cannot be kept: {error}")
+                self._jobs.end_in_trouble(job.job_id, error)
         with self._changed:
             self._carried = None
             if not self._closing:
@@ -237,7 +238,6 @@ class RunQueue:
             reason = f"the worker could not be started: {error}"
             self._jobs.replace_run(job.job_id, ended_unrun(run, "failed", reason))
             self._jobs.skip_rest(job.job_id, f"not run: {reason}")
-            self._changed.notify_all()
             return None
         self._jobs.replace_run(job.job_id, replace(run, state="loading"))
         return worker
@@ -296,5 +296,5 @@ class RunQueue:
         """An experiment's job is over: whoever likes may go on with what is left of it. Called with the lock held."""
         keeper = self._keepers.pop(job_id, None)
         if keeper is not None:
-            keeper.close()
             self._jobs.change(job_id, is_open=False)
+            keeper.close()

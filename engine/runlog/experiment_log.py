@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,13 +21,14 @@ from typing import Any, Self
 
 from engine.core.experiment import Plan, Point, PointRecord
 from engine.runlog.locks import POLL_S, hold, holder, is_held
-from engine.runlog.reader import RunLogReader
+from engine.runlog.reader import RUN_ID, RunLogReader
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
 
 EXPERIMENT_FILE = "experiment.json"
 POINTS_FILE = "points.jsonl"
 PATIENCE_S = 5.0
+LOCK_PATIENCE_S = 0.5  # somebody who only asks whether the folder is worked on has its lock for a moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,14 @@ class Attempt:
     key: str
     repeat: int
     run_id: str
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """ValueError for what is no attempt."""
+        match data:
+            case {"key": str(key), "repeat": int(repeat), "run_id": str(run_id)} if RUN_ID.fullmatch(run_id):
+                return cls(key=key, repeat=repeat, run_id=run_id)
+        raise ValueError("an attempt has a key, a repeat and a run_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +100,26 @@ class ExperimentLog:
 
     @staticmethod
     def read(folder: Path) -> LoggedExperiment:
-        """What the folder says now; no lock is taken. Errors as `open`, without FileExistsError."""
-        plan = Plan.from_dict(json.loads((folder / EXPERIMENT_FILE).read_text(encoding="utf-8")))
+        """What the folder says now; no lock is taken. FileNotFoundError when it holds no experiment.
+
+        ValueError, one line that names the folder, when it is damaged.
+        """
+        with _readable(folder, EXPERIMENT_FILE):
+            plan = Plan.from_dict(json.loads((folder / EXPERIMENT_FILE).read_text(encoding="utf-8")))
         records: list[PointRecord] = []
         open_attempts: dict[tuple[str, int], Attempt] = {}
-        for line in _lines(folder / POINTS_FILE):
-            if "added" in line:
-                plan = plan.with_points([Point.from_dict(line["added"])])
-            elif "started" in line:
-                attempt = Attempt(**line["started"])
-                open_attempts[attempt.key, attempt.repeat] = attempt
-            else:
-                record = PointRecord.from_dict(line)
-                records.append(record)
-                open_attempts.pop(record.point_id, None)
+        for number, text in _lines(folder / POINTS_FILE):
+            with _readable(folder, f"{POINTS_FILE} at line {number}"):
+                line = json.loads(text)
+                if "added" in line:
+                    plan = plan.with_points([Point.from_dict(line["added"])])
+                elif "started" in line:
+                    attempt = Attempt.from_dict(line["started"])
+                    open_attempts[attempt.key, attempt.repeat] = attempt
+                else:
+                    record = PointRecord.from_dict(line)
+                    records.append(record)
+                    open_attempts.pop(record.point_id, None)
         return LoggedExperiment(plan=plan, records=tuple(records), open_attempts=tuple(open_attempts.values()))
 
     @staticmethod
@@ -174,8 +189,13 @@ def utc_now() -> str:
 
 def _take_lock(folder: Path, resources: ExitStack) -> None:
     path = folder / LOCK_FILE
+    deadline_s = time.monotonic() + LOCK_PATIENCE_S
+
+    def is_late() -> bool:
+        return time.monotonic() > deadline_s
+
     try:
-        resources.enter_context(hold(path, purpose=f"experiment {folder.name}", should_stop=lambda: True))
+        resources.enter_context(hold(path, purpose=f"experiment {folder.name}", should_stop=is_late))
     except InterruptedError:
         raise FileExistsError(f"{folder} is being worked on by {holder(path) or 'another process'}") from None
 
@@ -206,8 +226,19 @@ def _cut_torn_line(path: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> list[tuple[int, bytes]]:
+    """Whole lines that are not blank, each with its number."""
     if not path.exists():
         return []
     whole, _, _ = path.read_bytes().rpartition(b"\n")
-    return [json.loads(line) for line in whole.splitlines() if line.strip()]
+    return [(number, line) for number, line in enumerate(whole.splitlines(), 1) if line.strip()]
+
+
+@contextmanager
+def _readable(folder: Path, what: str) -> Iterator[None]:
+    """Whatever is wrong with a file's content is one ValueError that names the folder."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{folder}: its {what} is not readable: {why}") from error

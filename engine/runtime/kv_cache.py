@@ -5,11 +5,16 @@ Shapes: L layers, B rows or slots, H KV heads, W columns, D head width. Keys and
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.runtime.out_of_memory import as_out_of_memory
+
+KV_POOL = "KV pool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +33,37 @@ class KVShape:
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
 
 
+def kv_buffers(size: tuple[int, ...], shape: KVShape, pool_bytes: int | None, words: str) -> tuple[Tensor, Tensor]:
+    """Zeroed keys and values, each of `size`. EngineOutOfMemory names both together as `words` put their shape.
+
+    Where the device itself refuses, its free bytes are left for whoever knows the caps to fill in: neither buffer is
+    held any more by then.
+    """
+    asked_bytes = 2 * math.prod(size) * shape.dtype.itemsize
+    if pool_bytes is not None and asked_bytes > pool_bytes:
+        raise EngineOutOfMemory(asked_bytes=asked_bytes, free_bytes=pool_bytes, shape=words, where=KV_POOL)
+    buffers: list[Tensor] = []
+    try:
+        for _ in ("keys", "values"):
+            buffers.append(torch.zeros(size, dtype=shape.dtype, device=shape.device))
+    except (RuntimeError, MemoryError) as error:
+        buffers.clear()
+        if as_out_of_memory(error, shape.device, None, words, KV_POOL) is None:
+            raise
+        raise EngineOutOfMemory(asked_bytes=asked_bytes, free_bytes=None, shape=words, where=KV_POOL) from error
+    return buffers[0], buffers[1]
+
+
 class KVCache:
     """Keys and values of `rows` rows x `width` columns.
 
     Zeroed once, never cleared: columns beyond a row's length get weight 0, and 0 x a leftover number is still 0 (which
-    0 x NaN would not be). Raises EngineOutOfMemory when the buffer would exceed `pool_bytes`; the device's own
-    refusal passes through.
+    0 x NaN would not be). Raises EngineOutOfMemory when the buffer would exceed `pool_bytes`, or the device refuses it.
     """
 
     def __init__(self, shape: KVShape, rows: int, width: int, pool_bytes: int | None = None) -> None:
-        asked_bytes = rows * width * shape.position_bytes
-        if pool_bytes is not None and asked_bytes > pool_bytes:
-            raise EngineOutOfMemory(
-                asked_bytes=asked_bytes, free_bytes=pool_bytes, shape=f"{rows} rows x {width} columns", where="KV pool"
-            )
         size = (shape.layers, rows, shape.kv_heads, width, shape.head_dim)
-        self.keys = torch.zeros(size, dtype=shape.dtype, device=shape.device)
-        self.values = torch.zeros(size, dtype=shape.dtype, device=shape.device)
+        self.keys, self.values = kv_buffers(size, shape, pool_bytes, f"{rows} rows x {width} columns")
         self.rows = rows
         self.width = width
 

@@ -8,34 +8,22 @@ SOSP 2023). Shapes: L layers, P positions, K KV heads, D head width.
 
 from __future__ import annotations
 
-import torch
-
-from engine.core.out_of_memory import EngineOutOfMemory
-from engine.runtime.kv_cache import KVShape
+from engine.runtime.kv_cache import KVShape, kv_buffers
 
 
 class KVPool:
     """`keys` and `values`, (L, P, K, D), of `num_blocks` blocks of `block_size` positions.
 
     Zeroed once, never cleared: nobody reads past a row's length. Raises EngineOutOfMemory when the pool would exceed
-    `pool_bytes`; the device's own refusal passes through. `words` name the pool's shape there where blocks are not what
-    a person set.
+    `pool_bytes`, or the device refuses it. `words` name the pool's shape there where blocks are not what a person set.
     """
 
     def __init__(
         self, shape: KVShape, num_blocks: int, block_size: int, pool_bytes: int | None = None, *, words: str = ""
     ) -> None:
-        asked_bytes = num_blocks * block_size * shape.position_bytes
-        if pool_bytes is not None and asked_bytes > pool_bytes:
-            raise EngineOutOfMemory(
-                asked_bytes=asked_bytes,
-                free_bytes=pool_bytes,
-                shape=words or f"{num_blocks} blocks x {block_size} positions",
-                where="KV pool",
-            )
         size = (shape.layers, num_blocks * block_size, shape.kv_heads, shape.head_dim)
-        self.keys = torch.zeros(size, dtype=shape.dtype, device=shape.device)
-        self.values = torch.zeros(size, dtype=shape.dtype, device=shape.device)
+        words = words or f"{num_blocks} blocks x {block_size} positions"
+        self.keys, self.values = kv_buffers(size, shape, pool_bytes, words)
         self.num_blocks = num_blocks
         self.block_size = block_size
 

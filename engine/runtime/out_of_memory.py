@@ -20,6 +20,8 @@ def as_out_of_memory(
     The size asked for is None where the message does not tell it.
     """
     if isinstance(error, EngineOutOfMemory):
+        if error.free_bytes is None and error.__cause__ is not None:  # the device's refusal, told by who had asked it
+            error.free_bytes = free_bytes
         return error
     message = str(error)
     if isinstance(error, torch.OutOfMemoryError):

@@ -165,11 +165,14 @@ def _measured(
     watcher: RunWatcher | None = None
     warmed: dict[str, Any] | None = None
     warming: list[Engine] = []
+    stage = "set-up"
     try:
         memory.begin_run(config.gpu_memory_utilization, config.capacity_gib)
         requests = prepared.requests()
         runner = make_runner(prepared, requests, num_blocks)
+        stage = "capture of graphs"
         runner.capture(should_stop)
+        stage = "warm-up"
         if config.execution == "graph":
             memory.note_captured()
         warmed = warm_up(prepared, runner, warm, should_stop, warming.append)
@@ -181,7 +184,7 @@ def _measured(
         _close(engine, watcher)
         return _result("completed" if done else "stopped", memory, warmed)
     except Exception as error:
-        shape, where = _in_hand(engine, warming, prepared)
+        shape, where = _in_hand(engine, warming, prepared, stage)
         shortage = as_out_of_memory(error, prepared.device, memory.sample().free_bytes, shape, where)
         if engine is not None and watcher is not None:
             with contextlib.suppress(OSError):  # a log that cannot be written is the failure itself
@@ -225,12 +228,12 @@ def _result(
     }
 
 
-def _in_hand(engine: Engine | None, warming: list[Engine], prepared: PreparedRun) -> tuple[str, str]:
+def _in_hand(engine: Engine | None, warming: list[Engine], prepared: PreparedRun, stage: str) -> tuple[str, str]:
     """The shape and the place of what was being done, in words."""
     at_work = engine or (warming[-1] if warming else None)
     planned = None if at_work is None else at_work.in_hand
     if planned is None:
-        return f"{prepared.config.num_slots} slots", "set-up and warm-up"
+        return f"{prepared.config.num_slots} slots", stage
     place = f"{planned.kind} pass in the warm-up" if engine is None else f"{planned.kind} pass {planned.index}"
     return f"{len(planned.rows)} rows x {planned.shape.width} columns", place
 

@@ -177,7 +177,9 @@ def resume(experiment_id: str) -> None:
 
 
 def _draw_trouble(job: Job) -> None:
-    """The worker's last words, where it died."""
+    """Why the queue could not go on, and the worker's last words, where it died."""
+    if job.trouble:
+        st.error(f"The queue could not go on: {plain(job.trouble)}", icon=":material/error:")
     dead = next((run for run in job.runs if run.stderr.strip()), None)
     if dead is not None:
         with st.expander("What the worker wrote last"):
