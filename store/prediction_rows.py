@@ -38,7 +38,8 @@ BEGUN = """
 """
 
 RUNS_AS_POINTS = f"""
-    SELECT m.* EXCLUDE (run_id), r.run_id, {{key}} AS key, r.engine, r.status, r.error
+    SELECT m.* EXCLUDE (run_id), r.run_id, {{key}} AS key, r.engine, r.status, r.error,
+        r.run_info -> '$.config' AS config
     FROM runs r LEFT JOIN {SUMMARIES} m ON m.run_id = r.run_id WHERE {{where}}
 """
 

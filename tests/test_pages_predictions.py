@@ -267,17 +267,6 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
     assert len(lab().store.experiments()) == 1
 
 
-def test_the_texts_get_the_labs_own_grade(home: Path) -> None:
-    with Store(home) as store:
-        with ExperimentLog.create(store.runs_folder, sweep_plan((1, 2, 4))) as log:
-            for point in log.plan.points:
-                run_point(log, point)
-        store.ingest_new(store.runs_folder)
-    said = words(open_page("predictions"))
-    assert ", held, by sweep sweep1." in said  # a pass takes as long for four rows as for one, nearly
-    assert "0 %, held, by sweep sweep1." in said  # and no length ran out of memory
-
-
 @pytest.mark.parametrize(
     ("unit", "low", "high", "text"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
+from engine.core.published_predictions import PUBLISHED
 from pages.parts.lab import lab
 from tests.page_app import figures, words
 from tests.page_runs import write_run
@@ -59,6 +60,17 @@ def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path) -> None:
     app = opened(home, batch_size="4,4")
     assert "batch-size: 4 is named twice" in words(app)
     assert buttons(app)["Run the sweep"] is False
+
+
+def test_what_was_predicted_in_print_can_be_asked_here_by_its_link(home: Path) -> None:
+    links = [published.query for published in PUBLISHED if published.page == "pages/sweep.py"]
+    assert links
+    for query in {tuple(sorted(link.items())) for link in links}:
+        app = opened(home, **dict(query))
+        said = words(app)
+        assert "cannot be set" not in said
+        assert f"{5 * len(dict(query)['batch_size'].split(','))} runs: 5 prompt lengths x " in said
+        assert buttons(app)["Run the sweep"] is True
 
 
 def test_the_form_comes_back_from_a_sweep(home: Path) -> None:

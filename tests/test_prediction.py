@@ -12,8 +12,6 @@ from engine.core.prediction import Expectation, Question, grade
 from engine.core.prediction_measure import measure
 from engine.core.prediction_questions import of_engines, of_plan
 from engine.core.prediction_simulator import PlannedRun, simulated_answer
-from engine.core.published_grades import GRADES
-from engine.core.published_predictions import PUBLISHED
 
 
 @pytest.mark.parametrize(
@@ -219,35 +217,3 @@ def test_the_simulator_says_why_it_cannot_say() -> None:
     many = PlannedRun(key="", config=RunConfig(workload=WorkloadConfig(requests=6000)))
     note = simulated_answer(question, [many], []).note
     assert note == "6,000 requests are more than the 5,000 that it takes on at once"
-
-
-def test_published_predictions_are_graded_by_their_own_ranges() -> None:
-    assert len({published.name for published in PUBLISHED}) == len(PUBLISHED) == 9
-    for published in PUBLISHED:
-        if published.ratio is None:
-            continue
-        assert published.ratio.measure in GRADES
-        if published.ratio.measured is not None:
-            low, high = published.ratio.low, published.ratio.high
-            held = {grade(low, high, value).held for value in published.ratio.measured}
-            assert held == {published.grade == "held"}, published.name
-        else:
-            assert published.grade == "not graded"
-
-
-def test_the_labs_own_grades_are_ratios_of_its_experiments() -> None:
-    assert GRADES["lowest_linear_share"][1](sweep(), no_rate) == pytest.approx(0.8)
-    assert GRADES["share_out_of_memory"][1](sweep(), no_rate) == 1.0
-    assert GRADES["share_out_of_memory"][1]([*sweep(), row("later", "pending")], no_rate) is None
-    rates = {"run-static": 1.0, "run-continuous": 2.0}
-    rows = [row(name, engine=name, role="saturation") for name in ("static", "continuous")] + [
-        row(f"{name}/{rate}", engine=name, role="rate", rate_per_s=rate, queue_wait_p50_s=wait, ttft_p95_s=2 * wait)
-        for name, rate, wait in (
-            ("static", 0.5, 9.0), ("continuous", 0.5, 9.0), ("static", 1.5, 50.0), ("continuous", 1.5, 0.5),
-            ("static", 3.0, 70.0), ("continuous", 3.0, 60.0),
-        )  # fmt: skip
-    ]  # fmt: skip
-    assert GRADES["continuous_capacity"][1](rows, rates.get) == 2.0
-    assert GRADES["queue_ratio"][1](rows, rates.get) == pytest.approx(0.01)  # at 1.5 a second, between 1 and 2
-    assert GRADES["ttft_ratio"][1](rows, rates.get) == pytest.approx(0.01)
-    assert GRADES["paged_capacity"][1](rows, rates.get) is None

@@ -1,70 +1,115 @@
 """The lab's own grade of a published prediction: its ratio, from the points of an experiment that asked the same.
 
-`rows` are an experiment's points as for `prediction_measure`, `rate_of` a run's completion rate at saturation. None
-where the experiment does not ask this, or has no answer.
+`rows` are an experiment's points as for `prediction_measure`, `rate_of` a run's completion rate at saturation. An
+experiment that asked something else (`published_conditions`), or has no figure, gives none, and says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from engine.core.prediction import Question
-from engine.core.prediction_measure import RateOf, Rows, measure
+from engine.core.prediction_measure import Measured, RateOf, Rows, measure
+from engine.core.published_conditions import (
+    uniform_batches,
+    unlike_the_budget,
+    unlike_the_load,
+    unlike_the_spike,
+    unlike_the_sweep,
+)
 from engine.core.sweep_table import sweep_rows
 
-LARGEST_BATCH = 256  # up to which the text saw growth without exception
-GradeOf = Callable[[Rows, RateOf], float | None]
+LINEAR_BATCH = 256  # up to which the text saw growth without exception
+LARGEST_BATCH = 1024  # up to which the text doubled, where memory did not end before
 
 
-def lowest_linear_share(rows: Rows, rate_of: RateOf) -> float | None:
-    """The worst of all batches of a static sweep that completed, up to a batch of 256."""
-    grid = sweep_rows([r for r in rows if r["engine"] == "static" and r["role"] == "point"])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A ratio, or in words why the experiment has none: what it asked otherwise, or what is missing."""
+
+    value: float | None = None
+    reason: str = ""
+
+
+GradeOf = Callable[[Rows, RateOf], Answer]
+
+
+def lowest_linear_share(rows: Rows, rate_of: RateOf) -> Answer:
+    """The worst of all batches of a static sweep that completed, up to a batch of 256, which some length reached."""
+    grid = uniform_batches(rows)
+    if (unlike := unlike_the_sweep(grid, LINEAR_BATCH)) is not None:
+        return Answer(reason=unlike)
+    if not any(row["status"] == "completed" and row["batch_size"] >= LINEAR_BATCH for row in grid):
+        return Answer(reason=f"memory that ended before a batch of {LINEAR_BATCH} at every prompt length")
     shares = [
         row.decode_tokens_per_s / row.linear_tokens_per_s
-        for row in grid
-        if row.decode_tokens_per_s and row.linear_tokens_per_s and 1 < row.batch_size <= LARGEST_BATCH
+        for row in sweep_rows(grid)
+        if row.decode_tokens_per_s and row.linear_tokens_per_s and 1 < row.batch_size <= LINEAR_BATCH
     ]
-    return min(shares, default=None)
+    return Answer(value=min(shares)) if shares else Answer(reason="no batch with a decode rate")
 
 
-def share_out_of_memory(rows: Rows, rate_of: RateOf) -> float | None:
-    """Of a static sweep that has been run whole: at which share of its prompt lengths some batch size did not fit."""
-    grid = [row for row in rows if row["engine"] == "static" and row["role"] == "point"]
-    if not grid or any(row["status"] not in ("completed", "oom", "failed") for row in grid):
-        return None
-    lengths = {row["prompts"] for row in grid}
-    return len({row["prompts"] for row in grid if row["status"] == "oom"}) / len(lengths)
+def share_out_of_memory(rows: Rows, rate_of: RateOf) -> Answer:
+    """Of a static sweep up to a batch of 1,024: at which share of its prompt lengths memory ended before that."""
+    grid = uniform_batches(rows)
+    unlike = unlike_the_sweep(grid, LARGEST_BATCH) or unlike_the_budget(grid)
+    if unlike is not None:
+        return Answer(reason=unlike)
+    lengths = {row["prompt_tokens"] for row in grid}
+    return Answer(value=len({row["prompt_tokens"] for row in grid if row["status"] == "oom"}) / len(lengths))
 
 
 def _capacity_ratio(engine: str, base: str) -> GradeOf:
     question = Question(measure="capacity_ratio", engine=engine, base=base)
-    return lambda rows, rate_of: measure(question, rows, rate_of).value
+
+    def answer(rows: Rows, rate_of: RateOf) -> Answer:
+        unlike = unlike_the_load(rows, (engine, base))
+        return _as_answer(measure(question, rows, rate_of)) if unlike is None else Answer(reason=unlike)
+
+    return answer
 
 
 def _ratio_where_one_carries(metric: str, engine: str, base: str) -> GradeOf:
     """A metric of one engine over that of another, at the highest rate between the two's capacities."""
 
-    def value(rows: Rows, rate_of: RateOf) -> float | None:
-        mine, other = (
-            measure(Question(measure="capacity", engine=name), rows, rate_of).value for name in (engine, base)
+    def answer(rows: Rows, rate_of: RateOf) -> Answer:
+        if (unlike := unlike_the_load(rows, (engine, base))) is not None:
+            return Answer(reason=unlike)
+        mine, other = (measure(Question(measure="capacity", engine=name), rows, rate_of) for name in (engine, base))
+        if mine.value is None or other.value is None:
+            return _as_answer(mine if mine.value is None else other)
+        keys, bases = (
+            {row["rate_per_s"]: row["key"] for row in rows if (row["engine"], row["role"]) == (name, "rate")}
+            for name in (engine, base)
         )
-        if mine is None or other is None:
-            return None
-        rates = {row["rate_per_s"]: row["key"] for row in rows if (row["engine"], row["role"]) == (engine, "rate")}
-        bases = {row["rate_per_s"]: row["key"] for row in rows if (row["engine"], row["role"]) == (base, "rate")}
-        between = sorted(rate for rate in rates.keys() & bases.keys() if other < rate < mine)
-        for rate in reversed(between):
-            question = Question(measure="ratio", metric=metric, key=rates[rate], base=bases[rate])
-            if (found := measure(question, rows, rate_of).value) is not None:
-                return found
-        return None
+        between = [rate for rate in keys.keys() & bases.keys() if other.value < rate < mine.value]
+        for rate in sorted(between, reverse=True):
+            question = Question(measure="ratio", metric=metric, key=keys[rate], base=bases[rate])
+            if (found := measure(question, rows, rate_of)).value is not None:
+                return _as_answer(found)
+        carried = f"{other.value:.3g} and {mine.value:.3g} requests a second"
+        return Answer(reason=f"no figure at a rate that {engine} alone carries; {base} and {engine} carry {carried}")
 
-    return value
+    return answer
 
 
-def _spike_ratio(rows: Rows, rate_of: RateOf) -> float | None:
+def _spike_ratio(rows: Rows, rate_of: RateOf) -> Answer:
     question = Question(measure="ratio", metric="itl_max_over_p50", key="paged", base="continuous")
-    return measure(question, rows, rate_of).value
+    unlike = unlike_the_spike(rows, (question.key, question.base))
+    return _as_answer(measure(question, rows, rate_of)) if unlike is None else Answer(reason=unlike)
+
+
+def _as_answer(found: Measured) -> Answer:
+    return Answer(value=found.value, reason=found.reason or "")
+
+
+def ask(measure_name: str, rows: Rows, rate_of: RateOf) -> Answer:
+    """The answer of an experiment of a kind that GRADES names. Settings that cannot be read are a reason too."""
+    try:
+        return GRADES[measure_name][1](rows, rate_of)
+    except (ValueError, TypeError) as error:
+        return Answer(reason=f"settings that cannot be read: {error}".splitlines()[0])
 
 
 GRADES: Mapping[str, tuple[tuple[str, ...], GradeOf]] = {

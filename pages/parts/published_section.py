@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.core.prediction import grade
-from engine.core.published_grades import GRADES
+from engine.core.published_grades import GRADES, ask
 from engine.core.published_predictions import PUBLISHED, PublishedPrediction, PublishedRatio
 from pages.parts.badges import Badge
 from pages.parts.format import plain
@@ -19,28 +19,28 @@ LOOKED_AT = 40  # experiments, the newest: an older one may have asked the same,
 NOT_GRADED = Badge(
     label="not graded", icon=":material/hourglass_empty:", colour="gray", help="The text ends before it measures this."
 )
-PAGES = {"pages/sweep.py": "Sweep", "pages/load.py": "Load", "pages/memory.py": "Memory", "pages/bench.py": "Bench"}
+PAGES = {"pages/sweep.py": "Sweep", "pages/load.py": "Load", "pages/bench.py": "Bench"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabGrade:
-    """The same ratio as measured in this lab, and by which experiment."""
+class LabAnswer:
+    """The same ratio as measured in this lab, and by which experiment; without a value, why that one has none."""
 
-    value: float
-    held: bool
+    value: float | None
+    reason: str
     experiment_id: str
     kind: str
 
 
 def draw_published() -> None:
     """Each as a card of its own."""
-    grades = _lab_grades(str(lab().home), lab().recorder.version)
+    answers = _lab_answers(str(lab().home), lab().recorder.version)
     for published in PUBLISHED:
         with st.container(border=True):
-            _draw(published, grades)
+            _draw(published, answers)
 
 
-def _draw(published: PublishedPrediction, grades: dict[str, LabGrade]) -> None:
+def _draw(published: PublishedPrediction, answers: dict[str, LabAnswer]) -> None:
     badge = BADGES.get(published.grade, NOT_GRADED)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(badge.label, icon=badge.icon, color=badge.colour, help=f"By the text itself: {published.found}")
@@ -51,7 +51,7 @@ def _draw(published: PublishedPrediction, grades: dict[str, LabGrade]) -> None:
     if published.here:
         lines.append(f"*On one H200:* {plain(published.here)}")
     if published.ratio is not None:
-        lines.append(f"*Here:* {plain(lab_words(published.ratio, grades.get(published.ratio.measure)))}")
+        lines.append(f"*Here:* {plain(lab_words(published.ratio, answers.get(published.ratio.measure)))}")
     st.markdown("  \n".join(lines))
     label = f"Ask the same on {PAGES[published.page]}"
     st.page_link(published.page, label=label, icon=":material/science:", query_params=published.query)
@@ -67,30 +67,33 @@ def ratio_words(ratio: PublishedRatio) -> str:
     return f"{words}; the text measured {shown}."
 
 
-def lab_words(ratio: PublishedRatio, found: LabGrade | None) -> str:
-    """The lab's own grade, or that nothing here has asked it yet."""
+def lab_words(ratio: PublishedRatio, found: LabAnswer | None) -> str:
+    """The lab's own grade; or that nothing here has asked it yet, or why the newest of its kind gives none."""
     if found is None:
         return "no experiment in this store has asked it yet."
-    outcome = "held" if found.held else "missed"
+    if found.value is None:
+        return f"no grade. Of the newest {found.kind}, {found.experiment_id}: {found.reason.removesuffix('.')}."
+    outcome = "held" if grade(ratio.low, ratio.high, found.value).held else "missed"
     return f"{value_text(ratio.unit, found.value)}, {outcome}, by {found.kind} {found.experiment_id}."
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
-def _lab_grades(home: str, version: int) -> dict[str, LabGrade]:
-    """By measure, each by the newest experiment that has an answer. Read anew when the store has changed."""
+def _lab_answers(home: str, version: int) -> dict[str, LabAnswer]:
+    """By measure, each by the newest experiment that has one, else why the newest of its kind has none. Read anew when
+    the store has changed."""
     store = lab().store
     experiments = store.experiments()
-    found: dict[str, LabGrade] = {}
+    measures = {published.ratio.measure for published in PUBLISHED if published.ratio is not None}
+    found: dict[str, LabAnswer] = {}
     for row in experiments[experiments["completed"] > 0].head(LOOKED_AT).to_dict("records"):
         experiment_id, kind = str(row["experiment_id"]), str(row["kind"])
         rows: list[dict[str, Any]] | None = None
-        for ratio in (published.ratio for published in PUBLISHED if published.ratio is not None):
-            kinds, function = GRADES[ratio.measure]
-            if kind not in kinds or ratio.measure in found:
+        for name in measures:
+            known = found.get(name)
+            if kind not in GRADES[name][0] or (known is not None and known.value is not None):
                 continue
             rows = rows if rows is not None else store.measured_points(experiment_id)
-            value = function(rows, store.completion_rate)
-            if value is not None:
-                held = grade(ratio.low, ratio.high, value).held
-                found[ratio.measure] = LabGrade(value=value, held=held, experiment_id=experiment_id, kind=kind)
+            told = ask(name, rows, store.completion_rate)
+            if known is None or told.value is not None:
+                found[name] = LabAnswer(value=told.value, reason=told.reason, experiment_id=experiment_id, kind=kind)
     return found
