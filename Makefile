@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 PORT ?= 8501
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 
 BIN := .venv/bin
 STAMP := .venv/.ready
@@ -28,7 +28,7 @@ lint: $(STAMP)  ## ruff, mypy and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(STAMP)  ## every test (PYTEST_ARGS=… for a choice)
+unit: $(STAMP)  ## every test, in two processes (PYTEST_ARGS=… for a choice)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 format: $(STAMP)  ## put the code into the project's form

@@ -2,6 +2,9 @@
 
 Converted models stay in the user's cache folder (or LAB_CACHE), so that they are converted once and not once a test.
 No test asks a model hub for anything.
+
+Two processes share the tests (pytest-xdist). Each has a lock of the device for itself, or tests would wait for one
+another's runs. All browser tests stay in one process and come first, since they take longest.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import tests.triton_here  # noqa: F401 - first: whether Triton is interpreted is settled when it is imported
+from engine.core.home import cache_folder
 from tests.app_server import AppServer
 
 CHROMIUM_FLAGS = [
@@ -35,7 +39,26 @@ def shielded_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAB_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("HF_HUB_OFFLINE", "1")
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            patch.setenv("LAB_CACHE", str(_cache_with_own_locks(tmp_path_factory.mktemp("cache"))))
         yield
+
+
+def _cache_with_own_locks(cache: Path) -> Path:
+    """A cache folder whose models are everybody's."""
+    models = cache_folder() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    (cache / "models").symlink_to(models)
+    return cache
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests first and together, the others by file: what a process is given as one piece."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
+    for item in items:
+        group = "browser" if item.get_closest_marker("browser") else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture
