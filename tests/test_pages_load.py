@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,13 +16,13 @@ from engine.core.goodput import Limits
 from engine.core.load import load_point
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.load_words import capacity_words, growth_words, knee_words, ratio_words
-from engine.core.published_predictions import PUBLISHED
 from engine.runlog.reader import RunLogReader
 from pages.parts.format import number
 from pages.parts.lab import lab
 from pages.parts.load_columns import csv_of
 from pages.parts.load_data import load_load, waiting_of
 from tests.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load
+from tests.load_page import buttons, opened, widget
 from tests.page_app import figures, open_page, take_in, words
 
 RATES = "Achieved against offered rate"
@@ -39,23 +38,9 @@ def home(lab_home: Path) -> Iterator[Path]:
     st.cache_data.clear()
 
 
-def opened(home: Path, **query: str) -> AppTest:
-    take_in(home)
-    return open_page("load", **query)
-
-
-def widget(app: AppTest, key: str) -> Any:
-    kinds = (app.text_input, app.number_input, app.selectbox)
-    return next(found for kind in kinds for found in kind if found.key == key)
-
-
 def table(app: AppTest, column: str) -> pd.DataFrame:
     """The first table that has the column."""
     return next(frame.value for frame in app.dataframe if column in frame.value)
-
-
-def buttons(app: AppTest) -> dict[str, bool]:
-    return {button.label: not button.disabled for button in app.button}
 
 
 def table_from_logs(home: Path) -> LoadTable:
@@ -76,54 +61,6 @@ def test_without_a_load_test_the_page_says_what_to_do(home: Path) -> None:
     assert figures(app) == {}
 
 
-def test_every_setting_comes_from_a_link(home: Path) -> None:
-    link = {"engines": "paged,serial", "rates": "0.5,4", "law": "gamma:3", "requests": "12", "prompts": "p16,p64"}
-    link |= {"budget": "9", "slots": "3", "model": "tiny-random", "repeats": "2", "confirm": "no", "seed": "5"}
-    app = opened(home, **link, ttft_limit_s="0.5")
-    said = words(app)
-    assert "12 runs: paged and serial at 2 rates and all at once; each 2 times, interleaved." in said
-    assert "12 requests a run, prompts of p16,p64. Every request gets exactly 9 new tokens" in said
-    assert "tiny-random in fp32 on cpu, 3 slots" in said
-    assert "12 requests fill 3 slots only 4 times over" in said
-    assert (widget(app, "seed").value, widget(app, "ttft_limit_s").value) == (5, 0.5)
-
-
-def test_what_was_predicted_in_print_can_be_asked_here_by_its_link(home: Path) -> None:
-    links = [published.query for published in PUBLISHED if published.page == "pages/load.py"]
-    assert links
-    for query in {tuple(sorted(link.items())) for link in links}:
-        app = opened(home, **dict(query))
-        said = words(app)
-        assert "cannot be set" not in said
-        assert "400 requests a run, prompts of p16,p64,p256,p1024,p4096. 64 to 256 new tokens" in said
-        assert buttons(app)["Run the load test"] is True
-
-
-@pytest.mark.parametrize(
-    ("field", "text", "why"),
-    [
-        ("engines", "static,fast", "engines 'fast': use some of"),
-        ("rates", "1,x", "rates '1,x': use requests a second above 0"),
-        ("law", "closed", "arrival 'closed': use poisson, constant or gamma:CV"),
-        ("budget", "many", "budget 'many'"),
-        ("prompts", "p0", "prompts"),
-        ("prompts", "file", "is made on the command line"),
-    ],
-)
-def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path, field: str, text: str, why: str) -> None:
-    app = opened(home, **{field: text})
-    assert why in words(app)
-    assert buttons(app)["Run the load test"] is False
-
-
-def test_a_link_that_cannot_be_set_is_said_and_the_default_used(home: Path) -> None:
-    app = opened(home, slots="0", requests="inf", confirm="maybe", ttft_within_s="-1")
-    said = words(app)
-    for line in ("slots '0'", "requests 'inf'", "confirm 'maybe'", "ttft_within_s '-1'"):
-        assert line in said
-    assert buttons(app)["Run the load test"] is True
-
-
 @pytest.mark.parametrize("name", ["nowhere", "../../etc", "<b>no</b>"])
 def test_an_unknown_load_test_is_said_in_a_line(home: Path, name: str) -> None:
     write_load(home / "runs", load_plan_of(), only=())
@@ -132,8 +69,8 @@ def test_an_unknown_load_test_is_said_in_a_line(home: Path, name: str) -> None:
     assert figures(app) == {}
 
 
-def test_a_sweep_is_no_load_test(home: Path) -> None:
-    write_load(home / "runs", replace(load_plan_of("other"), kind="sweep"), only=())
+def test_an_experiment_of_another_kind_is_no_load_test(home: Path) -> None:
+    write_load(home / "runs", replace(load_plan_of("other"), kind="repeats"), only=())
     assert "other is no load test" in words(opened(home, experiment="other"))
 
 
@@ -267,18 +204,6 @@ def test_a_run_that_was_deleted_leaves_its_row(home: Path) -> None:
     gone = rows[(rows["engine"] == "static") & (rows["rate"] == "20/s")].iloc[0]
     assert gone["status"] == "completed; its run has been deleted"
     assert pd.isna(gone["achieved/s"])
-
-
-def test_the_form_comes_back_from_a_load_test(home: Path) -> None:
-    write_load(home / "runs", load_plan_of(rates="5,20", repeats=2, confirm=False))
-    app = opened(home)
-    app.button(key="load_again").click()
-    said = words(app.run())
-    assert "12 runs: static and continuous at 2 rates and all at once; each 2 times" in said
-    found = {name: widget(app, name).value for name in ("engines", "rates", "law", "budget", "requests", "slots")}
-    assert found == {
-        "engines": "static,continuous", "rates": "5,20", "law": "poisson", "budget": "4-20", "requests": 24, "slots": 4,
-    }  # fmt: skip
 
 
 def test_the_csv_holds_every_row(home: Path) -> None:
