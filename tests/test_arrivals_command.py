@@ -16,11 +16,12 @@ from engine.core.load_words import (
     knee_words,
     little_words,
     ratio_words,
+    refuted_words,
     wait_words,
 )
 from engine.runlog.experiment_log import POINTS_FILE, ExperimentLog
 from engine.runlog.reader import RunLogReader
-from tests.test_load import known_table, sample
+from tests.test_load import growth, known_table, sample
 
 SMALL = ["arrivals", "--model", "tiny-random", "--prompts", "p4,p9", "--budget", "3-6", "--slots", "2", "--rates", "40"]
 
@@ -133,9 +134,10 @@ def test_findings_are_made_of_the_figures_whoever_wins() -> None:
         "times."
     )
     assert "the run at 1.1 times it is missing" in capacity_words(continuous)
-    assert ratio_words(table) == "continuous's capacity is 1.6 times static's."
+    unsure = " That is no finding yet: the capacity of continuous is not confirmed."
+    assert ratio_words(table) == f"continuous's capacity is 1.6 times static's.{unsure}"
     turned = load_table(["continuous", "static"], [s for row in table.rows for s in row.samples])
-    assert ratio_words(turned) == "static's capacity is 0.625 times continuous's."
+    assert ratio_words(turned) == "static's capacity is 0.625 times continuous's." + unsure
     knee = table.knee("static")
     assert knee is not None
     assert knee_words(knee) == (
@@ -150,12 +152,30 @@ def test_findings_are_made_of_the_figures_whoever_wins() -> None:
     assert goodput_words(at_two[0]) == ""
 
 
+def test_a_capacity_that_a_rate_above_it_refutes_is_said_to_be_too_low() -> None:
+    known = known_table()
+    static = known.capacity("static")
+    assert static is not None
+    assert refuted_words(known, static) == ""
+    held = sample("static", 1.9, achieved_per_s=1.8, growth=growth(False))
+    table = load_table(known.engines, [held, *(s for row in known.rows for s in row.samples)])
+    assert refuted_words(table, static).startswith(
+        "static: that capacity is too low: at 1.9 requests/s 1.8 requests/s were served and the queue did not grow."
+    )
+    assert ratio_words(table).endswith("the capacity of static and of continuous is not confirmed.")
+
+
 def test_little_explains_why_half_a_request_a_second_can_hold_thirteen() -> None:
     from engine.core.load import Little
 
     little = Little(n=60, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_words("static", 0.5, little) == (
-        "static at 0.5 requests/s: 0.5 requests/s x 26 s each in the system = 13 there at a time; as counted."
+        "static at 0.5 requests/s: 0.5 requests/s arriving in the steady window x 26 s each in the system = 13 there at "
+        "a time; as counted."
+    )
+    few = Little(n=19, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
+    assert little_words("static", 0.5, few) == (
+        "static at 0.5 requests/s: 19 requests came in the steady window, too few for Little's law (told from 20)."
     )
     piling = Little(n=60, arrivals_per_s=1.0, mean_stay_s=30.0, mean_number=15.0)
     assert little_words("static", 1.0, piling).endswith(

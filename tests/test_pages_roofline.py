@@ -54,7 +54,7 @@ def test_shares_of_the_ceilings_are_those_worked_out_by_hand(one_run: Path) -> N
     assert "bend seen between – one batch size only" in tiles
     assert "static 3 decode 100 ms 1.00" in tiles
     assert "Issuing 50 operations at 1.00 ms each takes 50.0 ms a pass, whatever is in it: 50.0 % of a decode" in text
-    assert "Its bytes alone, at the bandwidth of these ceilings, take 50.0 % of that." in text
+    assert "Its bytes alone, at the bandwidth of these ceilings, take 50.0 ms: 50.0 %." in text
     assert "On a CPU issuing and computing are one" in text
     assert ":orange-badge" in text
     assert "random weights" in text

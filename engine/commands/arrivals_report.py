@@ -8,7 +8,15 @@ from engine.core.experiment import Plan
 from engine.core.goodput import Limits
 from engine.core.load_report import FIGURES, GOODPUT, Figure
 from engine.core.load_table import LoadRow, LoadTable
-from engine.core.load_words import capacity_words, goodput_words, knee_words, little_words, ratio_words, wait_words
+from engine.core.load_words import (
+    capacity_words,
+    goodput_words,
+    knee_words,
+    little_words,
+    ratio_words,
+    refuted_words,
+    wait_words,
+)
 
 NAMES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUES = {True: "grows", False: "does not grow", None: "cannot tell"}
@@ -51,6 +59,7 @@ def _findings(table: LoadTable) -> Iterator[str]:
         capacity, knee = table.capacity(engine), table.knee(engine)
         if capacity is not None:
             yield capacity_words(capacity)
+            yield from filter(None, [refuted_words(table, capacity)])
         if knee is not None:
             yield knee_words(knee)
     yield from filter(None, [ratio_words(table)])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from engine.core.load_words import capacity_words, goodput_words, knee_words, ratio_words, ttft_words, wait_words
+from engine.core.load_words import (
+    capacity_words,
+    goodput_words,
+    knee_words,
+    ratio_words,
+    refuted_words,
+    ttft_words,
+    wait_words,
+)
 from engine.core.queue_growth import RULE
 from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load_rates import GOODPUT, achieved_over_offered
@@ -82,7 +90,8 @@ def draw_capacity(data: LoadData) -> None:
     """Each engine's capacity and knee, as a table and in words."""
     st.subheader("Capacity and knee", anchor=False)
     draw_table(list(CAPACITY_HEADER), capacity_rows(data.table), figures=(1, 2, 3))
-    said = [capacity_words(known) for engine in data.table.engines if (known := data.table.capacity(engine))]
+    found = [known for engine in data.table.engines if (known := data.table.capacity(engine))]
+    said = [words for known in found for words in (capacity_words(known), refuted_words(data.table, known)) if words]
     st.caption(lines(said) or "No run with all requests there from the start has completed.")
 
 

@@ -139,12 +139,13 @@ def draw_parts(series: Sequence[Measured], chosen: Chosen) -> None:
     is_decode = parts["kind"] == "decode"
     halves = [(name, parts[kept]) for name, kept in (("decode", is_decode), ("prompts", ~is_decode)) if kept.any()]
     in_columns([partial(_draw_half, name, half) for name, half in halves])
-    for one in series:
-        decode = one.groups[one.groups["kind"] == "decode"]
+    for one, frame in zip(series, frames, strict=True):
+        decode = one.groups[(one.groups["kind"] == "decode") & (one.groups["seconds"] > 0)]
         if decode.empty:
             continue
-        row = decode.loc[decode["passes"].idxmax()].to_dict()
-        floor = floor_words(used_of(one, ceilings_of(one, chosen, first)))
+        most = decode["passes"].idxmax()
+        row = decode.loc[most].to_dict()
+        floor = floor_words(float(frame.at[most, "floor_s"]), float(row["median_s"]))
         who = "" if len(series) == 1 else f"{plain(one.name)}: "
         st.caption(f"{who}{parts_words(row)} {floor}".rstrip())
 

@@ -188,9 +188,8 @@ def parts_words(row: Mapping[str, Any]) -> str:
     )
 
 
-def floor_words(used: Sequence[Utilisation]) -> str:
-    """What part of a decode pass its bytes alone would take."""
-    decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
-    if decode is None or math.isnan(decode.mbu) or decode.mbu <= 0:
+def floor_words(floor_s: float, median_s: float) -> str:
+    """What part of a median decode pass its bytes alone would take: the figure's tick over its bar."""
+    if math.isnan(floor_s) or floor_s <= 0 or not median_s > 0:
         return ""
-    return f"Its bytes alone, at the bandwidth of these ceilings, take {share(decode.mbu)} of that."
+    return f"Its bytes alone, at the bandwidth of these ceilings, take {seconds(floor_s)}: {share(floor_s / median_s)}."
