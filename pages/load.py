@@ -8,6 +8,7 @@ from engine.core.goodput import Limits
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
 from pages.parts.experiment_page import draw_experiment_page
+from pages.parts.experiment_results import draw_unreadable
 from pages.parts.front_door import front_door
 from pages.parts.load_data import LoadData, load_load
 from pages.parts.load_form import LEAST_LIMIT_S, draw_form
@@ -41,7 +42,11 @@ def render() -> None:
 
 def _follow_results(experiment_id: str, is_live: bool) -> None:
     """Drawn again while the test runs, and after it until the store has read its last runs."""
-    data = load_load(experiment_id)
+    try:
+        data = load_load(experiment_id)
+    except ValueError as error:
+        draw_unreadable(error)
+        return
     is_being_read = data is not None and data.is_being_read
     st.fragment(_draw_results, run_every=REFRESH_S if is_live or is_being_read else None)(
         experiment_id, is_being_read and not is_live

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.experiment_page import draw_experiment_page
+from pages.parts.experiment_results import draw_unreadable
 from pages.parts.front_door import front_door
 from pages.parts.sweep_chooser import LIMITS, draw_chooser
 from pages.parts.sweep_data import SweepData, load_sweep
@@ -40,7 +41,11 @@ def _follow_results(experiment_id: str, is_live: bool) -> None:
 
 def _draw_results(experiment_id: str) -> None:
     """All sections; while the sweep runs they are drawn again as points come in, each in its place."""
-    data = load_sweep(experiment_id)
+    try:
+        data = load_sweep(experiment_id)
+    except ValueError as error:
+        draw_unreadable(error)
+        return
     if data is None or not data.has_results:
         st.caption("The figures appear with the first point that has run.")
         if data is None:

@@ -62,15 +62,17 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
     is_worked_on = ExperimentLog.is_open(folder)
     logged = read_experiment(folder)
     plan = logged.plan
+    try:
+        told, points = json.dumps(plan.to_dict()), _point_rows(logged)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{folder}: not taken in: {_first_line(error)}") from error
     known = first_row(
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
-    told = json.dumps(plan.to_dict())
     if known is not None and known[0] is not None and not _is_grown(json.loads(known[0]), plan.to_dict()):
         raise ValueError(f"{folder}: the store has another experiment with the id {plan.experiment_id}")
     # Of two copies the first counts, for as long as it is there.
     place = known[1] if known is not None and known[1] and Path(known[1]).exists() else str(folder)
-    points = _point_rows(logged)
     has_changed = known is None or (known[0], known[1], known[2]) != (told, place, is_worked_on)
 
     def work() -> bool:
@@ -83,7 +85,7 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
     try:
         has_changed |= in_transaction(cursor, work)
     except (duckdb.Error, pa.ArrowException, OverflowError, TypeError) as error:
-        raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"{folder}: not taken in: {_first_line(error)}") from error
     return ExperimentReport(
         experiment_id=plan.experiment_id,
         folder=folder,
@@ -123,6 +125,10 @@ def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> 
         "AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.experiment_id = experiments.experiment_id)",
         [experiment_id],
     )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _point_rows(logged: LoggedExperiment) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ from engine.runlog.schema import LOCK_FILE
 
 
 def a_point(key: str, position: int = 0) -> Point:
-    return Point(key=key, position=position, repeat=0, values={"engine": "static"}, config=RunConfig())
+    values = {"engine": "static", "prompts": "p16", "prompt_tokens": 16, "batch_size": 1, "role": "point"}
+    return Point(key=key, position=position, repeat=0, values=values, config=RunConfig())
 
 
 def a_plan(keys: str = "ab") -> Plan:

@@ -133,7 +133,10 @@ class PointRecord:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`. ValueError for what is no record."""
         values = _fields_of(cls, data, "record")
-        _check_types(values, "record", key=str, repeat=int, status=str, totals=Mapping, oom=Mapping | None)
+        _check_types(values, "record", key=str, repeat=int, run_id=str | None, status=str, error=str | None)
+        _check_types(values, "record", oom=Mapping | None, ended_at=str, totals=Mapping)
+        asked = {"asked_bytes": None, "free_bytes": None, "where": None, **(values["oom"] or {})}
+        _check_types(asked, "record: oom", asked_bytes=int | None, free_bytes=int | None, where=str | None)
         return cls(**values)
 
 

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from engine.core.experiment import Plan, Point, PointRecord
+from engine.core.experiment_check import check_plan, needs_settings
 from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RUN_ID, RunLogReader
 from engine.runlog.schema import LOCK_FILE
@@ -92,6 +93,7 @@ class ExperimentLog:
             _take_lock(folder, resources)
             _cut_torn_line(folder / POINTS_FILE)
             logged = cls.read(folder)
+            _check_own(folder, logged.plan)
             log = cls(folder, logged.plan, logged.records, resources)
             for attempt in logged.open_attempts:
                 log.append(_what_became(attempt, folder.parent / attempt.run_id, patience_s))
@@ -105,12 +107,15 @@ class ExperimentLog:
         ValueError, one line that names the folder, when it is damaged.
         """
         with _readable(folder, EXPERIMENT_FILE):
-            plan = Plan.from_dict(json.loads((folder / EXPERIMENT_FILE).read_text(encoding="utf-8")))
+            plan = planned = Plan.from_dict(json.loads((folder / EXPERIMENT_FILE).read_text(encoding="utf-8")))
+            check_plan(plan)
         records: list[PointRecord] = []
         open_attempts: dict[tuple[str, int], Attempt] = {}
         for number, text in _lines(folder / POINTS_FILE):
             with _readable(folder, f"{POINTS_FILE} at line {number}"):
                 line = json.loads(text)
+                if not isinstance(line, dict):
+                    raise ValueError(f"{line!r:.60} is no object")
                 if "added" in line:
                     plan = plan.with_points([Point.from_dict(line["added"])])
                 elif "started" in line:
@@ -120,6 +125,9 @@ class ExperimentLog:
                     record = PointRecord.from_dict(line)
                     records.append(record)
                     open_attempts.pop(record.point_id, None)
+        if plan is not planned:
+            with _readable(folder, POINTS_FILE):
+                check_plan(plan)
         return LoggedExperiment(plan=plan, records=tuple(records), open_attempts=tuple(open_attempts.values()))
 
     @staticmethod
@@ -198,6 +206,15 @@ def _take_lock(folder: Path, resources: ExitStack) -> None:
         resources.enter_context(hold(path, purpose=f"experiment {folder.name}", should_stop=is_late))
     except InterruptedError:
         raise FileExistsError(f"{folder} is being worked on by {holder(path) or 'another process'}") from None
+
+
+def _check_own(folder: Path, plan: Plan) -> None:
+    """ValueError for what can be looked at, but not gone on with: a copy under another name, settings that lack."""
+    with _readable(folder, EXPERIMENT_FILE):
+        needs_settings(plan)
+    if plan.experiment_id != folder.name:
+        told = f"{plan.experiment_id[:80]!r}, a copy of it"
+        raise ValueError(f"{folder}: its {EXPERIMENT_FILE} is of experiment {told}; go on with that one")
 
 
 def _what_became(attempt: Attempt, run_folder: Path, patience_s: float) -> PointRecord:

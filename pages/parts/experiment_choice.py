@@ -5,12 +5,14 @@ An experiment that was just handed to the queue may not be in the store yet: it 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
 import streamlit as st
 
 from engine.launcher.job import Job
+from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiment_words import experiment_label
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
@@ -92,6 +94,14 @@ def kind_of(experiment_id: str) -> str | None:
     return None if mine.empty else str(mine.iloc[0])
 
 
+def _id_inside(folder_name: str) -> str | None:
+    """The id in a folder's experiment.json where it is another than the folder's name; None where it cannot be read."""
+    with contextlib.suppress(ValueError, OSError):
+        found = ExperimentLog.read(lab().home / "runs" / folder_name).plan.experiment_id
+        return None if found == folder_name else found
+    return None
+
+
 @st.fragment(run_every=AWAIT_S)
 def _await(experiment_id: str) -> None:
     """The whole page is drawn anew as soon as the store has it, or has said why it cannot."""
@@ -100,5 +110,11 @@ def _await(experiment_id: str) -> None:
         st.error(f"This experiment cannot be read: {plain(problems[0])}", icon=":material/error:")
     elif kind_of(experiment_id) is not None:
         st.rerun()
+    elif (other := _id_inside(experiment_id)) is not None:
+        st.warning(
+            f"The folder {plain(experiment_id)} is a copy of experiment {plain(other[:80])}, by its experiment.json: "
+            "choose that one above.",
+            icon=":material/content_copy:",
+        )
     else:
         st.info("This experiment is being read into the store …", icon=":material/hourglass_top:")

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from engine.core.experiment import Plan
+from engine.core.experiment_check import check_plan
 from pages.parts.format import MISSING, plain
 from pages.parts.run_sections import STILL
 from pages.parts.run_sections import show as show_figure
 
 TABLE_ROWS = 14
+SHORT_STATUS = 12  # letters; a column is as wide as its first rows, and failures come late
+
+
+def check_stored_plan(plan: Mapping[str, Any]) -> None:
+    """ValueError, one line, for a plan that an earlier version of the lab took in damaged."""
+    check_plan(Plan.from_dict(plan))
+
+
+def draw_unreadable(error: ValueError) -> None:
+    """Instead of an experiment's results, when its plan makes no sense."""
+    st.error(f"This experiment cannot be shown: its plan is damaged: {plain(str(error))}", icon=":material/error:")
 
 
 def show(figure: go.Figure, alt: str, key: str) -> None:
@@ -26,6 +39,8 @@ def show_table(frame: pd.DataFrame, key: str, *, figures: Iterable[str], whole: 
     number_column, link = st.column_config.NumberColumn, st.column_config.LinkColumn
     config: dict[str, Any] = {name: number_column(format="%.4g") for name in figures}
     config |= {whole: number_column(format="localized"), "run": link("run", display_text="open", width="small")}
+    if "status" in frame and frame["status"].str.len().max() > SHORT_STATUS:
+        config["status"] = st.column_config.Column("status", width="medium")
     height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
     st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=key)
 

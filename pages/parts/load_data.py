@@ -21,6 +21,7 @@ from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.stays import Stays, number_over_time
 from engine.runlog.schema import RUN_FILE
+from pages.parts.experiment_results import check_stored_plan
 from pages.parts.lab import lab
 
 KEPT_RUNS = 2000
@@ -64,11 +65,15 @@ class LoadData:
 
 
 def load_load(experiment_id: str, limits: Limits | None = None) -> LoadData | None:
-    """The load test as the store has it now; None where it has no plan of it. `limits` are for goodput alone."""
+    """The load test as the store has it now; None where it has no plan of it, ValueError where that is damaged.
+
+    `limits` are for goodput alone.
+    """
     try:
         plan = lab().store.experiment_plan(experiment_id)
     except KeyError:
         return None
+    check_stored_plan(plan)
     points = lab().store.points(experiment_id)
     settings = plan.get("settings") or {}
     limits = limits or Limits()
