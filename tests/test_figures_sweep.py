@@ -65,6 +65,14 @@ def test_where_a_series_leaves_the_line_is_computed_from_the_points() -> None:
     )
 
 
+def test_a_point_well_above_the_line_tells_of_a_disturbed_base() -> None:
+    words = throughput_caption(points({1: 50.0, 4: 236.0, 16: 700.0}))
+    assert "p16 stands at 118 % of it at B = 4" in words
+    assert "B = 1 was most likely disturbed" in words
+    assert "keeps to it" not in words
+    assert "disturbed" not in throughput_caption(points({1: 50.0, 4: 224.0}))
+
+
 def test_without_a_point_at_one_the_line_goes_through_the_smallest_batch() -> None:
     drawn = traces(throughput_over_batch(points({2: 100.0, 8: 380.0})))
     assert list(drawn["p16: B x the rate of one row"].y) == [100, 400]

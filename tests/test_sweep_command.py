@@ -16,7 +16,9 @@ import pytest
 import torch
 
 from engine.cli import main
+from engine.commands.sweep_report import sweep_text
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.sweep_table import sweep_rows
 from engine.runlog.reader import RunLogReader
 from engine.runtime import run as runtime_run
 from engine.runtime.kv_cache import KVCache, KVShape
@@ -256,3 +258,24 @@ def test_ctrl_c_ends_the_point_at_hand_and_says_how_to_go_on(home: Path, capsys:
     assert report["status"] == "completed"
     assert set(good_records(folder).values()) == {1}
     assert len(good_records(folder)) == 3
+
+
+def test_the_table_says_that_one_row_was_disturbed_and_the_machine_busy() -> None:
+    point = {"engine": "static", "prompts": "p16", "prompt_tokens": 16, "role": "point", "repeat": 0}
+    done = {"status": "completed", "duration_s": 1.0, "ttft_p50_s": 0.1}
+    two = [{**point, **done, "batch_size": size, "tpot_p50_s": tpot_s} for size, tpot_s in ((1, 0.012), (4, 0.010))]
+    rows = [row.to_dict() for row in sweep_rows(two)]
+    report = {"experiment_id": "x", "status": "completed", "model": None, "points": rows, "busy": "It was busy."}
+    text = sweep_text(report)
+    assert "B = 4 decodes 120% of 4 times the rate at B = 1: B = 1 was most likely disturbed." in text
+    assert text.endswith("It was busy.")
+    rows[1]["linear_tokens_per_s"] = 400.0
+    assert "disturbed" not in sweep_text(report)
+
+
+def test_a_busy_machine_is_told_of_by_its_runs(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 1.0, 1.0))
+    assert main([*TINY, "--batch-size", "2"]) == 0
+    assert "The machine was busy when 1 of 1 runs began (load up to 400.0 on" in capsys.readouterr().out

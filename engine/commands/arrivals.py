@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.commands import options
 from engine.commands.arrivals_report import arrivals_text
+from engine.commands.busy import busy_words
 from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
 from engine.core.config import TIMINGS, RunConfig
 from engine.core.experiment import Plan, experiment_status, point_rows
@@ -69,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(arrivals_report(logged.plan, status, table, limits)))
     else:
-        print(arrivals_text(logged.plan, status, table, limits))
+        busy = busy_words(out, logged)
+        print(arrivals_text(logged.plan, status, table, limits) + (f"\n{busy}" if busy else ""))
     return 0 if status in ("completed", "oom") else 1
 
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from engine.commands import options
+from engine.commands.busy import busy_words
 from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
 from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
 from engine.commands.sweep_report import sweep_text
@@ -51,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
     given = given_ceilings(args)
     logged = carry_out(args, "sweep", lambda: _plan(args, given))
     report = sweep_report(logged, args)
-    print(json.dumps(report) if args.json else sweep_text(report))
+    if args.json:
+        print(json.dumps(report))
+    else:
+        print(sweep_text({**report, "busy": busy_words(output_folder(args.out), logged)}))
     return 0 if report["status"] in ("completed", "oom") else 1
 
 

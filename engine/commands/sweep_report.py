@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.core.sweep_table import DISTURBED
+
 COLUMNS = (
     ("B", "batch_size", 1.0, "d"),
     ("TTFT s", "ttft_s", 1.0, ".3f"),
@@ -33,6 +35,8 @@ def sweep_text(report: Mapping[str, Any]) -> str:
         lines += ["", title, "".join(f"{name:>{WIDTH + 1}}" for name, *_ in COLUMNS)]
         lines += [_line(row) for row in rows]
         lines += [text for row in rows if (text := _ragged_text(row))]
+        lines += filter(None, [_disturbed_text(rows)])
+    lines += filter(None, [report.get("busy", "")])
     return "\n".join(lines)
 
 
@@ -73,6 +77,18 @@ def _trouble(row: Mapping[str, Any]) -> str:
         free = "" if row["free_bytes"] is None else f", {row['free_bytes'] / GIB:.3g} GiB were free"
         return f"oom{count}: {row['oom_where']} asked for {row['asked_bytes'] / GIB:.3g} GiB{free}"
     return f"{row['status']}{count}" + (f": {row['error']}" if row["error"] else "")
+
+
+def _disturbed_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """That B = 1 was disturbed, where a batch decodes well above B times its rate; empty elsewhere."""
+    rates = [(row["decode_tokens_per_s"], row["linear_tokens_per_s"], row["batch_size"]) for row in rows]
+    share, size = max(((rate / line, size) for rate, line, size in rates if rate and line), default=(0.0, 0))
+    if share <= DISTURBED:
+        return ""
+    return (
+        f"B = {size} decodes {share:.0%} of {size} times the rate at B = 1: B = 1 was most likely disturbed. Measure "
+        f"it again; serial s and speed-up rest on it too."
+    )
 
 
 def _ragged_text(row: Mapping[str, Any]) -> str:

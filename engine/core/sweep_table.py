@@ -26,6 +26,7 @@ from engine.core.roofline import (
 )
 
 UNIFORM = ("point", "control")
+DISTURBED = 1.15  # of B times the rate of one row: more rows make no step faster, so the one row was held up
 WORST_FIRST = ("failed", "crashed", "oom", "stopped", "running", "pending")
 
 

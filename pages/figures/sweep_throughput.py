@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.sweep_table import DISTURBED
 from pages.figures.colours import palette
 from pages.figures.layout import axis, legend_name, note_figure, set_layout
 from pages.figures.readable import share_text, three_digits
@@ -158,6 +159,13 @@ def _series_words(name: str, mine: pd.DataFrame) -> str:
     size, rate = base
     if bend is None:
         return f"{name} has one point, {three_digits(size * rate)} tokens/s at B = {size:,}"
+    shares = mine[RATE] / (mine["batch_size"] * rate)
+    if shares.max() > DISTURBED:
+        top = int(mine.loc[shares.idxmax(), "batch_size"])
+        return (
+            f"{name} stands at {share_text(float(shares.max()))} of it at B = {top:,}: more rows make no step that "
+            f"much faster, so B = {size:,} was most likely disturbed; measure it again before reading this line"
+        )
     where = f"({three_digits(bend.rate)} tokens/s, {share_text(bend.share)} of it)"
     through = f" through B = {bend.base:,}" if bend.base > 1 else ""
     if bend.left_at is None:
