@@ -88,7 +88,10 @@ def test_the_report_in_words_has_a_line_a_point_and_what_was_found(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--rates", "0"], "rates '0': use requests a second above 0"),
+        (["--rates", "0"], "rates '0': use requests a second, 0.000001 to 1,000,000"),
+        (["--rates", "1e9"], "rates '1e9': use requests a second, 0.000001 to 1,000,000"),
+        (["--rates", "1e-300"], "rates '1e-300': use requests a second, 0.000001 to 1,000,000"),
+        (["--requests", "0"], "requests 0: use 1 or more"),
         (["--engines", "fast"], "engines 'fast': use some of serial, static"),
         (["--arrival", "closed"], "arrival 'closed': use poisson, constant or gamma:CV"),
         (["--ttft-limit-s", "0"], "ttft-limit-s 0.0: use seconds above 0"),

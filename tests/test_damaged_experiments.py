@@ -145,6 +145,35 @@ def test_resume_refuses_a_copy_under_another_name(home: Path, capsys: pytest.Cap
     refused(copy, "experiment.json", capsys)
 
 
+def test_a_cache_that_cannot_be_written_is_said_before_the_experiment_is_made(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LAB_CACHE", "/dev/null/c")
+    assert main(["sweep", "--model", "tiny-random", "--prompts", "p16", "--batch-size", "1"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "python -m engine sweep: /dev/null/c/locks: Not a directory; LAB_CACHE names a folder that can be written\n"
+    )
+    assert list((home / "runs").iterdir()) == []
+
+
+def test_two_resumes_that_meet_are_told_of_each_other_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ExperimentLog.create(home / "runs", a_sweep()) as log:
+        assert main(["sweep", "--resume", log.folder.name]) == 2
+    said = capsys.readouterr().err
+    assert "is being worked on" in said
+    assert "LAB_HOME" not in said
+    assert said.count("\n") == 1
+
+
+def test_a_model_name_that_is_no_path_is_one_short_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("x" * 3000, "~nobody-of-that-name/model"):
+        assert main(["run", "--model", name]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert "no such name or folder" in said[-1]
+        assert "x" * 81 not in said[-1]
+
+
 def refused(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(path.name for path in folder.parent.iterdir())
     assert main(["sweep", "--resume", folder.name]) == 2

@@ -51,7 +51,7 @@ def test_what_is_no_dense_decoder_is_refused(tmp_path: Path, change: dict[str, A
         model_shape(str(file))
 
 
-@pytest.mark.parametrize("content", ["", "[1]", "{"])
+@pytest.mark.parametrize("content", ["", "[1]", "{", "[" * 100_000, '{"text_config": [1]}'])
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(content)

@@ -131,6 +131,9 @@ def test_what_cannot_be_is_said_and_the_page_stands(lab_home: Path) -> None:
     said = words(open_page("memory", model="/nowhere/config.json"))
     assert "Something below has to be mended first." in said
     assert "model /nowhere/config.json" in said
+    said = words(open_page("memory", model="x" * 3000))
+    assert f"model {'x' * 80}…: use smollm2-135m" in said
+    assert "x" * 81 not in said
 
 
 def test_a_model_too_large_for_the_card_fits_not_even_once(lab_home: Path) -> None:

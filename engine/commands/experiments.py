@@ -7,6 +7,7 @@ list is done. `carry_out` is the command-line side of both: where to, until Ctrl
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import traceback
@@ -86,6 +87,7 @@ def carry_out(
 ) -> LoggedExperiment:
     """The experiment that `args` ask for: a new one, or the rest of --resume. ValueError for what cannot be had."""
     out = output_folder(args.out)
+    require_locks()
     with stop_on_signal() as should_stop:
         if args.resume is None:
             logged = run_experiment(make_plan(), out, should_stop, tell, next_points, warm)
@@ -263,6 +265,17 @@ def output_folder(text: str | None) -> Path:
     except OSError as error:
         raise ValueError(f"out {out}: {error.strerror or error}; name a folder that can be written") from None
     return out
+
+
+def require_locks() -> None:
+    """ValueError where no device can be locked, so that no point of an experiment could ever run."""
+    folder = device_lock("cpu").parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder}: {error.strerror or error}; LAB_CACHE names a folder that can be written") from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{folder}: Permission denied; LAB_CACHE names a folder that can be written")
 
 
 @contextmanager

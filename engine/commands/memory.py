@@ -89,6 +89,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _capacity(args: argparse.Namespace) -> tuple[int, str]:
     """Bytes, and where the number comes from. The machine is looked at only where nothing else names a size."""
+    share = args.gpu_memory_utilization
+    if not 0 < share <= 1:
+        raise ValueError(f"gpu-memory-utilization {share}: use a share above 0, up to 1")
     if args.capacity_gib is not None:
         return _bytes("capacity-gib", args.capacity_gib), "--capacity-gib"
     if args.hardware is not None:
@@ -99,9 +102,6 @@ def _capacity(args: argparse.Namespace) -> tuple[int, str]:
         raise ValueError("capacity-gib: this machine does not tell how much memory it has; name it, as 22.06")
     if machine.kind == "cpu":
         return machine.total_bytes, f"all of {machine.name}"
-    share = args.gpu_memory_utilization
-    if not 0 < share <= 1:
-        raise ValueError(f"gpu-memory-utilization {share}: use a share above 0, up to 1")
     return int(machine.total_bytes * share), f"{share:.0%} of {machine.name}"
 
 

@@ -30,6 +30,7 @@ from engine.core.simulated_metrics import (
 from engine.core.simulator import Simulation, estimated_tokens
 from engine.core.workload import Workload, build_workload
 
+LOWEST_RATE = 1e-6  # below it a pass's time is no number that means anything
 KEPT_STREAMS = ("passes", "spans", "blocks", "events")
 LINES = (
     ("decode_step_s", "decode step", "s"),
@@ -105,8 +106,8 @@ def _overrides(args: argparse.Namespace) -> Overrides:
 
 
 def _rate(option: str, value: float | None, unit: float) -> float | None:
-    if value is not None and not (value > 0 and math.isfinite(value * unit)):
-        raise ValueError(f"{option} {value:g}: use a number above 0")
+    if value is not None and not (value >= LOWEST_RATE and math.isfinite(value * unit)):
+        raise ValueError(f"{option} {value:g}: use a number above 0, from {LOWEST_RATE:f} on")
     return None if value is None else value * unit
 
 

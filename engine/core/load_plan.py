@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.core.arrivals import parse_arrival
+from engine.core.arrivals import HIGHEST_RATE, LOWEST_RATE, parse_arrival
 from engine.core.config import ENGINES, FormRule, RunConfig
 from engine.core.experiment import Plan, Point, PointRecord, interleaved, newest_records, summarize
 from engine.core.goodput import Limits
@@ -37,7 +37,8 @@ def parse_rates(text: str) -> tuple[float, ...]:
             rates.append(float(part))
             parse_arrival(f"poisson:{part}")
         except ValueError:
-            raise ValueError(f"rates {text!r}: use requests a second above 0, as 0.5,1,2") from None
+            limits = f"{LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f}"
+            raise ValueError(f"rates {text[:80]!r}: use requests a second, {limits}, as 0.5,1,2") from None
     if len(set(rates)) < len(rates):
         raise ValueError(f"rates {text!r}: name each once, and ask for repeats to measure again")
     if len(rates) > MAX_RATES:
@@ -86,6 +87,8 @@ def plan_load(
     """
     if not 1 <= repeats <= MAX_REPEATS:
         raise ValueError(f"repeats {repeats}: use 1 to {MAX_REPEATS:,}")
+    if base.workload.requests < 1:
+        raise ValueError(f"requests {base.workload.requests}: use 1 or more; a load test needs some to arrive")
     asked = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
     if asked > MAX_POINTS:
         raise ValueError(f"arrivals: {asked:,} points; use fewer engines, rates or repeats ({MAX_POINTS:,} at most)")

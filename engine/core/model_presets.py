@@ -15,6 +15,7 @@ from engine.core.roofline import ModelShape
 
 RANDOM_SUFFIX = "-random"
 UNKNOWN_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "encoder_layers")
+SHOWN_NAME = 80
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 PUBLIC_CONFIGS: dict[str, dict[str, Any]] = {
@@ -78,6 +79,11 @@ def model_shape(name: str, *, dtype: str = "bf16", weight_bits: int | None = Non
     return shape_of_config(_read_config(name), name=name, value_bytes=value_bytes, weight_bits=bits)
 
 
+def short_name(name: str) -> str:
+    """A model's name as a message has it: of one that is longer than any name the beginning."""
+    return name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…"
+
+
 def shape_of_config(config: dict[str, Any], *, name: str, value_bytes: int, weight_bits: int) -> ModelShape:
     """The shape of a model's published configuration. ValueError where a number is missing or means something else."""
     odd = [key for key in UNKNOWN_KEYS if config.get(key)]
@@ -119,17 +125,27 @@ def _read_config(name: str) -> dict[str, Any]:
     config = PUBLIC_CONFIGS.get(name) or PUBLIC_CONFIGS.get(name.removesuffix(RANDOM_SUFFIX))
     if config is not None:
         return config
-    path = Path(name).expanduser()
-    file = path / "config.json" if path.is_dir() else path
-    if not file.is_file():
-        raise ValueError(f"model {name}: use {', '.join(MODEL_NAMES)}, or a folder or file of a model's config.json")
+    try:
+        path = Path(name).expanduser()
+        file = path / "config.json" if path.is_dir() else path
+        is_there = file.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long for a path, or of a person who is not known here
+        is_there = False
+    if not is_there:
+        known = ", ".join(MODEL_NAMES)
+        raise ValueError(f"model {short_name(name)}: use {known}, or a folder or file of a model's config.json")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"model {name}: {file} cannot be read as JSON ({error})") from None
+    except RecursionError:
+        raise ValueError(f"model {name}: {file} cannot be read as JSON (too deeply nested)") from None
     if not isinstance(data, dict):
         raise ValueError(f"model {name}: {file} holds no JSON object")
-    return data.get("text_config") or data
+    inner = data.get("text_config") or data
+    if not isinstance(inner, dict):
+        raise ValueError(f"model {name}: text_config in {file} is no JSON object")
+    return inner
 
 
 def _number(config: dict[str, Any], key: str, name: str, default: int | None = None) -> int:
@@ -137,5 +153,5 @@ def _number(config: dict[str, Any], key: str, name: str, default: int | None = N
     if value is None and default is not None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"model {name}: {key} {value!r} in its config.json; a whole number of 1 or more is needed")
+        raise ValueError(f"model {name}: {key} {value!r:.60} in its config.json; a whole number of 1 or more is needed")
     return value

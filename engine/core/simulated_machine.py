@@ -21,6 +21,9 @@ from engine.core.roofline import Ceilings, CostModel, ModelShape
 THIS = "this"
 
 
+LOWEST_EFFICIENCY = 1e-6
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
     """What a person sets instead of a preset's figures, in the preset's units; None leaves it. `efficiency` scales both
@@ -37,8 +40,8 @@ class Overrides:
                 raise ValueError(f"{name} {value}: use a number above 0")
         if self.launch_s is not None and not (math.isfinite(self.launch_s) and self.launch_s >= 0):
             raise ValueError(f"launch cost {self.launch_s}: use a time of 0 or more")
-        if self.efficiency is not None and not 0 < self.efficiency <= 1:
-            raise ValueError(f"efficiency {self.efficiency}: use a share above 0, up to 1")
+        if self.efficiency is not None and not LOWEST_EFFICIENCY <= self.efficiency <= 1:
+            raise ValueError(f"efficiency {self.efficiency}: use a share above 0, {LOWEST_EFFICIENCY:f} to 1")
 
     @property
     def is_empty(self) -> bool:

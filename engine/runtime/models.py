@@ -25,6 +25,7 @@ from engine.core.model_catalogue import (
     models_folder,
     smollm2_wheel,
 )
+from engine.core.model_presets import short_name
 from engine.runtime.hub import fetch_from_hub, is_hub_id
 from engine.runtime.model_cache import Progress, converted_folder, is_whole
 from engine.runtime.model_shapes import RANDOM_WEIGHTS_SEED, random_model
@@ -121,15 +122,25 @@ def _find_weights(name: str, on_progress: Progress) -> tuple[Path, str]:
     if name == "smollm2-135m":
         return _smollm2(on_progress)
     entry = find_entry(name)
-    own_folder = models_folder() / name if entry else Path(name).expanduser()
-    if own_folder.exists():
+    own_folder = models_folder() / name if entry else _path(name)
+    if own_folder is not None and own_folder.exists():
         return _local(own_folder, on_progress)
     hub_id = entry.hub_id if entry and entry.hub_id else name
     if is_hub_id(hub_id):
         folder, source = fetch_from_hub(hub_id, on_progress)
         return _local(folder, on_progress)[0], source
     known = ", ".join(entry.name for entry in CATALOGUE)
-    raise ValueError(f"model {name!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")
+    told = short_name(name)
+    raise ValueError(f"model {told!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")
+
+
+def _path(name: str) -> Path | None:
+    """The path that is there by that name; None where there is none, or the name cannot be a path."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, or of a person who is not known here
+        return None
 
 
 def _smollm2(on_progress: Progress) -> tuple[Path, str]:
