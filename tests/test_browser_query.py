@@ -1,4 +1,4 @@
-"""The Query page in a real browser: asking, hostile statements, cancelling, what a phone shows."""
+"""The Query page in a real browser: asking, hostile statements, cancelling."""
 
 from __future__ import annotations
 
@@ -107,13 +107,3 @@ def test_cancel_ends_a_question(page: Page, served: AppServer) -> None:
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Cancelled.")).to_be_visible(timeout=PATIENCE_MS)
     assert time.monotonic() - began < 10
-
-
-def test_nothing_is_wider_than_a_phone(page: Page, served: AppServer) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{served.url}/query?question=slowest_gaps")
-    expect(page.get_by_role("button", name="CSV", exact=True)).to_be_visible(timeout=PATIENCE_MS)
-    widths = page.evaluate(
-        "() => { const main = document.querySelector('[data-testid=stMain]'); return [main.scrollWidth, innerWidth]; }"
-    )
-    assert widths[0] <= widths[1] == 390

@@ -1,7 +1,8 @@
-"""What the pages of experiments have in common: each can be exported and deleted from where it is shown."""
+"""What the pages of experiments have in common: exporting and deleting, room for failures, words for many rates."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 import streamlit as st
 
 from pages.parts.lab import lab
-from tests.load_experiments import load_plan_of, write_load
+from pages.parts.load_head import rates_words
+from tests.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.page_app import open_page, take_in
 from tests.sweep_experiments import sweep_plan, write_sweep
 
@@ -46,3 +48,19 @@ def test_an_experiment_is_exported_and_deleted_where_it_is_shown(
     assert not delete.disabled
     delete.click().run()
     assert any("go into the trash" in text.value for text in app.markdown)
+
+
+def test_many_rates_are_counted_and_few_are_named() -> None:
+    assert rates_words([0.5, 1.0, 2.0]) == "0.5, 1, 2"
+    assert rates_words([float(rate) for rate in range(2, 60, 2)]) == "29 rates from 2 to 58"
+
+
+def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> None:
+    write_load(home / "runs", load_plan_of(rates="5", confirm=False), out_of_memory, only=[0])
+    take_in(home)
+    app = open_page("load")
+    table = next(frame for frame in app.dataframe if "achieved/s" in frame.value)
+    assert json.loads(table.proto.columns)["status"]["width"] == "medium"
+    placeholders = {field.key: field.proto.placeholder for field in app.number_input}
+    assert placeholders["ttft_within_s"] == "no limit"
+    assert placeholders["pool_gib"] == "no cap"

@@ -148,6 +148,13 @@ def test_steady_windows_are_shaded_and_named_over_the_queue() -> None:
     assert notes(queue_with_windows(queue.head(0), windows)) == ["No pass has run yet, so no queue is known."]
 
 
+def test_a_queue_of_few_is_counted_in_whole_requests() -> None:
+    queue, windows = sample_queues()
+    few = queue.assign(queue_depth=queue["queue_depth"].clip(upper=2))
+    assert queue_with_windows(few, windows).layout.yaxis.dtick == 1
+    assert queue_with_windows(queue, windows).layout.yaxis.dtick is None
+
+
 def test_figures_of_sixty_points_and_long_queues_are_light() -> None:
     many = pd.concat([SAMPLE.assign(rate_per_s=SAMPLE["rate_per_s"] + i / 10) for i in range(4)])
     assert json_bytes(achieved_over_offered(many, CAPACITIES)) < 200_000

@@ -1,4 +1,4 @@
-"""The pages of finished runs in a real browser: deep links, selecting, comparing and deleting, narrow screens."""
+"""The pages of finished runs in a real browser: deep links, selecting, comparing and deleting."""
 
 from __future__ import annotations
 
@@ -133,23 +133,6 @@ def test_a_page_that_is_open_tells_of_a_crash_by_itself(page: Page, lab_home: Pa
             expect(page.get_by_text("This run is still going")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.get_by_text("The worker died in the middle of this run")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.get_by_text("This run is still going")).to_have_count(0)
-
-
-@pytest.mark.parametrize("address", ["run?run_id=r1", "compare?runs=r1,r2", "history", "glossary"])
-def test_nothing_is_wider_than_a_phone(page: Page, served: AppServer, address: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{served.url}/{address}")
-    last = {
-        "run": "Configuration and environment",
-        "compare": "Answer 1",
-        "history": "2 runs in",
-        "glossary": "KV cache",
-    }
-    expect(page.get_by_text(last[address.partition("?")[0]]).last).to_be_visible(timeout=PATIENCE_MS)
-    widths = page.evaluate(
-        "() => { const main = document.querySelector('[data-testid=stMain]'); return [main.scrollWidth, innerWidth]; }"
-    )
-    assert widths[0] <= widths[1] == 390
 
 
 def test_a_run_made_while_the_list_is_open_appears_by_itself(page: Page, lab_home: Path) -> None:

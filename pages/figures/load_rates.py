@@ -62,7 +62,8 @@ def achieved_over_offered(
         if len(mine):
             ends = ("achieved_low_per_s", "achieved_high_per_s") if column == ACHIEVED else None
             add_engine(figure, mine, column, styles[engine], _hover(column), scale=y_scale, whiskers=ends)
-    _add_capacities(figure, capacities, {name: style.colour for name, style in styles.items()}, x_scale, y_scale)
+    colours = {name: style.colour for name, style in styles.items()}
+    _add_capacities(figure, capacities, colours, (x_scale, y_scale), dark)
     add_failed(figure, placed, y_scale, dark)
     if placed[column].isna().all():
         note_in_plot(figure, "No run at a rate completed.", dark)
@@ -94,9 +95,14 @@ def _add_diagonal(figure: go.Figure, x_scale: Scale, y_scale: Scale, dark: bool)
 
 
 def _add_capacities(
-    figure: go.Figure, capacities: Mapping[str, float], colours: Mapping[str, str], x_scale: Scale, y_scale: Scale
+    figure: go.Figure,
+    capacities: Mapping[str, float],
+    colours: Mapping[str, str],
+    scales: tuple[Scale, Scale],
+    dark: bool,
 ) -> None:
     """A dotted line an engine, named at the left, above the diagonal; the lower one of two close ones from below."""
+    x_scale, y_scale = scales
     ranked = sorted(((value, name) for name, value in capacities.items() if name in colours), reverse=True)
     for place, (value, engine) in enumerate(ranked):
         figure.add_scatter(
@@ -118,6 +124,7 @@ def _add_capacities(
                 y=float(np.log10(value)) if y_scale.is_log else value,
                 yanchor="top" if is_under else "bottom",
                 font={"size": 12, "color": colours[engine]},
+                bgcolor=f"{palette(dark).surface}c0",  # on a narrow screen the curves run through it
             )
         )
 

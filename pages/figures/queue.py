@@ -13,6 +13,7 @@ from pages.figures.spans import Unit
 
 MAX_POINTS = 4000
 PLOT_PX = 150
+FEW_WAITING = 5
 
 
 def queue_from_passes(passes: pd.DataFrame) -> pd.DataFrame:
@@ -126,7 +127,8 @@ def queue_depth(
     figure.update_xaxes(
         axis(dark, title="step" if unit == "step" else "seconds", range=list(x_range or (0, float(x.max()) or 1.0)))
     )
-    figure.update_yaxes(axis(dark, title="requests waiting", range=[0, deepest * 1.08], tickformat=",d", nticks=5))
+    steps = {"nticks": 5} if deepest > FEW_WAITING else {"dtick": 1}  # of so few, plotly would name halves
+    figure.update_yaxes(axis(dark, title="requests waiting", range=[0, deepest * 1.08], tickformat=",d", **steps))
     return figure
 
 

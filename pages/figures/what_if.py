@@ -46,7 +46,7 @@ def batch_trade(
     set_layout(
         figure,
         showlegend=True,
-        legend=legend_above(gap_px=26, plot_px=PLOT_PX),
+        legend=legend_above(gap_px=26, plot_px=PLOT_PX, indent_px=-4),
         xaxis=axis(
             dark,
             title="batch size",

@@ -67,7 +67,7 @@ def number(
         key=name,
         disabled=disabled,
         bind=None if is_unbounded else "query-params",
-        placeholder="no cap" if field.default is None else None,
+        placeholder=None if field.default is not None else "no limit" if name.endswith("_s") else "no cap",
     )
 
 

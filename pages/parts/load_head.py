@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
@@ -14,6 +14,7 @@ from pages.parts.load_data import LoadData
 from pages.parts.load_settings import FIELDS
 
 MOST_FAILURES = 6
+MOST_RATES = 8
 
 
 def draw_head(data: LoadData) -> None:
@@ -27,11 +28,18 @@ def load_line(data: LoadData) -> str:
     """`static and continuous, smollm2-135m, 4 slots: 48 requests of chat, budget 8-48, poisson at 1, 2, 3 a second`."""
     assert data.config is not None
     config, workload = data.config, data.config.workload
-    rates = ", ".join(f"{rate:.4g}" for rate in data.rates)
+    rates = rates_words(data.rates)
     how = [*how_words(config), plural(config.slots, "slot"), *cap_words(config)]
     who = ", ".join([listed(list(data.table.engines)), config.model, *how])
     what = f"{plural(workload.requests, 'request')} of {workload.prompts}, budget {workload.budget}"
     return f"{who}: {what}, {data.settings.get('law', '')} at {rates} a second, seed {workload.seed}"
+
+
+def rates_words(rates: Sequence[float]) -> str:
+    """`1, 2, 3`; of many, `29 rates from 2 to 58`."""
+    if len(rates) > MOST_RATES:
+        return f"{len(rates)} rates from {rates[0]:.4g} to {rates[-1]:.4g}"
+    return ", ".join(f"{rate:.4g}" for rate in rates)
 
 
 def failure_lines(data: LoadData) -> list[str]:

@@ -1,4 +1,4 @@
-"""Roofline and What if in a real browser: a slider moves the figures and the address, nothing spills on a phone."""
+"""What if in a real browser: a slider moves the figures and the address; what Bench has set is not taken over."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from tests.roofline_runs import MODEL, calibration, timed_passes
 
 
 @pytest.mark.browser
-def test_sliders_links_and_narrow_pages(lab_home: Path, page: Page) -> None:
+def test_a_slider_moves_the_figures_and_the_address(lab_home: Path, page: Page) -> None:
     write_run(lab_home / "runs", "r1", "static", model=MODEL)
     calibration(passes=timed_passes()).save(lab_home / "calibrations")
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
     with AppServer(lab_home) as app:
         page.goto(f"{app.url}/?model=tiny-random")
         expect(page.get_by_text("What the simulator expects")).to_be_visible(timeout=30_000)
@@ -27,10 +25,3 @@ def test_sliders_links_and_narrow_pages(lab_home: Path, page: Page) -> None:
         page.get_by_role("slider", name="Largest batch").press("ArrowRight")
         expect(page.get_by_text(re.compile("From batch 1 to 128, the largest here that fits"))).to_be_visible()
         expect(page).to_have_url(re.compile("largest=256"))
-        for width in (390, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.goto(f"{app.url}/roofline?run=r1")
-            expect(page.get_by_text("decode MBU")).to_be_visible(timeout=30_000)
-            expect(page.locator(".js-plotly-plot").first).to_be_visible()
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert errors == []
