@@ -35,7 +35,7 @@ def home(lab_home: Path) -> Iterator[Path]:
 
 def predict(store: Store, metric: str, low: float | None, high: float | None, subject: Subject = RUN) -> str:
     question = Question(measure="metric", metric=metric)
-    return store.predict(subject, question, Expectation(low=low, high=high, why="it *always* does"))
+    return store.predict(subject, question, Expectation(low=low, high=high, why="it *always* does `so`"))
 
 
 def graded_home(home: Path) -> dict[str, str]:
@@ -94,7 +94,7 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
     assert "No grade: a 99th percentile needs 100 samples, and there are 8." in said
     assert "Of run later, which has not begun" in said
     assert "Of run run1: static, tiny-random" in said
-    assert "it *always* does" in said
+    assert "it *always* does so" in said
     for shown, there, gone in (
         ("missed", "above the highest", "inside the nearer end"),
         ("held", "inside the nearer end", "above the highest"),

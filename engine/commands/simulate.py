@@ -195,13 +195,31 @@ def _table(report: Mapping[str, Any]) -> str:
     ids = ", ".join(report["run_ids"]) or "no run log"
     lines = [f"simulated ({ids}): {report['status']}" + (f" ({report['error']})" if report["error"] else "")]
     lines.append(f"  {report['model']}, {report['dtype']}, on {report['hardware_label']}")
+    if report["fits_memory"] is False:
+        lines.insert(1, f"  {_too_much(report)}")
+    if report["decode_rows"] is not None:
+        lines.append(f"  {_decode_words(report)}")
     for name, label, unit in LINES:
         if report.get(name) is not None:
-            lines.append(f"  {label:<28} {report[name]:>10.4g} {unit}".rstrip())
-    if report["fits_memory"] is False:
-        lines.append(f"  {_too_much(report)}")
+            lines.append(f"  {label:<28} {_digits(report[name]):>10} {unit}".rstrip())
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
+
+
+def _digits(value: float) -> str:
+    """Four digits, whole numbers above: 0.01234, 12.34, 12,345."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _decode_words(report: Mapping[str, Any]) -> str:
+    """Of which batch the first three figures are."""
+    rows = f"{report['decode_rows']:g} row{'' if report['decode_rows'] == 1 else 's'} at the median"
+    if report["replicas"] == 1:
+        return f"The first three are of decode steps alone, no prompt read in them: {rows}."
+    return (
+        f"The first three are of decode steps alone, no prompt read in them: {rows} on a replica; tokens a second, all, "
+        f"is of the {report['replicas']} replicas together."
+    )
 
 
 def _too_much(report: Mapping[str, Any]) -> str:

@@ -43,8 +43,9 @@ def simulated_metrics(
 def decode_figures(
     simulations: Sequence[Simulation], machine: SimulatedMachine, timing: str
 ) -> dict[str, float | None]:
-    """`decode_step_s`, `tokens_per_s`, `tokens_per_s_per_request`; None where nothing decodes."""
-    steps_s, rates = [], []
+    """`decode_step_s`, `decode_rows` (of the median decode-only step), `tokens_per_s`, `tokens_per_s_per_request`; None
+    where nothing decodes. `tokens_per_s` is of all replicas, the others are of one."""
+    steps_s, rows, rates = [], [], []
     for simulation in simulations:
         passes = simulation.record().passes
         decodes = passes["kind"] == "decode"
@@ -52,11 +53,17 @@ def decode_figures(
         if pass_s.size:
             step_s = pass_s + np.array([pause_s(machine.cost, timing, seconds) for seconds in pass_s.tolist()])
             steps_s.append(step_s)
+            rows.append(passes["live_rows"][decodes])
             rates.append(float(passes["live_rows"][decodes].sum() / step_s.sum()))
     if not steps_s:
-        return {"decode_step_s": None, "tokens_per_s": None, "tokens_per_s_per_request": None}
+        return dict.fromkeys(("decode_step_s", "decode_rows", "tokens_per_s", "tokens_per_s_per_request"))
     median_s = float(np.median(np.concatenate(steps_s)))
-    return {"decode_step_s": median_s, "tokens_per_s": sum(rates), "tokens_per_s_per_request": 1 / median_s}
+    return {
+        "decode_step_s": median_s,
+        "decode_rows": float(np.median(np.concatenate(rows))),
+        "tokens_per_s": sum(rates),
+        "tokens_per_s_per_request": 1 / median_s,
+    }
 
 
 def largest_need(simulations: Sequence[Simulation]) -> PassMemory | None:

@@ -74,6 +74,11 @@ def range_words(unit: str, low: float | None, high: float | None) -> str:
     return f"exactly {value_text(unit, low)}" if low == high else f"{value_text(unit, low)} to {value_text(unit, high)}"
 
 
+def without_ticks(text: str) -> str:
+    """A reason as a sentence: a backtick marks code where it was written, and nothing where it is read."""
+    return text.replace("`", "")
+
+
 def outcome_words(row: Mapping[str, Any]) -> str:
     """`Measured: 194 tokens/s, 4.28 tokens/s (2.25 %) above what was expected.`, or why there is no grade."""
     unit = str(row["unit"])
@@ -83,7 +88,8 @@ def outcome_words(row: Mapping[str, Any]) -> str:
         case "held" | "missed":
             return f"Measured: {value_text(unit, row['measured'])}, {distance_words(row)}."
         case _:
-            return f"{'No grade yet' if row['outcome'] == 'pending' else 'No grade'}: {row['reason']}."
+            lead = "No grade yet" if row["outcome"] == "pending" else "No grade"
+            return f"{lead}: {without_ticks(str(row['reason']))}."
 
 
 def distance_words(row: Mapping[str, Any]) -> str:

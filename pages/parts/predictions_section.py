@@ -18,6 +18,7 @@ from pages.parts.prediction_words import (
     range_words,
     simulated_words,
     subject_words,
+    without_ticks,
     written_words,
 )
 from store.predicting import Subject
@@ -56,7 +57,8 @@ def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> No
         with st.container(horizontal=True, vertical_alignment="center"):
             st.badge(badge.label, icon=badge.icon, color=badge.colour, help=badge.help)
             st.markdown(f"**{plain(str(row['label']))}**: expected {plain(expected)}")
-        lines = [plain(outcome_words(row)), plain(simulated_words(row)), f"*Why:* {plain(str(row['why']))}"]
+        why = plain(without_ticks(str(row["why"])))
+        lines = [plain(outcome_words(row)), plain(simulated_words(row)), f"*Why:* {why}"]
         st.markdown("  \n".join(line for line in lines if line))
         said = written_words(row)
         if with_subject:
