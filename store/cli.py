@@ -1,7 +1,7 @@
 """`python -m store`: take run folders in, list runs, ask in SQL, take runs elsewhere, check the store by the run logs.
 
-Exit status: 0 done; 1 not everything could be taken in, something differs, a question was refused or the store is
-held; 2 bad input.
+Exit status: 0 done; 1 not everything could be taken in, something differs, a question failed or the store is held;
+2 bad input, and a statement that may not be asked.
 """
 
 from __future__ import annotations
@@ -141,12 +141,17 @@ def _news(taken_in: Mapping[str, Any]) -> str:
     return "new" if taken_in["is_new"] else "grown" if taken_in["has_changed"] else "nothing new"
 
 
+def _mark(run: Mapping[str, Any]) -> str:
+    """A run that nobody measured says so; NULL is measured."""
+    return "simulated" if run["simulated"] is True else ""
+
+
 def _shown_list(reply: Sequence[Mapping[str, Any]]) -> list[str]:
     if not reply:
         return ["No runs yet."]
     columns = ("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens")
-    rows = [columns, *(tuple(_cell(run[name]) for name in columns) for run in reply)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    rows = [(*columns, ""), *((*(_cell(run[name]) for name in columns), _mark(run)) for run in reply)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns) + 1)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 

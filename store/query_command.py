@@ -21,6 +21,7 @@ from store.transfer_options import Commands
 
 CELL_CHARACTERS = 60
 DONE, REFUSED, BAD_INPUT = 0, 1, 2
+UNREADABLE = ("Parser Error", "Binder Error", "Catalog Error")
 
 
 def add_query_command(commands: Commands) -> argparse.ArgumentParser:
@@ -69,7 +70,7 @@ def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snap
         answer = asking.result()
     except Refusal as refusal:
         print(f"store: {printable(refusal.explained())}", file=sys.stderr)
-        return REFUSED
+        return BAD_INPUT if is_bad_input(refusal) else REFUSED
     except KeyboardInterrupt:
         asking.cancel()
         print("store: cancelled", file=sys.stderr)
@@ -84,6 +85,11 @@ def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snap
     if answer.more is not None:
         print(f"store: {cut_short(answer)}; --max-rows allows more", file=sys.stderr)
     return DONE
+
+
+def is_bad_input(refusal: Refusal) -> bool:
+    """The text itself may not be asked, or cannot be read; what fails while it is answered is a refusal."""
+    return refusal.reason == "statement" or str(refusal).startswith(UNREADABLE)
 
 
 def cut_short(answer: Answer) -> str:

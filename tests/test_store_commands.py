@@ -15,6 +15,7 @@ import pytest
 
 from engine.core.config import WorkloadConfig
 from store import Recorder, Store
+from store.cli import SHOWN
 from store.owner import ask_owner
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
@@ -78,6 +79,12 @@ def test_runs_of_the_home_are_listed_without_being_asked_for(home: Path) -> None
     shown = run_store(home, "list").stdout.splitlines()
     assert shown[0].split()[:4] == ["run_id", "created_at", "status", "engine"]
     assert shown[1].split()[0] == folder.name
+
+
+def test_a_simulated_run_is_marked_in_the_list() -> None:
+    run = dict.fromkeys(("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens"), "x")
+    shown = SHOWN["list"]([{**run, "simulated": True}, {**run, "simulated": False}, {**run, "simulated": None}])
+    assert [line.endswith("  simulated") for line in shown] == [False, True, False, False]
 
 
 def test_an_empty_store_is_listed(home: Path) -> None:
