@@ -173,8 +173,8 @@ def test_little_explains_why_half_a_request_a_second_can_hold_thirteen() -> None
 
     little = Little(n=60, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_words("static", 0.5, little) == (
-        "static at 0.5 requests/s: 0.5 requests/s arriving in the steady window x 26 s each in the system = 13 there at "
-        "a time; as counted."
+        "static at 0.5 requests/s: 0.5 requests/s arriving in the steady window x 26 s each in the system = 13 there "
+        "at a time; as counted."
     )
     few = Little(n=19, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_words("static", 0.5, few) == (

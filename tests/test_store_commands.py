@@ -82,7 +82,9 @@ def test_runs_of_the_home_are_listed_without_being_asked_for(home: Path) -> None
 
 
 def test_a_simulated_run_is_marked_in_the_list() -> None:
-    run = dict.fromkeys(("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens"), "x")
+    run = dict.fromkeys(
+        ("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens"), "x"
+    )
     shown = SHOWN["list"]([{**run, "simulated": True}, {**run, "simulated": False}, {**run, "simulated": None}])
     assert [line.endswith("  simulated") for line in shown] == [False, True, False, False]
 

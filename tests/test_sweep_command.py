@@ -10,12 +10,14 @@ import sys
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from engine.cli import main
+from engine.commands.experiments import point_line
 from engine.commands.sweep_report import sweep_text
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.sweep_table import sweep_rows
@@ -279,3 +281,10 @@ def test_a_busy_machine_is_told_of_by_its_runs(
     monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 1.0, 1.0))
     assert main([*TINY, "--batch-size", "2"]) == 0
     assert "The machine was busy when 1 of 1 runs began (load up to 400.0 on" in capsys.readouterr().out
+
+
+def test_the_progress_line_prints_rates_without_a_power_of_ten() -> None:
+    log: Any = SimpleNamespace(plan=SimpleNamespace(points=()), records=())
+    point: Any = SimpleNamespace(key="static/p16/b4", repeat=0)
+    record: Any = SimpleNamespace(status="completed", error=None, totals={"output_tokens_per_s": 1236.4})
+    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240 tok/s"

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.check import figure
 from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
 from engine.core.home import device_lock, runs_folder
 from engine.core.out_of_memory import EngineOutOfMemory
@@ -238,7 +239,9 @@ def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
     if record.error:
         return f"{line}, {record.error}"
     totals = record.totals
-    told = [f"{name} {totals[key] * scale:.3g} {unit}".strip() for name, key, scale, unit in TOLD if totals.get(key)]
+    told = [
+        f"{name} {figure(totals[key] * scale)} {unit}".strip() for name, key, scale, unit in TOLD if totals.get(key)
+    ]
     return ", ".join([line, *told])
 
 

@@ -217,8 +217,8 @@ def _decode_words(report: Mapping[str, Any]) -> str:
     if report["replicas"] == 1:
         return f"The first three are of decode steps alone, no prompt read in them: {rows}."
     return (
-        f"The first three are of decode steps alone, no prompt read in them: {rows} on a replica; tokens a second, all, "
-        f"is of the {report['replicas']} replicas together."
+        f"The first three are of decode steps alone, no prompt read in them: {rows} on a replica; tokens a second, "
+        f"all, is of the {report['replicas']} replicas together."
     )
 
 

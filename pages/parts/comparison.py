@@ -60,7 +60,9 @@ class Against:
     def ratio_text(self) -> str:
         if self.ratio is None:
             return MISSING
-        return ratio(self.ratio) if self.ratio == 0 or self.ratio >= LEAST_RATIO else f"under {LEAST_RATIO}x"
+        if self.ratio == 0:
+            return "none"
+        return ratio(self.ratio) if self.ratio >= LEAST_RATIO else f"under {LEAST_RATIO}x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
