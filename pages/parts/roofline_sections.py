@@ -145,7 +145,7 @@ def draw_parts(series: Sequence[Measured], chosen: Chosen) -> None:
             continue
         most = decode["passes"].idxmax()
         row = decode.loc[most].to_dict()
-        floor = floor_words(float(frame.at[most, "floor_s"]), float(row["median_s"]))
+        floor = floor_words(float(frame["floor_s"].to_dict()[most]), float(row["median_s"]))
         who = "" if len(series) == 1 else f"{plain(one.name)}: "
         st.caption(f"{who}{parts_words(row)} {floor}".rstrip())
 
