@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine.core.goodput import Limits
 from engine.core.load import load_point
@@ -21,8 +20,9 @@ from pages.parts.format import number
 from pages.parts.lab import lab
 from pages.parts.load_columns import csv_of
 from pages.parts.load_data import load_load, waiting_of
+from tests.experiment_page import buttons, table, widget
+from tests.experiment_page import open_load as opened
 from tests.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load
-from tests.load_page import buttons, opened, widget
 from tests.page_app import figures, open_page, take_in, words
 
 RATES = "Achieved against offered rate"
@@ -36,11 +36,6 @@ def home(lab_home: Path) -> Iterator[Path]:
     lab().close()
     st.cache_resource.clear()
     st.cache_data.clear()
-
-
-def table(app: AppTest, column: str) -> pd.DataFrame:
-    """The first table that has the column."""
-    return next(frame.value for frame in app.dataframe if column in frame.value)
 
 
 def table_from_logs(home: Path) -> LoadTable:

@@ -10,8 +10,9 @@ import streamlit as st
 
 from engine.core.published_predictions import PUBLISHED
 from pages.parts.lab import lab
+from tests.experiment_page import buttons, widget
+from tests.experiment_page import open_load as opened
 from tests.load_experiments import load_plan_of, write_load
-from tests.load_page import buttons, opened, widget
 from tests.page_app import words
 
 

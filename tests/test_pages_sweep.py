@@ -15,9 +15,10 @@ from engine.core.experiment import PointRecord
 from engine.core.hardware import Calibration
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
+from tests.experiment_page import buttons, table, widget
+from tests.experiment_page import open_sweep as opened
 from tests.page_app import figures, links, open_page, words
 from tests.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
-from tests.sweep_page import buttons, opened, table, widget
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ import streamlit as st
 
 from engine.core.published_predictions import PUBLISHED
 from pages.parts.lab import lab
+from tests.experiment_page import buttons, widget
+from tests.experiment_page import open_sweep as opened
 from tests.page_app import figures, words
 from tests.page_runs import write_run
 from tests.sweep_experiments import sweep_plan, write_sweep
-from tests.sweep_page import buttons, opened, widget
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The Sweep page for its tests: open it over what is on disk, find its widgets, buttons and tables."""
+"""The Sweep and the Load page under test: open one over what is on disk, find its widgets, buttons and tables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from streamlit.testing.v1 import AppTest
 from tests.page_app import open_page, take_in
 
 
-def opened(home: Path, **query: str) -> AppTest:
+def open_sweep(home: Path, **query: str) -> AppTest:
     """The page, once the store has taken in what is on disk."""
     take_in(home)
     return open_page("sweep", **query)
+
+
+def open_load(home: Path, **query: str) -> AppTest:
+    """As `open_sweep`."""
+    take_in(home)
+    return open_page("load", **query)
 
 
 def widget(app: AppTest, key: str) -> Any:
