@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 PORT ?= 8501
-PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
+PYTEST_ARGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.ready
@@ -28,8 +28,13 @@ lint: $(STAMP)  ## ruff, mypy and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(STAMP)  ## every test, in two processes (PYTEST_ARGS=… for a choice)
+unit: $(STAMP)  ## every test (PYTEST_ARGS=… for a choice): first those in a browser, then the others in two processes
+ifeq ($(PYTEST_ARGS),)
+	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m "not browser" -n 2 --dist loadfile
+else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
 
 format: $(STAMP)  ## put the code into the project's form
 	$(BIN)/ruff check --fix .

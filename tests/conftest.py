@@ -3,8 +3,8 @@
 Converted models stay in the user's cache folder (or LAB_CACHE), so that they are converted once and not once a test.
 No test asks a model hub for anything.
 
-Two processes share the tests (pytest-xdist). Each has a lock of the device for itself, or tests would wait for one
-another's runs. All browser tests stay in one process and come first, since they take longest.
+Two processes share the tests without a browser (pytest-xdist). Each has a lock of the device for itself, or tests would
+wait for one another's runs.
 """
 
 from __future__ import annotations
@@ -50,15 +50,6 @@ def _cache_with_own_locks(cache: Path) -> Path:
     models.mkdir(parents=True, exist_ok=True)
     (cache / "models").symlink_to(models)
     return cache
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests first and together, the others by file: what a process is given as one piece."""
-    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
-    for item in items:
-        group = "browser" if item.get_closest_marker("browser") else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture
