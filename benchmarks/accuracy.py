@@ -1,11 +1,14 @@
 """How far the simulator is from this machine: the same workloads run and simulated, side by side.
 
     python -m engine calibrate --model smollm2-135m
-    python -m benchmarks.accuracy --out FOLDER [--engines static,continuous] [--calibration FILE] [--repeats 3]
+    python -m benchmarks.accuracy --out FOLDER [--engines static,continuous] [--repeats 3] [--in-turn]
 
-Each engine gets every request at once, then poisson arrivals at `--load` of the closed rate. Measured figures are
-medians over the repeats, taken in turn; the simulation is of the newest calibration under LAB_HOME, or of
-`--calibration`.
+Each engine gets every request at once, then poisson arrivals at `--load` of the closed rate. The simulation is of the
+newest calibration under LAB_HOME, or of `--calibration`.
+
+With `--in-turn` its passes are measured anew before and after each pair of runs, and the pair is simulated from those
+two rounds: on a machine whose pace drifts, that tells the simulator's error from the machine's. An error is the median
+over the repeats of each repeat's own.
 A line of JSON a run, then a table in Markdown.
 """
 
@@ -14,46 +17,46 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.cuda_runs import Bench
 from engine.core.calibrated_cost import calibrated_cost
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.hardware import Calibration
+from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.home import lab_home
 from engine.core.metrics import run_metrics
 from engine.core.model_presets import model_shape
 from engine.core.simulator import simulate
 from engine.core.workload import build_workload
+from engine.runtime.measured_passes import measure_passes, shapes_for
 
 COMPARED = ("output_tokens_per_s", "ttft_p50_s", "decode_pass_p50_s", "prefill_pass_p50_s", "duration_s")
-Case = tuple[str, str]  # engine, arrival
+ARRIVALS = ("closed", "poisson")
 Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One run and the same run simulated."""
+
+    measured: Figures
+    simulated: Figures
 
 
 def main() -> None:
     args = _arguments()
-    work = WorkloadConfig(prompts=args.mix, budget=args.budget, requests=args.requests, seed=args.seed)
-    base = RunConfig(
-        model=args.model, device=args.device, execution=args.execution, timing=args.timing, slots=args.slots,
-        workload=work,
-    )  # fmt: skip
     calibration = _calibration(args.calibration)
-    measured: dict[Case, list[Figures]] = defaultdict(list)
-    configs: dict[Case, RunConfig] = {}
     with Bench(args.out, device=calibration.device.partition(":")[0]) as bench:
-        for _ in range(args.repeats):
-            for engine in args.engines.split(","):
-                closed = replace(base, engine=engine)
-                configs.setdefault((engine, "closed"), closed)
-                measured[engine, "closed"].append(_run(bench, closed))
-                poisson = configs.get((engine, "poisson")) or _slower(closed, measured[engine, "closed"][0], args.load)
-                configs[engine, "poisson"] = poisson
-                measured[engine, "poisson"].append(_run(bench, poisson))
-    print(_table({case: (_medians(runs), _simulated(configs[case], calibration)) for case, runs in measured.items()}))
+        results = {
+            (engine, arrival): repeats
+            for engine in args.engines.split(",")
+            for arrival, repeats in _compare(bench, _config(args, engine), calibration, args).items()
+        }
+    print(_table(results))
 
 
 def _arguments() -> argparse.Namespace:
@@ -72,12 +75,55 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--load", type=float, default=0.6, help="of the closed rate")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--calibration", type=Path)
+    parser.add_argument("--in-turn", action="store_true", help="measure passes before and after each pair of runs")
     return parser.parse_args()
+
+
+def _config(args: argparse.Namespace, engine: str) -> RunConfig:
+    work = WorkloadConfig(prompts=args.mix, budget=args.budget, requests=args.requests, seed=args.seed)
+    return RunConfig(
+        engine=engine, model=args.model, device=args.device, execution=args.execution, timing=args.timing,
+        slots=args.slots, workload=work,
+    )  # fmt: skip
 
 
 def _calibration(file: Path | None) -> Calibration:
     file = file or max((lab_home() / "calibrations").glob("*.json"), key=lambda path: path.stat().st_mtime)
     return Calibration.from_json(file.read_text())
+
+
+def _compare(
+    bench: Bench, closed: RunConfig, calibration: Calibration, args: argparse.Namespace
+) -> dict[str, list[Compared]]:
+    """Each repeat of the pair, measured and simulated."""
+    found: dict[str, list[Compared]] = defaultdict(list)
+    poisson: RunConfig | None = None
+    before = _passes(bench, closed) if args.in_turn else []
+    for _ in range(args.repeats):
+        measured = _run(bench, closed)
+        poisson = poisson or _slower(closed, measured, args.load)
+        pair = [(closed, measured), (poisson, _run(bench, poisson))]
+        if args.in_turn:
+            after = _passes(bench, closed)
+            calibration = replace(calibration, passes=_between(before, after))
+            before = after
+        for arrival, (config, figures) in zip(ARRIVALS, pair, strict=True):
+            found[arrival].append(Compared(figures, _simulated(config, calibration)))
+    return found
+
+
+def _passes(bench: Bench, config: RunConfig) -> list[MeasuredPass]:
+    """One round of what `engine calibrate` measures for the engine."""
+    loaded, device, _ = bench.warm.get(config, lambda message, share: None)
+    shapes = shapes_for(device, loaded.spec.max_positions)
+    return measure_passes(config, bench.warm, shapes, lambda message: print(message, file=sys.stderr), rounds=1)
+
+
+def _between(before: list[MeasuredPass], after: list[MeasuredPass]) -> tuple[MeasuredPass, ...]:
+    """Each pass with the mean of its two times."""
+    later = {replace(p, seconds=0.0): p.seconds for p in after}
+    keys = [(replace(p, seconds=0.0), p.seconds) for p in before]
+    return tuple(replace(key, seconds=(s + later[key]) / 2, samples=2) for key, s in keys if key in later)
 
 
 def _run(bench: Bench, config: RunConfig) -> Figures:
@@ -102,17 +148,18 @@ def _simulated(config: RunConfig, calibration: Calibration) -> Figures:
     return {name: totals[name] for name in COMPARED}
 
 
-def _medians(runs: list[Figures]) -> Figures:
-    return {name: statistics.median(run[name] for run in runs) for name in COMPARED}
-
-
-def _table(results: dict[Case, tuple[Figures, Figures]]) -> str:
-    lines = ["| engine | arrivals | figure | measured | simulated | error |", "|---|---|---|---|---|---|"]
-    for (engine, arrival), (measured, simulated) in results.items():
+def _table(results: dict[tuple[str, str], list[Compared]]) -> str:
+    lines = [
+        "| engine | arrivals | figure | measured | simulated | error | from … to |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (engine, arrival), repeats in results.items():
         for name in COMPARED:
-            real, virtual = measured[name], simulated[name]
-            error = 100 * (virtual / real - 1)
-            lines.append(f"| {engine} | {arrival} | {name} | {real:.4g} | {virtual:.4g} | {error:+.1f} % |")
+            real = statistics.median(one.measured[name] for one in repeats)
+            virtual = statistics.median(one.simulated[name] for one in repeats)
+            errors = sorted(100 * (one.simulated[name] / one.measured[name] - 1) for one in repeats)
+            cells = (engine, arrival, name, f"{real:.4g}", f"{virtual:.4g}", f"{statistics.median(errors):+.1f} %")
+            lines.append("| " + " | ".join((*cells, f"{errors[0]:+.1f} … {errors[-1]:+.1f} %")) + " |")
     return "\n".join(lines)
 
 

@@ -1,8 +1,9 @@
-"""What tests ask of other processes: do they still run, and which one is the worker of an app?"""
+"""What tests ask of other processes and threads: do they still run, which is an app's worker, are they done?"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -30,3 +31,12 @@ def worker_of(parent: int) -> int:
     workers = [pid for pid in children if b"engine.runtime.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert len(workers) == 1, f"workers of {parent}: {workers}"
     return workers[0]
+
+
+def wait_for(what: Callable[[], bool], seconds: float) -> float:
+    """Wait until it is so, and return how long that took."""
+    started = time.monotonic()
+    while not what():
+        assert time.monotonic() - started < seconds, "it did not come about in time"
+        time.sleep(0.02)
+    return time.monotonic() - started

@@ -21,6 +21,7 @@ from store.exporter import export_runs
 from store.importer import import_runs
 from tests.experiments import run_point, sweep_plan
 from tests.page_app import open_page, words
+from tests.processes import wait_for
 from tests.sweeps import a_sweep
 
 DEEP = "[" * 100_000
@@ -193,8 +194,9 @@ def test_a_damaged_plan_that_is_in_the_store_is_a_message(page: str, kind: str, 
     store.ingest_experiment(log.folder)
     settings = {"batch_sizes": "x", "prompts": [1], "engines": 7, "repeats": None}
     damaged = json.dumps({**plan.to_dict(), "kind": kind, "settings": settings})
+    (log.folder / "experiment.json").write_text(DEEP)  # the recorder cannot mend what is in the store …
+    wait_for(lambda: log.folder in lab().recorder.problems, 30)  # … and does not look at the folder again
     store.cursor().execute("UPDATE experiments SET plan = ?, kind = ?", [damaged, kind])
-    (log.folder / "experiment.json").write_text(DEEP)  # the recorder cannot mend it
     app = open_page(page, experiment="sweep1")
     assert not app.exception
     assert "This experiment cannot be shown" in words(app)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from engine.core.workload import build_workload
 from engine.runlog.writer import RunLogWriter
 from store import Recorder, Store
 from tests.app_server import ROOT
+from tests.processes import wait_for
 from tests.sample_runs import play, sample_run_info, write_sample_run
 from tests.test_store_ingest import RUNS_UNTIL_KILLED, time_of_day
 
@@ -34,15 +35,6 @@ def recorder(store: Store) -> Iterator[Recorder]:
     recorder.start()
     yield recorder
     recorder.stop()
-
-
-def wait_for(what: Callable[[], bool], seconds: float) -> float:
-    """Wait until it is so, and return how long that took."""
-    started = time.monotonic()
-    while not what():
-        assert time.monotonic() - started < seconds, "it did not come about in time"
-        time.sleep(0.02)
-    return time.monotonic() - started
 
 
 def test_a_run_appears_by_itself(store: Store, recorder: Recorder) -> None:

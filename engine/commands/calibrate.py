@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 
@@ -51,7 +52,7 @@ def _engines(text: str) -> tuple[str, ...]:
 
 
 def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
-    """Load the model, wait for the device, measure its ceilings, then passes of each of `engines`."""
+    """Load the model, wait for the device, measure passes of each of `engines`, then the ceilings."""
     # Loading torch takes seconds; --help should not have to wait for it.
     from engine.runlog.locks import hold
     from engine.runtime.calibration import calibrate
@@ -69,12 +70,14 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
         on_wait=lambda holder: _tell(f"waiting: the device is taken: {holder}"),
     )
     with lock:
-        ceilings = calibrate(loaded, device, dtype, _tell)
+        load_average_1min = os.getloadavg()[0]
+        # Passes come first: the ceilings' last part turns a profiler on, which can slow down what comes after it.
         passes = [
             measured
             for engine in engines
             for measured in measure_passes(replace(config, engine=engine), warm, shapes, _tell)
         ]
+        ceilings = calibrate(loaded, device, dtype, _tell, load_average_1min=load_average_1min)
     return replace(ceilings, passes=tuple(passes))
 
 

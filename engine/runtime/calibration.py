@@ -48,10 +48,17 @@ _LONG_ENOUGH_S = 0.02  # a CPU's product is made larger until one takes this lon
 
 
 def calibrate(
-    loaded: LoadedModel, device: torch.device, dtype: torch.dtype, on_progress: Callable[[str], None]
+    loaded: LoadedModel,
+    device: torch.device,
+    dtype: torch.dtype,
+    on_progress: Callable[[str], None],
+    *,
+    load_average_1min: float,
 ) -> Calibration:
-    """Measure `device`, and one decode pass of `loaded` on it. The caller holds the device's lock. Half a minute."""
-    load_average_1min = os.getloadavg()[0]
+    """Measure `device`, and one decode pass of `loaded` on it. The caller holds the device's lock. Half a minute.
+
+    `load_average_1min` is the machine's before any measuring, which adds to it.
+    """
     cache_bytes = last_cache_bytes(device)
     buffer_bytes = _buffer_bytes(device, cache_bytes)
     on_progress(f"memory bandwidth over {buffer_bytes / _MIB:,.0f} MiB")

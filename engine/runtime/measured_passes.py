@@ -62,15 +62,20 @@ def shapes_for(device: torch.device, longest: int) -> list[Shape]:
 
 
 def measure_passes(
-    config: RunConfig, warm: WarmModel, shapes: Sequence[Shape], on_progress: Callable[[str], None]
+    config: RunConfig,
+    warm: WarmModel,
+    shapes: Sequence[Shape],
+    on_progress: Callable[[str], None],
+    rounds: int | None = None,
 ) -> list[MeasuredPass]:
     """Seconds of the prefill and of the decode passes of each shape, for `config`'s engine, execution and timing.
 
-    A shape that does not fit the device's memory is left out. The caller holds the device's lock.
+    Medians over `rounds` of all shapes in turn; None: as many as the device needs. A shape that does not fit the
+    device's memory is left out. The caller holds the device's lock.
     """
     seconds: dict[MeasuredPass, list[float]] = defaultdict(list)
     shared: ModelRunner | None = None
-    rounds = CPU_ROUNDS if resolve_device(config.device).type == "cpu" else 1
+    rounds = rounds or (CPU_ROUNDS if resolve_device(config.device).type == "cpu" else 1)
     for turn in range(rounds):
         on_progress(f"passes of {config.engine}: {len(shapes)} shapes, round {turn + 1} of {rounds}")
         for shape in shapes:

@@ -58,7 +58,7 @@ def draw_ceilings(data: SweepData) -> None:
     balance = balance_of(data.measured.ceilings)
     level = None if balance is None else (balance, f"balance point {number(balance)}")
     if data.measured.ceilings is None:
-        st.info(data.measured.words or "The ceilings are looked up when the first point has run.")
+        st.info(data.measured.words or "The ceilings are looked up when the first run has been read into the store.")
         _pair(data.grid, (INTENSITY, level))
         return
     _pair(data.grid, (INTENSITY, level), (COMPUTE, None))
@@ -89,7 +89,7 @@ def draw_ragged(data: SweepData) -> None:
 
 def draw_table(data: SweepData) -> None:
     """The table of the grid with its CSV, then every point by itself."""
-    st.subheader("The table", anchor=False)
+    st.subheader("The runs" if data.grid.empty else "The table", anchor=False)
     if not data.grid.empty:
         _table(shown_table(data.grid), "sweep_table")
         st.caption(
