@@ -98,8 +98,16 @@ def point_rows(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> pd.Data
         for name, value in json.loads(str(frame.at[place, "totals"])).items():
             column = RENAMED.get(name, name)
             if column in numbers:
-                frame.at[place, column] = np.nan if value is None else float(value)
+                frame.at[place, column] = _number(value)
     return frame.drop(columns=["totals"])
+
+
+def _number(value: Any) -> float:
+    """A total as a number; NaN where it is none, as a store that took in damaged records may have."""
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
 
 
 def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunRecord:

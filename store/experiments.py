@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.core.experiment import Point, PointRecord, newest_records
-from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment
+from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_experiment_folder
 from engine.runlog.reader import RUN_ID
 from store.database import carry_out, first_row, in_transaction
 from store.run_row import utc
@@ -58,7 +58,8 @@ class ExperimentReport:
 
 
 def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> ExperimentReport:
-    """Bring the store up to date with an experiment's folder. ValueError in one line where it is none, or damaged."""
+    """Bring the store up to date with an experiment's folder. ValueError in one line where it is none, damaged, or a
+    copy of one that is in another folder."""
     is_worked_on = ExperimentLog.is_open(folder)
     logged = read_experiment(folder)
     plan = logged.plan
@@ -69,18 +70,22 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
     known = first_row(
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
-    if known is not None and known[0] is not None and not _is_grown(json.loads(known[0]), plan.to_dict()):
+    before = Path(known[1]) if known is not None and known[1] else None
+    place = _original(folder, logged, before)
+    if place != folder:
+        is_worked_on = ExperimentLog.is_open(place)
+    is_instead = before is not None and before != place and is_experiment_folder(before)  # of a copy that was there first
+    if known and known[0] and not is_instead and not _is_grown(json.loads(known[0]), plan.to_dict()):
         raise ValueError(f"{folder}: the store has another experiment with the id {plan.experiment_id}")
-    # Of two copies the first counts, for as long as it is there.
-    place = known[1] if known is not None and known[1] and Path(known[1]).exists() else str(folder)
-    has_changed = known is None or (known[0], known[1], known[2]) != (told, place, is_worked_on)
+    has_changed = known is None or (known[0], known[1], known[2]) != (told, str(place), is_worked_on)
 
     def work() -> bool:
-        before = _fingerprint(cursor, plan.experiment_id)
+        found = _fingerprint(cursor, plan.experiment_id)
         _write(cursor, plan.experiment_id, points)
-        row = [plan.kind, plan.label, utc(plan.created_at), place, is_worked_on, json.dumps(dict(plan.settings)), told]
+        settings = json.dumps(dict(plan.settings))
+        row = [plan.kind, plan.label, utc(plan.created_at), str(place), is_worked_on, settings, told]
         _write_experiment(cursor, plan.experiment_id, row, is_new=known is None)
-        return before != _fingerprint(cursor, plan.experiment_id)
+        return found != _fingerprint(cursor, plan.experiment_id)
 
     try:
         has_changed |= in_transaction(cursor, work)
@@ -95,6 +100,33 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
         points=len(points),
         settled=len([row for row in points if row["status"] in ("completed", "oom", "failed")]),
     )
+
+
+def _original(folder: Path, logged: LoggedExperiment, known: Path | None) -> Path:
+    """The folder whose points count: of several that hold one experiment the one that has its id for a name, or the
+    first where none has. `known` is where the store has it from.
+
+    ValueError where that is not `folder`, unless both say the very same.
+    """
+    name = logged.plan.experiment_id
+    beside = folder.with_name(name)
+    other = beside if folder.name != name and is_experiment_folder(beside) else known
+    if other is None or other == folder or not is_experiment_folder(other):
+        return folder
+    if folder.name == name and (other.name != name or _says(other, logged)):
+        return folder if other.name != name else other
+    raise ValueError(
+        f"{folder}: a copy of experiment {name}, whose folder is {other}: that one's points count, and nothing is "
+        "taken in of this one; move it away, or delete whichever of the two is not wanted"
+    )
+
+
+def _says(folder: Path, logged: LoggedExperiment) -> bool:
+    """Whether a folder holds the very same experiment."""
+    try:
+        return read_experiment(folder) == logged
+    except ValueError:
+        return False
 
 
 def read_experiment(folder: Path) -> LoggedExperiment:

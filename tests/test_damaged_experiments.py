@@ -13,6 +13,7 @@ import pytest
 import streamlit as st
 
 from engine.cli import main
+from engine.core.experiment import PointRecord
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
 from store import Recorder, Store
@@ -26,6 +27,7 @@ from tests.sweeps import a_sweep
 
 DEEP = "[" * 100_000
 BAD_VALUES = {"batch_size": "two", "prompt_tokens": None, "engine": ["a"]}
+BAD_TOTALS = ("fast", [1], {"median": 1}, True, float("inf"), 10**400)
 POINT = {"key": "a", "repeat": 0, "status": "completed"}
 ENDED = {**POINT, "run_id": None, "error": None, "oom": None, "ended_at": "", "totals": {}}
 DAMAGE: dict[str, Any] = {
@@ -125,6 +127,8 @@ def test_resume_refuses_a_damaged_plan_before_it_runs(how: str, home: Path, caps
         json.dumps({**ENDED, "repeat": "a"}),
         json.dumps({**ENDED, "run_id": ["a"]}),
         json.dumps({**ENDED, "oom": {"asked_bytes": "many"}}),
+        *(json.dumps({**ENDED, "totals": {"ttft_p50_s": total}}) for total in BAD_TOTALS),
+        json.dumps({**ENDED, "totals": [0.5]}),
         json.dumps({"added": {"key": "b", "position": 9, "repeat": 0, "values": {}, "config": {}}}),
         "7",
         DEEP,
@@ -200,6 +204,34 @@ def test_a_damaged_plan_that_is_in_the_store_is_a_message(page: str, kind: str, 
     app = open_page(page, experiment="sweep1")
     assert not app.exception
     assert "This experiment cannot be shown" in words(app)
+
+
+def test_damaged_totals_that_are_in_the_store_are_missing_figures(home: Path, pages: None) -> None:
+    plan = sweep_plan()
+    with ExperimentLog.create(home / "runs", plan) as log:
+        for point in plan.points:
+            log.append(PointRecord(key=point.key, repeat=0, run_id=None, status="completed", totals={"tpot_p50_s": 1}))
+    store = lab().store
+    store.ingest_experiment(log.folder)
+    (log.folder / "points.jsonl").write_text(DEEP + "\n")
+    wait_for(lambda: log.folder in lab().recorder.problems, 30)
+    store.cursor().execute("UPDATE experiment_points SET totals = ?", [json.dumps({"tpot_p50_s": ["a"]})])
+    assert store.points("sweep1")["tpot_p50_s"].isna().all()
+    assert not open_page("sweep", experiment="sweep1").exception
+
+
+def test_a_result_that_no_record_can_hold_is_a_line_that_names_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExperimentLog.create(home / "runs", a_sweep()) as log:
+        log.start(log.plan.points[0], "run1")
+    (home / "runs/run1").mkdir()
+    (home / "runs/run1/result.json").write_text(json.dumps({"status": "completed", "totals": {"ttft_p50_s": "fast"}}))
+    assert main(["sweep", "--resume", log.folder.name]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"python -m engine sweep: {home / 'runs/run1'}: its result.json is not readable: record: tot")
+    assert said.count("\n") == 1
+    assert "fast" not in (log.folder / "points.jsonl").read_text()
 
 
 def test_a_copied_folder_says_whose_copy_it_is(home: Path, pages: None) -> None:

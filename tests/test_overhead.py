@@ -74,6 +74,36 @@ def test_configs_that_cannot_be_read(text: str) -> None:
     assert parse_configs("p256:8, p16:512") == ((256, 8), (16, 512))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--configs=", "--configs=p256", "--configs=p999999:8", "--configs=p256:99999", "--configs=p256:8,p256:8",
+        "--configs=p256:8,", "--configs=p-1:8", "--configs=pnan:8", f"--configs={'x' * 5000}", "--repeats=0",
+        "--repeats=-1", "--repeats=1001", "--repeats=nan", "--repeats=1e3", "--budget=", "--budget=0", "--budget=nan",
+        "--budget=-5", "--budget=9999999999", "--engine=vllm", "--device=tpu", "--seed=-1", "--seed=nan",
+        "--warmups=-1", "--pool-gib=nan", "--capacity-gib=inf", "--capacity-gib=-1", "--gpu-memory-utilization=nan",
+        "--temperature=nan", "--top-p=nan", "--form=timeout:nan", "--block-size=3", "--return=whole --engine=paged",
+        "--engine=chunked --max-num-batched-tokens=4", "--model=", "--prompts=p16", "--resume=nosuch --out=new/folder",
+        "--resume=../x", "--resume=over --repeats=2", f"--repeats=1000 --configs={','.join(['p1:1', 'p2:1', 'p3:1'])}",
+    ],
+)  # fmt: skip
+def test_bad_options_are_a_line_that_names_them_and_leave_nothing(
+    asked: str, lab_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(lab_home)
+    try:
+        code: object = main(["overhead", *asked.split()])
+    except SystemExit as left:
+        code = left.code
+    said = capsys.readouterr().err
+    assert code == 2
+    assert said.startswith("python -m engine")
+    assert said.count("\n") == 1
+    assert len(said) < 400
+    assert "on a CPU" not in said
+    assert list(lab_home.iterdir()) == []
+
+
 def test_it_runs_as_any_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     plan = a_plan("p16:2", repeats=2)

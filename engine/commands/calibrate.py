@@ -10,7 +10,7 @@ from dataclasses import replace
 from engine.commands import options
 from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
 from engine.core.hardware import Calibration
-from engine.core.home import device_lock, lab_home
+from engine.core.home import lab_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _engines(text: str) -> tuple[str, ...]:
 def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     """Load the model, wait for the device, measure passes of each of `engines`, then the ceilings."""
     # Loading torch takes seconds; --help should not have to wait for it.
-    from engine.runlog.locks import hold
+    from engine.runlog.device_hold import hold_device
     from engine.runtime.calibration import calibrate
     from engine.runtime.environment import use_available_threads
     from engine.runtime.measured_passes import measure_passes, shapes_for
@@ -64,12 +64,7 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     warm = WarmModel()
     loaded, device, dtype = warm.get(config, lambda message, share: _tell(message))
     shapes = shapes_for(device, loaded.spec.max_positions)
-    lock = hold(
-        device_lock(str(device)),
-        purpose="calibrate",
-        on_wait=lambda holder: _tell(f"waiting: the device is taken: {holder}"),
-    )
-    with lock:
+    with hold_device(str(device), "calibrate", on_wait=lambda taken: _tell(f"waiting: {taken}")):
         load_average_1min = os.getloadavg()[0]
         # Passes come first: the ceilings' last part turns a profiler on, which can slow down what comes after it.
         passes = [

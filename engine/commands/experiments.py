@@ -21,8 +21,8 @@ from engine.core.experiment import Plan, Point, PointRecord, remaining, run_fact
 from engine.core.home import device_lock, runs_folder
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.run_id import new_run_id
+from engine.runlog.device_hold import hold_device
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
-from engine.runlog.locks import hold
 from engine.runlog.reader import RUN_ID
 
 if TYPE_CHECKING:
@@ -87,11 +87,12 @@ def carry_out(
     warm: WarmModel | None = None,
 ) -> LoggedExperiment:
     """The experiment that `args` ask for: a new one, or the rest of --resume. ValueError for what cannot be had."""
-    out = output_folder(args.out)
+    plan = make_plan() if args.resume is None else None  # bad options leave no folder behind
+    out = planned_folder(args.out) if plan is None else output_folder(args.out)
     require_locks()
     with stop_on_signal() as should_stop:
-        if args.resume is None:
-            logged = run_experiment(make_plan(), out, should_stop, tell, next_points, warm)
+        if plan is not None:
+            logged = run_experiment(plan, out, should_stop, tell, next_points, warm)
         else:
             logged = resume_experiment(args.resume, kind, out, should_stop, tell, next_points)
     left = len(remaining(logged.plan, logged.records))
@@ -247,12 +248,7 @@ def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
 
 def device(name: str, purpose: str, should_stop: ShouldStop, tell: Tell) -> AbstractContextManager[None]:
     """Have the device `name` to oneself. InterruptedError when `should_stop` turns true while it is another's."""
-    return hold(
-        device_lock(name),
-        purpose=purpose,
-        on_wait=lambda holder: tell(f"waiting: the device is taken: {holder}"),
-        should_stop=should_stop,
-    )
+    return hold_device(name, purpose, lambda taken: tell(f"waiting: {taken}"), should_stop)
 
 
 def tell(message: str) -> None:
@@ -262,12 +258,17 @@ def tell(message: str) -> None:
 
 def output_folder(text: str | None) -> Path:
     """--out, made if need be, or the lab's own. ValueError when it cannot be written."""
-    out = Path(text) if text else runs_folder()
+    out = planned_folder(text)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"out {out}: {error.strerror or error}; name a folder that can be written") from None
     return out
+
+
+def planned_folder(text: str | None) -> Path:
+    """--out, or the lab's own; it may not exist."""
+    return Path(text) if text else runs_folder()
 
 
 def require_locks() -> None:

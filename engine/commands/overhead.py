@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.commands import options
-from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder, read_planned
+from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
 from engine.core.config import ENGINES
 from engine.core.experiment import Plan, experiment_status, point_rows, remaining
 from engine.core.overhead_plan import overhead_rows, plan_overhead
@@ -37,11 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 when every run completed. ValueError for bad options, and on a CPU: there is nothing to measure."""
     if args.resume is None:
-        _require_gpu(args.device)
+        left = _plan(args).points
     else:
-        planned = read_planned(args.resume, "overhead", output_folder(args.out))
-        for point in remaining(planned.plan, planned.records)[:1]:
-            _require_gpu(point.config.device)
+        planned = read_planned(args.resume, "overhead", planned_folder(args.out))
+        left = remaining(planned.plan, planned.records)
+    for point in left[:1]:
+        _require_gpu(point.config.device)
     logged = carry_out(args, "overhead", lambda: _plan(args))
     report = {
         "experiment_id": logged.plan.experiment_id,
@@ -71,12 +72,12 @@ def overhead_text(report: Mapping[str, Any]) -> str:
 
 def _plan(args: argparse.Namespace) -> Plan:
     own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    own |= {"timing": "sync", "budget": args.budget or BUDGET}
+    own |= {"timing": "sync", "budget": BUDGET if args.budget is None else args.budget}
     return plan_overhead(
         options.run_config(argparse.Namespace(**{**vars(args), **own})),
         experiment_id=new_run_id(),
         created_at=utc_now(),
-        configs=args.configs or CONFIGS,
+        configs=CONFIGS if args.configs is None else args.configs,
         repeats=args.repeats,
     )
 

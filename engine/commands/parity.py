@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine.commands import options
 from engine.commands.parity_cases import make_cases
 from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
-from engine.core.home import device_lock
-from engine.runlog.locks import hold
+from engine.runlog.device_hold import hold_device
 
 if TYPE_CHECKING:
     from engine.runtime.parity import ParityCase
@@ -62,12 +61,7 @@ def run(args: argparse.Namespace) -> int:
         for name, left_out in (("generate", args.no_generate), ("generate_batch", args.no_generate_batch))
         if not left_out
     ]
-    lock = hold(
-        device_lock(str(device)),
-        purpose="parity",
-        on_wait=lambda holder: _tell(f"waiting: the device is taken: {holder}"),
-    )
-    with lock:
+    with hold_device(str(device), "parity", on_wait=lambda taken: _tell(f"waiting: {taken}")):
         rows = _token_rows(cases, engines, config, oracles) if in_tokens else _logit_rows(cases, engines, config)
     key, verdict = ("equal", "all_equal") if in_tokens else ("within", "all_within")
     passed = all(row[key] for row in rows)

@@ -64,8 +64,8 @@ def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
         base_config(args),
         experiment_id=new_run_id(),
         created_at=utc_now(),
-        prompts=args.prompts or (None if args.mix else PROMPTS),
-        batch_sizes=args.batch_size or BATCH_SIZES,
+        prompts=PROMPTS if args.prompts is None and args.mix is None else args.prompts,
+        batch_sizes=BATCH_SIZES if args.batch_size is None else args.batch_size,
         mix=args.mix,
         repeats=args.repeats,
         settings=given,
@@ -75,8 +75,9 @@ def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
 def base_config(args: argparse.Namespace) -> RunConfig:
     """What all points share. The requests, their prompts and the slots are each point's own."""
     own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    budget = getattr(args, "budget", None) or BUDGET
-    return options.run_config(argparse.Namespace(**{**vars(args), **own, "budget": budget}))
+    budget = getattr(args, "budget", None)
+    own |= {"budget": BUDGET if budget is None else budget}
+    return options.run_config(argparse.Namespace(**{**vars(args), **own}))
 
 
 def sweep_report(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str, Any]:

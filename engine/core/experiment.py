@@ -11,6 +11,7 @@ Nothing here knows where experiments are kept (`engine.runlog.experiment_log`), 
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import UnionType
@@ -23,6 +24,7 @@ EXPERIMENT_SCHEMA_VERSION = 1
 ExperimentKind = Literal["sweep", "load", "overhead", "repeats"]
 KINDS: tuple[ExperimentKind, ...] = ("sweep", "load", "overhead", "repeats")
 ENDED = ("completed", "oom", "failed")  # what settles a point; `stopped` and `crashed` were cut off
+MAX_FIGURE = sys.float_info.max
 
 PointId = tuple[str, int]
 
@@ -131,10 +133,13 @@ class PointRecord:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`. ValueError for what is no record."""
+        """The inverse of `to_dict`. ValueError for what is no record, one whose totals are no figures included."""
         values = _fields_of(cls, data, "record")
         _check_types(values, "record", key=str, repeat=int, run_id=str | None, status=str, error=str | None)
         _check_types(values, "record", oom=Mapping | None, ended_at=str, totals=Mapping)
+        for name, value in values["totals"].items():
+            if not _is_figure(value):
+                raise ValueError(f"record: totals: {name!r:.60} is {value!r:.60}; a total is a number or null")
         asked = {"asked_bytes": None, "free_bytes": None, "where": None, **(values["oom"] or {})}
         _check_types(asked, "record: oom", asked_bytes=int | None, free_bytes=int | None, where=str | None)
         return cls(**values)
@@ -245,6 +250,13 @@ def _row(point: Point, record: PointRecord | None) -> dict[str, Any]:
         "free_bytes": oom.get("free_bytes"),
         "oom_where": oom.get("where"),
     }
+
+
+def _is_figure(value: Any) -> bool:
+    """None, or a number that a column of figures can hold: NaN, but nothing without bound."""
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) > MAX_FIGURE
 
 
 def _fields_of(kind: type, data: Any, what: str) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.core.config import RunConfig
+from engine.core.config import MAX_SLOTS, RunConfig
 from engine.core.experiment import Plan, Point, Summary, interleaved, summarize
+from engine.core.prompts import MAX_PROMPT_TOKENS
 from engine.core.sweep_plan import MAX_POINTS, MAX_REPEATS, grid_point
 
 TIMINGS = ("sync", "async")
@@ -52,12 +53,18 @@ def parse_configs(text: str) -> tuple[tuple[int, int], ...]:
     """`p256:8,p16:512`: prompt tokens and batch size of each. ValueError says what is accepted."""
     configs = []
     for part in text.split(","):
-        match = re.fullmatch(r"p(\d{1,6}):(\d{1,5})", part.strip(), re.ASCII)
-        if match is None or 0 in (int(match[1]), int(match[2])):
-            raise ValueError(f"configs {part.strip()!r}: use prompt length and batch size, as p256:8,p16:512")
-        configs.append((int(match[1]), int(match[2])))
+        match = re.fullmatch(r"p(\d{1,9}):(\d{1,9})", part.strip(), re.ASCII)
+        if match is None:
+            raise ValueError(f"configs {part.strip()!r:.60}: use prompt length and batch size, as p256:8,p16:512")
+        tokens, size = int(match[1]), int(match[2])
+        if not (1 <= tokens <= MAX_PROMPT_TOKENS and 1 <= size <= MAX_SLOTS):
+            raise ValueError(
+                f"configs {part.strip()!r}: use prompts of 1 to {MAX_PROMPT_TOKENS:,} tokens and batches of 1 to "
+                f"{MAX_SLOTS:,} rows, as p256:8"
+            )
+        configs.append((tokens, size))
     if len(set(configs)) < len(configs):
-        raise ValueError(f"configs {text!r}: name each once, and ask for repeats to measure again")
+        raise ValueError(f"configs {text!r:.60}: name each once, and ask for repeats to measure again")
     return tuple(configs)
 
 

@@ -23,7 +23,7 @@ from engine.core.experiment import Plan, Point, PointRecord
 from engine.core.experiment_check import check_plan, needs_settings
 from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RUN_ID, RunLogReader
-from engine.runlog.schema import LOCK_FILE
+from engine.runlog.schema import LOCK_FILE, RESULT_FILE
 from engine.runlog.writer import write_json
 
 EXPERIMENT_FILE = "experiment.json"
@@ -177,16 +177,18 @@ def is_experiment_folder(folder: Path) -> bool:
 
 
 def record_of_result(key: str, repeat: int, run_id: str | None, result: Mapping[str, Any]) -> PointRecord:
-    """The record of an attempt from what its run's result.json holds."""
-    return PointRecord(
-        key=key,
-        repeat=repeat,
-        run_id=run_id,
-        status=str(result["status"]),
-        error=result.get("error"),
-        oom=result.get("oom"),
-        ended_at=result.get("ended_at") or utc_now(),
-        totals=result.get("totals") or {},
+    """The record of an attempt from what its run's result.json holds. ValueError for what no record can hold."""
+    return PointRecord.from_dict(
+        {
+            "key": key,
+            "repeat": repeat,
+            "run_id": run_id,
+            "status": str(result["status"]),
+            "error": result.get("error"),
+            "oom": result.get("oom"),
+            "ended_at": result.get("ended_at") or utc_now(),
+            "totals": result.get("totals") or {},
+        }
     )
 
 
@@ -228,7 +230,8 @@ def _what_became(attempt: Attempt, run_folder: Path, patience_s: float) -> Point
     if result is None:
         result = {"status": "crashed", "error": "its process ended before it did"}
     run_id = attempt.run_id if run_folder.is_dir() else None
-    return record_of_result(attempt.key, attempt.repeat, run_id, result)
+    with _readable(run_folder, RESULT_FILE):
+        return record_of_result(attempt.key, attempt.repeat, run_id, result)
 
 
 def _cut_torn_line(path: Path) -> None:

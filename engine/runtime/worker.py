@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from engine.core.config import RunConfig
-from engine.core.home import device_lock
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.runlog.locks import hold
+from engine.runlog.device_hold import hold_device
 from engine.runtime.device_memory import still_works
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, ProgressCallback, WarmModel, prepare_run
@@ -125,10 +124,10 @@ class Worker:
         def should_stop() -> bool:
             return run_id in self._cancelled or self._is_leaving.is_set()
 
-        lock = hold(
-            device_lock(str(prepared.device)),
-            purpose=f"run {run_id}",
-            on_wait=lambda holder: self.emit("waiting", run_id=run_id, message=f"the device is taken: {holder}"),
+        lock = hold_device(
+            str(prepared.device),
+            f"run {run_id}",
+            on_wait=lambda taken: self.emit("waiting", run_id=run_id, message=taken),
             should_stop=should_stop,
         )
         try:
