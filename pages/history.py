@@ -14,7 +14,7 @@ from pages.parts.format import plain, plural, size
 from pages.parts.front_door import front_door
 from pages.parts.history_actions import draw_actions
 from pages.parts.history_filters import clear_filters, draw_filters
-from pages.parts.history_table import history_table
+from pages.parts.history_table import NAME_BEHIND, history_table
 from pages.parts.history_trash import NOTICE, draw_trash, draw_undo
 from pages.parts.lab import lab
 from pages.parts.run_choice import draw_no_runs
@@ -114,9 +114,13 @@ def _column_config() -> dict[str, Any]:
         "open": st.column_config.LinkColumn("open", display_text="open", width="small"),
         "pinned": st.column_config.CheckboxColumn("pinned", width="small"),
         "status": text(width="medium"),
+        "model": text(width=150),
+        "experiment": st.column_config.LinkColumn(
+            width="medium", display_text=NAME_BEHIND, alignment="left", help="What a run was a part of, if of anything"
+        ),
         "note and tags": text(width="medium"),
         "badges": text(width="small", help="Badges of validity: earned, of those that apply"),
-        "badges lost": text(width="medium", help="The run's page says what was found"),
+        "caveats": text(width="medium", help="Why it did not earn the others; the run's page says what was found"),
         "tokens/s": number(format="%.3g"),
         "first token p50, s": number(format="%.3g"),
         "dead, %": number(format="%.3g"),

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.memory_plan import MemoryPoint, memory_points, walls
-from pages.figures.memory import memory_bars
+from pages.figures.memory import cut_sizes, memory_bars
 from pages.parts.bench_fields import complaints
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
@@ -20,6 +20,7 @@ from pages.parts.memory_words import (
     TERMS_HEADER,
     WALLS_HEADER,
     command,
+    cut_words,
     finding,
     headline,
     notes,
@@ -71,16 +72,19 @@ def _draw_result(asked: Asked) -> None:
     with st.container(border=True):
         st.markdown(f"#### {plain(headline(asked, wall))}")
         st.markdown(f"{plain(asked.model.name)} in {asked.dtype}, {asked.grid.shape.engine} engine.")
+    rows, measured = pd.DataFrame([point.to_dict() for point in points]), measured_on(asked, runs)
+    capacity_bytes = asked.grid.capacity_bytes
     figure = memory_bars(
-        pd.DataFrame([point.to_dict() for point in points]),
-        capacity_bytes=asked.grid.capacity_bytes,
+        rows,
+        capacity_bytes=capacity_bytes,
         capacity_name=asked.capacity_name,
-        measured=measured_on(asked, runs),
+        measured=measured,
         dark=is_dark(),
     )
     st.subheader(f"Batches of p{asked.prompt_tokens}", anchor="batches")
     show(figure, key="bars", alt="Memory by batch size, term by term", config=STILL)
-    st.caption(plain(finding(asked, wall, points)))
+    cut = cut_sizes(rows, capacity_bytes=capacity_bytes, measured=measured)
+    st.caption(plain(f"{finding(asked, wall, points)} {cut_words(cut)}".rstrip()))
     st.markdown("\n".join(f"- {plain(line)}" for line in notes(asked, points)))
     _draw_details(asked, points)
     _draw_lengths(asked)

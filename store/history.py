@@ -33,6 +33,7 @@ class RunFilter:
     model: tuple[str, ...] = ()
     device_name: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
+    experiment_id: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     earned: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -131,7 +132,7 @@ def _conditions(wanted: RunFilter) -> tuple[str, dict[str, Any]]:
     """WHERE with everything that is asked for, and its values."""
     lines: list[str] = []
     values: dict[str, Any] = {}
-    for name in FACETS:
+    for name in (*FACETS, "experiment_id"):
         if options := getattr(wanted, name):
             lines.append(f"list_contains(${name}, {name})")
             values[name] = list(options)

@@ -6,9 +6,11 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from pages.figures.colours import palette
 from pages.figures.layout import json_bytes
-from pages.figures.memory import GIB, TERMS, memory_bars, sample_points
+from pages.figures.memory import BAR, GIB, TERMS, cut_sizes, memory_bars, sample_points
 from pages.figures.memory_measured import memory_measured
+from pages.parts.memory_words import cut_words
 
 CARD = 20 * GIB
 
@@ -50,6 +52,36 @@ def test_a_bar_that_is_far_too_tall_is_cut_and_keeps_its_number() -> None:
     texts = {a.text: a.y for a in figure.layout.annotations}
     assert texts["100"] == pytest.approx(29)
     assert texts["15"] == 15
+
+
+def test_a_bar_that_goes_on_above_the_picture_is_broken_by_a_zig_zag() -> None:
+    """Of 15 and 100 GiB against a card of 20 the second is drawn as 29: a band with two edges across it, no other."""
+    tall = pd.DataFrame(
+        [FITS, point(4, (2, 98, 0, 0, 0), failing_term="kv_cache", asked_bytes=98 * GIB, free_bytes=GIB)]
+    )
+    assert cut_sizes(tall, capacity_bytes=CARD) == [4]
+    for dark in (False, True):
+        shapes = memory_bars(tall, capacity_bytes=CARD, dark=dark).layout.shapes
+        assert [shape.fillcolor for shape in shapes] == [palette(dark).surface, None, None]
+        corners = [tuple(map(float, corner.split(","))) for corner in shapes[1].path.removeprefix("M").split("L")]
+        assert min(x for x, _ in corners) < 1 - BAR / 2
+        assert max(x for x, _ in corners) > 1 + BAR / 2
+        assert all(0.85 * 29 < y < 29 for _, y in corners)
+        assert len({y for _, y in corners}) == 2
+    assert not memory_bars(BOTH, capacity_bytes=CARD).layout.shapes
+    assert cut_sizes(BOTH, capacity_bytes=CARD) == []
+
+
+def test_a_run_above_the_picture_stands_at_its_edge_with_its_own_figure() -> None:
+    ran = pd.DataFrame({"batch_size": [1], "measured_bytes": [50 * GIB], "run": ["abc"]})
+    mark = trace(memory_bars(BOTH, capacity_bytes=CARD, measured=ran), "measured")
+    assert (list(mark.y), list(mark.customdata)) == ([29], [50])
+
+
+def test_the_caption_says_which_bars_are_cut() -> None:
+    assert cut_words([]) == ""
+    assert cut_words([64]).startswith("The bar of 64 goes on above the picture, where a zig-zag breaks it: ")
+    assert cut_words([64, 1024]).startswith("The bars of 64 and 1,024 go on above the picture")
 
 
 def test_the_piece_that_does_not_fit_begins_where_memory_was_when_it_was_asked_for() -> None:

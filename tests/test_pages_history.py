@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -53,7 +54,7 @@ def test_runs_are_listed_newest_first_with_their_ending_in_words(runs: Path) -> 
     assert table.loc["r1", "dead, %"] == pytest.approx(25.0)
     assert table.loc["r1", "open"] == "/run?run_id=r1"
     assert table.loc["r1", "badges"] == "6 of 7"
-    assert table.loc["r1", "badges lost"] == "real weights"
+    assert table.loc["r1", "caveats"] == "random weights"
     assert "3 runs in" in words(app)
 
 
@@ -118,8 +119,8 @@ def three(runs: Path) -> Path:
         ({"engine": "static"}, ["r1", "r0"]),
         ({"status": "crashed"}, ["r0"]),
         ({"tags": "baseline"}, ["r1"]),
-        ({"badges": "lost: real weights"}, ["r2", "r1", "r0"]),
-        ({"badges": "earned: real weights"}, []),
+        ({"badges": "random weights"}, ["r2", "r1", "r0"]),
+        ({"badges": "real weights"}, []),
         ({"since": "2026-11-28", "until": "2026-11-30"}, ["r2", "r1", "r0"]),
         ({"until": "2026-11-27"}, []),
         ({"pinned": "true"}, []),
@@ -135,6 +136,50 @@ def test_a_link_carries_the_filters(three: Path, query: dict[str, str], expected
     else:
         assert "None of the 3 runs fits." in words(app)
         assert listed(press(app, "Clear search and filters")) == ["r2", "r1", "r0"]
+
+
+def write_experiments(runs: Path) -> None:
+    """A sweep of two runs, a pair of one, and a run that belongs to nothing."""
+    sweep = {"id": "sweep1", "kind": "sweep", "label": "static, p16", "key": "a", "repeat": 0}
+    write_run(runs, "r1", "static", experiment=sweep)
+    write_run(runs, "r2", "continuous", experiment=sweep)
+    write_run(runs, "r3", "static", experiment={"id": "pair 1", "kind": "pair", "label": "static and continuous"})
+    write_run(runs, "r4", "static")
+    take_in(runs.parent)
+
+
+def test_a_run_says_which_experiment_it_belongs_to_and_leads_to_it(runs: Path) -> None:
+    write_experiments(runs)
+    shown = open_page("history").dataframe[0].value.set_index("run")["experiment"]
+    assert shown["r1"] == shown["r2"] == "/sweep?experiment=sweep1#sweep%3A%20static%2C%20p16"
+    assert shown["r3"] == "/history?experiment=pair%201#pair%3A%20static%20and%20continuous"
+    assert pd.isna(shown["r4"])
+
+
+def test_the_runs_of_one_experiment_alone_by_a_link_and_by_the_field(runs: Path) -> None:
+    write_experiments(runs)
+    app = open_page("history", experiment="sweep1")
+    assert listed(app) == ["r2", "r1"]
+    assert app.expander[0].proto.expanded
+    field = next(box for box in app.selectbox if box.label == "Experiment")
+    assert any(option.endswith("sweep: static, p16") for option in field.options)
+    app = field.set_value("pair 1").run()
+    assert (listed(app), app.query_params["experiment"]) == (["r3"], "pair 1")
+    app = next(box for box in app.selectbox if box.label == "Experiment").set_value(None).run()
+    assert listed(app) == ["r2", "r4", "r3", "r1"]
+    assert "experiment" not in app.query_params
+    app = open_page("history", experiment="nowhere")
+    assert "None of the 4 runs fits." in words(app)
+    app = press(app, "Clear search and filters")
+    assert len(listed(app)) == 4
+    assert "experiment" not in app.query_params
+
+
+def test_what_tells_runs_apart_stands_first(runs: Path) -> None:
+    write_run(runs, "r1")
+    take_in(runs.parent)
+    columns = list(open_page("history").dataframe[0].value)
+    assert columns[:6] == ["open", "status", "model", "engine", "tokens/s", "first token p50, s"]
 
 
 def test_filters_set_on_the_page_narrow_the_list(three: Path) -> None:

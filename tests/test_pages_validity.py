@@ -42,26 +42,27 @@ def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
     app = open_page("run", run_id="r1")
     text = words(app)
     assert "Validity" in text
-    assert any("lost: real weights" in badge for badge in badges(app))
-    assert any("not watched live" in badge and "lost" not in badge for badge in badges(app))
+    assert any("random weights" in badge and "cancel" in badge for badge in badges(app))
+    assert not any("real weights" in badge or "watched live" in badge for badge in badges(app))
+    assert any("live page closed" in badge and "check_circle" in badge for badge in badges(app))
     assert "The weights are random numbers" in text
     assert "2 of 2 prompts have exactly the length that was asked for." in text
     for check in CHECKS:
-        assert check.label in text
+        assert (check.fault if check.name == "real_weights" else check.label) in text
         assert check.limit in text
         assert check.meaning in text
     watched = open_page("run", run_id="r2")
-    assert any("lost: not watched live" in badge for badge in badges(watched))
+    assert any("watched live" in badge and "cancel" in badge for badge in badges(watched))
     assert "A live page shared the machine with this run." in words(watched)
 
 
 def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
     text = words(open_page("compare", runs="r1,r2"))
-    assert "These runs differ in validity: not watched live." in text
+    assert "These runs differ in validity: live page closed." in text
     assert "lost: A live page shared the machine with this run." in text
     assert "earned: No page followed the run while it was measured." in text
-    assert "All of them lost: " in text
-    assert "real weights" in text.partition("All of them lost: ")[2].splitlines()[0]
+    assert "Of all of them: " in text
+    assert "random weights" in text.partition("Of all of them: ")[2].splitlines()[0]
     alike = words(open_page("compare", runs="r1,r1"))
     assert "differ in validity" not in alike
 
@@ -90,13 +91,20 @@ def test_badges_in_words() -> None:
     assert marks("measured,host", "") == "2 of 2"
     assert marks("measured", "real_weights,unwatched") == "1 of 3"
     assert marks("", "") == ""
-    assert lost_words("real_weights,unwatched") == "real weights, not watched live"
+    assert lost_words("real_weights,unwatched") == "random weights, watched live"
     assert lost_words("") == ""
     assert said("two\nlines", "a, b") == "[a, b] two lines"
     assert said("", "") == ""
     judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
-    assert summary(judged) == "2 badges earned, 1 lost: real weights; 1 does not apply"
-    assert summary(checks(measured="pass")) == "1 badge earned, none lost"
+    assert summary(judged) == "2 badges earned; not earned: random weights; 1 does not apply"
+    assert summary(checks(measured="pass")) == "1 badge earned"
+    assert summary(checks(measured="pass", host="pass")) == "All 2 badges earned"
+
+
+def test_what_is_fine_reads_as_fine_and_what_is_wrong_as_wrong() -> None:
+    for check in CHECKS:
+        assert not {"no", "not", "without", "lost", "un"} & set(check.label.split()), check.label
+    assert len({words for check in CHECKS for words in (check.label, check.fault)}) == 2 * len(CHECKS)
 
 
 def test_the_glossary_explains_every_badge() -> None:
@@ -111,10 +119,10 @@ def test_what_does_not_apply_is_no_difference() -> None:
     assert badge_differences([lost, absent]) == ()
     assert badge_differences([earned, earned]) == ()
     (difference,) = badge_differences([earned, lost, absent, []])
-    assert difference.label == "host not the bottleneck"
+    assert difference.label == "host kept up"
     assert difference.found == (
         "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
     )  # fmt: skip
-    assert lost_by_all([lost, lost]) == ["host not the bottleneck"]
+    assert lost_by_all([lost, lost]) == ["host was the bottleneck"]
     assert lost_by_all([lost, earned]) == []
     assert lost_by_all([]) == []

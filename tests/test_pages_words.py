@@ -245,7 +245,7 @@ def test_history_rows_are_words_and_figures() -> None:
     assert (shown["open"], shown["when"], shown["dead, %"]) == ("/run?run_id=r1", when(NOON), 25.0)
     assert shown["status"] == "completed, random weights"
     assert (shown["note and tags"], shown["on disk, MiB"]) == ("[a] slow", 1.0)
-    assert (shown["badges"], shown["badges lost"]) == ("1 of 2", "real weights")
+    assert (shown["badges"], shown["caveats"]) == ("1 of 2", "random weights")
 
 
 def test_running_runs_are_kept_from_deletion() -> None:

@@ -84,6 +84,7 @@ NOON_UTC = NOON.replace(tzinfo=None)
         ({"text": "p7"}, ["r3"]),
         ({"text": "warm continuous"}, []),
         ({"text": "' OR true --"}, []),
+        ({"experiment_id": ("' OR true --",)}, []),
         ({"since": NOON_UTC + timedelta(hours=1)}, ["r3", "r2"]),
         ({"until": NOON_UTC + timedelta(hours=1)}, ["r1"]),
         ({"pinned": True}, []),

@@ -148,7 +148,7 @@ def test_findings_hold_the_figures() -> None:
     preempted = judge_run(SPOILED["one request preempted"][1])["no_preemption"]
     assert preempted.finding == "1 of 40 requests lost their KV memory, 1 times in all; 0 tokens were computed again."
     host = judge_run(SPOILED["requests seen 20 ms late"][1])["host"]
-    assert host.finding.startswith("Requests were seen 20 ms after they could have been")
+    assert host.finding.startswith("Over the limit: requests were seen 20 ms after they could have been")
     assert host.value == pytest.approx(2.0)
     assert "load was 1.55 a core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
     assert "68.2 % of its highest" in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding

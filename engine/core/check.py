@@ -101,10 +101,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One badge. `label` is the badge's words; `meaning` and `limit` explain it to a reader; `unit` is its figure's."""
+    """One badge. `label` says what holds of a run that earned it, `fault` what is wrong with one that did not;
+    `meaning` and `limit` explain it to a reader; `unit` is its figure's."""
 
     name: str
     label: str
+    fault: str
     meaning: str
     limit: str
     unit: str

@@ -200,6 +200,7 @@ LOAD_CHECKS = (
     Check(
         name="offered_rate",
         label="offered rate met",
+        fault="offered rate missed",
         meaning="The engine was given its requests at the rate that the run is named by. A load that is offered too "
         "slowly, by a late sleep or a busy loop, makes every engine look better than it is. Whether the engine could "
         "keep up is another question, and no fault of the run.",
@@ -212,6 +213,7 @@ LOAD_CHECKS = (
     Check(
         name="littles_law",
         label="Little's law holds",
+        fault="Little's law does not hold",
         meaning="In a steady state the mean number of requests in the engine is their rate times the mean time each "
         "stays: that is why half a request a second can keep 13 in flight. Where it does not hold, requests piled up "
         "or drained, and the figures depend on how long the run happened to last.",
@@ -223,6 +225,7 @@ LOAD_CHECKS = (
     Check(
         name="steady_window",
         label="steady window long enough",
+        fault="steady window too short",
         meaning="While a run ramps up and while its last requests drain, slots stand empty: both understate what the "
         "engine can do. Only a run whose steady part is long says something about a server that never stops.",
         limit=f"All requests at once: as many run as ever do for at least {STEADY_SHARE:.0%} of the run. Requests "

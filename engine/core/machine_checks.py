@@ -84,9 +84,10 @@ def judge_host(run: Evidence) -> Verdict:
             (faults if measured > limit else fine).append((measured / limit, words(measured)))
     if not faults and not fine:
         return not_applicable("The run log does not tell how busy the host was.")
-    text = "; ".join(words for _, words in [*faults, *fine])
+    told = (("Over the limit", faults), ("Within the limits", fine))
+    text = " ".join(f"{how}: {'; '.join(words for _, words in found)}." for how, found in told if found)
     worst = max(ratio for ratio, _ in [*faults, *fine])
-    return judged(not faults, f"{text[0].upper()}{text[1:]}.", worst, 1.0)
+    return judged(not faults, text, worst, 1.0)
 
 
 def judge_clocks(run: Evidence) -> Verdict:
@@ -243,6 +244,7 @@ MACHINE_CHECKS = (
     Check(
         name="warm_up",
         label="warm-up covered what was measured",
+        fault="warm-up left something out",
         meaning="The first pass of a shape loads kernels, picks algorithms and fills caches. If it is measured, the "
         "run looks slower than the engine is.",
         limit="Every prompt length had a prefill before the clock started; on a GPU a batch as large as the largest, "
@@ -252,7 +254,8 @@ MACHINE_CHECKS = (
     ),
     Check(
         name="host",
-        label="host not the bottleneck",
+        label="host kept up",
+        fault="host was the bottleneck",
         meaning="Times are the engine's and the device's only if the CPU sees requests when they come, issues passes "
         "faster than they run and has nothing else to do. A run that waits for its host measures the host.",
         limit=f"While a slot is free, requests are seen within {LATE_S * 1e3:.0f} ms (95th percentile); at most "
@@ -265,6 +268,7 @@ MACHINE_CHECKS = (
     Check(
         name="steady_clocks",
         label="clocks steady",
+        fault="clocks drifted",
         meaning="A processor that heats up or is shared slows down, and what ran last looks worse. Passes of one shape "
         "should take as long at the end as at the start.",
         limit=f"Passes of one kind, one number of rows and nearly one width take as long in the second half as in the "

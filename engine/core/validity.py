@@ -14,7 +14,7 @@ from engine.core.machine_checks import MACHINE_CHECKS
 
 __all__ = ["CHECKS", "VALIDITY_VERSION", "Check", "Evidence", "Outcome", "Verdict", "judge_run"]
 
-VALIDITY_VERSION = 2  # of how runs are judged: another number, and every run is judged anew
+VALIDITY_VERSION = 3  # of how runs are judged: another number, and every run is judged anew
 
 
 def judge_prompts(run: Evidence) -> Verdict:
@@ -72,6 +72,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="exact_prompts",
         label="prompt lengths exact",
+        fault="prompt lengths off",
         meaning="Prefill time and KV memory follow the prompt's length. A prompt that came out a token longer or "
         "shorter than asked makes another load of the same name.",
         limit="Every prompt of a stated length has exactly that many tokens.",
@@ -82,7 +83,8 @@ CHECKS: tuple[Check, ...] = (
     *LOAD_CHECKS[1:],
     Check(
         name="no_preemption",
-        label="no preemption",
+        label="KV memory sufficed",
+        fault="requests preempted",
         meaning="When KV memory runs out, a running request loses its own and is computed again later. Such a run "
         "shows a pool that was too small as much as it shows the engine.",
         limit="No request was preempted and no token recomputed.",
@@ -91,7 +93,8 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="unwatched",
-        label="not watched live",
+        label="live page closed",
+        fault="watched live",
         meaning="A live page draws on the machine that runs the model; on a few cores that costs a few percent.",
         limit="No live page was open while the run was measured.",
         unit="",
@@ -100,6 +103,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="measured",
         label="measured",
+        fault="simulated",
         meaning="A simulated run has the same tables and figures as a measured one, but nothing ran.",
         limit="A real model ran on a real device.",
         unit="",
@@ -108,6 +112,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="real_weights",
         label="real weights",
+        fault="random weights",
         meaning="Random weights cost as much time and memory as trained ones, but they end their answers elsewhere and "
         "say nothing.",
         limit="The model's weights are trained.",

@@ -1,8 +1,8 @@
 """What a batch needs of memory, stacked term by term over the batch size, against what there is.
 
 The terms stand in the order in which memory is taken, so that a bar crosses the line of the capacity in the term that
-fails; the piece that no longer fits is hatched. A bar that is far too tall is cut, and its number stands above it. All
-of it is an estimate; diamonds are what real runs were measured to hold at most.
+fails; the piece that no longer fits is hatched. A bar that is far too tall is broken by a zig-zag, and its whole stands
+above it. All of it is an estimate; diamonds are what real runs were measured to hold at most.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ GIB = 2**30
 PLOT_PX = 320
 BAR = 0.72
 CUT = 1.45  # of the capacity, at most, is drawn
+BREAK_AT, BREAK_TOOTH, BREAK_TEETH = 0.93, 0.012, 4  # of a broken bar: shares of the picture's height, and how many
 FAR = 0.25  # of the capacity: where every bar is lower, the line is left out of the picture
 TERMS = {
     "weights_bytes": "weights",
@@ -55,7 +56,8 @@ def memory_bars(
     _add_shortage(figure, points, top_bytes, capacity_bytes, dark)
     _add_totals(figure, points, measured, top_bytes, dark)
     _add_capacity(figure, capacity_bytes, capacity_name, top_bytes, len(points), dark)
-    _add_measured(figure, points, measured, dark)
+    _add_measured(figure, points, measured, top_bytes, dark)
+    _add_breaks(figure, points, top_bytes, dark)
     places = list(range(len(points)))
     set_layout(
         figure,
@@ -76,6 +78,12 @@ def memory_bars(
     heading = {"x": 0, "xref": "paper", "y": 1, "yref": "paper", "xshift": -40, "yanchor": "bottom", "yshift": 4}
     figure.add_annotation(label("GiB", font={"size": 12, "color": palette(dark).faint_text}, **heading))
     return figure
+
+
+def cut_sizes(points: pd.DataFrame, *, capacity_bytes: float, measured: pd.DataFrame = NO_MEASURED) -> list[int]:
+    """The batch sizes whose bars `memory_bars` draws shorter than they are."""
+    top_bytes = _top(points, capacity_bytes, measured)
+    return [int(size) for size in points.loc[points["total_bytes"] > top_bytes, "batch_size"]]
 
 
 def _top(points: pd.DataFrame, capacity_bytes: float, measured: pd.DataFrame) -> float:
@@ -169,6 +177,22 @@ def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame,
         )
 
 
+def _add_breaks(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: bool) -> None:
+    """A zig-zag in the colour of the ground, edged, across each bar that goes on above the picture."""
+    colours = palette(dark)
+    middle, tooth = BREAK_AT * top_bytes / GIB, BREAK_TOOTH * top_bytes / GIB
+    for place in points.index[points["total_bytes"] > top_bytes]:
+        across = np.linspace(place - BAR / 2 - 0.03, place + BAR / 2 + 0.03, 2 * BREAK_TEETH + 1)
+        edge = [tooth * (-1) ** number for number in range(len(across))]
+        lower = [f"{x:.4f},{middle + up - tooth:.6g}" for x, up in zip(across, edge, strict=True)]
+        upper = [f"{x:.4f},{middle + up + tooth:.6g}" for x, up in zip(across, edge, strict=True)]
+        band = "M" + "L".join([*lower, *reversed(upper)]) + "Z"
+        figure.add_shape(type="path", path=band, fillcolor=colours.surface, line={"width": 0}, layer="above")
+        for line in (lower, upper):
+            stroke = {"color": colours.text, "width": 1}
+            figure.add_shape(type="path", path="M" + "L".join(line), line=stroke, layer="above")
+
+
 def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes: float, bars: int, dark: bool) -> None:
     colours = palette(dark)
     text = f"{name}, {capacity_bytes / GIB:,.4g} GiB"
@@ -187,7 +211,9 @@ def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes
     figure.add_annotation(label(text, x=-0.55, y=capacity_bytes / GIB, yanchor="bottom", font=font))
 
 
-def _add_measured(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, dark: bool) -> None:
+def _add_measured(
+    figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool
+) -> None:
     colours = palette(dark)
     place_of = {int(size): place for place, size in enumerate(points["batch_size"])}
     known = measured[measured["batch_size"].isin(list(place_of))]
@@ -195,8 +221,10 @@ def _add_measured(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFram
         return
     figure.add_scatter(
         x=[place_of[int(size)] for size in known["batch_size"]],
-        y=known["measured_bytes"].to_numpy(dtype=float) / GIB,
+        y=np.minimum(known["measured_bytes"].to_numpy(dtype=float), top_bytes) / GIB,
+        customdata=known["measured_bytes"].to_numpy(dtype=float) / GIB,
         mode="markers",
+        cliponaxis=False,
         marker={
             "symbol": "diamond",
             "size": 11,
@@ -205,7 +233,7 @@ def _add_measured(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFram
         },
         name=legend_name("measured"),
         hovertext=_run_names(known["run"].tolist()),
-        hovertemplate="<b>%{hovertext}</b><br>measured %{y:,.3~r} GiB<extra></extra>",
+        hovertemplate="<b>%{hovertext}</b><br>measured %{customdata:,.3~r} GiB<extra></extra>",
     )
 
 

@@ -28,6 +28,12 @@ def experiment_label(row: Mapping[str, Any], *, is_live: bool = False) -> str:
     return ", ".join(parts)
 
 
+def experiment_name(kind: object, label: object) -> str:
+    """`sweep: static, p16,p64`; `3 repeats`, whose label says its kind; empty for a run that belongs to none."""
+    words = [str(part) for part in (kind, label) if isinstance(part, str) and part.strip()]
+    return words[-1] if len(words) == 2 and words[0] in words[1] else ": ".join(words)
+
+
 def point_words(values: Mapping[str, Any]) -> str:
     """`static, p64, B = 8`; `continuous, 2 requests/s`; `p256:8, async`: a point by its values, whatever its kind."""
     known = {name: value for name, value in values.items() if isinstance(value, str) or not is_missing(value)}

@@ -106,7 +106,8 @@ def search(groups: Sequence[EntryGroup], text: str) -> tuple[EntryGroup, ...]:
 
 
 def _badge(check: Check) -> Entry:
-    return Entry(name=check.name, title=check.label, meaning=f"{check.meaning} {check.limit}", unit=check.unit)
+    meaning = f"{check.meaning} {check.limit} A run that lost it: {check.fault}."
+    return Entry(name=check.name, title=check.label, meaning=meaning, unit=check.unit)
 
 
 def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -> EntryGroup:

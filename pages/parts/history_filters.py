@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import streamlit as st
 
 from engine.core.validity import CHECKS
+from pages.parts.experiment_words import experiment_name
 from pages.parts.lab import lab
+from pages.parts.run_words import when
 from store.history import RunFilter
 
 CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
-FILTERS = (*CHOICES, "badges", "since", "until")
-EARNED, LOST = "earned: ", "lost: "
-# As they are read, since the address carries what is read: `lost: real weights`.
-BADGES = {f"{kind}{check.label}": (kind, check.name) for kind in (LOST, EARNED) for check in CHECKS}
+EXPERIMENT, EXPERIMENT_FIELD = "experiment", "history_experiment"
+FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
+EARNED, LOST = "earned", "lost"
+# As they are read, since the address carries what is read: `random weights`.
+BADGES = {check.fault: (LOST, check.name) for check in CHECKS} | {check.label: (EARNED, check.name) for check in CHECKS}
 
 
 def draw_filters() -> RunFilter:
@@ -33,11 +37,14 @@ def draw_filters() -> RunFilter:
         only_pinned = st.toggle("Pinned only", key="pinned", bind="query-params")
     with st.expander("Filters", icon=":material/filter_list:", expanded=is_filtered()):
         chosen = _draw_choices(lab().store.facets())
-        badges = st.multiselect("Badges", list(BADGES), key="badges", bind="query-params", placeholder="Any")
+        left, right = st.columns(2)
+        with left:
+            experiment_id = _draw_experiment()
+        badges = right.multiselect("Badges", list(BADGES), key="badges", bind="query-params", placeholder="Any")
         left, right = st.columns(2)
         since = left.date_input("From", None, key="since", bind="query-params")
         until = right.date_input("Up to, and with", None, key="until", bind="query-params")
-    return filter_of(text or "", chosen, badges, since, until, only_pinned)
+    return filter_of(text or "", chosen, badges, since, until, only_pinned, experiment_id)
 
 
 def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -51,6 +58,36 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return chosen
 
 
+def _draw_experiment() -> str | None:
+    """The experiment whose runs are wanted. Not bound: the address has its id, and the page what it is."""
+    asked = st.query_params.get(EXPERIMENT) or None
+    names = {str(row["experiment_id"]): _experiment_line(row) for row in lab().store.experiments().to_dict("records")}
+    if asked and EXPERIMENT_FIELD not in st.session_state:
+        st.session_state[EXPERIMENT_FIELD] = asked  # as a default it could not be cleared
+    return st.selectbox(
+        "Experiment",
+        list(dict.fromkeys([*names, *([asked] if asked else [])])),
+        index=None,
+        format_func=lambda experiment_id: names.get(experiment_id, experiment_id),
+        key=EXPERIMENT_FIELD,
+        on_change=_follow_experiment,
+        placeholder="Any",
+    )
+
+
+def _experiment_line(row: Mapping[str, Any]) -> str:
+    return f"{when(row['created_at'])}  {experiment_name(row['kind'], row['label'])}"
+
+
+def _follow_experiment() -> None:
+    """The address follows the field."""
+    chosen = st.session_state.get(EXPERIMENT_FIELD)
+    if chosen:
+        st.query_params[EXPERIMENT] = chosen
+    else:
+        st.query_params.pop(EXPERIMENT, None)
+
+
 def filter_of(
     text: str,
     chosen: Mapping[str, Sequence[str]],
@@ -58,12 +95,14 @@ def filter_of(
     since: object,
     until: object,
     pinned: bool,
+    experiment_id: str | None = None,
 ) -> RunFilter:
     """Days are this machine's; `until` is the last day that counts."""
     last = until + timedelta(days=1) if isinstance(until, date) else None
     return RunFilter(
         text=text,
         **{name: tuple(chosen.get(name, ())) for name in CHOICES},
+        experiment_id=(experiment_id,) if experiment_id else (),
         earned=_checks(badges, EARNED),
         lost=_checks(badges, LOST),
         since=_midnight_utc(since),
@@ -86,7 +125,8 @@ def clear_filters() -> None:
     """Every field at its default; the address follows."""
     for name in (*CHOICES, "badges"):
         st.session_state[name] = []
-    st.session_state.update({"since": None, "until": None, "text": "", "pinned": False})
+    st.session_state.update({"since": None, "until": None, "text": "", "pinned": False, EXPERIMENT_FIELD: None})
+    st.query_params.pop(EXPERIMENT, None)
 
 
 def _midnight_utc(day: object) -> datetime | None:

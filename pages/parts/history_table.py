@@ -1,37 +1,47 @@
-"""The table of all runs: one row a run, its ending and badges in words, figures that sort. Pure, no widgets."""
+"""The table of all runs: one row a run, its ending and badges in words, figures that sort. Pure, no widgets.
+
+What tells runs apart at a glance comes first: how each ended, of which model and engine, how fast. The rest is to the
+right, behind the edge of a narrow window.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
 from pages.parts.badges import badge_text
+from pages.parts.experiment_progress import PAGES
+from pages.parts.experiment_words import experiment_name
 from pages.parts.run_words import when
 from pages.parts.validity_words import lost_words, marks
 
 COLUMNS = {
-    "pinned": "pinned",
-    "created_at": "when",
-    "engine": "engine",
     "badges": "status",
-    "validity": "badges",
-    "said": "note and tags",
-    "requests": "requests",
-    "output_tokens": "new tokens",
+    "model": "model",
+    "engine": "engine",
     "output_tokens_per_s": "tokens/s",
     "ttft_p50_s": "first token p50, s",
+    "experiment": "experiment",
+    "created_at": "when",
+    "pinned": "pinned",
+    "said": "note and tags",
+    "validity": "badges",
+    "requests": "requests",
+    "slots": "slots",
+    "output_tokens": "new tokens",
     "dead_percent": "dead, %",
     "duration_s": "duration, s",
-    "lost_badges": "badges lost",
-    "slots": "slots",
-    "model": "model",
+    "lost_badges": "caveats",
     "dtype": "dtype",
     "device_name": "device",
     "log_mib": "on disk, MiB",
     "run_id": "run",
 }
+NAME_BEHIND = "#(.+)$"  # of an experiment's address: what is shown of it
 
 
 def history_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -43,10 +53,24 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
         dead_percent=pd.to_numeric(rows["dead_fraction"]) * 100,
         validity=[marks(earned, lost) for earned, lost in zip(rows["earned"], rows["lost"], strict=True)],
         lost_badges=[lost_words(lost) for lost in rows["lost"]],
+        experiment=[experiment_address(row) for row in rows.to_dict("records")],
         log_mib=pd.to_numeric(rows["log_bytes"]) / 2**20,
         open=[f"/run?run_id={run_id}" for run_id in rows["run_id"]],
     )
     return table[["open", *COLUMNS]].rename(columns=COLUMNS)
+
+
+def experiment_address(row: Mapping[str, Any]) -> str | None:
+    """Where a run's experiment is shown, its name behind a `#`: its page, or its runs where its kind has none.
+
+    None for a run that belongs to no experiment.
+    """
+    experiment_id, kind = row.get("experiment_id"), row.get("experiment_kind")
+    if not isinstance(experiment_id, str):
+        return None
+    page = Path(PAGES[kind]).stem if kind in PAGES else "history"
+    name = experiment_name(kind, row.get("experiment_label")) or experiment_id
+    return f"/{page}?experiment={quote(experiment_id, safe='')}#{quote(name, safe='')}"
 
 
 def said(note: str, tags: str) -> str:

@@ -40,6 +40,17 @@ def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
     return "; ".join([*said, f"{count(failing.batch_size)} {failure_words(failing)}"]) + "."
 
 
+def cut_words(sizes: Sequence[int]) -> str:
+    """Which bars of the figure are drawn shorter than they are; empty where none is."""
+    if not sizes:
+        return ""
+    bars, go, their = ("bar", "goes", "its") if len(sizes) == 1 else ("bars", "go", "their")
+    return (
+        f"The {bars} of {listed([count(size) for size in sizes])} {go} on above the picture, where a zig-zag breaks "
+        f"{'it' if len(sizes) == 1 else 'them'}: the number on top is {their} whole."
+    )
+
+
 def failure_words(point: MemoryPoint) -> str:
     """Where a batch ends: `fail at the KV pool: 3.50 GiB are asked for in one piece where 2.00 GiB are left`."""
     ended = point.shortage

@@ -11,7 +11,7 @@ from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from pages.parts.tables import draw_table
-from pages.parts.validity_words import Checks, badge_differences, check_rows, label_of, lost_by_all, summary
+from pages.parts.validity_words import Checks, badge_differences, check_rows, fault_of, label_of, lost_by_all, summary
 
 HEADER = ("badge", "", "what was found", "limit", "why it matters")
 MARKS = {
@@ -30,8 +30,8 @@ def draw_validity(run: RunData) -> None:
         for outcome, (icon, colour) in MARKS.items():
             for check in checks:
                 if check["outcome"] == outcome:
-                    words = label_of(str(check["check_name"]))
-                    label = words if outcome == Outcome.PASS.value else f"lost: {words}"
+                    name = str(check["check_name"])
+                    label = label_of(name) if outcome == Outcome.PASS.value else fault_of(name)
                     st.badge(label, icon=icon, color=colour, help=plain(str(check["finding"])))  # type: ignore[arg-type]
     st.caption(f"{summary(checks)}.")
     with st.expander("What was checked, and what was found", icon=":material/rule:"):
@@ -51,4 +51,4 @@ def draw_validity_warning(runs: Mapping[str, RunData]) -> None:
         with st.expander("What was found of each"):
             draw_table(("badge", *checks), [[difference.label, *difference.found] for difference in differing])
     if common := lost_by_all(list(checks.values())):
-        st.caption(f":material/rule: All of them lost: {plain(', '.join(common))}.")
+        st.caption(f":material/rule: Of all of them: {plain(', '.join(common))}.")

@@ -1,4 +1,7 @@
-"""The badges of validity in words: what a run lost, for a cell of a table, a line, or a comparison. Pure text."""
+"""The badges of validity in words, for a cell of a table, a line, or a comparison. Pure text.
+
+One that was earned says what holds of the run, one that was lost what is wrong with it: each reads as what it is.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,11 @@ def label_of(name: str) -> str:
     return CHECK_BY_NAME[name].label if name in CHECK_BY_NAME else name
 
 
+def fault_of(name: str) -> str:
+    """What is wrong with a run that lost a check's badge; an unknown one by its own name."""
+    return CHECK_BY_NAME[name].fault if name in CHECK_BY_NAME else f"not {name}"
+
+
 def marks(earned: str, lost: str) -> str:
     """A cell of the history: `6 of 8` badges that apply. The names as in the store, with commas between."""
     kept, gone = (len([name for name in names.split(",") if name]) for names in (earned, lost))
@@ -35,20 +43,23 @@ def marks(earned: str, lost: str) -> str:
 
 
 def lost_words(lost: str) -> str:
-    """The badges that a run lost, by their labels."""
-    return ", ".join(label_of(name) for name in lost.split(",") if name)
+    """What is wrong with a run, of the badges that it lost."""
+    return ", ".join(fault_of(name) for name in lost.split(",") if name)
 
 
-def named(checks: Checks, outcome: Outcome) -> list[str]:
-    """The labels of the checks that had this outcome."""
-    return [label_of(str(check["check_name"])) for check in checks if check["outcome"] == outcome.value]
+def names_of(checks: Checks, outcome: Outcome) -> list[str]:
+    """The names of the checks that had this outcome."""
+    return [str(check["check_name"]) for check in checks if check["outcome"] == outcome.value]
 
 
 def summary(checks: Checks) -> str:
-    """`8 badges earned, 1 lost: real weights; 2 do not apply`."""
-    earned, lost, absent = (named(checks, outcome) for outcome in Outcome)
+    """`8 badges earned; not earned: random weights; 2 do not apply`; `All 8 badges earned`."""
+    earned, lost, absent = (names_of(checks, outcome) for outcome in Outcome)
     words = f"{plural(len(earned), 'badge')} earned"
-    words += f", {len(lost)} lost: {', '.join(lost)}" if lost else ", none lost"
+    if lost:
+        words += f"; not earned: {', '.join(map(fault_of, lost))}"
+    elif len(earned) > 1:
+        words = f"All {words}"
     return words + (f"; {len(absent)} {'does' if len(absent) == 1 else 'do'} not apply" if absent else "")
 
 
@@ -58,8 +69,9 @@ def check_rows(checks: Checks) -> list[list[str]]:
     rows = []
     for row in sorted(checks, key=lambda row: order.index(row["outcome"])):
         check = CHECK_BY_NAME[str(row["check_name"])]
+        words = check.fault if row["outcome"] == Outcome.FAIL.value else check.label
         outcome = OUTCOME_WORDS[Outcome(row["outcome"])]
-        rows.append([check.label, outcome, str(row["finding"]), check.limit, check.meaning])
+        rows.append([words, outcome, str(row["finding"]), check.limit, check.meaning])
     return rows
 
 
@@ -81,6 +93,6 @@ def _found(check: Mapping[str, Any] | None) -> str:
 
 
 def lost_by_all(runs: Sequence[Checks]) -> list[str]:
-    """The badges that every one of the runs lost."""
-    lost = [named(checks, Outcome.FAIL) for checks in runs]
-    return [label for label in lost[0] if all(label in others for others in lost)] if lost else []
+    """What is wrong with every one of the runs, of the badges that all of them lost."""
+    lost = [names_of(checks, Outcome.FAIL) for checks in runs]
+    return [fault_of(name) for name in lost[0] if all(name in others for others in lost)] if lost else []
