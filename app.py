@@ -13,9 +13,10 @@ from store import StoreHeld
 # A file of our own: an icon by name is fetched from a font server by every visitor's browser.
 ICON = str(Path(__file__).parent / "pages" / "parts" / "favicon.png")
 PAGES = [
-    st.Page("pages/bench.py", title="Bench", icon=":material/tune:", default=True),
+    st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="", default=True),
     st.Page("pages/run.py", title="Run", icon=":material/view_timeline:", url_path="run"),
     st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
+    st.Page("pages/repeats.py", title="Repeats", icon=":material/repeat:", url_path="repeats"),
     st.Page("pages/sweep.py", title="Sweep", icon=":material/stacked_line_chart:", url_path="sweep"),
     st.Page("pages/load.py", title="Load", icon=":material/show_chart:", url_path="load"),
     st.Page("pages/memory.py", title="Memory", icon=":material/memory:", url_path="memory"),
@@ -25,6 +26,8 @@ PAGES = [
     st.Page("pages/history.py", title="History", icon=":material/history:", url_path="history"),
     st.Page("pages/query.py", title="Query", icon=":material/database_search:", url_path="query"),
     st.Page("pages/glossary.py", title="Glossary", icon=":material/dictionary:", url_path="glossary"),
+    # The default page is at / alone, but who knows the other addresses guesses this one. Last: links go to the first.
+    st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="bench", visibility="hidden"),
 ]
 
 

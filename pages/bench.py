@@ -12,6 +12,7 @@ from pages.live_end import leave_for_results
 from pages.parts.bench_controls import draw_controls
 from pages.parts.bench_fields import complaints
 from pages.parts.bench_preview import draw_preview
+from pages.parts.bench_repeats import draw_repeats, start_repeats
 from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
@@ -34,7 +35,7 @@ def render() -> None:
     st.markdown(
         "Choose an engine and some requests, run them for real and watch the slots fill. "
         "**Run the pair** gives the same requests to two engines, one after the other; **Run the four layouts** to "
-        "every way of keeping keys and values."
+        "every way of keeping keys and values. **Repeats** tell what of a difference stands."
     )
     for line in complaints(st.query_params.to_dict()):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
@@ -78,6 +79,7 @@ def _draw_plan(settings: Settings) -> None:
         st.markdown(table)
     st.caption(forecast_words(rows))
     draw_preview(engines)
+    draw_repeats(settings)
 
 
 def _draw_buttons(settings: Settings) -> None:
@@ -98,12 +100,13 @@ def _draw_buttons(settings: Settings) -> None:
             help=_button_help(runs),
         )
         if pressed and runs is not None:
-            _submit(runs, kind, _choices(settings))
+            _submit(runs, kind, settings)
     for name, why in settings.hindrances.items():
         st.caption(f":material/block: {BUTTONS[name]} cannot run: {plain(why)}.")
 
 
 def _button_help(runs: Runs | None) -> str | None:
+    # Without the repeats: a button whose words change as a field is left is another button, and the press is lost.
     return f"{listed([config.engine for config in runs])}, on the same requests" if runs and len(runs) > 1 else None
 
 
@@ -114,13 +117,17 @@ def _choices(settings: Settings) -> list[Choice]:
     return of_engines(list(engines))
 
 
-def _submit(configs: Runs, kind: JobKind, choices: list[Choice]) -> None:
+def _submit(configs: Runs, kind: JobKind, settings: Settings) -> None:
     """Write down what is expected, then queue the job; nothing runs where a prediction is typed in half."""
+    choices = _choices(settings)
     if problem := FORM.problem(choices):
         st.error(plain(problem), icon=":material/error:")
         return
     engines = [config.engine for config in configs]
     drafts = FORM.collect(choices, engines)
+    if settings.repeats > 1:
+        start_repeats(configs, settings.repeats, FORM, drafts)
+        return
     job = lab().queue.submit(
         configs,
         kind=kind,

@@ -20,10 +20,11 @@ from engine.core.experiment import Point
 from engine.core.prediction import Expectation, Question
 from store import Store
 from store.predicting import Subject
-from tests import load_experiments, sweep_experiments
+from tests import load_experiments, repeats_experiments, sweep_experiments
 from tests.app_server import AppServer
 from tests.load_experiments import WORKLOAD, load_plan_of, write_load
 from tests.page_runs import write_run
+from tests.repeats_experiments import repeats_plan, write_repeats
 from tests.roofline_runs import calibration, timed_passes
 from tests.sweep_experiments import SHAPE, sweep_plan, write_sweep
 
@@ -65,6 +66,10 @@ def write_home(home: Path) -> None:
     write_load(runs, load_plan_of("load_failed"), load_experiments.out_of_memory)
     many_rates = load_plan_of("load_sixty", rates=RATES, confirm=False, workload=small)
     write_load(runs, many_rates, out_of_memory_from_12_a_second)
+    write_repeats(runs, repeats_plan("repeats_one"), only=range(2))
+    write_repeats(runs, repeats_plan("repeats_failed"), repeats_experiments.out_of_memory)
+    four = "static,continuous,paged,chunked"
+    write_repeats(runs, repeats_plan("repeats_sixty", engines=four, repeats=15), with_runs=(0, 1))
     peak = {"totals": {"peak_memory_bytes": 10**6}}
     later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()  # than they were predicted
     write_run(runs, "one", "static", model=SHAPE | {"dtype": "bfloat16"}, result=peak, created_at=later)
@@ -111,6 +116,9 @@ CASES = [
     ("Load", "load?experiment=load_one", 3, "the queue grew at no rate, up to 5 requests/s"),
     ("Load", "load?experiment=load_failed", 1, "and 2 more"),
     ("Load", "load?experiment=load_sixty", 3, "and 44 more"),
+    ("Repeats", "repeats?experiment=repeats_one", 1, "which says nothing of the spread"),
+    ("Repeats", "repeats?experiment=repeats_failed", 1, "static, repeat 1 (and 2 more): out of memory"),
+    ("Repeats", "repeats?experiment=repeats_sixty", 1, "15 of 15 lower"),
     ("Memory", "memory?model=tiny-random&dtype=bf16&card=a10&largest=16", 2, "Estimated and measured"),
     ("Memory", "memory?model=llama-3.1-8b&dtype=fp32&card=rtx3060", 1, "Not even one request of p1024 fits"),
     ("Memory", "memory?model=tiny-random&dtype=fp32&card=a10&largest=16", 2, "runs in figures"),

@@ -26,7 +26,7 @@ def test_repeats_of_a_run_write_the_same_files_and_go_on(home: Path, capsys: pyt
     logged = ExperimentLog.read(folder)
     assert (logged.plan.kind, [r.status for r in logged.records]) == ("repeats", ["completed"] * 3)
     assert [r.run_id for r in logged.records] == [r["run_id"] for r in report["runs"]]
-    assert [(p.key, p.repeat) for p in logged.plan.points] == [("run", 0), ("run", 1), ("run", 2)]
+    assert [(p.key, p.repeat) for p in logged.plan.points] == [("continuous", repeat) for repeat in range(3)]
     lines = (folder / "points.jsonl").read_text().splitlines(keepends=True)
     (folder / "points.jsonl").write_text("".join(lines[:3]))  # killed in the second run, which had come to its end
     assert main(["run", "--resume", folder.name, "--json"]) == 0

@@ -20,15 +20,14 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.core.config import RunConfig
-from engine.core.experiment import ExperimentKind, Plan, Point, interleaved, newest_records
+from engine.core.experiment import Plan, newest_records
+from engine.core.repeats_plan import KIND, check_repeats, plan_repeats
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import utc_now
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel
 
-KIND: ExperimentKind = "repeats"
 SUMMARY = (
     ("output_tokens", "output tokens", ""),
     ("duration_s", "duration", "s"),
@@ -69,8 +68,7 @@ def _new_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
     Several repeats are an experiment, kept in a folder of its own beside the runs'.
     """
     config = options.run_config(args)
-    if not 1 <= args.repeats <= 1000:
-        raise ValueError(f"repeats {args.repeats}: use 1 to 1000")
+    check_repeats(args.repeats)
     out = output_folder(args.out)
     # Loading torch takes seconds; bad options should not have to wait for it.
     from engine.runtime.environment import use_available_threads
@@ -89,10 +87,11 @@ def _new_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _experiment(args: argparse.Namespace, warm: WarmModel | None = None) -> tuple[int, list[dict[str, Any]]]:
     """How many runs the experiment asks for, a new one or that of --resume, and those that there are, in order."""
-    logged = carry_out(args, KIND, lambda: _repeats_plan(options.run_config(args), args.repeats), warm=warm)
+    logged = carry_out(args, KIND, lambda: _repeats_plan(args), warm=warm)
     newest = newest_records(logged.records)
-    there = [newest[point.point_id] for point in logged.plan.points if point.point_id in newest]
-    return len(logged.plan.points), [_flat(record.run_id, record.to_dict()) for record in there]
+    there = [(point, newest[point.point_id]) for point in logged.plan.points if point.point_id in newest]
+    results = [{"engine": p.config.engine, **_flat(record.run_id, record.to_dict())} for p, record in there]
+    return len(logged.plan.points), results
 
 
 def _run_once(
@@ -109,15 +108,9 @@ def _run_once(
         return []
 
 
-def _repeats_plan(config: RunConfig, repeats: int) -> Plan:
-    point = Point(key="run", position=0, repeat=0, values={"engine": config.engine}, config=config)
-    return Plan(
-        experiment_id=new_run_id(),
-        kind=KIND,
-        label=f"{repeats} repeats",
-        created_at=utc_now(),
-        settings={"repeats": repeats},
-        points=interleaved([point], repeats),
+def _repeats_plan(args: argparse.Namespace) -> Plan:
+    return plan_repeats(
+        [options.run_config(args)], experiment_id=new_run_id(), created_at=utc_now(), repeats=args.repeats
     )
 
 
@@ -128,7 +121,8 @@ def _flat(run_id: str | None, result: Mapping[str, Any]) -> dict[str, Any]:
 def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
     """One flat object: the run itself, or the medians over the completed repeats, with all of them under `runs`.
 
-    Completed only when all `asked` runs are.
+    Completed only when all `asked` runs are. Of several engines, as Bench repeats them, each has its medians under
+    `engines`.
     """
     if asked == 1 and results:
         return results[0]
@@ -139,22 +133,35 @@ def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
     report = {key: worst[key] for key in ("run_id", "status", "error", "oom")}
     if len(results) < asked and report["status"] == "completed":
         report |= {"status": "stopped", "error": f"stopped after {len(results)} of {asked} runs"}
-    for name in completed[0] if completed else ():
-        values = [r[name] for r in completed]
-        if name not in report:
-            numbers = all(isinstance(v, int | float) for v in values)
-            report[name] = statistics.median(values) if numbers else None
-    report["runs"] = results
-    return report
+    engines = dict.fromkeys(r.get("engine") for r in results)
+    if len(engines) > 1:
+        report["engines"] = {name: _medians([r for r in completed if r["engine"] == name]) for name in engines}
+    else:
+        report = report | {name: value for name, value in _medians(completed).items() if name not in report}
+    return report | {"runs": results}
+
+
+def _medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of every number its median, of all else what the runs have in common; nothing without a run."""
+    medians: dict[str, Any] = {}
+    for name in runs[0] if runs else ():
+        values = [r[name] for r in runs]
+        if all(isinstance(v, int | float) for v in values):
+            medians[name] = statistics.median(values)
+        else:
+            medians[name] = values[0] if all(v == values[0] for v in values) else None
+    return {name: value for name, value in medians.items() if name not in ("run_id", "status", "error", "oom")}
 
 
 def _table(report: dict[str, Any]) -> str:
     subject = "no run" if report["run_id"] is None else f"run {report['run_id']}"
     lines = [f"{subject}: {report['status']}" + (f" ({report['error']})" if report.get("error") else "")]
-    for name, label, unit in SUMMARY:
-        value = report.get(name)
-        if value is not None:
-            lines.append(f"  {label:<18} {value:>10.4g} {unit}".rstrip())
+    for engine, figures in (report.get("engines") or {None: report}).items():
+        lines += [f"{engine}:"] if engine else []
+        for name, label, unit in SUMMARY:
+            value = figures.get(name)
+            if value is not None:
+                lines.append(f"  {label:<18} {value:>10.4g} {unit}".rstrip())
     if report.get("runs"):
         lines.append(f"  medians over {sum(r['status'] == 'completed' for r in report['runs'])} completed runs")
     return "\n".join(lines)

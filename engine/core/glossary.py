@@ -153,6 +153,16 @@ MEASURING = _words(
     ),
     ("repeats", "The same point run again. All points are run once before any is run again, so that drift hits all."),
     ("spread", "Of repeats: highest less lowest, as a share of the median."),
+    (
+        "ratio repeat by repeat",
+        "One engine's figure over another's of the same repeat, which ran right beside it: what slows the machine "
+        "slows both, and mostly cancels.",
+    ),
+    (
+        "told apart",
+        "Of two engines over repeats: the ratio lies on the same side of 1 in every repeat. Where it does not, the "
+        "repeats differ by more than the engines do.",
+    ),
     ("serial time", "B times what one request alone took: what B requests would take one after another."),
     ("speed-up", "Serial time over the time of the batch."),
     ("ragged batch", "A batch of prompts of mixed lengths and, where asked for, of mixed budgets."),

@@ -72,8 +72,8 @@ def of_plan(plan: Plan) -> list[Choice]:
             return _of_load(firsts) + metrics
         case "overhead":
             return _of_overhead(firsts) + metrics
-        case _:
-            return metrics
+        case "repeats":
+            return of_engines([point.key for point in firsts])
 
 
 def _of_sweep(points: Sequence[Point]) -> list[Choice]:

@@ -33,6 +33,7 @@ def draw_controls() -> Settings:
     with left:
         _draw_engine(values, notes)
         _draw_side_by_side(values)
+        _draw_repeats(values)
         _draw_model(values, notes)
         _draw_sampling(values)
     with right:
@@ -67,6 +68,15 @@ def _draw_side_by_side(values: dict[str, Any]) -> None:
         values["second"] = choice("Second", "second")
         if values["first"] == values["second"]:
             st.caption(f":red[:material/error: {TWICE.capitalize()}.]")
+
+
+def _draw_repeats(values: dict[str, Any]) -> None:
+    with group("Repeats", "How often each engine is run, whichever button is pressed."):
+        values["repeats"] = number("Repeats", "repeats")
+        if values["repeats"] > 1:
+            st.caption("All engines once, then all again, so that drift hits all. Their own page shows the spread.")
+        else:
+            st.caption("From 2 on: all engines once, then all again, so that drift hits all. One shows no spread.")
 
 
 def _draw_model(values: dict[str, Any], notes: dict[str, Any]) -> None:

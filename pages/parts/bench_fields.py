@@ -102,6 +102,7 @@ FIELDS: dict[str, Field] = {
     "top_k": Number(low=0, high=1_000_000, default=0),
     "top_p": Number(low=0, high=1, default=1.0, whole=False, above=True),
     "warmups": Number(low=0, high=100, default=1),
+    "repeats": Number(low=1, high=50, default=1),
     "execution": Choice(options=EXECUTIONS, default="eager"),
     "timing": Choice(options=TIMINGS, default="sync"),
     "pool_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
@@ -137,7 +138,8 @@ def _is_unbounded(text: str) -> bool:
 def query_of(config: RunConfig) -> dict[str, str]:
     """The query parameters that bring Bench to a run's settings; values at their default are left out.
 
-    A file of prompts does not travel in a link: the page asks for it again.
+    A run does not know how often it was asked for: `repeats` are the caller's to add. A file of prompts does not
+    travel in a link: the page asks for it again.
     """
     workload, sampling = config.workload, config.sampling
     kind = workload.prompts if workload.prompts in ("chat", "file") else "lengths"

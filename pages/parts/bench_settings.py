@@ -27,7 +27,7 @@ class Settings:
     """Runs that can be started, or the problems, a line a field, that stand in their way.
 
     `pair` are the two engines chosen to be set side by side, `layouts` one run of each of LAYOUTS. One of them that
-    cannot be had is None, and `hindrances` says why, by the name `pair` or `layouts`.
+    cannot be had is None, and `hindrances` says why, by the name `pair` or `layouts`. `repeats`: how often each is run.
     """
 
     config: RunConfig | None
@@ -36,6 +36,7 @@ class Settings:
     workload: Workload | None
     problems: Mapping[str, str]
     hindrances: Mapping[str, str] = field(default_factory=dict)
+    repeats: int = 1
 
 
 def read_settings(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> Settings:
@@ -55,7 +56,14 @@ def read_settings(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> S
             comparisons[name] = side_by_side(values, config, engines)
         except ValueError as error:
             comparisons[name], hindrances[name] = None, str(error)
-    return Settings(config=config, **comparisons, workload=workload, problems={}, hindrances=hindrances)
+    return Settings(
+        config=config,
+        **comparisons,
+        workload=workload,
+        problems={},
+        hindrances=hindrances,
+        repeats=int(values["repeats"]),
+    )
 
 
 def _unusable(problems: Mapping[str, str]) -> Settings:

@@ -31,8 +31,8 @@ def draw_experiment_page(
 ) -> None:
     """All below a page's introduction. `noun` is what the page calls one; `command` makes one without the app.
 
-    `fields` are the form's, `limits` those that the results are looked at by. `draw_results` gets the experiment's id
-    and whether it is still going.
+    `fields` are the form's, `limits` those that the results are looked at by; without `fields` the form is but a way to
+    another page. `draw_results` gets the experiment's id and whether it is still going.
     """
     for line in complaints(st.query_params.to_dict(), {**fields, **limits}):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
@@ -40,16 +40,18 @@ def draw_experiment_page(
     chosen = choose_experiment(kind, noun)
     if chosen is None and EXPERIMENT not in st.query_params:
         st.info(
-            f"No {noun} has been run yet. The settings below make one; on the command line "
-            f"`{command}` does the same, and what it measures appears here.",
+            f"No {noun} has been run yet. {'The settings below make' if fields else 'Bench makes'} one; on the command "
+            f"line `{command}` does the same, and what it measures appears here.",
             icon=":material/hourglass_empty:",
         )
     if chosen is None:
-        st.subheader(f"A new {noun}", anchor=False)
+        if fields:
+            st.subheader(f"A new {noun}", anchor=False)
         draw_form()
         return
     is_live = show_progress(chosen) == "live"
-    with st.expander(f"Set up another {noun}", icon=":material/add:", expanded=is_open):
+    another = f"Set up another {noun}"
+    with st.expander(another, icon=":material/add:", expanded=is_open) if fields else st.container():
         draw_form()
     draw_predictions(Subject(kind="experiment", subject_id=chosen))
     draw_results(chosen, is_live)

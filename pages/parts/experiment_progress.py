@@ -20,7 +20,7 @@ from pages.parts.visit import visitor
 REFRESH_LIVE_S = 1.0
 REFRESH_IDLE_S = 3.0
 EXPERIMENT_KINDS = ("sweep", "load", "overhead", "repeats")
-PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py"}  # of the kinds that have one
+PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
 KEPT = "Points that are done stay done; the one at hand is kept as far as it went and can be run again by Resume."
 
 
@@ -132,7 +132,8 @@ def draw_experiment_link(job: Job) -> None:
 def draw_way_to_experiment(kind: str, experiment_id: str) -> None:
     """The way from a run to the page of the experiment that it is a point of; nothing for a kind that has none."""
     if kind in PAGES:
-        words, where = f"The {kind} that it is a point of", {"experiment": experiment_id}
+        words = "The repeats that it is one of" if kind == "repeats" else f"The {kind} that it is a point of"
+        where = {"experiment": experiment_id}
         st.page_link(PAGES[kind], label=words, icon=":material/stacked_line_chart:", query_params=where)
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from engine.core.prediction import MAX_WHY, Expectation
 from engine.launcher.job import Job
+from pages.parts.experiment_progress import PAGES
 from pages.parts.format import is_missing, plain
 from pages.parts.lab import lab
 from pages.parts.prediction_words import (
@@ -88,7 +89,7 @@ def _draw_link(row: Mapping[str, Any]) -> None:
             "pages/run.py", label="The run", icon=":material/view_timeline:", query_params={"run_id": subject_id}
         )
         return
-    page = {"sweep": "pages/sweep.py", "load": "pages/load.py"}.get(str(row["experiment_kind"]))
+    page = PAGES.get(str(row["experiment_kind"]))
     if page is not None:
         query = {"experiment": subject_id}
         st.page_link(page, label="The experiment", icon=":material/science:", query_params=query)

@@ -1,0 +1,116 @@
+"""The tables of repeats: each engine's medians and spreads, ratios repeat by repeat, every repeat, every run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from engine.core.repeats_table import paired, summary_of, values_of
+from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
+from pages.figures.repeat_words import agreement_words
+from pages.parts.format import share
+from pages.parts.sweep_columns import run_links, status_words
+
+ENGINE_HEADER = ("figure", "engine", "median", "lowest", "highest", "spread", "n")
+RATIO_HEADER = ("figure", "ratio", "median", "lowest", "highest", "agree")
+RUN_FIGURES = ("tok/s", "TTFT p50 s", "TTFT p95 s", "TPOT p50 ms", "gap p99 ms", "duration s", "% dead")
+MOST_COMPARED = 4  # runs that Compare takes
+CSV_FIRST = ("position", "key", "engine", "repeat", "status", "run_id", "error", "asked_bytes", "free_bytes")
+
+Points = Sequence[Mapping[str, Any]]
+Names = Mapping[str, str]
+
+
+def engine_rows(points: Points, names: Names) -> list[list[str]]:
+    """Each figure of each engine over its completed runs; a figure that no run has is left out."""
+    rows = []
+    for measure in MEASURES:
+        found = {key: summary_of(points, key, measure.name) for key in names}
+        known = [key for key in names if found[key] is not None]
+        for key in known:
+            summary = found[key]
+            assert summary is not None
+            ends = [measure.text(value) for value in (summary.median, summary.low, summary.high)]
+            spread = "" if summary.spread is None else share(summary.spread)
+            title = measure.title if key == known[0] else ""
+            rows.append([title, names[key], *ends, spread, str(summary.n)])
+    return rows
+
+
+def ratio_rows(points: Points, names: Names) -> list[list[str]]:
+    """Each other engine over the first, repeat by repeat; figures without a ratio are left out."""
+    base, *others = names
+    rows = []
+    for measure in MEASURES:
+        title = measure.title
+        for key in others:
+            found = paired(points, key, base, measure.name)
+            summary = found.summary
+            if summary is not None:
+                ends = [times_text(value) for value in (summary.median, summary.low, summary.high)]
+                rows.append([title, f"{names[key]} / {names[base]}", *ends, agreement_words(found)])
+                title = ""
+    return rows
+
+
+def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.DataFrame:
+    """A row a repeat: each engine's value in the axis' unit, each other engine over the first, the way to Compare."""
+    values = {key: values_of(points, key, measure.name) for key in names}
+    most = max((value for of_key in values.values() for value in of_key.values()), default=0.0)
+    factor, unit = measure.axis_scale(most)
+    repeats = sorted({int(point["repeat"]) for point in points})
+    columns: dict[str, list[Any]] = {"repeat": [repeat + 1 for repeat in repeats]}
+    for key, name in names.items():
+        columns[f"{name}, {unit}"] = [_scaled(values[key].get(repeat), factor) for repeat in repeats]
+    base, *others = names
+    for key in others:
+        ratios = paired(points, key, base, measure.name).ratios
+        columns[f"{names[key]} / {names[base]}"] = [ratios.get(repeat) for repeat in repeats]
+    if others:
+        columns["compare"] = [compare_link(points, repeat) for repeat in repeats]
+    return pd.DataFrame(columns)
+
+
+def compare_link(points: Points, repeat: int) -> str | None:
+    """The address of Compare with the runs of one repeat, in the order of running; None without two of them."""
+    runs = [str(point["run_id"]) for point in points if int(point["repeat"]) == repeat and point["has_run"]]
+    return f"/compare?runs={','.join(runs[:MOST_COMPARED])}" if len(runs) > 1 else None
+
+
+def runs_table(points: pd.DataFrame) -> pd.DataFrame:
+    """Every run in the order of running, with how it ended and a way to it."""
+    rows = points.to_dict("records")
+    return pd.DataFrame(
+        {
+            "run": run_links([_run_of(row) for row in rows]),
+            "engine": points["series"],
+            "repeat": points["repeat"].astype(int) + 1,
+            "status": [status_words(row) for row in rows],
+            "tok/s": points["output_tokens_per_s"],
+            "TTFT p50 s": points["ttft_p50_s"],
+            "TTFT p95 s": points["ttft_p95_s"],
+            "TPOT p50 ms": points["tpot_p50_s"] * 1e3,
+            "gap p99 ms": points["itl_p99_s"] * 1e3,
+            "duration s": points["duration_s"],
+            "% dead": points["dead_fraction"] * 100,
+            "error": points["error"],
+        }
+    )
+
+
+def csv_of(points: pd.DataFrame) -> str:
+    """Every run with all its figures, full precision, seconds and bytes; `repeat` counts from 0."""
+    left_out = {"series", "config", "point_values", "has_run", "live_run_id", "attempts", "ended_at", *CSV_FIRST}
+    metrics = [name for name in points if name not in left_out and points[name].notna().any()]
+    return points[[*CSV_FIRST, *metrics]].to_csv(index=False)
+
+
+def _run_of(row: Mapping[str, Any]) -> str | None:
+    live = row.get("live_run_id")
+    return str(row["run_id"]) if row["has_run"] else live if isinstance(live, str) else None
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor

@@ -1,0 +1,117 @@
+"""What the Repeats page shows of an experiment: its points as the store has them, by engine and by repeat."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from engine.core.config import RunConfig
+from engine.core.experiment import ENDED
+from engine.core.repeats_table import keys_of
+from engine.runlog.schema import RUN_FILE
+from pages.parts.bench_fields import FIELDS, query_of
+from pages.parts.experiment_results import check_stored_plan
+from pages.parts.lab import lab
+
+MOST_ON_BENCH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RepeatsData:
+    """One experiment of repeats. `points` are the store's, a row a run, with the `series` that it belongs to.
+
+    `names` are what the keys are called, in the order of running: the first is the base of ratios. `configs` has each
+    key's configuration. `info` is the run.json of one of its runs, empty where none has begun.
+    """
+
+    experiment_id: str
+    names: Mapping[str, str]
+    configs: Mapping[str, RunConfig]
+    points: pd.DataFrame
+    info: Mapping[str, Any]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The points as flat rows."""
+        return self.points.to_dict("records")
+
+    @property
+    def repeats(self) -> int:
+        """How many times each engine is to run."""
+        return 1 + int(self.points["repeat"].max()) if len(self.points) else 0
+
+    @property
+    def has_results(self) -> bool:
+        """Whether a run has ended, well or not; one that was cut off says nothing."""
+        return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether a run has completed, so that there are figures."""
+        return bool((self.points["status"] == "completed").any())
+
+    @property
+    def is_being_read(self) -> bool:
+        """Whether a run has ended that the store has yet to read to its end: the way to it comes in a moment."""
+        ended = self.points[self.points["status"].isin(ENDED) & ~self.points["has_run"].astype(bool)]
+        run_ids = ended["run_id"].dropna()
+        return any((lab().home / "runs" / str(run_id) / RUN_FILE).is_file() for run_id in run_ids)
+
+
+def load_repeats(experiment_id: str) -> RepeatsData | None:
+    """The experiment as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
+    store = lab().store
+    try:
+        plan = store.experiment_plan(experiment_id)
+    except KeyError:
+        return None
+    check_stored_plan(plan)
+    planned = plan.get("points") or []
+    names = names_of(planned)
+    configs = {point["key"]: point["config"] for point in reversed(planned)}
+    points = store.points(experiment_id)
+    return RepeatsData(
+        experiment_id=experiment_id,
+        names=names,
+        configs={key: RunConfig.from_dict(configs[key]) for key in names},
+        points=points.assign(series=[names[key] for key in points["key"]]),
+        info=_one_info(points),
+    )
+
+
+def names_of(planned: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What each key is called, in the order of running: its engine; where two keys have the same engine, the key."""
+    keys = keys_of(planned)
+    engines = {str(point["key"]): str(point["config"]["engine"]) for point in planned}
+    is_plain = len(set(engines.values())) == len(keys)
+    return {key: engines[key] if is_plain else key for key in keys}
+
+
+def bench_link(data: RepeatsData) -> dict[str, str]:
+    """The query parameters that bring Bench to the same settings: engines, what only static reads, and repeats."""
+    configs = list(data.configs.values())
+    link = {name: text for config in reversed(configs) for name, text in query_of(config).items()}
+    engine = configs[0].engine
+    link = {name: text for name, text in link.items() if name != "engine"}
+    if engine != FIELDS["engine"].default:
+        link["engine"] = engine
+    if len(configs) == 2:
+        link |= {name: config.engine for name, config in zip(("first", "second"), configs, strict=True)}
+    return link | {"repeats": str(min(data.repeats, MOST_ON_BENCH))}
+
+
+def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:
+    """The run.json of one of the runs, a completed one if there is any."""
+    if points.empty:
+        return {}
+    ran = points[points["has_run"].astype(bool)]
+    ranked = pd.concat([ran[ran["status"] == "completed"], ran])
+    for run_id in ranked["run_id"].head(2):
+        with contextlib.suppress(KeyError):  # deleted since
+            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
+            return info
+    return {}
