@@ -46,6 +46,16 @@ def test_kinds_keep_their_colours_and_shapes_and_runs_their_filling() -> None:
     assert trace(figure, "continuous prefill").marker.color == colours.prefill
 
 
+def test_no_gap_is_kept_above_a_legend_of_one_line() -> None:
+    """A line of the legend is about 20 pixels high; the title has room of its own."""
+    figure = roofline(sample_points(("static",)), ROOF)
+    above_px = figure.layout.margin.t - (figure.layout.legend.y - 1) * 400
+    assert above_px == pytest.approx(22)
+    parts = sample_parts(is_split=False).assign(floor_s=np.nan)
+    one, three = pass_parts(parts, title="Decode"), pass_parts(sample_parts(), title="Decode")
+    assert (one.layout.margin.t, three.layout.margin.t) == (58, 98)
+
+
 def test_a_mark_says_its_passes_and_rates() -> None:
     decode = trace(roofline(sample_points(("static",)), ROOF), "decode pass")
     assert list(decode.x[:2]) == [0.5, 1.0]

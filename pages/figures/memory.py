@@ -19,6 +19,7 @@ from pages.figures.readable import three_digits
 
 GIB = 2**30
 PLOT_PX = 320
+TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
 BAR = 0.72
 CUT = 1.45  # of the capacity, at most, is drawn
 BREAK_AT, BREAK_TOOTH, BREAK_TEETH = 0.93, 0.012, 4  # of a broken bar: shares of the picture's height, and how many
@@ -51,7 +52,7 @@ def memory_bars(
         return note_figure("No batch size to draw.", dark=dark, title=title)
     points = points.sort_values("batch_size", ignore_index=True)
     top_bytes = _top(points, capacity_bytes, measured)
-    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=84, left=44, right=8)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=TOP_PX, left=44, right=8)
     _add_terms(figure, points, top_bytes, dark)
     _add_shortage(figure, points, top_bytes, capacity_bytes, dark)
     _add_totals(figure, points, measured, top_bytes, dark)

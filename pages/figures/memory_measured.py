@@ -16,6 +16,7 @@ from pages.figures.readable import three_digits
 
 GIB = 2**30
 PLOT_PX = 280
+TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 
 
@@ -23,7 +24,7 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
     """Draw rows (engine, run, predicted_bytes, measured_bytes, words: what the run was), a point each."""
     if rows.empty:
         return note_figure("No run to set beside the estimate.", dark=dark, title=title)
-    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=62, left=52, right=14)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=TOP_PX, left=52, right=14)
     top = float(rows[["predicted_bytes", "measured_bytes"]].to_numpy(dtype=float).max()) / GIB * 1.08
     figure.add_scatter(
         x=[0, top],

@@ -18,6 +18,7 @@ from pages.figures.readable import count_text, seconds_text
 
 BAR_PX = 12
 GROUP_PX = 62
+LEGEND_PX = 20
 MAX_GROUPS = 16
 
 
@@ -32,8 +33,9 @@ def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> g
     parts = _most(parts)
     plot_px = GROUP_PX * len(parts)
     places = np.arange(len(parts)) * GROUP_PX + 46.0
-    figure = new_figure(plot_px=plot_px, dark=dark, title=title, top=76, left=14, right=24)
-    is_split = bool(parts["issue_s"].notna().any())
+    is_split, has_floor = bool(parts["issue_s"].notna().any()), bool(parts["floor_s"].notna().any())
+    top = 8 + LEGEND_PX * (1 + is_split + has_floor)  # on a phone each name takes a line, and there may be one group
+    figure = new_figure(plot_px=plot_px, dark=dark, title=title, top=top, left=14, right=24)
     _add_bars(figure, parts, places, is_split, dark)
     _add_floor(figure, parts, places, dark)
     for place, row in zip(places, parts.to_dict("records"), strict=True):

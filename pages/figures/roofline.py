@@ -21,6 +21,7 @@ from pages.figures.passes import SYMBOLS
 from pages.figures.readable import count_text, seconds_text, three_digits
 
 PLOT_PX = 400
+TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
 FILLS = ("", "-open", "-dot", "-cross")  # of the marks of the first run, the second …
 MARK_PX = (6.0, 18.0)
 MAX_MARKS = 4000
@@ -53,7 +54,7 @@ def roofline(points: pd.DataFrame, roof: Roof | None, *, title: str = "", dark: 
     if points.empty and roof is None:
         return note_figure("No pass to draw.", dark=dark, title=title)
     x_range, y_range = _ranges(points, roof)
-    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=62, left=62, right=14)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=TOP_PX, left=62, right=14)
     if roof is not None:
         _add_roof(figure, roof, x_range, y_range, dark)
     _add_points(figure, points, dark)

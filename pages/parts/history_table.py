@@ -60,14 +60,14 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table[["open", *COLUMNS]].rename(columns=COLUMNS)
 
 
-def experiment_address(row: Mapping[str, Any]) -> str | None:
+def experiment_address(row: Mapping[str, Any]) -> str:
     """Where a run's experiment is shown, its name behind a `#`: its page, or its runs where its kind has none.
 
-    None for a run that belongs to no experiment.
+    Empty for a run that belongs to no experiment.
     """
     experiment_id, kind = row.get("experiment_id"), row.get("experiment_kind")
     if not isinstance(experiment_id, str):
-        return None
+        return ""
     page = Path(PAGES[kind]).stem if kind in PAGES else "history"
     name = experiment_name(kind, row.get("experiment_label")) or experiment_id
     return f"/{page}?experiment={quote(experiment_id, safe='')}#{quote(name, safe='')}"
