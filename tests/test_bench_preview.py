@@ -98,9 +98,11 @@ def test_the_page_shows_it_at_once_for_each_engine(home: Path) -> None:
 
 
 def test_without_a_calibration_one_line_tells_the_way(home: Path) -> None:
-    text = words(open_page("bench", **TINY))
+    app = open_page("bench", **TINY)
+    text = words(app)
     assert "No preview: this device was not calibrated." in text
     assert "engine calibrate --model tiny-random" in text
+    assert any("engine calibrate --model tiny-random`" in str(caption.value) for caption in app.caption)
     assert "What the simulator expects" not in text
 
 

@@ -163,6 +163,15 @@ def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) ->
     assert "engine" not in parse_qs(urlparse(page.url).query)
 
 
+def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/bench?engine=static&slots=7&model=tiny-random")
+    expect(page.get_by_text("static batching, 7 slots.")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+    assert parse_qs(urlparse(page.url).query)["slots"] == ["7"]
+    expect(page.get_by_role("link", name="Bench", exact=True)).to_have_count(1)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_a_phone(browser: Browser, app: AppServer, scheme: str) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pages.parts.badges import badge_text, badges_of, status_badge
-from pages.parts.format import count, number, plain, plural, rate, ratio, seconds, share, size
+from pages.parts.format import code, count, number, plain, plural, rate, ratio, seconds, share, size
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,11 @@ def test_what_was_not_measured_is_a_dash_and_never_a_zero(missing: float | None)
 
 def test_foreign_text_stays_what_it_is() -> None:
     assert plain("# a *b*\n$x$ <b> `c` :red[d]") == r"\# a \*b\* \$x\$ \<b\> \`c\` \:red\[d\]"
+
+
+def test_a_command_stands_as_it_is_typed() -> None:
+    assert code("run --model tiny-random") == "`run --model tiny-random`"
+    assert code("run `x` [a](b)\nand more") == "`run x [a](b) and more`"
 
 
 def test_badges_come_from_a_runs_columns() -> None:

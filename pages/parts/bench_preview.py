@@ -24,7 +24,7 @@ from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.forecast import workload_of
-from pages.parts.format import listed, number, plain, seconds
+from pages.parts.format import code, listed, number, plain, seconds
 from pages.parts.roofline_machine import calibrations
 
 ENOUGH_S = 0.25  # of the simulator's own time, all engines together, on a laptop's core
@@ -108,8 +108,9 @@ def _why_not(configs: Sequence[RunConfig], known: Sequence[Calibration]) -> str:
     first = configs[0]
     if not known:
         return (
-            f"No preview: this device was not calibrated. `.venv/bin/python -m engine calibrate --model "
-            f"{plain(first.model)}` measures it, and the simulator answers here from then on."
+            "No preview: this device was not calibrated. "
+            f"{code(f'.venv/bin/python -m engine calibrate --model {first.model}')} measures it, and the simulator "
+            "answers here from then on."
         )
     if sum(simulating_s(config, workload_of(config.workload)) for config in configs) > ENOUGH_S:
         return (

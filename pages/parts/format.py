@@ -93,6 +93,11 @@ def plain(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
+def code(text: str) -> str:
+    """A command that may hold foreign text, as code within Markdown, where nothing is escaped: no backtick ends it."""
+    return f"`{' '.join(text.replace('`', ' ').split())}`"
+
+
 def listed(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""
