@@ -50,7 +50,7 @@ def test_without_any_the_page_leads_to_bench(home: Path) -> None:
     assert dict(links(app))["Set one up on Bench"].endswith("?repeats=3")
 
 
-@pytest.mark.parametrize("name", ["nowhere", "../../etc", "x" * 300, "<b>no</b>"])
+@pytest.mark.parametrize("name", ["../../etc", "<b>no</b>"])
 def test_an_unknown_one_is_said_in_a_line(home: Path, name: str) -> None:
     write_repeats(home / "runs", repeats_plan())
     app = opened(home, experiment=name)

@@ -163,5 +163,7 @@ def _table(report: dict[str, Any]) -> str:
             if value is not None:
                 lines.append(f"  {label:<18} {value:>10.4g} {unit}".rstrip())
     if report.get("runs"):
-        lines.append(f"  medians over {sum(r['status'] == 'completed' for r in report['runs'])} completed runs")
+        completed = sum(r["status"] == "completed" for r in report["runs"])
+        each = ", each engine's over its own" if report.get("engines") else ""
+        lines.append(f"  medians over {completed} completed runs{each}")
     return "\n".join(lines)
