@@ -31,7 +31,8 @@ def render() -> str:
     """The whole page."""
     lines = ["| earned | lost | name | why it matters | limit | `value` |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| **{check.label}** | {check.fault} | `{check.name}` | {check.meaning} | {check.limit} | {check.unit or '–'} |"
+        f"| **{check.label}** | {check.fault} | `{check.name}` | {check.meaning} | {check.limit} "
+        f"| {check.unit or '–'} |"
         for check in CHECKS
     ]
     return "\n".join([INTRODUCTION, *lines, ""])

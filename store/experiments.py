@@ -74,7 +74,8 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
     place = _original(folder, logged, before)
     if place != folder:
         is_worked_on = ExperimentLog.is_open(place)
-    is_instead = before is not None and before != place and is_experiment_folder(before)  # of a copy that was there first
+    # Of a copy that was there first.
+    is_instead = before is not None and before != place and is_experiment_folder(before)
     if known and known[0] and not is_instead and not _is_grown(json.loads(known[0]), plan.to_dict()):
         raise ValueError(f"{folder}: the store has another experiment with the id {plan.experiment_id}")
     has_changed = known is None or (known[0], known[1], known[2]) != (told, str(place), is_worked_on)
