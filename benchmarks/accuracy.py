@@ -1,6 +1,6 @@
 """How far the simulator is from this machine: the same workloads run and simulated, side by side.
 
-    python -m engine calibrate --model smollm2-135m
+    python -m engine calibrate --model smollm2-135m [--engines none with --in-turn]
     python -m benchmarks.accuracy --out FOLDER [--engines static,continuous] [--repeats 3] [--in-turn]
 
 Each engine gets every request at once, then poisson arrivals at `--load` of the closed rate. The simulation is of the
@@ -88,7 +88,10 @@ def _config(args: argparse.Namespace, engine: str) -> RunConfig:
 
 
 def _calibration(file: Path | None) -> Calibration:
-    file = file or max((lab_home() / "calibrations").glob("*.json"), key=lambda path: path.stat().st_mtime)
+    folder = lab_home() / "calibrations"
+    file = file or max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, default=None)
+    if file is None:
+        sys.exit(f"no calibration in {folder}: run `python -m engine calibrate`")
     return Calibration.from_json(file.read_text())
 
 

@@ -66,7 +66,7 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     shapes = shapes_for(device, loaded.spec.max_positions)
     with hold_device(str(device), "calibrate", on_wait=lambda taken: _tell(f"waiting: {taken}")):
         load_average_1min = os.getloadavg()[0]
-        # Passes come first: the ceilings' last part turns a profiler on, which can slow down what comes after it.
+        # Passes come first: the ceilings' last part turns a profiler on, and nothing is timed after that.
         passes = [
             measured
             for engine in engines
