@@ -236,7 +236,7 @@ def test_no_worker_outlives_the_app(tmp_path: Path, how: signal.Signals) -> None
         assert process_lives(worker)
         app.send_signal(how)
         app.wait(timeout=10)
-        assert await_end(worker, within_s=5)
+        assert await_end(worker, within_s=30)
     finally:
         for process in (app, bystander):
             process.kill()

@@ -232,7 +232,7 @@ def test_killing_the_app_loses_no_point_and_doubles_none(tmp_path: Path) -> None
     with_fake = RunQueue(tmp_path, command=FAKE_WORKER)
     try:
         job = with_fake.resume_experiment(experiment_id)
-        assert await_end(worker, 5)
+        assert await_end(worker, 30)
         done = with_fake.wait(job.job_id)
     finally:
         with_fake.close()

@@ -41,7 +41,7 @@ def test_a_run_appears_by_itself(store: Store, recorder: Recorder) -> None:
     assert store.runs().empty
     version = recorder.version
     folder = write_sample_run(store.runs_folder)
-    wait_for(lambda: len(store.runs()) == 1 and store.run(folder.name)["status"] == "completed", 5)
+    wait_for(lambda: len(store.runs()) == 1 and store.run(folder.name)["status"] == "completed", 30)
     assert recorder.version > version
     time.sleep(0.6)
     settled = recorder.version
@@ -62,7 +62,7 @@ def test_a_live_run_is_followed(store: Store, recorder: Recorder) -> None:
 
         play(log, config, plan, on_pass=watch)
         log.finish({"status": "completed", "totals": {}})
-    wait_for(lambda: store.run("live")["status"] == "completed", 5)
+    wait_for(lambda: store.run("live")["status"] == "completed", 30)
     assert len(store.tokens("live")) == 320
     assert len(seen) >= 4
     assert len(versions) >= 4
@@ -145,7 +145,7 @@ def test_a_run_that_was_still_being_copied_is_looked_at_again(store: Store, tmp_
 
 def test_a_deleted_run_does_not_come_back(store: Store, recorder: Recorder) -> None:
     folder = write_sample_run(store.runs_folder)
-    wait_for(lambda: len(store.runs()) == 1, 5)
+    wait_for(lambda: len(store.runs()) == 1, 30)
     store.delete_run(folder.name)
     time.sleep(0.8)
     assert store.runs().empty
