@@ -88,7 +88,8 @@ def _draw_all(rows: pd.DataFrame) -> None:
         )
         st.query_params.pop(SHOW)
     shown = st.segmented_control("Show", list(FILTERS), default="all", key=SHOW, bind="query-params", required=True)
-    fitting = rows[rows["outcome"].isin(FILTERS[str(shown)])]
+    shown = shown if shown in FILTERS else "all"  # an empty one in the address chooses none
+    fitting = rows[rows["outcome"].isin(FILTERS[shown])]
     if fitting.empty:
         st.info(f"None of the {plural(len(rows), 'prediction')} is {shown}.", icon=":material/search_off:")
     page = _page(len(fitting))

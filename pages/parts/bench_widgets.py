@@ -25,19 +25,23 @@ def choice(
     disabled: bool = False,
     fields: Mapping[str, Field] = FIELDS,
 ) -> str:
-    """One of a field's words. They are their own labels: the address, the command line and the screen say the same."""
+    """One of a field's words. They are their own labels: the address, the command line and the screen say the same.
+
+    An address that names none of them, an empty one included, gives the default.
+    """
     field = fields[name]
     assert isinstance(field, Choice)
+    words = options or field.options
     chosen = st.segmented_control(
         label,
-        options or field.options,
+        words,
         default=field.default,
         required=True,
         key=name,
         disabled=disabled,
         bind="query-params",
     )
-    return str(chosen)
+    return str(chosen) if chosen in words else field.default
 
 
 def number(

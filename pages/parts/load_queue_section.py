@@ -48,7 +48,8 @@ def draw_queue(data: LoadData) -> None:
         st.caption(f":material/link_off: There is no rate {plain(asked[:40])} in this load test.")
     first = next((words for words, rows in choices.items() if any(row.grows for row in rows)), next(iter(choices)))
     chosen = st.segmented_control("At", list(choices), default=first, required=True, key=AT, bind="query-params")
-    rows = choices[str(chosen)]
+    chosen = chosen if chosen in choices else first  # an empty one in the address chooses none
+    rows = choices[chosen]
     queue, windows = queues_of(rows)
     show(queue_with_windows(queue, windows, dark=is_dark()), f"The queue over time at {chosen}", "load_queue")
     st.caption(lines(queue_sentences(rows)))
