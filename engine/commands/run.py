@@ -21,7 +21,8 @@ from engine.commands.experiments import (
     tell,
 )
 from engine.core.experiment import Plan, newest_records
-from engine.core.repeats_plan import KIND, check_repeats, plan_repeats
+from engine.core.experiment_size import check_repeats
+from engine.core.repeats_plan import KIND, plan_repeats
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import utc_now
 

@@ -16,12 +16,11 @@ from typing import Any
 from engine.core.arrivals import HIGHEST_RATE, LOWEST_RATE, parse_arrival
 from engine.core.config import ENGINES, FormRule, RunConfig
 from engine.core.experiment import Plan, Point, PointRecord, interleaved, newest_records, summarize
+from engine.core.experiment_size import check_points, check_repeats
 from engine.core.goodput import Limits
 from engine.core.workload import build_workload
 
 BELOW, ABOVE = 0.9, 1.1
-MAX_POINTS = 2_000
-MAX_REPEATS = 1_000
 MAX_RATES = 50
 LAWS = "poisson, constant or gamma:CV, as gamma:3"
 
@@ -85,13 +84,11 @@ def plan_load(
     What only the static engine reads (form, returns) it alone gets. `confirm`: to add the points around each engine's
     capacity. ValueError, one clear line, for what cannot be read, cannot be had by an engine, or is too large.
     """
-    if not 1 <= repeats <= MAX_REPEATS:
-        raise ValueError(f"repeats {repeats}: use 1 to {MAX_REPEATS:,}")
+    check_repeats(repeats)
     if base.workload.requests < 1:
         raise ValueError(f"requests {base.workload.requests}: use 1 or more; a load test needs some to arrive")
     asked = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
-    if asked > MAX_POINTS:
-        raise ValueError(f"arrivals: {asked:,} points; use fewer engines, rates or repeats ({MAX_POINTS:,} at most)")
+    check_points("arrivals", asked, "engines, rates or repeats")
     points = []
     for rate_per_s in rates_per_s:
         spec = arrival_spec(law, rate_per_s)

@@ -14,8 +14,9 @@ from typing import Any
 
 from engine.core.config import MAX_SLOTS, RunConfig
 from engine.core.experiment import Plan, Point, Summary, interleaved, summarize
+from engine.core.experiment_size import check_points, check_repeats
 from engine.core.prompts import MAX_PROMPT_TOKENS
-from engine.core.sweep_plan import MAX_POINTS, MAX_REPEATS, grid_point
+from engine.core.sweep_plan import grid_point
 
 TIMINGS = ("sync", "async")
 
@@ -73,10 +74,8 @@ def plan_overhead(
 ) -> Plan:
     """Both timings of each of `configs`; `base` says the rest. ValueError, one clear line, for what cannot be read."""
     pairs = parse_configs(configs)
-    if not 1 <= repeats <= MAX_REPEATS:
-        raise ValueError(f"repeats {repeats}: use 1 to {MAX_REPEATS:,}")
-    if 2 * len(pairs) * repeats > MAX_POINTS:
-        raise ValueError(f"overhead: over {MAX_POINTS:,} runs; use fewer configs or repeats")
+    check_repeats(repeats)
+    check_points("overhead", len(TIMINGS) * len(pairs) * repeats, "configs or repeats")
     points = [_point(base, tokens, size, timing) for tokens, size in pairs for timing in TIMINGS]
     placed = [replace(point, position=place) for place, point in enumerate(points)]
     return Plan(

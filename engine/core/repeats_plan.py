@@ -7,20 +7,15 @@ number of times, so that what a second run would have shown differently is seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from engine.core.config import RunConfig
 from engine.core.experiment import ExperimentKind, Plan, Point, interleaved
+from engine.core.experiment_size import check_points, check_repeats
 
 KIND: ExperimentKind = "repeats"
-MAX_REPEATS = 1_000
-MAX_POINTS = 2_000
-ALIKE = ("workload", "model", "device", "dtype")  # what engines that are set side by side have in common
-
-
-def check_repeats(repeats: int) -> None:
-    """ValueError, one clear line, for a number of repeats that cannot be asked for."""
-    if not 1 <= repeats <= MAX_REPEATS:
-        raise ValueError(f"repeats {repeats}: use 1 to {MAX_REPEATS:,}")
+OF_AN_ENGINE = ("engine", "form", "returns")  # which engine, and what static alone reads; all else has to be alike
+ALIKE = tuple(setting.name for setting in fields(RunConfig) if setting.name not in OF_AN_ENGINE)
 
 
 def plan_repeats(
@@ -28,8 +23,8 @@ def plan_repeats(
 ) -> Plan:
     """Each of `configs`, an engine each, `repeats` times, interleaved; the first is the base of ratios.
 
-    ValueError, one clear line, for engines that are named twice or not on the same requests, model and device, and for
-    more runs than an experiment takes.
+    ValueError, one clear line, for engines that are named twice or differ in more than what static alone reads, and
+    for more runs than an experiment takes.
     """
     check_repeats(repeats)
     engines = [config.engine for config in configs]
@@ -40,9 +35,8 @@ def plan_repeats(
         raise ValueError(f"engines: {twice} is named twice; name each once, and ask for repeats to run it again")
     for name in ALIKE:
         if any(getattr(config, name) != getattr(configs[0], name) for config in configs):
-            raise ValueError(f"{name}: engines are set side by side on the same {', '.join(ALIKE)}")
-    if len(configs) * repeats > MAX_POINTS:
-        raise ValueError(f"repeats {repeats} of {len(configs)} engines: over {MAX_POINTS:,} runs; use fewer")
+            raise ValueError(f"{name}: engines that are set side by side have all settings alike but form and return")
+    check_points(f"repeats {repeats} of {len(configs)} engines", len(configs) * repeats, "engines or repeats")
     points = [
         Point(key=config.engine, position=place, repeat=0, values={"engine": config.engine}, config=config)
         for place, config in enumerate(configs)

@@ -1,8 +1,10 @@
 """What repeats show: each engine's median and spread, and one engine over another, taken repeat by repeat.
 
-Two engines of the same repeat ran one right after the other, so that what drifts with time weighs on both and mostly
-cancels in their ratio: A1/B1, A2/B2 and so on. When every ratio lies on the same side of 1 the engines are told apart,
-as far as so few repeats can tell; when they lie on both sides, the repeats differ by more than the engines do.
+Two engines of the same repeat ran in the same round, so that what slows the machine over both weighs on both and
+cancels in their ratio: A1/B1, A2/B2 and so on. Whether the ratios say more than chance would is a two-sided sign test:
+if an engine had no effect, each ratio would lie above or below 1 as a coin falls. The order within a repeat is always
+the same, the first engine first: what drifts from one run to the next pushes every ratio the same way, and a sign test
+does not see that.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any, Literal
 from engine.core.experiment import Summary, summarize
 
 Row = Mapping[str, Any]
-Finding = Literal["none", "one", "equal", "apart", "not apart"]
+Finding = Literal["none", "one", "equal", "few", "apart", "not apart"]
+SELDOM = 0.05  # chance that is small enough to tell engines apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +53,33 @@ class Paired:
         return sum(ratio < 1 for ratio in self.ratios.values())
 
     @property
-    def agreeing(self) -> int:
-        """How many repeats have the sign that most of them have: higher, lower, or equal."""
-        return max(self.above, self.below, self.n - self.above - self.below)
+    def equal(self) -> int:
+        """Repeats in which the two are the same; the sign test leaves them out."""
+        return self.n - self.above - self.below
+
+    @property
+    def chance(self) -> float:
+        """How often so many repeats or more would lie on one side if each side were a coin's."""
+        return by_chance(max(self.above, self.below), self.above + self.below)
 
     @property
     def finding(self) -> Finding:
-        """What the ratios allow to be said."""
+        """What the ratios allow to be said. `few`: so few of them differ that chance is never small enough."""
         if not self.n:
             return "none"
-        if not self.above and not self.below:
+        if self.n == self.equal:
             return "equal"
         if self.n == 1:
             return "one"
-        return "apart" if self.n in (self.above, self.below) else "not apart"
+        if by_chance(self.above + self.below, self.above + self.below) > SELDOM:
+            return "few"
+        return "apart" if self.chance <= SELDOM else "not apart"
 
 
-def by_chance(repeats: int) -> int:
-    """One time in how many all repeats would agree if the engines did not differ: each sign is then a coin's."""
-    assert repeats >= 1
-    return int(2 ** (repeats - 1))
+def by_chance(agreeing: int, n: int) -> float:
+    """The two-sided sign test: how often `agreeing` or more of `n` fair coins fall on one side, whichever it is."""
+    assert n / 2 <= agreeing <= n
+    return min(1.0, 2 * sum(math.comb(n, heads) for heads in range(agreeing, n + 1)) / 2**n)
 
 
 def keys_of(points: Sequence[Row]) -> tuple[str, ...]:

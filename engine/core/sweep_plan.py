@@ -16,12 +16,10 @@ from typing import Any
 from engine.core.budgets import largest_budget, parse_budget
 from engine.core.config import MAX_SLOTS, RunConfig
 from engine.core.experiment import Plan, Point, interleaved
+from engine.core.experiment_size import check_points, check_repeats
 from engine.core.prompts import parse_prompts
 from engine.core.request import ExactPrompt
 from engine.core.workload import build_workload
-
-MAX_POINTS = 2_000
-MAX_REPEATS = 1_000
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:
@@ -63,11 +61,9 @@ def plan_sweep(
     sizes = parse_batch_sizes(batch_sizes)
     if not lengths and mix is None:
         raise ValueError("prompts: name prompt lengths, as p16,p64, or a mix of them, as p16:3,p4096:1")
-    if not 1 <= repeats <= MAX_REPEATS:
-        raise ValueError(f"repeats {repeats}: use 1 to {MAX_REPEATS:,}")
+    check_repeats(repeats)
     asked = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
-    if asked > MAX_POINTS:
-        raise ValueError(f"sweep: {asked:,} points; use fewer prompt lengths, batch sizes or repeats ({MAX_POINTS:,})")
+    check_points("sweep", asked, "prompt lengths, batch sizes or repeats")
     points = [grid_point(base, length, size) for length in lengths for size in sizes]
     if mix is not None:
         points += [point for size in sizes for point in ragged_points(base, mix, size)]

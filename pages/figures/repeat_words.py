@@ -1,20 +1,25 @@
 """What repeats show, in sentences: the engines' ratio repeat by repeat, whether it tells them apart, drift. Pure text.
 
-A sentence never claims more than its repeats do: one repeat says nothing of the spread, and a ratio that lies on both
-sides of 1 says that the repeats differ by more than the engines do.
+A sentence never claims more than its repeats do: one repeat says nothing of the spread, and over several it stands how
+often chance alone would make as many of them agree. Over fewer than six there is no verdict, since chance is never
+small.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.experiment import Summary
-from engine.core.repeats_table import Paired, by_chance, paired, summary_of, values_of
+from engine.core.repeats_table import Paired, paired, summary_of, values_of
+from pages.figures.readable import share_text
 from pages.figures.repeat_measures import RepeatMeasure, change_text, times_text
 
 Points = Sequence[Mapping[str, Any]]
 Names = Mapping[str, str]  # of keys, in the order of running
+RARE = 1e-6  # chances that are smaller are not told from each other
+NEAR = 0.03  # how far off one time in a whole number may be
 
 
 def findings(points: Points, names: Names, measure: RepeatMeasure) -> list[str]:
@@ -36,12 +41,62 @@ def alone_words(name: str, found: Summary | None, measure: RepeatMeasure) -> str
     if found.low == found.high:
         return f"{name}: {measure.text(found.median)} in every one of {found.n} repeats."
     ends = f"{measure.text(found.low)} to {measure.text(found.high)}"
-    spread = "" if found.spread is None else f", a spread of {100 * found.spread:#.3g}".rstrip(".") + " %"
+    spread = "" if found.spread is None else f", a spread of {share_text(found.spread)}"
     return f"{name}: {measure.text(found.median)}, {ends} over {found.n} repeats{spread}."
 
 
 def paired_words(found: Paired, names: Names, measure: RepeatMeasure) -> str:
-    """What the ratios of one engine over another allow to be said."""
+    """What the ratios of one engine over another allow to be said, and how many repeats have none."""
+    said = _ratio_words(found, names, measure)
+    if found.n and found.zero_bases:
+        have = "1 repeat has" if found.zero_bases == 1 else f"{found.zero_bases:,} repeats have"
+        said += f" {have} no ratio: {names[found.base]}'s is 0."
+    return said
+
+
+def agreement_words(found: Paired) -> str:
+    """`3 of 3 higher`; `2 of 3 lower, 1 equal`; `2 higher, 2 lower`: for a table."""
+    if not found.n:
+        return ""
+    left = f"; {found.zero_bases} without a ratio" if found.zero_bases else ""
+    return _counts(found) + left
+
+
+def drift_words(points: Points, names: Names, measure: RepeatMeasure) -> str:
+    """`From the first repeat to the last: static -1.2 %, continuous +0.3 %.`; empty where nothing was repeated.
+
+    An engine that lacks one of the two is said by itself, with the repeats that it has.
+    """
+    last = max((int(point["repeat"]) for point in points), default=0)
+    whole, partly = [], []
+    for key, name in names.items():
+        values = values_of(points, key, measure.name)
+        begins, ends = min(values, default=0), max(values, default=0)
+        if begins == ends or not values[begins] or len(set(values.values())) == 1:
+            continue
+        change = f"{name} {change_text(values[begins], values[ends])}"
+        if (begins, ends) == (0, last):
+            whole.append(change)
+        else:
+            partly.append(f"{change} (repeat {begins + 1:,} to {ends + 1:,})")
+    said = [f"From the first repeat to the last: {', '.join(whole)}."] if whole else []
+    said += [f"From its first completed to its last: {', '.join(partly)}."] if partly else []
+    return " ".join(said)
+
+
+def chance_words(chance: float) -> str:
+    """`as by chance one time in 47`; `as by chance 34 times in 100`, where one time in a whole number is not near."""
+    if chance >= 1:
+        return "as by chance every time"
+    if chance < RARE:
+        return f"as by chance less than one time in {1 / RARE:,.0f}"
+    times = round(1 / chance)
+    if abs(times * chance - 1) < NEAR:
+        return f"as by chance one time in {times:,}"
+    return f"as by chance {100 * chance:.0f} times in 100"
+
+
+def _ratio_words(found: Paired, names: Names, measure: RepeatMeasure) -> str:
     name, base, noun = names[found.key], names[found.base], measure.noun
     over = found.summary
     match found.finding:
@@ -56,53 +111,33 @@ def paired_words(found: Paired, names: Names, measure: RepeatMeasure) -> str:
         return f"{name} had none of {base}'s {noun} {_in_all(found.n)}."
     had = f"{name} had {times_text(over.median)} {base}'s {noun}"
     if found.finding == "one":
-        return f"{had} in the one repeat that both completed, which says nothing of the spread."
-    if times_text(over.low) == times_text(over.high):
+        return f"{had} in the one repeat that has a ratio, which says nothing of the spread."
+    if math.isclose(over.low, over.high):
         return f"{had}, the same {_in_all(found.n)}."
-    ends = f"{times_text(over.low)} to {times_text(over.high)}"
-    if found.finding == "apart":
-        return f"{had}, {ends} over {found.n} repeats: {_agreement(found)}."
-    return (
-        f"The repeats differ by more than the engines do: {name} had {ends} {base}'s {noun}, and {found.n} repeats do "
-        f"not tell them apart ({_counts(found)})."
-    )
-
-
-def agreement_words(found: Paired) -> str:
-    """`3 of 3 higher`; `2 of 3 lower`: for a table."""
-    if not found.n:
-        return ""
-    if found.above == found.agreeing and found.above:
-        return f"{found.above} of {found.n} higher"
-    if found.below == found.agreeing and found.below:
-        return f"{found.below} of {found.n} lower"
-    return f"{found.agreeing} of {found.n} equal"
-
-
-def drift_words(points: Points, names: Names, measure: RepeatMeasure) -> str:
-    """`From the first repeat to the last: static -1.2 %, continuous +0.3 %.`; empty where nothing was repeated."""
-    said = []
-    for key, name in names.items():
-        values = list(values_of(points, key, measure.name).values())
-        if len(values) > 1 and values[0] and len(set(values)) > 1:
-            said.append(f"{name} {change_text(values[0], values[-1])}")
-    return f"From the first repeat to the last: {', '.join(said)}." if said else ""
+    ends = f"{times_text(over.low)} to {times_text(over.high)} over {found.n:,} repeats"
+    if found.finding == "not apart":
+        ends += ", which do not tell them apart"
+    return f"{had}, {ends}: {_seen(found)}, {chance_words(found.chance)}."
 
 
 def _in_all(n: int) -> str:
-    return {1: "in the one repeat", 2: "in both repeats"}.get(n, f"in all {n} repeats")
+    return {1: "in the one repeat", 2: "in both repeats"}.get(n, f"in all {n:,} repeats")
 
 
-def _agreement(found: Paired) -> str:
-    both = "both agree" if found.n == 2 else f"all {found.n} agree"
-    return f"{both} that it is {'higher' if found.above else 'lower'}, as by chance they would {_odds(found.n)}"
-
-
-def _odds(n: int) -> str:
-    return f"one time in {by_chance(n):,}" if n <= 20 else "hardly ever"
+def _seen(found: Paired) -> str:
+    """`higher in all 3`; else the counts."""
+    if found.n in (found.above, found.below):
+        which = "both" if found.n == 2 else f"all {found.n:,}"
+        return f"{'higher' if found.above else 'lower'} in {which}"
+    return _counts(found)
 
 
 def _counts(found: Paired) -> str:
-    return f"higher in {found.above}, lower in {found.below}" + (
-        f", equal in {found.n - found.above - found.below}" if found.n > found.above + found.below else ""
-    )
+    """The larger side of all that have a ratio; both sides where neither is larger."""
+    above, below, equal, n = found.above, found.below, found.equal, found.n
+    if not above and not below:
+        return f"{equal:,} of {n:,} equal"
+    rest = f", {equal:,} equal" if equal else ""
+    if above == below:
+        return f"{above:,} higher, {below:,} lower{rest}"
+    return f"{above:,} of {n:,} higher{rest}" if above > below else f"{below:,} of {n:,} lower{rest}"
