@@ -11,8 +11,10 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.experiment import remaining
 from engine.launcher.job import Job
-from pages.parts.experiment_words import done_words, point_words
+from engine.runlog.experiment_log import ExperimentLog
+from pages.parts.experiment_words import PAGES, done_words, point_words
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.visit import visitor
@@ -20,7 +22,6 @@ from pages.parts.visit import visitor
 REFRESH_LIVE_S = 1.0
 REFRESH_IDLE_S = 3.0
 EXPERIMENT_KINDS = ("sweep", "load", "overhead", "repeats")
-PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
 KEPT = "Points that are done stay done; the one at hand is kept as far as it went and can be run again by Resume."
 
 
@@ -30,10 +31,30 @@ def job_of(experiment_id: str) -> Job | None:
 
 
 def row_of(experiment_id: str) -> dict[str, Any] | None:
-    """The experiment as a row of the store's `experiments`; None where the store does not have it yet."""
+    """The experiment as a row of the store's `experiments`; None where the store does not have it yet.
+
+    Right behind the end of a job of this app the store still says that somebody is at work: the folder knows better.
+    """
     rows = lab().store.experiments()
     mine = rows[rows["experiment_id"] == experiment_id].to_dict("records")
-    return mine[0] if mine else None
+    if not mine:
+        return None
+    row = {str(name): value for name, value in mine[0].items()}
+    job = job_of(experiment_id)
+    return row if job is None or not job.is_done or not row["is_open"] else row | _on_disk(experiment_id)
+
+
+def _on_disk(experiment_id: str) -> dict[str, Any]:
+    """What the folder says of one whose job here is done, which the store may not have seen yet."""
+    folder = lab().queue.runs_folder / experiment_id
+    if ExperimentLog.is_open(folder):
+        return {}  # somebody else goes on with it
+    try:
+        logged = ExperimentLog.read(folder)
+    except (OSError, ValueError):
+        return {"is_open": False}
+    points = len(logged.plan.points)
+    return {"is_open": False, "points": points, "done": points - len(remaining(logged.plan, logged.records))}
 
 
 def state_of(experiment_id: str) -> str:
@@ -53,10 +74,11 @@ def show_progress(experiment_id: str) -> str:
 
 
 def _stage(experiment_id: str) -> tuple[object, ...]:
-    """What the page around the bar depends on: the state, which experiments there are, and while idle how far it is."""
+    """What the page around the bar depends on: the state, which experiments there are, and while idle how far the
+    store, from which the page is drawn, has it."""
     rows, state = lab().store.experiments(), state_of(experiment_id)
     known = tuple(rows.loc[rows["has_plan"].astype(bool), "experiment_id"])
-    mine = rows.loc[rows["experiment_id"] == experiment_id, ["points", "done"]]
+    mine = rows.loc[rows["experiment_id"] == experiment_id, ["points", "done", "is_open"]]
     return state, known, () if state == "live" else tuple(mine.to_numpy().ravel())
 
 
