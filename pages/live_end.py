@@ -19,7 +19,7 @@ ONE_STEP_BACK = """<script>
 if (!window.labHistory) {
   window.labHistory = history.pushState;
   history.pushState = function (state, title, url) {
-    if (!/^\\/?\\?(runs|run_id|experiment)=/.test(String(url))) window.labHistory.apply(history, arguments);
+    if (!/^\\/?(bench)?\\?(runs|run_id|experiment)=/.test(String(url))) window.labHistory.apply(history, arguments);
   };
 }
 </script>"""

@@ -52,6 +52,14 @@ def _cache_with_own_locks(cache: Path) -> Path:
     return cache
 
 
+@pytest.fixture(scope="module")
+def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Locks of a module's own, with the user's models: its tests do not wait for a lab that is in use."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAB_CACHE", str(_cache_with_own_locks(tmp_path_factory.mktemp("cache"))))
+        yield
+
+
 @pytest.fixture
 def lab_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty LAB_HOME for this test alone."""

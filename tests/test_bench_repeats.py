@@ -12,7 +12,6 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.core.model_catalogue import models_folder
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts import lab as services
@@ -36,15 +35,6 @@ def home(lab_home: Path) -> Iterator[Path]:
     lab().close()
     st.cache_resource.clear()
     st.cache_data.clear()
-
-
-@pytest.fixture
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own with the user's models in it: a lab that is in use is not waited for."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "models").symlink_to(models_folder())
-    monkeypatch.setenv("LAB_CACHE", str(cache))
 
 
 @pytest.fixture

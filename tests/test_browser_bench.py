@@ -12,24 +12,14 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engine.core.model_catalogue import models_folder
 from tests.app_server import AppServer
 from tests.processes import await_end, worker_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 LONG = "?model=tiny-random&prompts=lengths&mix=p64&requests=64&budget=2000&slots=4"
 SHORT = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=8"
 LIVE_MS = 60_000
-
-
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own with the user's models in it: these tests do not wait for a lab that is in use."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "models").symlink_to(models_folder())
-    monkeypatch.setenv("LAB_CACHE", str(cache))
 
 
 def pid_of(app: AppServer) -> int:
@@ -139,7 +129,7 @@ def test_closing_the_app_leaves_no_worker(page: Page, lab_home: Path, how: signa
         await_tokens(page)
         worker = worker_of(pid_of(app))
         app.stop(how)
-        assert await_end(worker, within_s=6)
+        assert await_end(worker, within_s=30)
 
 
 def test_a_second_app_on_the_same_home_says_who_holds_the_store(page: Page, app: AppServer) -> None:

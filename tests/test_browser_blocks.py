@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.core.model_catalogue import models_folder
 from tests.app_server import AppServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 PATIENCE_MS = 60_000
 # A position of the tiny model takes 512 bytes in fp32 (2 layers x 2 heads x 16 x key and value x 4), a block of 16
@@ -26,15 +24,6 @@ CHARTS = """() => [...document.querySelectorAll('.js-plotly-plot')].map(plot => 
     traces: plot._fullData.map(trace => trace.type + ' ' + (trace.name ?? '')),
     range: plot._fullLayout.xaxis.range.map(Number),
 }))"""
-
-
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own with the user's models in it: this test does not wait for a lab that is in use."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "models").symlink_to(models_folder())
-    monkeypatch.setenv("LAB_CACHE", str(cache))
 
 
 def test_paged_and_chunked_from_bench_to_the_picture_of_blocks(page: Page, app: AppServer) -> None:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.core.model_catalogue import models_folder
 from tests.app_server import AppServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 LINK = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=40-200"
 LIVE_MS = 60_000
-
-
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own with the user's models in it: this test does not wait for a lab that is in use."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "models").symlink_to(models_folder())
-    monkeypatch.setenv("LAB_CACHE", str(cache))
 
 
 def test_two_repeats_of_the_pair_from_the_click_to_the_ratio(page: Page, app: AppServer) -> None:

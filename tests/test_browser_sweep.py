@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.core.model_catalogue import models_folder
 from tests.app_server import AppServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 LONG = "?model=tiny-random&prompts=p16&batch_size=1,2,4&budget=1500"
 LIVE_MS = 60_000
 FIGURES = "() => document.querySelectorAll('.js-plotly-plot').length"
-
-
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own with the user's models in it: these tests do not wait for a lab that is in use."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "models").symlink_to(models_folder())
-    monkeypatch.setenv("LAB_CACHE", str(cache))
 
 
 def test_a_sweep_from_the_click_through_cancel_and_resume_to_its_runs(page: Page, app: AppServer) -> None:

@@ -12,7 +12,7 @@ from engine.core.config import RunConfig, WorkloadConfig
 from pages.parts.experiment_estimate import OVERHEAD_S, Pace, duration_words, fit_pace
 from pages.parts.experiment_form import form_link
 from pages.parts.experiment_settings import named
-from pages.parts.experiment_words import done_words, experiment_label, point_words
+from pages.parts.experiment_words import done_words, experiment_label, experiment_name, point_words
 from pages.parts.sweep_form import machine_words, plan_words
 from pages.parts.sweep_settings import FIELDS, read_sweep
 
@@ -177,3 +177,18 @@ def test_an_estimate_adds_prefill_decode_and_warm_up() -> None:
 )
 def test_a_duration_is_no_more_exact_than_an_estimate(seconds: float, words: str) -> None:
     assert duration_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "name"),
+    [
+        ("sweep", "static, p16", "sweep: static, p16"),
+        ("repeats", "3 repeats", "3 repeats"),
+        ("load", "payload of p64", "load: payload of p64"),  # a part of a word says no kind
+        ("load", "load of p64", "load of p64"),
+        ("pair", " ", "pair"),
+        (None, None, ""),
+    ],
+)
+def test_an_experiments_name_says_its_kind_once(kind: object, label: object, name: str) -> None:
+    assert experiment_name(kind, label) == name

@@ -99,6 +99,14 @@ def test_what_the_app_imports_loads_no_model_library(package: str) -> None:
     assert not loaded & set(MODEL_LIBRARIES)
 
 
+def test_the_table_of_the_history_is_made_without_a_widget_of_an_experiment() -> None:
+    code = "import sys, pages.parts.history_table; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "pages.parts.history_table" in ran.stdout.split()
+    assert not {"pages.parts.experiment_progress", "pages.parts.lab", "store"} & set(ran.stdout.split())
+
+
 def test_help_does_not_wait_for_a_model_library() -> None:
     loaded = loaded_by("engine.cli", *modules_under("engine.commands"))
     assert "engine" in loaded

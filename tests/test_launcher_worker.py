@@ -18,19 +18,11 @@ from engine.launcher.run_queue import RunQueue
 from engine.runlog.reader import RunLogReader
 from tests.processes import await_end
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 PATIENCE_S = 120
 SHORT = WorkloadConfig(prompts="p16", requests=6, budget="2-9")
 LONG = WorkloadConfig(prompts="p16", requests=64, budget="400")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of its own: the device's lock is in it, and these tests shall not wait for a lab that is in use."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LAB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,19 @@ def test_the_runs_of_one_experiment_alone_by_a_link_and_by_the_field(runs: Path)
     assert "experiment" not in app.query_params
 
 
+def test_the_field_follows_the_address(runs: Path) -> None:
+    write_experiments(runs)
+    app = open_page("history", experiment="sweep1")
+    field = next(box for box in app.selectbox if box.label == "Experiment")
+    app = field.set_value("pair 1").run()
+    for address, expected in ({"experiment": "sweep1"}, ["r2", "r1"]), ({}, ["r2", "r4", "r3", "r1"]):
+        app.query_params.clear()
+        app.query_params.update(address)
+        app = app.run()  # Back: another address, and no field was touched
+        field = next(box for box in app.selectbox if box.label == "Experiment")
+        assert (field.value, listed(app)) == (address.get("experiment"), expected)
+
+
 def test_what_tells_runs_apart_stands_first(runs: Path) -> None:
     write_run(runs, "r1")
     take_in(runs.parent)

@@ -123,6 +123,6 @@ def test_what_does_not_apply_is_no_difference() -> None:
     assert difference.found == (
         "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
     )  # fmt: skip
-    assert lost_by_all([lost, lost]) == ["host was the bottleneck"]
+    assert lost_by_all([lost, lost]) == ["host may have held it up"]
     assert lost_by_all([lost, earned]) == []
     assert lost_by_all([]) == []

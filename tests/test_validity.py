@@ -154,6 +154,15 @@ def test_findings_hold_the_figures() -> None:
     assert "68.2 % of its highest" in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
 
 
+def test_a_fault_claims_no_more_than_was_found() -> None:
+    """A load at the start may have come to nothing; passes that take longer on a CPU say nothing of its clock."""
+    faults = {check.name: check.fault for check in CHECKS}
+    busy, slower = SPOILED["a busy machine"][1], SPOILED["a second half that is slower"][1]
+    assert judge_run(busy)["host"].outcome is judge_run(slower)["steady_clocks"].outcome is Outcome.FAIL
+    assert faults["host"] == "host may have held it up"
+    assert faults["steady_clocks"] == "pace drifted"
+
+
 def test_what_does_not_apply_is_neither_earned_nor_lost() -> None:
     closed = {"workload": {"requests": COUNT, "arrival": "closed"}}
     at_once = np.zeros(COUNT)

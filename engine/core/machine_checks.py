@@ -255,7 +255,7 @@ MACHINE_CHECKS = (
     Check(
         name="host",
         label="host kept up",
-        fault="host was the bottleneck",
+        fault="host may have held it up",
         meaning="Times are the engine's and the device's only if the CPU sees requests when they come, issues passes "
         "faster than they run and has nothing else to do. A run that waits for its host measures the host.",
         limit=f"While a slot is free, requests are seen within {LATE_S * 1e3:.0f} ms (95th percentile); at most "
@@ -268,7 +268,7 @@ MACHINE_CHECKS = (
     Check(
         name="steady_clocks",
         label="clocks steady",
-        fault="clocks drifted",
+        fault="pace drifted",
         meaning="A processor that heats up or is shared slows down, and what ran last looks worse. Passes of one shape "
         "should take as long at the end as at the start.",
         limit=f"Passes of one kind, one number of rows and nearly one width take as long in the second half as in the "

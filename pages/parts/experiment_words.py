@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from engine.core.config import RunConfig
 from pages.parts.format import is_missing, listed, number, plain, plural
 from pages.parts.run_words import when
 
+PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
+WORD = re.compile(r"\w+")
 ENDINGS = (("oom", "out of memory"), ("failed", "failed"), ("stopped", "stopped"))
 
 
@@ -30,8 +33,8 @@ def experiment_label(row: Mapping[str, Any], *, is_live: bool = False) -> str:
 
 def experiment_name(kind: object, label: object) -> str:
     """`sweep: static, p16,p64`; `3 repeats`, whose label says its kind; empty for a run that belongs to none."""
-    words = [str(part) for part in (kind, label) if isinstance(part, str) and part.strip()]
-    return words[-1] if len(words) == 2 and words[0] in words[1] else ": ".join(words)
+    said = [str(part) for part in (kind, label) if isinstance(part, str) and part.strip()]
+    return said[-1] if len(said) == 2 and said[0] in WORD.findall(said[1]) else ": ".join(said)
 
 
 def point_words(values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from pages.parts.run_words import when
 from store.history import RunFilter
 
 CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
-EXPERIMENT, EXPERIMENT_FIELD = "experiment", "history_experiment"
+EXPERIMENT, EXPERIMENT_FIELD, EXPERIMENT_SEEN = "experiment", "history_experiment", "history_experiment_seen"
 FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
 EARNED, LOST = "earned", "lost"
 # As they are read, since the address carries what is read: `random weights`.
@@ -62,8 +62,9 @@ def _draw_experiment() -> str | None:
     """The experiment whose runs are wanted. Not bound: the address has its id, and the page what it is."""
     asked = st.query_params.get(EXPERIMENT) or None
     names = {str(row["experiment_id"]): _experiment_line(row) for row in lab().store.experiments().to_dict("records")}
-    if asked and EXPERIMENT_FIELD not in st.session_state:
+    if EXPERIMENT_FIELD not in st.session_state or asked != st.session_state.get(EXPERIMENT_SEEN):
         st.session_state[EXPERIMENT_FIELD] = asked  # as a default it could not be cleared
+    st.session_state[EXPERIMENT_SEEN] = asked  # Back, or a link, changes the address and not the field
     return st.selectbox(
         "Experiment",
         list(dict.fromkeys([*names, *([asked] if asked else [])])),
