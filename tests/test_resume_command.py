@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
+from engine.core.experiment import ExperimentKind
 from engine.runlog.experiment_log import ExperimentLog
+from tests.experiments import plan_of
 from tests.sweeps import a_sweep, good_records
 
 
@@ -37,6 +39,27 @@ def test_repeats_of_a_run_write_the_same_files_and_go_on(home: Path, capsys: pyt
     assert (again["status"], len(again["runs"])) == ("completed", 3)
     assert again["runs"][2]["run_id"] not in {r["run_id"] for r in report["runs"]}
     assert set(good_records(folder).values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "way_on"),
+    [
+        ("sweep", "repeats", "engine run --resume exp1"),
+        ("run", "load", "engine arrivals --resume exp1"),
+        ("arrivals", "overhead", "engine overhead --resume exp1"),
+        ("overhead", "sweep", "engine sweep --resume exp1"),
+    ],
+)
+def test_another_commands_experiment_is_refused_with_the_command_that_goes_on(
+    asked: str, kind: ExperimentKind, way_on: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExperimentLog.create(home / "runs", plan_of(kind, (), "exp1")):
+        pass
+    assert main([asked, "--resume", "exp1"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        f"python -m engine {asked}: resume 'exp1': it is a {kind} experiment; {way_on} goes on with it\n"
+    )
 
 
 @pytest.mark.parametrize(

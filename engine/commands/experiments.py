@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.commands.options import COMMANDS
 from engine.core.check import figure
 from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
 from engine.core.home import device_lock, runs_folder
@@ -48,9 +49,7 @@ def add_experiment_arguments(parser: argparse.ArgumentParser, *, repeats: int = 
     group.add_argument(
         "--repeats", type=int, default=repeats, metavar="N", help=f"of each run, interleaved (default {repeats})"
     )
-    group.add_argument(
-        "--warmups", type=int, default=1, metavar="N", help="warm-up rounds before the clock (default 1)"
-    )
+    group.add_argument("--warmups", type=int, default=1, metavar="N", help="warm-ups before the clock (default 1)")
     group.add_argument("--resume", metavar="ID", help="go on with an experiment that was stopped or cut off")
     group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -154,7 +153,8 @@ def read_planned(experiment_id: str, kind: str, out: Path) -> LoggedExperiment:
     except OSError:
         raise ValueError(f"resume {experiment_id!r}: there is no experiment {folder}; --out names its folder") from None
     if logged.plan.kind != kind:
-        raise ValueError(f"resume {experiment_id!r}: it is a {logged.plan.kind} experiment; go on with that command")
+        command = f"engine {COMMANDS[logged.plan.kind]} --resume {experiment_id}"
+        raise ValueError(f"resume {experiment_id!r}: it is a {logged.plan.kind} experiment; {command} goes on with it")
     return logged
 
 

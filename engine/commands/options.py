@@ -19,6 +19,7 @@ from engine.core.config import (
 )
 
 EXECUTION_HELP = "how a pass is issued: kernel by kernel, or as a CUDA graph (a GPU alone; default eager)"
+COMMANDS = {"sweep": "sweep", "load": "arrivals", "overhead": "overhead", "repeats": "run"}  # by an experiment's kind
 MAX_PROMPT_FILE_BYTES = 32 * 2**20
 
 
