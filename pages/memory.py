@@ -22,6 +22,7 @@ from pages.parts.memory_words import (
     command,
     cut_words,
     finding,
+    hatched_words,
     headline,
     notes,
     term_rows,
@@ -84,7 +85,8 @@ def _draw_result(asked: Asked) -> None:
     st.subheader(f"Batches of p{asked.prompt_tokens}", anchor="batches")
     show(figure, key="bars", alt="Memory by batch size, term by term", config=STILL)
     cut = cut_sizes(rows, capacity_bytes=capacity_bytes, measured=measured)
-    st.caption(plain(f"{finding(asked, wall, points)} {cut_words(cut)}".rstrip()))
+    said = (finding(asked, wall, points), hatched_words(points), cut_words(cut))
+    st.caption(plain(" ".join(filter(None, said))))
     st.markdown("\n".join(f"- {plain(line)}" for line in notes(asked, points)))
     _draw_details(asked, points)
     _draw_lengths(asked)

@@ -84,14 +84,31 @@ def test_the_caption_says_which_bars_are_cut() -> None:
     assert cut_words([64, 1024]).startswith("The bars of 64 and 1,024 go on above the picture")
 
 
-def test_the_piece_that_does_not_fit_begins_where_memory_was_when_it_was_asked_for() -> None:
-    figure = memory_bars(BOTH, capacity_bytes=CARD)
-    piece = trace(figure, "does not fit")
-    assert (list(piece.x), list(piece.base), list(piece.y)) == ([1], [18], [4])
-    assert piece.marker.pattern.shape == "/"
-    pool = trace(memory_bars(pd.DataFrame([FITS, POOL]), capacity_bytes=CARD), "does not fit")
-    assert (list(pool.base), list(pool.y)) == ([2], [8])
-    assert all(t.name != "does not fit" for t in memory_bars(pd.DataFrame([FITS]), capacity_bytes=CARD).data)
+def hatched(figure: go.Figure) -> dict[str, list[int]]:
+    """Of each term the places of the bars in which it is hatched."""
+    shapes = {name: trace(figure, name).marker.pattern.shape for name in TERMS.values()}
+    return {name: [place for place, shape in enumerate(found) if shape == "/"] for name, found in shapes.items()}
+
+
+def test_a_bar_is_hatched_from_the_term_that_fails_up_each_term_in_its_own_colour() -> None:
+    for dark in (False, True):
+        figure = memory_bars(BOTH, capacity_bytes=CARD, dark=dark)
+        assert hatched(figure) == {
+            "weights": [],
+            "KV cache": [],
+            "MLP activation": [1],
+            "logits": [1],
+            "fp32 copy": [1],
+        }
+        assert all(trace(figure, name).marker.color != palette(dark).dead for name in TERMS.values())
+        assert trace(figure, "hatched: does not fit").marker.pattern.shape == "/"
+        assert "fails at the MLP activation, 4 GiB in one piece, 2 GiB left" in trace(figure, "logits").hovertext[1]
+    pool = memory_bars(pd.DataFrame([FITS, POOL]), capacity_bytes=CARD)
+    assert [name for name, places in hatched(pool).items() if places] == list(TERMS.values())[1:]
+    assert "fails at the KV pool" in trace(pool, "logits").hovertext[1]
+    fits = memory_bars(pd.DataFrame([FITS]), capacity_bytes=CARD)
+    assert not any(hatched(fits).values())
+    assert not any("does not fit" in (t.name or "") for t in fits.data)
 
 
 def test_the_capacity_is_a_line_unless_every_bar_is_far_below() -> None:

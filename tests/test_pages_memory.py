@@ -65,6 +65,7 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
         "128 at once need 13.9 GiB of the 22.06 GiB that there are; 256 fail at the MLP activation: 4.38 GiB "
         "are asked for in one piece of three where 1.68 GiB are left." in said
     )
+    assert "begins with the term that fails (256 and 512: MLP activation; 1,024: KV cache). The bars of" in said
     assert "Published: 256 and 512 rows of p1024" in said
     assert "Memory ends for p256, p1024 and p4096 at the MLP activation." in said
     assert (

@@ -1,8 +1,9 @@
 """What a batch needs of memory, stacked term by term over the batch size, against what there is.
 
 The terms stand in the order in which memory is taken, so that a bar crosses the line of the capacity in the term that
-fails; the piece that no longer fits is hatched. A bar that is far too tall is broken by a zig-zag, and its whole stands
-above it. All of it is an estimate; diamonds are what real runs were measured to hold at most.
+fails; from that term up it is hatched, each term in its own colour, since none of that is allocated as a whole. A bar
+that is far too tall is broken by a zig-zag, and its whole stands above it. All of it is an estimate; diamonds are what
+real runs were measured to hold at most.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.memory_model import TERM_WORDS
 from pages.figures.colours import palette
-from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.readable import three_digits
 
 GIB = 2**30
@@ -31,6 +33,11 @@ TERMS = {
     "logits_bytes": "logits",
     "logits_fp32_bytes": "fp32 copy",
 }
+# The column that begins what does not fit: a cap on the KV pool alone ends a batch at its cache.
+COLUMN_OF = {"weights": "weights_bytes", "kv_cache": "kv_bytes", "kv_pool": "kv_bytes"} | {
+    name.removesuffix("_bytes"): name for name in ("mlp_activation_bytes", "logits_bytes", "logits_fp32_bytes")
+}
+NOT_FITTING = "hatched: does not fit"
 NO_MEASURED = pd.DataFrame({"batch_size": [], "measured_bytes": [], "run": []})
 
 
@@ -45,7 +52,8 @@ def memory_bars(
 ) -> go.Figure:
     """Draw points of one prompt length, a bar a batch size.
 
-    Columns: batch_size, the terms of TERMS, total_bytes, fits, asked_bytes and free_bytes (missing where it fits).
+    Columns: batch_size, the terms of TERMS, total_bytes, fits, and failing_term, asked_bytes and free_bytes (missing
+    where it fits).
     `measured` has a row a run: batch_size, measured_bytes, and `run`, its name.
     """
     if points.empty:
@@ -54,7 +62,7 @@ def memory_bars(
     top_bytes = _top(points, capacity_bytes, measured)
     figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=TOP_PX, left=44, right=8)
     _add_terms(figure, points, top_bytes, dark)
-    _add_shortage(figure, points, top_bytes, capacity_bytes, dark)
+    _add_legend_of_hatching(figure, points, dark)
     _add_totals(figure, points, measured, top_bytes, dark)
     _add_capacity(figure, capacity_bytes, capacity_name, top_bytes, len(points), dark)
     _add_measured(figure, points, measured, top_bytes, dark)
@@ -99,9 +107,11 @@ def _add_terms(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: 
     fills = term_colours(dark)
     below = np.zeros(len(points))
     hover = [_hover(row) for row in points.to_dict("records")]
+    hatched = np.zeros(len(points), dtype=bool)
     for column, name in TERMS.items():
         size = points[column].to_numpy(dtype=float)
         shown = np.clip(below + size, 0, top_bytes) - np.clip(below, 0, top_bytes)
+        hatched |= begins_not_to_fit(points, column)
         figure.add_bar(
             x=np.arange(len(points)),
             y=shown / GIB,
@@ -109,11 +119,37 @@ def _add_terms(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: 
             width=BAR,
             name=legend_name(name),
             showlegend=bool(size.any()),
-            marker={"color": fills[column], "line": {"width": 0}},
+            marker={
+                "color": fills[column],
+                "pattern": _hatching(["/" if each else "" for each in hatched], dark),
+                "line": {"width": np.where(hatched, 1.5, 0), "color": fills[column]},
+            },
             hovertext=hover,
             hovertemplate="%{hovertext}<extra></extra>",
         )
         below += size
+
+
+def begins_not_to_fit(points: pd.DataFrame, column: str) -> np.ndarray:
+    """Of each batch whether it ends at this term: that it does not fit, and by which."""
+    if "failing_term" not in points:
+        return np.zeros(len(points), dtype=bool)
+    is_here = points["failing_term"].map(COLUMN_OF) == column
+    return (is_here & ~points["fits"].astype(bool)).to_numpy()
+
+
+def _hatching(shape: str | list[str], dark: bool) -> dict[str, object]:
+    """Lines in the bar's own colour over the ground: what is there as an outline alone."""
+    return {"shape": shape, "fillmode": "replace", "bgcolor": palette(dark).surface, "size": 7, "solidity": 0.3}
+
+
+def _add_legend_of_hatching(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
+    """A swatch that says what hatching means, where a bar has it."""
+    if points["fits"].astype(bool).all():
+        return
+    colour = palette(dark).faint_text
+    marker = {"color": colour, "pattern": _hatching("/", dark), "line": {"width": 1.5, "color": colour}}
+    figure.add_bar(x=[None], y=[None], name=legend_name(NOT_FITTING), marker=marker, hoverinfo="skip")
 
 
 def term_colours(dark: bool) -> dict[str, str]:
@@ -127,36 +163,14 @@ def _hover(row: dict[str, object]) -> str:
     lines = [f"<b>{row['batch_size']:,} at once: {_gib(row['total_bytes'])}</b>"]
     lines += [f"{name} {_gib(row[column])}" for column, name in TERMS.items()]
     if not row["fits"]:
-        lines.append(f"does not fit: {_gib(row['asked_bytes'])} in one piece, {_gib(row['free_bytes'])} left")
+        term = TERM_WORDS[str(row["failing_term"])]
+        asked, free = _gib(row["asked_bytes"]), _gib(row["free_bytes"])
+        lines.append(f"does not fit: fails at the {term}, {asked} in one piece, {free} left")
     return "<br>".join(lines)
 
 
 def _gib(size: object) -> str:
     return f"{three_digits(float(str(size)) / GIB)} GiB"
-
-
-def _add_shortage(figure: go.Figure, points: pd.DataFrame, top_bytes: float, capacity_bytes: float, dark: bool) -> None:
-    """The piece that no longer fits, on top of what was held when it was asked for."""
-    failing = points[~points["fits"].astype(bool)]
-    if failing.empty:
-        return
-    # Of a cap on the KV pool alone what is left is the pool's: the piece is then the cache itself.
-    is_pool = (failing["failing_term"] == "kv_pool").to_numpy()
-    held = np.where(is_pool, failing["weights_bytes"], capacity_bytes - failing["free_bytes"]).astype(float)
-    end = np.clip(held + failing["asked_bytes"].to_numpy(dtype=float), 0, top_bytes)
-    figure.add_bar(
-        x=failing.index.to_numpy(),
-        y=(end - np.clip(held, 0, top_bytes)) / GIB,
-        base=np.clip(held, 0, top_bytes) / GIB,
-        width=BAR,
-        name=legend_name("does not fit"),
-        marker={
-            "color": palette(dark).dead,
-            "pattern": dict(hatch(dark)),
-            "line": {"width": 1.5, "color": palette(dark).dead},
-        },
-        hoverinfo="skip",
-    )
 
 
 def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool) -> None:

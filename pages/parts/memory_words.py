@@ -51,6 +51,18 @@ def cut_words(sizes: Sequence[int]) -> str:
     )
 
 
+def hatched_words(points: Sequence[MemoryPoint]) -> str:
+    """What hatching means, and at which term each hatched bar begins; empty where every bar fits."""
+    ends: dict[str, list[str]] = {}
+    for point in points:
+        if point.shortage is not None:
+            ends.setdefault(TERM_WORDS[point.shortage.term], []).append(count(point.batch_size))
+    if not ends:
+        return ""
+    where = "; ".join(f"{listed(sizes)}: {term}" for term, sizes in ends.items())
+    return f"Hatched: does not fit; begins with the term that fails ({where})."
+
+
 def failure_words(point: MemoryPoint) -> str:
     """Where a batch ends: `fail at the KV pool: 3.50 GiB are asked for in one piece where 2.00 GiB are left`."""
     ended = point.shortage
