@@ -7,8 +7,7 @@ import streamlit as st
 from engine.core.goodput import Limits
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
-from pages.parts.experiment_page import draw_experiment_page
-from pages.parts.experiment_results import draw_unreadable
+from pages.parts.experiment_page import draw_experiment_page, follow_results
 from pages.parts.front_door import front_door
 from pages.parts.load_data import LoadData, load_load
 from pages.parts.load_form import LEAST_LIMIT_S, draw_form
@@ -17,7 +16,6 @@ from pages.parts.load_queue_section import draw_queue
 from pages.parts.load_results import draw_capacity, draw_goodput, draw_rates, draw_waits, draw_whole_table
 from pages.parts.load_settings import FIELDS, LIMIT
 
-REFRESH_S = 2.0
 WITHIN: dict[str, Field] = {"ttft_within_s": LIMIT, "tpot_within_s": LIMIT}
 
 
@@ -36,31 +34,12 @@ def render() -> None:
         fields=FIELDS,
         limits=WITHIN,
         draw_form=draw_form,
-        draw_results=_follow_results,
+        draw_results=lambda experiment_id, is_live: follow_results(experiment_id, is_live, load_load, _draw_results),
     )
 
 
-def _follow_results(experiment_id: str, is_live: bool) -> None:
-    """Drawn again while the test runs, and after it until the store has read its last runs."""
-    try:
-        data = load_load(experiment_id)
-    except ValueError as error:
-        draw_unreadable(error)
-        return
-    is_being_read = data is not None and data.is_being_read
-    st.fragment(_draw_results, run_every=REFRESH_S if is_live or is_being_read else None)(
-        experiment_id, is_being_read and not is_live
-    )
-
-
-def _draw_results(experiment_id: str, is_being_read: bool) -> None:
-    """All sections; while the test runs they are drawn again as points come in, each in its place.
-
-    `is_being_read`: they were drawn for as long as the store was reading the last runs; that ends here.
-    """
-    data = load_load(experiment_id)
-    if is_being_read and data is not None and not data.is_being_read:
-        st.rerun()
+def _draw_results(experiment_id: str, data: LoadData | None) -> None:
+    """All sections; while the test runs they are drawn again as points come in, each in its place."""
     if data is None or not data.has_results:
         st.caption("The figures appear with the first point that has run.")
         if data is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
+from pages.parts.experiment_page import follow_results
 from pages.parts.lab import lab
 from pages.parts.load_head import rates_words
 from tests.load_experiments import load_plan_of, out_of_memory, write_load
@@ -64,3 +65,22 @@ def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> N
     placeholders = {field.key: field.proto.placeholder for field in app.number_input}
     assert placeholders["ttft_within_s"] == "no limit"
     assert placeholders["pool_gib"] == "no cap"
+
+
+def test_an_experiment_that_is_damaged_while_it_is_drawn_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was loaded with the page is drawn once; the next drawing loads anew."""
+    fragments: list[Callable[[], None]] = []
+    said: list[str] = []
+    drawn: list[object] = []
+    monkeypatch.setattr(st, "fragment", lambda function, run_every: fragments.append(function) or function)
+    monkeypatch.setattr("pages.parts.experiment_page.draw_unreadable", lambda error: said.append(str(error)))
+
+    def load(name: str) -> None:
+        raise ValueError(f"{name} is damaged")
+
+    follow_results("sw1", True, load, lambda name, found: drawn.append(found), first=lambda name: None)
+    assert (drawn, said) == ([None], [])
+    fragments[0]()
+    assert (drawn, said) == ([None], ["sw1 is damaged"])
+    follow_results("sw1", True, load, lambda name, found: drawn.append(found))
+    assert (len(fragments), len(said)) == (1, 2)

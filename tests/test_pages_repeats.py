@@ -99,19 +99,29 @@ def test_another_figure_is_chosen_by_a_link(home: Path) -> None:
     assert DOTS in figures(app)
 
 
-def test_engines_that_repeats_do_not_tell_apart_are_said_to_be_so(home: Path) -> None:
+def test_the_experiment_is_read_once_for_all_of_a_page(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a plan of 2,000 points takes most of a second."""
+    read: list[object] = []
+    monkeypatch.setattr("pages.parts.repeats_data.check_stored_plan", read.append)
+    write_repeats(home / "runs", repeats_plan())
+    assert DOTS in figures(opened(home, experiment="rep1"))
+    assert len(read) == 1
+
+
+def test_engines_that_changed_places_are_said_to_have_done_so(home: Path) -> None:
     """104 / 100 and 94 / 96."""
     write_repeats(home / "runs", repeats_plan(repeats=2), noisy)
     said = words(opened(home))
-    assert "The repeats differ by more than the engines do: continuous had 0.979x to 1.04x static's output" in said
-    assert "2 repeats do not tell them apart (higher in 1, lower in 1)." in said
+    assert "Continuous had 1.01x static's output tokens/s, 0.979x to 1.04x over 2 repeats: 1 higher, 1 lower," in said
+    assert "1 lower, as by chance every time." in said
+    assert "the first engine always runs first, and a drift within a repeat pushes every ratio the same way" in said
 
 
 def test_one_repeat_done_says_nothing_of_the_spread(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(), only=range(2))
     app = opened(home)
     said = words(app)
-    assert "Continuous had 1.30x static's output tokens/s in the one repeat that both completed" in said
+    assert "Continuous had 1.30x static's output tokens/s in the one repeat that has a ratio" in said
     assert "This experiment was cut off: 2 of 6 points done. 4 points left to run." in said
     assert buttons(app)["Resume"] is True
     assert list(table(app, "TTFT p95 s")["status"]).count("not run yet") == 4
@@ -146,7 +156,7 @@ def test_a_failed_repeat_is_a_cross_and_a_gap(home: Path) -> None:
     assert next(trace for trace in data if trace["name"] == "static")["y"] == [100, None, 92]
     cross = next(trace for trace in data if trace["name"].startswith("did not complete"))
     assert (cross["x"], len(cross["y"])) == ([0], 1)
-    assert "over 2 repeats" in words(app) or "in both repeats" in words(app)
+    assert "Continuous had 1.30x static's output tokens/s, the same in both repeats." in words(app)
 
 
 def test_sixty_runs_of_four_engines_and_of_one(home: Path) -> None:
@@ -167,7 +177,9 @@ def test_sixty_runs_of_four_engines_and_of_one(home: Path) -> None:
 
 def test_the_way_back_to_bench_carries_the_settings(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(engines="paged,static", repeats=3))
-    link = dict(links(opened(home)))["The same on Bench"]
+    write_repeats(home / "runs", repeats_plan("many", engines="paged", repeats=51), only=())
+    assert "repeats=50" in dict(links(opened(home, experiment="many")))["The same on Bench"]
+    link = dict(links(open_page("repeats", experiment="rep1")))["The same on Bench"]
     for part in ("model=tiny-random", "slots=2", "first=paged", "second=static", "repeats=3", "engine=paged"):
         assert part in link
     app = open_page("bench", **dict(part.split("=") for part in link.split("?")[1].split("&")))
@@ -193,6 +205,7 @@ def test_arrivals_over_time_come_with_a_caution(home: Path) -> None:
     workload = replace(repeats_plan().points[0].config.workload, arrival="poisson:2")
     write_repeats(home / "runs", repeats_plan(workload=workload))
     assert "what is served a second is mostly what was offered" in words(opened(home))
+    assert "the duration mostly how long they took to arrive" in words(open_page("repeats", metric="duration"))
     assert "what is served a second is mostly what was offered" not in words(opened(home, metric="TTFT p50"))
 
 

@@ -90,7 +90,7 @@ def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:
     write_run(home / "runs", "r1", "static")
     app = opened(home, model="tiny-random", batch_size="1,64")
     said = words(app)
-    assert "by 1 earlier run of this model here; none had more than 2 rows, so that for B = 64 this is a guess" in said
+    assert "by 1 earlier run of this model here; none had more than 2 rows, so that for 64 this is a guess" in said
 
 
 def test_a_prediction_half_typed_stops_the_start(home: Path) -> None:

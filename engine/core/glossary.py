@@ -155,13 +155,13 @@ MEASURING = _words(
     ("spread", "Of repeats: highest less lowest, as a share of the median."),
     (
         "ratio repeat by repeat",
-        "One engine's figure over another's of the same repeat, which ran right beside it: what slows the machine "
-        "slows both, and mostly cancels.",
+        "One engine's figure over another's of the same repeat: what slows the machine over both runs mostly cancels. "
+        "The order is always the same, so that what drifts within a repeat does not cancel.",
     ),
     (
         "told apart",
-        "Of two engines over repeats: the ratio lies on the same side of 1 in every repeat. Where it does not, the "
-        "repeats differ by more than the engines do.",
+        "Of two engines over six or more repeats that differ: so many have the ratio on one side of 1 that chance "
+        "alone would do the like at most one time in 20, by a two-sided sign test. Fewer repeats cannot tell.",
     ),
     ("serial time", "B times what one request alone took: what B requests would take one after another."),
     ("speed-up", "Serial time over the time of the batch."),

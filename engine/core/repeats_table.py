@@ -1,10 +1,10 @@
 """What repeats show: each engine's median and spread, and one engine over another, taken repeat by repeat.
 
 Two engines of the same repeat ran in the same round, so that what slows the machine over both weighs on both and
-cancels in their ratio: A1/B1, A2/B2 and so on. Whether the ratios say more than chance would is a two-sided sign test:
-if an engine had no effect, each ratio would lie above or below 1 as a coin falls. The order within a repeat is always
-the same, the first engine first: what drifts from one run to the next pushes every ratio the same way, and a sign test
-does not see that.
+mostly cancels in their ratio: A1/B1, A2/B2 and so on. Whether the ratios say more than chance would is a two-sided sign
+test: if the engines did not differ, each ratio would lie above or below 1 as a coin falls. The order within a repeat is
+always the same, the first engine first: what drifts from one run to the next pushes every ratio the same way, and a
+sign test does not see that.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Paired:
 def by_chance(agreeing: int, n: int) -> float:
     """The two-sided sign test: how often `agreeing` or more of `n` fair coins fall on one side, whichever it is."""
     assert n / 2 <= agreeing <= n
-    return min(1.0, 2 * sum(math.comb(n, heads) for heads in range(agreeing, n + 1)) / 2**n)
+    return min(1.0, 2 * sum(math.comb(n, heads) for heads in range(agreeing, n + 1)) / (1 << n))
 
 
 def keys_of(points: Sequence[Row]) -> tuple[str, ...]:

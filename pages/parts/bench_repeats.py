@@ -11,14 +11,12 @@ from engine.core.repeats_plan import plan_repeats
 from pages.parts.bench_settings import Settings
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.experiment_choice import EXPERIMENT
-from pages.parts.experiment_estimate import Pace, duration_words, known_pace
+from pages.parts.experiment_estimate import Pace, basis_words, duration_words, known_pace
 from pages.parts.experiment_settings import NO_ID, named
+from pages.parts.experiment_start import submit
 from pages.parts.forecast import workload_of
 from pages.parts.format import listed, plain, plural
-from pages.parts.lab import lab
-from pages.parts.prediction_form import Draft, PredictionForm, write_down
-from pages.parts.predictions_section import subject_of_job
-from pages.parts.visit import visitor
+from pages.parts.prediction_form import Draft, PredictionForm
 
 Runs = Sequence[RunConfig]
 
@@ -31,7 +29,8 @@ def draw_repeats(settings: Settings) -> None:
     device = device_of(config.device)
     pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
     st.markdown(plain(runs_words(settings, pace)))
-    st.caption(plain(basis_words(config, pace)))
+    runs = [config, *(settings.pair or ()), *(settings.layouts or ())]
+    st.caption(plain(basis_words(runs, pace, "Times")))
 
 
 def runs_words(settings: Settings, pace: Pace | None) -> str:
@@ -50,26 +49,11 @@ def runs_words(settings: Settings, pace: Pace | None) -> str:
     return f"{settings.repeats:,} times, all engines once and then all again: {listed(said)}."
 
 
-def basis_words(config: RunConfig, pace: Pace | None) -> str:
-    """What the times rest on, or why there are none."""
-    if pace is None:
-        return (
-            f"How long it takes is not known: {config.model} has not run here like this yet. "
-            "The first runs will show; it can be cancelled and resumed."
-        )
-    return f"Times by {plural(pace.runs, 'earlier run')} of this model here. Loading the model comes on top."
-
-
 def start_repeats(runs: Runs, repeats: int, form: PredictionForm, drafts: Sequence[Draft]) -> None:
     """Write down what is expected, queue the experiment, and go to the page that follows it."""
     plan = named(plan_repeats(runs, experiment_id=NO_ID, created_at="", repeats=repeats))
-    try:
-        lab().queue.submit_experiment(plan, visitor(), before=lambda job: write_down(subject_of_job(job), drafts))
-    except OSError as error:
-        st.error(f"The experiment cannot be kept on disk: {plain(str(error))}.", icon=":material/error:")
-        return
-    form.forget(drafts)
-    st.switch_page("pages/repeats.py", query_params={EXPERIMENT: plan.experiment_id})
+    if submit(plan, form, drafts):
+        st.switch_page("pages/repeats.py", query_params={EXPERIMENT: plan.experiment_id})
 
 
 def _about(runs: Runs, repeats: int, pace: Pace | None) -> str:

@@ -103,17 +103,23 @@ def estimate_words(plan: Plan, points: Sequence[Point] | None = None) -> str:
     config = points[0].config
     device = device_of(config.device)
     pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
+    configs = [point.config for point in points]
+    said = "" if pace is None else f"About {duration_words(sum(pace.run_s(config) for config in configs))},"
+    return basis_words(configs, pace, said)
+
+
+def basis_words(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> str:
+    """What an estimate for runs of one model rests on, behind what is `said` of it; or why there is none."""
     if pace is None:
         return (
-            f"How long it takes is not known: {config.model} has not run here like this yet. "
-            "The first points will show; a sweep can be cancelled and resumed."
+            f"How long it takes is not known: {configs[0].model} has not run here like this yet. "
+            "The first runs will show; it can be cancelled and resumed."
         )
-    total_s = sum(pace.run_s(point.config) for point in points)
-    basis = f"by {plural(pace.runs, 'earlier run')} of this model here"
-    largest = max(point.config.num_slots for point in points)
+    basis = f"{said} by {plural(pace.runs, 'earlier run')} of this model here"
+    largest = max(min(config.num_slots, config.workload.requests) for config in configs)
     if largest > FAR * pace.most_rows:
-        basis += f"; none had more than {plural(pace.most_rows, 'row')}, so that for B = {largest:,} this is a guess"
-    return f"About {duration_words(total_s)}, {basis}. Loading the model comes on top."
+        basis += f"; none had more than {plural(pace.most_rows, 'row')}, so that for {largest:,} this is a guess"
+    return f"{basis}. Loading the model comes on top."
 
 
 def duration_words(seconds: float) -> str:

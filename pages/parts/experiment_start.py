@@ -15,7 +15,7 @@ from pages.parts.experiment_progress import draw_queue
 from pages.parts.experiment_settings import PlanOrProblems, named
 from pages.parts.format import plain
 from pages.parts.lab import lab
-from pages.parts.prediction_form import PredictionForm, write_down
+from pages.parts.prediction_form import Draft, PredictionForm, write_down
 from pages.parts.predictions_section import subject_of_job
 from pages.parts.visit import visitor
 
@@ -77,13 +77,18 @@ def _start(plan: Plan, form: PredictionForm) -> None:
     if problem := form.problem(choices):
         st.error(plain(problem), icon=":material/error:")
         return
-    drafts = form.collect(choices)
+    if submit(plan, form, form.collect(choices)):
+        st.session_state[FORM_OPEN] = False
+        follow_experiment(plan.experiment_id)
+        st.rerun()
+
+
+def submit(plan: Plan, form: PredictionForm, drafts: Sequence[Draft]) -> bool:
+    """Write down what is expected and queue the experiment; False, and a line, where it cannot be kept on disk."""
     try:
         lab().queue.submit_experiment(plan, visitor(), before=lambda job: write_down(subject_of_job(job), drafts))
     except OSError as error:
         st.error(f"The experiment cannot be kept on disk: {plain(str(error))}.", icon=":material/error:")
-        return
+        return False
     form.forget(drafts)
-    st.session_state[FORM_OPEN] = False
-    follow_experiment(plan.experiment_id)
-    st.rerun()
+    return True

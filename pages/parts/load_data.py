@@ -20,7 +20,7 @@ from engine.core.load import LoadPoint, load_point
 from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.stays import Stays, number_over_time
-from engine.runlog.schema import RUN_FILE
+from pages.parts.experiment_data import info_of, is_any_on_disk
 from pages.parts.experiment_results import check_stored_plan
 from pages.parts.lab import lab
 
@@ -56,7 +56,7 @@ class LoadData:
             for sample in row.samples
             if sample.status == "completed" and sample.point is None and sample.run_id is not None
         ]
-        return any((lab().home / "runs" / run_id / RUN_FILE).is_file() for run_id in missing)
+        return is_any_on_disk(missing)
 
     @property
     def rates(self) -> list[float]:
@@ -87,7 +87,7 @@ def load_load(experiment_id: str, limits: Limits | None = None) -> LoadData | No
         points=points,
         table=table,
         rows=pd.DataFrame([row_report(row) for row in table.rows]),
-        info=_one_info(points),
+        info=info_of(points),
     )
 
 
@@ -124,16 +124,3 @@ def _require_whole(run_id: str) -> None:
     """KeyError for a run that the store does not have to its end: what is kept of it has to be the whole of it."""
     if lab().store.run(run_id)["status"] != "completed":
         raise KeyError(run_id)
-
-
-def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:
-    """The run.json of a run of the load test, a completed one if there is any."""
-    if points.empty:
-        return {}
-    ran = points[points["has_run"].astype(bool)]
-    ranked = pd.concat([ran[ran["status"] == "completed"], ran])
-    for run_id in ranked["run_id"].head(2):
-        with contextlib.suppress(KeyError):  # deleted since
-            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
-            return info
-    return {}

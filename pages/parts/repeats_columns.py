@@ -10,13 +10,13 @@ import pandas as pd
 from engine.core.repeats_table import paired, summary_of, values_of
 from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
 from pages.figures.repeat_words import agreement_words
+from pages.parts.compare_choice import MAX_RUNS
 from pages.parts.format import share
 from pages.parts.sweep_columns import run_links, status_words
 
 ENGINE_HEADER = ("figure", "engine", "median", "lowest", "highest", "spread", "n")
 RATIO_HEADER = ("figure", "ratio", "median", "lowest", "highest", "agree")
 RUN_FIGURES = ("tok/s", "TTFT p50 s", "TTFT p95 s", "TPOT p50 ms", "gap p99 ms", "duration s", "% dead")
-MOST_COMPARED = 4  # runs that Compare takes
 CSV_FIRST = ("position", "key", "engine", "repeat", "status", "run_id", "error", "asked_bytes", "free_bytes")
 
 Points = Sequence[Mapping[str, Any]]
@@ -76,7 +76,7 @@ def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.Dat
 def compare_link(points: Points, repeat: int) -> str | None:
     """The address of Compare with the runs of one repeat, in the order of running; None without two of them."""
     runs = [str(point["run_id"]) for point in points if int(point["repeat"]) == repeat and point["has_run"]]
-    return f"/compare?runs={','.join(runs[:MOST_COMPARED])}" if len(runs) > 1 else None
+    return f"/compare?runs={','.join(runs[:MAX_RUNS])}" if len(runs) > 1 else None
 
 
 def runs_table(points: pd.DataFrame) -> pd.DataFrame:

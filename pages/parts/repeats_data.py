@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,32 +11,27 @@ import pandas as pd
 from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.repeats_table import keys_of
-from engine.runlog.schema import RUN_FILE
-from pages.parts.bench_fields import FIELDS, query_of
+from pages.parts.bench_fields import FIELDS, Number, query_of
+from pages.parts.experiment_data import info_of, is_any_on_disk
 from pages.parts.experiment_results import check_stored_plan
 from pages.parts.lab import lab
-
-MOST_ON_BENCH = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RepeatsData:
     """One experiment of repeats. `points` are the store's, a row a run, with the `series` that it belongs to.
 
-    `names` are what the keys are called, in the order of running: the first is the base of ratios. `configs` has each
-    key's configuration. `info` is the run.json of one of its runs, empty where none has begun.
+    `rows` are the points as flat rows. `names` are what the keys are called, in the order of running: the first is the
+    base of ratios. `configs` has each key's configuration. `info` is the run.json of one of its runs, empty where none
+    has begun.
     """
 
     experiment_id: str
     names: Mapping[str, str]
     configs: Mapping[str, RunConfig]
     points: pd.DataFrame
+    rows: Sequence[Mapping[str, Any]]
     info: Mapping[str, Any]
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The points as flat rows."""
-        return self.points.to_dict("records")
 
     @property
     def repeats(self) -> int:
@@ -58,8 +52,7 @@ class RepeatsData:
     def is_being_read(self) -> bool:
         """Whether a run has ended that the store has yet to read to its end: the way to it comes in a moment."""
         ended = self.points[self.points["status"].isin(ENDED) & ~self.points["has_run"].astype(bool)]
-        run_ids = ended["run_id"].dropna()
-        return any((lab().home / "runs" / str(run_id) / RUN_FILE).is_file() for run_id in run_ids)
+        return is_any_on_disk(ended["run_id"].dropna().astype(str))
 
 
 def load_repeats(experiment_id: str) -> RepeatsData | None:
@@ -74,12 +67,14 @@ def load_repeats(experiment_id: str) -> RepeatsData | None:
     names = names_of(planned)
     configs = {point["key"]: point["config"] for point in reversed(planned)}
     points = store.points(experiment_id)
+    points = points.assign(series=[names[key] for key in points["key"]])
     return RepeatsData(
         experiment_id=experiment_id,
         names=names,
         configs={key: RunConfig.from_dict(configs[key]) for key in names},
-        points=points.assign(series=[names[key] for key in points["key"]]),
-        info=_one_info(points),
+        points=points,
+        rows=points.to_dict("records"),
+        info=info_of(points),
     )
 
 
@@ -101,17 +96,6 @@ def bench_link(data: RepeatsData) -> dict[str, str]:
         link["engine"] = engine
     if len(configs) == 2:
         link |= {name: config.engine for name, config in zip(("first", "second"), configs, strict=True)}
-    return link | {"repeats": str(min(data.repeats, MOST_ON_BENCH))}
-
-
-def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:
-    """The run.json of one of the runs, a completed one if there is any."""
-    if points.empty:
-        return {}
-    ran = points[points["has_run"].astype(bool)]
-    ranked = pd.concat([ran[ran["status"] == "completed"], ran])
-    for run_id in ranked["run_id"].head(2):
-        with contextlib.suppress(KeyError):  # deleted since
-            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
-            return info
-    return {}
+    field = FIELDS["repeats"]
+    assert isinstance(field, Number)
+    return link | {"repeats": str(min(data.repeats, int(field.high)))}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from pages.parts.experiment_choice import EXPERIMENT
 from pages.parts.experiment_head import draw_experiment_head
 from pages.parts.experiment_words import cap_words, how_words
 from pages.parts.format import listed, plain, plural
-from pages.parts.repeats_data import RepeatsData, bench_link, load_repeats
+from pages.parts.repeats_data import RepeatsData, bench_link
 from pages.parts.sweep_columns import status_words
+
+Load = Callable[[str], RepeatsData | None]
 
 MOST_FAILURES = 6
 ON_BENCH = "Set **Repeats** on Bench to 2 or more: each of its buttons then runs all its engines once, then all again."
@@ -21,9 +25,12 @@ def draw_head(data: RepeatsData) -> None:
         draw_experiment_head(repeats_line(data), data.info, failure_lines(data))
 
 
-def draw_way_to_bench() -> None:
-    """How an experiment of repeats is made: on Bench, with the settings of the one that is shown, if there is one."""
-    data = _shown()
+def draw_way_to_bench(load: Load) -> None:
+    """How an experiment of repeats is made: on Bench, with the settings of the one that is shown, if there is one.
+
+    `load` finds an experiment by its id.
+    """
+    data = _shown(load)
     label = "The same on Bench" if data is not None else "Set one up on Bench"
     query = bench_link(data) if data is not None else {"repeats": "3"}
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
@@ -57,11 +64,11 @@ def failure_lines(data: RepeatsData) -> list[str]:
     return lines + ([f"- and {left} more"] if left else [])
 
 
-def _shown() -> RepeatsData | None:
+def _shown(load: Load) -> RepeatsData | None:
     """The experiment that the address names, where the store has it whole."""
     asked = st.query_params.get(EXPERIMENT)
     try:
-        data = load_repeats(asked) if asked else None
+        data = load(asked) if asked else None
     except ValueError:
         return None
     return data if data is not None and data.configs else None

@@ -32,7 +32,8 @@ FIELDS: Mapping[str, Field] = {
     METRIC: Choice(options=tuple(measure.short for measure in MEASURES), default=MEASURES[0].short)
 }
 OVER_TIME = (
-    "Requests arrive over time here, so that what is served a second is mostly what was offered: the waits tell more."
+    "Requests arrive over time here, so that what is served a second is mostly what was offered, and the duration "
+    "mostly how long they took to arrive: the waits tell more."
 )
 
 
@@ -70,8 +71,10 @@ def draw_medians(data: RepeatsData) -> None:
     if ratios := ratio_rows(data.rows, data.names):
         draw_table(RATIO_HEADER, ratios, figures=range(2, 5))
         st.caption(
-            "Each ratio is of two runs of the same repeat, one right after the other: what slows the machine for a "
-            "while weighs on both. Engines are told apart where every repeat is on the same side of 1."
+            "Each ratio is of two runs of the same repeat: what slows the machine over both weighs on both. The chance "
+            "is that of so many or more on one side of 1, if the order did not matter; but the first engine always "
+            "runs first, and a drift within a repeat pushes every ratio the same way. Of many figures, some agree by "
+            "chance."
         )
     else:
         st.caption("There is no ratio yet: it takes a repeat in which the first engine and another completed.")
@@ -103,7 +106,7 @@ def _better(measure: RepeatMeasure) -> str:
 
 
 def _over_time(data: RepeatsData, measure: RepeatMeasure) -> str:
-    """A caution where throughput is not the engines' own doing."""
+    """A caution where throughput and duration are not the engines' own doing."""
     config = next(iter(data.configs.values()), None)
     is_offered = config is not None and config.workload.arrival != "closed"
-    return OVER_TIME if is_offered and measure.unit == "tokens/s" else ""
+    return OVER_TIME if is_offered and measure.name in ("output_tokens_per_s", "duration_s") else ""

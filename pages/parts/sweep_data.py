@@ -6,7 +6,6 @@ for whiskers, and the name of the series that a point belongs to in the figures.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.roofline import Ceilings
 from engine.core.sweep_table import SweepRow, sweep_rows
+from pages.parts.experiment_data import info_of
 from pages.parts.experiment_results import check_stored_plan
 from pages.parts.lab import lab
 from pages.parts.sweep_ceilings import Measured, ceilings_for
@@ -73,7 +73,7 @@ def load_sweep(experiment_id: str) -> SweepData | None:
     check_stored_plan(plan)
     points = store.points(experiment_id)
     settings = plan.get("settings") or {}
-    info = _one_info(points)
+    info = info_of(points)
     measured = ceilings_for(settings, info) if info else Measured()
     rows = sweep_rows(points.to_dict("records"), measured.ceilings, measured.shape)
     return SweepData(
@@ -132,18 +132,6 @@ def _extremes(points: pd.DataFrame) -> pd.DataFrame:
     found = kept.groupby(PLACE, as_index=False).agg(**named)
     found["batch_size"] = found["batch_size"].astype(int)
     return found
-
-
-def _one_info(points: pd.DataFrame) -> Mapping[str, Any]:
-    """The run.json of a run of the sweep, a completed one if there is any."""
-    ran = points[points["has_run"].astype(bool)] if len(points) else points
-    for status in ("completed", None):
-        mine = ran if status is None else ran[ran["status"] == status]
-        for run_id in mine["run_id"].head(1):
-            with contextlib.suppress(KeyError):  # deleted since
-                info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
-                return info
-    return {}
 
 
 def balance_of(ceilings: Ceilings | None) -> float | None:

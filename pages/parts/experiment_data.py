@@ -1,0 +1,33 @@
+"""What the pages of experiments read alike: the run.json of one of its runs, and whether the store lags behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from engine.runlog.schema import RUN_FILE
+from pages.parts.lab import lab
+
+
+def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
+    """The run.json of a run of an experiment, a completed one if there is any; empty where none has begun.
+
+    `points` are the store's, a row a repeat.
+    """
+    if points.empty:
+        return {}
+    ran = points[points["has_run"].astype(bool)]
+    ranked = pd.concat([ran[ran["status"] == "completed"], ran])
+    for run_id in ranked["run_id"].head(2):
+        with contextlib.suppress(KeyError):  # deleted since
+            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
+            return info
+    return {}
+
+
+def is_any_on_disk(run_ids: Iterable[str]) -> bool:
+    """Whether one of these runs, which the store does not have to their end, has a folder that it will read."""
+    return any((lab().home / "runs" / run_id / RUN_FILE).is_file() for run_id in run_ids)
