@@ -89,15 +89,15 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
     app = open_page("predictions")
     said = words(app)
     assert "Of 2 graded predictions, 1 held: 50.0 %. A miss was typically 29.5 % outside of its range." in said
-    assert "Measured: 194 tokens/s, 5.72 tokens/s (2.86 % of it) inside the nearer end, 200 tokens/s." in said
-    assert "Measured: 194 tokens/s, 44.3 tokens/s (29.5 % of it) above the highest value expected." in said
+    assert "Measured: 194 tokens/s, within 100 to 200 tokens/s, 5.72 tokens/s below its highest value." in said
+    assert "Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the highest value expected." in said
     assert "No grade: a 99th percentile needs 100 samples, and there are 8." in said
     assert "Of run later, which has not begun" in said
     assert "Of run run1: static, tiny-random" in said
     assert "it *always* does so" in said
     for shown, there, gone in (
-        ("missed", "above the highest", "inside the nearer end"),
-        ("held", "inside the nearer end", "above the highest"),
+        ("missed", "above the highest", "below its highest"),
+        ("held", "below its highest", "above the highest"),
         ("open", "has not begun", "Measured:"),
         ("closed", "No grade:", "Measured:"),
     ):
@@ -118,7 +118,7 @@ def test_a_link_to_one_shows_it_alone(home: Path) -> None:
     ids = graded_home(home)
     said = words(open_page("predictions", prediction=ids["missed"]))
     assert "above the highest" in said
-    assert "inside the nearer end" not in said
+    assert "below its highest" not in said
     assert "There is no prediction nobody here" in words(open_page("predictions", prediction="nobody"))
 
 
@@ -247,7 +247,7 @@ def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
     assert not lab().store.has_run("run1")
     said = words(open_page("predictions", prediction=ids["held"]))
     assert "run run1, which is gone: it was deleted, and this stays" in said
-    assert "inside the nearer end" in said
+    assert "below its highest" in said
 
 
 def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
