@@ -6,7 +6,7 @@ Small beside its runs, it is taken in whole each time it has changed. Its runs a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from engine.core.experiment import Point, PointRecord, newest_records
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_experiment_folder
-from engine.runlog.reader import RUN_ID
 from store.database import carry_out, first_row, in_transaction
+from store.experiment_folders import Surroundings, folder_that_counts, read_experiment
 from store.run_row import utc
 
 # Points' values that have a column of their own, and which.
@@ -57,9 +57,11 @@ class ExperimentReport:
     settled: int
 
 
-def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> ExperimentReport:
+def ingest_experiment(
+    cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path, is_deleted: Callable[[str, Path], bool]
+) -> ExperimentReport:
     """Bring the store up to date with an experiment's folder. ValueError in one line where it is none, damaged, or a
-    copy of one that is in another folder."""
+    copy of one that is in another folder or in the trash; see `store.experiment_folders`."""
     is_worked_on = ExperimentLog.is_open(folder)
     logged = read_experiment(folder)
     plan = logged.plan
@@ -71,12 +73,13 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
     before = Path(known[1]) if known is not None and known[1] else None
-    place = _original(folder, logged, before)
+    around = Surroundings(known=before, runs_folder=runs_folder.resolve(), is_deleted=is_deleted)
+    place = folder_that_counts(folder, logged, around)
     if place != folder:
         is_worked_on = ExperimentLog.is_open(place)
     # Of a copy that was there first.
     is_instead = before is not None and before != place and is_experiment_folder(before)
-    if known and known[0] and not is_instead and not _is_grown(json.loads(known[0]), plan.to_dict()):
+    if known and known[0] and not is_instead and not _is_same(json.loads(known[0]), plan.to_dict(), before == place):
         raise ValueError(f"{folder}: the store has another experiment with the id {plan.experiment_id}")
     has_changed = known is None or (known[0], known[1], known[2]) != (told, str(place), is_worked_on)
 
@@ -101,46 +104,6 @@ def ingest_experiment(cursor: duckdb.DuckDBPyConnection, folder: Path) -> Experi
         points=len(points),
         settled=len([row for row in points if row["status"] in ("completed", "oom", "failed")]),
     )
-
-
-def _original(folder: Path, logged: LoggedExperiment, known: Path | None) -> Path:
-    """The folder whose points count: of several that hold one experiment the one that has its id for a name, or the
-    first where none has. `known` is where the store has it from.
-
-    ValueError where that is not `folder`, unless both say the very same.
-    """
-    name = logged.plan.experiment_id
-    beside = folder.with_name(name)
-    other = beside if folder.name != name and is_experiment_folder(beside) else known
-    if other is None or other == folder or not is_experiment_folder(other):
-        return folder
-    if folder.name == name and (other.name != name or _says(other, logged)):
-        return folder if other.name != name else other
-    raise ValueError(
-        f"{folder}: a copy of experiment {name}, whose folder is {other}: that one's points count, and nothing is "
-        "taken in of this one; move it away, or delete whichever of the two is not wanted"
-    )
-
-
-def _says(folder: Path, logged: LoggedExperiment) -> bool:
-    """Whether a folder holds the very same experiment."""
-    try:
-        return read_experiment(folder) == logged
-    except ValueError:
-        return False
-
-
-def read_experiment(folder: Path) -> LoggedExperiment:
-    """What an experiment's folder says. ValueError in one line where that cannot be read."""
-    try:
-        logged = ExperimentLog.read(folder)
-    except OSError as error:
-        raise ValueError(f"{folder}: its experiment is not readable: {error.strerror or error}") from error
-    if not RUN_ID.fullmatch(logged.plan.experiment_id):
-        raise ValueError(
-            f"{folder}: experiment_id is {logged.plan.experiment_id!r}; it has to be 1 to 64 letters, digits, _ or -"
-        )
-    return logged
 
 
 def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> None:
@@ -225,6 +188,11 @@ def _fingerprint(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> tuple
         "SELECT count(*), sum(hash(p)::HUGEINT) FROM experiment_points p WHERE experiment_id = ?",
         [experiment_id],
     )
+
+
+def _is_same(before: Mapping[str, Any], now: Mapping[str, Any], is_in_place: bool) -> bool:
+    """Whether both are plans of one experiment; one whose folder is gone may have grown further than what is left."""
+    return _is_grown(before, now) or (not is_in_place and _is_grown(now, before))
 
 
 def _is_grown(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

@@ -10,7 +10,8 @@ from engine.runlog.experiment_log import is_experiment_folder
 from store.bundle import BundledExperiment, Manifest
 from store.bundled_predictions import forget_predictions, take_predictions
 from store.database import first_row, in_transaction
-from store.experiments import forget_experiment, read_experiment
+from store.experiment_folders import read_experiment
+from store.experiments import forget_experiment
 from store.exporter import file_hash
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """Keeps the store up with the run logs on disk: a thread that looks for new folders and follows those that grow.
 
 A run that is over is looked at again only now and then, in case it was still being copied. What cannot be taken in is
-kept as one line in `problems` and tried again when the folder changes.
+kept as one line in `problems` and tried again when the folder changes; of an experiment also when another's folder
+appears or goes, and now and then, since it may be a copy of that one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE, ExperimentLog
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
-from store.folders import folders_in
+from store.folders import Folders, folders_in
 from store.owner import OwnerSocket
 from store.store import Store
 from store.taken_in import is_whole, read_so_far
@@ -50,6 +51,7 @@ class Recorder:
         self.version = 0
         self.problems: dict[Path, str] = {}
         self._seen: dict[Path, _Seen] = {}
+        self._experiments: tuple[Path, ...] = ()  # at the last look
         self._read_so_far: dict[str, dict[str, int]] | None = None  # as the store was when the first look began
         self._swept_at = -SWEEP_S
         self._stopping = threading.Event()
@@ -81,10 +83,10 @@ class Recorder:
         folders = (*found.experiments, *found.runs)
         if self._read_so_far is None:
             self._read_so_far = read_so_far(self.store.cursor())
-        gone = self._seen.keys() - set(folders)
-        for folder in gone:
-            del self._seen[folder]
-            self.problems.pop(folder, None)
+        self._forget_gone(found)
+        if sweep or found.experiments != self._experiments:
+            self._look_again_at_refused(found.experiments)
+        self._experiments = found.experiments
         has_changed = False
         for folder in folders:
             if self._stopping.is_set():
@@ -99,6 +101,16 @@ class Recorder:
         if has_changed:
             self._changed()
         return has_changed
+
+    def _forget_gone(self, found: Folders) -> None:
+        for folder in self._seen.keys() - {*found.experiments, *found.runs}:
+            del self._seen[folder]
+            self.problems.pop(folder, None)
+
+    def _look_again_at_refused(self, experiments: tuple[Path, ...]) -> None:
+        for folder in experiments:
+            if folder in self.problems:
+                self._seen.pop(folder, None)
 
     def _is_settled(self, folder: Path, now: float) -> bool:
         seen = self._seen.get(folder)
@@ -139,8 +151,9 @@ class Recorder:
         return report.has_changed
 
     def _has_problem(self, folder: Path, line: str) -> bool:
-        if self.problems.get(folder) != line:
-            log.warning("%s", line)
+        if self.problems.get(folder) == line:
+            return False
+        log.warning("%s", line)
         self.problems[folder] = line
         return True
 

@@ -92,7 +92,7 @@ class Store(ExperimentQuestions, Predicting):
     def ingest_experiment(self, folder: Path) -> ExperimentReport:
         """Bring the store up to date with an experiment's folder; see `store.experiments`. ValueError, one line."""
         with self.writing:
-            report = ingest_experiment(self.cursor(), folder.resolve())
+            report = ingest_experiment(self.cursor(), folder.resolve(), self.runs_folder, self.trash.has_experiment)
             self.settle_predictions()
             return report
 

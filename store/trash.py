@@ -76,6 +76,13 @@ class Trash:
                 found.append(_read(path))
         return sorted(found, key=lambda entry: entry.entry_id, reverse=True)
 
+    def has_experiment(self, experiment_id: str, other_than: Path) -> bool:
+        """Whether an experiment is in it that lay in another folder than `other_than`."""
+        return any(
+            (entry.kind, entry.run_id) == ("experiment", experiment_id) and Path(entry.folder) != other_than
+            for entry in self.entries()
+        )
+
     def delete(self, run_ids: Sequence[str]) -> Outcome:
         """Move runs here, all that can be."""
         entries, refused = [], []

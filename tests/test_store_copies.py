@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from engine.runlog.experiment_log import POINTS_FILE, ExperimentLog
 from store import Recorder, Store
 from store.cli import main as store_main
+from store.recorder import SWEEP_S
 from tests.experiments import out_of_memory, sweep_plan
 
 
@@ -63,8 +65,10 @@ def test_the_folder_that_has_the_experiments_name_counts(store: Store, original:
 
 def test_a_copy_that_came_first_gives_way_to_the_original(store: Store, original: Path, tmp_path: Path) -> None:
     copy = gone_on(original, tmp_path / "elsewhere/copy")
+    away = original.rename(tmp_path / "away")
     store.ingest_experiment(copy)
     assert kept(store) == (["oom", "oom", "pending"], str(copy.resolve()))
+    away.rename(original)
     assert store.ingest_experiment(original).has_changed
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     with pytest.raises(ValueError, match="copy of experiment sweep1"):
@@ -90,6 +94,86 @@ def test_of_two_folders_of_one_name_the_first_counts(store: Store, original: Pat
     shutil.rmtree(original)  # it was moved
     assert store.ingest_experiment(other).has_changed
     assert kept(store) == (["oom", "oom", "pending"], str(other.resolve()))
+
+
+def test_a_home_that_was_copied_follows_its_own_experiments(store: Store, original: Path, tmp_path: Path) -> None:
+    store.ingest_experiment(original)
+    store.close()
+    new = tmp_path / "new"
+    shutil.copytree(tmp_path / "home", new)
+    own = new / "runs/sweep1"
+    with Store(new) as copied:
+        recorder = Recorder(copied, copied.runs_folder)
+        recorder.look()
+        assert kept(copied) == (["oom", "pending", "pending"], str(own.resolve()))
+        with ExperimentLog.open(own) as log:
+            out_of_memory(log, log.plan.points[2])
+        recorder.look()
+        assert kept(copied) == (["oom", "pending", "oom"], str(own.resolve()))
+        assert not recorder.problems
+        with pytest.raises(ValueError, match=f"whose folder is {own.resolve()}: "):
+            copied.ingest_experiment(original)
+
+
+def test_a_copy_of_another_name_is_refused_whatever_it_says(store: Store, original: Path) -> None:
+    copy = original.with_name("copy")
+    shutil.copytree(original, copy)
+    store.ingest_experiment(original)
+    with pytest.raises(ValueError, match="nothing is taken in of this one"):
+        store.ingest_experiment(copy)
+
+
+def test_a_copy_is_looked_at_again_when_the_original_goes_and_comes(
+    store: Store, original: Path, tmp_path: Path
+) -> None:
+    copy = gone_on(original, original.with_name("copy"))
+    with ExperimentLog.open(original) as log:  # the original has grown since
+        log.add([replace(log.plan.points[0], key="later", position=3)])
+    recorder = Recorder(store, store.runs_folder)
+    recorder.look()
+    assert list(recorder.problems) == [copy]
+    away = original.rename(tmp_path / "away")
+    recorder.look()
+    assert not recorder.problems
+    assert kept(store) == (["oom", "oom", "pending"], str(copy.resolve()))
+    away.rename(original)
+    recorder.look()
+    assert kept(store) == (["oom", "pending", "pending", "pending"], str(original.resolve()))
+
+
+def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Store, original: Path) -> None:
+    copy = gone_on(original, original.with_name("copy"))
+    recorder = Recorder(store, store.runs_folder)
+    recorder.look()
+    (entry,) = store.trash.delete_experiment("sweep1").entries
+    recorder.look()
+    assert store.experiments().empty
+    assert "sweep1, which is in the trash: nothing is taken in" in recorder.problems[copy]
+    version = recorder.version
+    again = Recorder(store, store.runs_folder)  # as after a restart
+    again.look()
+    assert store.experiments().empty
+    again._swept_at -= SWEEP_S
+    recorder._swept_at -= SWEEP_S
+    recorder.look()
+    assert recorder.version == version  # what is still so is no news
+    assert store.trash.restore([entry.entry_id]).refused == ()
+    recorder.look()
+    assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
+    assert f"whose folder is {original.resolve()}" in recorder.problems[copy]
+    (entry,) = store.trash.delete_experiment("sweep1").entries
+    assert store.trash.purge([entry.entry_id]) == 1
+    recorder.look()
+    assert kept(store) == (["oom", "oom", "pending"], str(copy.resolve()))
+    assert not recorder.problems
+
+
+def test_the_only_folder_comes_back_from_the_trash_whatever_its_name(store: Store, original: Path) -> None:
+    renamed = original.rename(original.with_name("renamed"))
+    store.ingest_experiment(renamed)
+    (entry,) = store.trash.delete_experiment("sweep1").entries
+    assert store.trash.restore([entry.entry_id]).refused == ()
+    assert kept(store)[1] == str(renamed.resolve())
 
 
 def test_the_command_line_tells_of_a_copy_in_a_line(
