@@ -12,6 +12,21 @@ from pages.parts.lab import lab
 from pages.parts.transfer import draw_download
 from store.history import RunFilter
 
+TO_DELETE = "experiment_to_delete"
+
+
+def delete_if_confirmed() -> None:
+    """Called before a page of experiments draws anything: carry out what its dialog was told, and go to History.
+
+    Not from the dialog itself: the page's bar would go on asking to be drawn anew meanwhile, and a request of the old
+    page behind the way to the new one brings the old page's address back. A page that is drawn anew stops asking.
+    """
+    experiment_id = st.session_state.pop(TO_DELETE, None)
+    if experiment_id is not None:
+        with st.spinner("Deleting …"):
+            delete_experiment(experiment_id)
+        st.switch_page("pages/history.py")
+
 
 def draw_experiment_tools(experiment_id: str) -> None:
     """Two buttons. Deleting asks first, says what becomes of predictions, and can be undone on History."""
@@ -44,7 +59,7 @@ def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
         st.markdown(kept)
     with st.container(horizontal=True):
         if st.button("Delete", type="primary", icon=":material/delete:", key=f"really_delete_{experiment_id}"):
-            delete_experiment(experiment_id)
-            st.switch_page("pages/history.py")
+            st.session_state[TO_DELETE] = experiment_id
+            st.rerun()
         if st.button("Keep"):
             st.rerun()
