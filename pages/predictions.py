@@ -15,7 +15,7 @@ from pages.parts.format import plain, plural
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
 from pages.parts.prediction_words import tally_words
-from pages.parts.predictions_section import draw_prediction
+from pages.parts.predictions_section import draw_prediction, state_of_predictions
 from pages.parts.published_section import draw_published
 
 PREDICTION = "prediction"
@@ -111,14 +111,14 @@ def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 @st.fragment(run_every=WATCH_S)
-def _watch(drawn: tuple[tuple[str, str], ...]) -> None:
-    """The page is drawn anew when a prediction was made, closed or graded, by whomever."""
+def _watch(drawn: tuple[tuple[str, ...], ...]) -> None:
+    """The page is drawn anew when a prediction was made, edited, closed or graded, by whomever."""
     if _pulse(lab().store.predictions()) != drawn:
         st.rerun()
 
 
-def _pulse(rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
-    return tuple(zip(rows["prediction_id"], rows["outcome"], strict=True))
+def _pulse(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
+    return state_of_predictions(rows.to_dict("records"))
 
 
 front_door(render)

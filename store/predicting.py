@@ -29,6 +29,10 @@ class PredictionClosed(ValueError):
     """The prediction's subject has begun: it can be neither made, edited nor withdrawn any more."""
 
 
+class PredictionEdited(ValueError):
+    """Somebody else has edited the prediction since it was read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """What is predicted of: a run, or an experiment. `run_ids` are its runs, as far as they are known beforehand."""
@@ -78,16 +82,26 @@ class Predicting(ABC):
         self._while_open(subject, write)
         return prediction_id
 
-    def edit_prediction(self, prediction_id: str, expected: Expectation) -> None:
-        """Expect something else of the same question. KeyError where there is none, PredictionClosed once it began."""
-        self._while_open(
-            self._subject_of(prediction_id),
-            lambda: carry_out(
+    def edit_prediction(
+        self, prediction_id: str, expected: Expectation, *, instead_of: Expectation | None = None
+    ) -> None:
+        """Expect something else of the same question. KeyError where there is none, PredictionClosed once it began,
+        PredictionEdited where it is no longer `instead_of`, if that is given."""
+        new = [expected.low, expected.high, expected.why.strip()]
+        old = None if instead_of is None else [instead_of.low, instead_of.high, instead_of.why.strip()]
+        found = "SELECT low, high, why FROM predictions WHERE prediction_id = ?"
+
+        def write() -> None:
+            row = first_row(self.cursor(), found, [prediction_id])
+            if old is not None and row is not None and list(row) != old:
+                raise PredictionEdited("somebody else has edited this prediction since; close this and look at it anew")
+            carry_out(
                 self.cursor(),
                 "UPDATE predictions SET low = ?, high = ?, why = ?, edited_at = ? WHERE prediction_id = ?",
-                [expected.low, expected.high, expected.why.strip(), _now(), prediction_id],
-            ),
-        )
+                [*new, _now(), prediction_id],
+            )
+
+        self._while_open(self._subject_of(prediction_id), write)
 
     def withdraw_prediction(self, prediction_id: str) -> None:
         """Take a prediction back, as if it had never been made. KeyError and PredictionClosed as for editing."""

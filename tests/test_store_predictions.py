@@ -18,7 +18,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE, RUN_FILE
 from store import Recorder, Store
-from store.predicting import PredictionClosed, Subject
+from store.predicting import PredictionClosed, PredictionEdited, Subject
 from tests.experiments import run_point, sweep_plan
 from tests.sample_runs import write_sample_run
 from tests.test_calibrated_cost import DECODES, PREFILLS, calibration
@@ -61,6 +61,17 @@ def test_until_the_run_starts_a_prediction_can_be_edited_and_withdrawn(store: St
     for act in (lambda: store.withdraw_prediction(gone), lambda: store.edit_prediction(gone, expect())):
         with pytest.raises(KeyError, match=f"there is no prediction {gone}"):
             act()
+
+
+def test_what_somebody_else_has_edited_since_is_not_written_over(store: Store) -> None:
+    kept = store.predict(RUN, THROUGHPUT, expect())
+    store.edit_prediction(kept, expect(None, 250.0), instead_of=expect())
+    for seen in (expect(), expect(None, 250.0, why="so"), expect(100.0, 250.0)):
+        with pytest.raises(PredictionEdited, match="somebody else has edited this prediction since"):
+            store.edit_prediction(kept, expect(1.0, 2.0), instead_of=seen)
+    assert store.prediction(kept)["high"] == 250.0
+    store.edit_prediction(kept, expect(1.0, 2.0), instead_of=expect(None, 250.0))
+    assert store.prediction(kept)["high"] == 2.0
 
 
 def refused(store: Store, prediction_id: str, subject: Subject = RUN) -> None:

@@ -25,6 +25,7 @@ from pages.parts.prediction_words import (
 from store.predicting import Subject
 
 WATCH_S = 2.0
+CHANGING = ("prediction_id", "low", "high", "why", "outcome", "reason")
 
 
 def draw_predictions(subject: Subject, *, title: str = "What was predicted") -> None:
@@ -36,18 +37,19 @@ def draw_predictions(subject: Subject, *, title: str = "What was predicted") -> 
     for row in reversed(rows):  # as they were written
         draw_prediction({str(name): value for name, value in row.items()})
     if any(row["outcome"] in ("open", "pending") for row in rows):
-        _watch(subject, _state(rows))
+        _watch(subject, state_of_predictions(rows))
 
 
 @st.fragment(run_every=WATCH_S)
-def _watch(subject: Subject, drawn: tuple[tuple[str, str], ...]) -> None:
-    """The page is drawn anew when one of them was closed or graded since."""
-    if _state(lab().store.predictions(subject).to_dict("records")) != drawn:
+def _watch(subject: Subject, drawn: tuple[tuple[str, ...], ...]) -> None:
+    """The page is drawn anew when one of them was edited, closed or graded since, by whomever."""
+    if state_of_predictions(lab().store.predictions(subject).to_dict("records")) != drawn:
         st.rerun()
 
 
-def _state(rows: Sequence[Mapping[Any, Any]]) -> tuple[tuple[str, str], ...]:
-    return tuple((str(row["prediction_id"]), str(row["outcome"])) for row in rows)
+def state_of_predictions(rows: Sequence[Mapping[Any, Any]]) -> tuple[tuple[str, ...], ...]:
+    """What a page that shows them depends on: rows of the store's `predictions`, as far as they can change."""
+    return tuple(tuple(str(row[name]) for name in CHANGING) for row in rows)
 
 
 def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> None:
@@ -119,7 +121,8 @@ def draw_edit(row: Mapping[str, Any]) -> None:
         try:
             low_end, high_end = (None if ends[n] is None else ends[n] * entry.factor for n in ("low", "high"))
             expected = Expectation(low=low_end, high=high_end, why=why or "")
-            lab().store.edit_prediction(str(row["prediction_id"]), expected)
+            seen = Expectation(**{n: None if is_missing(row[n]) else row[n] for n in ("low", "high")}, why=row["why"])
+            lab().store.edit_prediction(str(row["prediction_id"]), expected, instead_of=seen)
         except (KeyError, ValueError) as error:
             st.error(plain(str(error.args[0])), icon=":material/error:")
         else:
