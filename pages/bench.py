@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from engine.core.config import RunConfig
 from engine.core.prediction_questions import Choice, of_engines
@@ -35,7 +36,7 @@ def render() -> None:
     st.markdown(
         "Choose an engine and some requests, run them for real and watch the slots fill. "
         "**Run the pair** gives the same requests to two engines, one after the other; **Run the four layouts** to "
-        "every way of keeping keys and values. **Repeats** tell what of a difference stands."
+        "every way of keeping keys and values. Set **Repeats** to 2 or more to see whether a difference comes again."
     )
     for line in complaints(st.query_params.to_dict()):
         st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
@@ -90,6 +91,7 @@ def _draw_buttons(settings: Settings) -> None:
         ("Run the pair", ":material/compare_arrows:", "pair", settings.pair),
         ("Run the four layouts", ":material/stacks:", "layouts", settings.layouts),
     )
+    notice = st.container()  # beside the form, which it speaks of
     for column, (label, icon, kind, runs) in zip(st.columns(3), choices, strict=True):
         pressed = column.button(
             label,
@@ -100,7 +102,7 @@ def _draw_buttons(settings: Settings) -> None:
             help=_button_help(runs),
         )
         if pressed and runs is not None:
-            _submit(runs, kind, settings)
+            _submit(runs, kind, settings, notice)
     for name, why in settings.hindrances.items():
         st.caption(f":material/block: {BUTTONS[name]} cannot run: {plain(why)}.")
 
@@ -117,11 +119,11 @@ def _choices(settings: Settings) -> list[Choice]:
     return of_engines(list(engines))
 
 
-def _submit(configs: Runs, kind: JobKind, settings: Settings) -> None:
+def _submit(configs: Runs, kind: JobKind, settings: Settings, notice: DeltaGenerator) -> None:
     """Write down what is expected, then queue the job; nothing runs where a prediction is typed in half."""
     choices = _choices(settings)
     if problem := FORM.problem(choices):
-        st.error(plain(problem), icon=":material/error:")
+        notice.error(plain(problem), icon=":material/error:")
         return
     engines = [config.engine for config in configs]
     drafts = FORM.collect(choices, engines)

@@ -193,10 +193,16 @@ def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
     app = open_page("bench", **BENCH)
     assert any(e.label == "Before you run: what do you expect?" for e in app.expander)
     button(app, "Write it down").click().run()
-    assert "give a lowest value, a highest, or both" in words(app)
+    assert "This is not written down yet: give a lowest value, a highest, or both." in words(app)
     app.number_input(key="expect_bench_low").set_value(1.0)
     button(app, "Run the pair").click().run()
-    assert "The prediction is not whole: say why" in words(app)
+    said = [error.value.replace("\\", "") for error in app.error]
+    assert len(said) == 1
+    assert said[0].startswith("The prediction is not whole: fill in Why; a range without a reason teaches nothing")
+    assert app.text_area(key="expect_bench_why").label == "Why (needed)"
+    drawn = [each for each in app.main if each.type in ("error", "button")]
+    order = ["error" if each.type == "error" else each.label for each in drawn]
+    assert order.index("error") < order.index("Run the pair")
     assert lab().queue.jobs() == []
     app.text_area(key="expect_bench_why").set_value("it is small").run()
     button(app, "Write it down").click().run()

@@ -76,8 +76,7 @@ class PredictionForm:
         try:
             self._typed(choices)
         except ValueError as error:
-            why = str(error).removeprefix("prediction: ")
-            return f"The prediction is not whole: {why}. Finish it, or clear its fields."
+            return f"The prediction is not whole: {_trouble_words(error)} Finish it, or clear its fields."
         return None
 
     def collect(self, choices: Sequence[Choice], engines: Sequence[str] | None = None) -> list[Draft]:
@@ -126,7 +125,7 @@ class PredictionForm:
         low.number_input(f"From, {unit}", value=None, key=self._key("low"), placeholder="open", format="%g")
         high.number_input(f"To, {unit}", value=None, key=self._key("high"), placeholder="open", format="%g")
         st.text_area(
-            "Why", key=self._key("why"), max_chars=MAX_WHY, height=68, placeholder="What makes you expect this"
+            "Why (needed)", key=self._key("why"), max_chars=MAX_WHY, height=68, placeholder="What makes you expect this"
         )
         st.button(
             "Write it down", icon=":material/edit_note:", key=self._key("add"), on_click=self._add, args=(choices,)
@@ -150,7 +149,7 @@ class PredictionForm:
         try:
             draft = self._typed(choices)
         except ValueError as error:
-            st.session_state[self._key("trouble")] = str(error)
+            st.session_state[self._key("trouble")] = f"This is not written down yet: {_trouble_words(error)}"
             return
         st.session_state[self._drafts] = (*self.drafts, draft)
         st.session_state[self._key("clear")] = True
@@ -170,11 +169,19 @@ class PredictionForm:
         metric = str(state.get(self._key("metric")) or METRICS[0])
         factor = entry_of(choice.question(metric).unit).factor
         low, high = (None if (end := state.get(self._key(name))) is None else end * factor for name in ("low", "high"))
-        expected = Expectation(low=low, high=high, why=str(state.get(self._key("why")) or ""))
+        why = str(state.get(self._key("why")) or "")
+        if not why.strip() and (low is not None or high is not None):
+            raise ValueError("fill in Why; a range without a reason teaches nothing when it misses")
+        expected = Expectation(low=low, high=high, why=why)
         return Draft(choice=choice, metric=metric, expected=expected)
 
     def _key(self, field: str) -> str:
         return f"expect_{self._name}_{field}"
+
+
+def _trouble_words(error: ValueError) -> str:
+    """What of a prediction is missing, as a sentence's end."""
+    return f"{str(error).removeprefix('prediction: ')}."
 
 
 def write_down(subject: Subject, drafts: Sequence[Draft]) -> None:
