@@ -162,6 +162,17 @@ def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
     expect(page.get_by_role("link", name="Bench", exact=True)).to_have_count(1)
 
 
+def test_back_from_the_results_to_bench_by_its_own_name_is_one_step(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/bench{SHORT}")
+    page.get_by_role("button", name="Run the pair").click(timeout=LIVE_MS)
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=LIVE_MS)
+    expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=LIVE_MS)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=LIVE_MS)
+    asked = urlparse(page.url)
+    assert (asked.path, "runs" in parse_qs(asked.query), "job" in parse_qs(asked.query)) == ("/bench", False, True)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_a_phone(browser: Browser, app: AppServer, scheme: str) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
