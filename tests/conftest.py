@@ -3,8 +3,8 @@
 Converted models stay in the user's cache folder (or LAB_CACHE), so that they are converted once and not once a test.
 No test asks a model hub for anything.
 
-Two processes share the tests without a browser (pytest-xdist). Each has a lock of the device for itself, or tests would
-wait for one another's runs.
+Two processes share the tests without a browser (pytest-xdist). Each has a core and a lock of the device for itself, or
+tests would wait for one another's threads and runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-import tests.triton_here  # noqa: F401 - first: whether Triton is interpreted is settled when it is imported
+import tests.own_core  # noqa: F401 - first: torch counts the cores when it is imported
+import tests.triton_here  # noqa: F401 - then: whether Triton is interpreted is settled when it is imported
 from engine.core.home import cache_folder
 from tests.app_server import AppServer
 
