@@ -158,6 +158,14 @@ def test_repeats_that_were_cut_short_are_reported_as_stopped() -> None:
     report = run._report([one, {**one, "run_id": "b", "passes": 5}], asked=5)
     assert (report["status"], report["error"], report["passes"]) == ("stopped", "stopped after 2 of 5 runs", 4)
     assert run._report([one, one], asked=2)["status"] == "completed"
+    cut = "experiment exp1: 2 runs completed, medians; stopped (stopped after 2 of 5 runs)"
+    assert run._table(report, "exp1").splitlines()[0] == cut
+    for results, said in (
+        ([one, one], "experiment exp1: 2 runs completed, medians"),
+        ([one, {**one, "status": "failed", "error": "odd"}], "experiment exp1: 1 run completed; failed (odd)"),
+    ):
+        assert run._table(run._report(results, asked=2), "exp1").splitlines()[0] == said
+    assert run._table(one).splitlines()[0] == "run a: completed"
 
 
 @pytest.mark.parametrize("name", ["LAB_HOME", "LAB_CACHE"])

@@ -6,6 +6,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,15 @@ SUMMARY = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """The runs there are of those asked for; `experiment_id` is that of several repeats."""
+
+    results: list[dict[str, Any]]
+    asked: int
+    experiment_id: str | None = None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_engine_options(parser)
     options.add_model_options(parser)
@@ -54,16 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when every run completed, 1 when one did not. ValueError for bad options."""
-    if args.resume is not None:
-        asked, results = _experiment(args)
-    else:
-        asked, results = args.repeats, _new_runs(args)
-    report = _report(results, asked)
-    print(json.dumps(report) if args.json else _table(report))
+    ran = _new_runs(args) if args.resume is None else _experiment(args)
+    report = _report(ran.results, ran.asked)
+    print(json.dumps(report) if args.json else _table(report, ran.experiment_id))
     return 0 if report["status"] == "completed" else 1
 
 
-def _new_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _new_runs(args: argparse.Namespace) -> Ran:
     """Each result is flat: run_id, status, error, oom and every metric by its name.
 
     Several repeats are an experiment, kept in a folder of its own beside the runs'.
@@ -80,19 +87,19 @@ def _new_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
     with stop_on_signal() as should_stop:
         prepared = prepare_run(config, warm, lambda message, fraction: tell(message))
         if args.repeats == 1:
-            return _run_once(prepared, out, warm, should_stop, tell)
+            return Ran(results=_run_once(prepared, out, warm, should_stop, tell), asked=1)
         if should_stop():
-            return []
-    return _experiment(args, warm)[1]
+            return Ran(results=[], asked=args.repeats)
+    return _experiment(args, warm)
 
 
-def _experiment(args: argparse.Namespace, warm: WarmModel | None = None) -> tuple[int, list[dict[str, Any]]]:
-    """How many runs the experiment asks for, a new one or that of --resume, and those that there are, in order."""
+def _experiment(args: argparse.Namespace, warm: WarmModel | None = None) -> Ran:
+    """An experiment, a new one or that of --resume: how many runs it asks for, and those that there are, in order."""
     logged = carry_out(args, KIND, lambda: _repeats_plan(args), warm=warm)
     newest = newest_records(logged.records)
     there = [(point, newest[point.point_id]) for point in logged.plan.points if point.point_id in newest]
     results = [{"engine": p.config.engine, **_flat(record.run_id, record.to_dict())} for p, record in there]
-    return len(logged.plan.points), results
+    return Ran(results=results, asked=len(logged.plan.points), experiment_id=logged.plan.experiment_id)
 
 
 def _run_once(
@@ -154,9 +161,8 @@ def _medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in medians.items() if name not in ("run_id", "status", "error", "oom")}
 
 
-def _table(report: dict[str, Any]) -> str:
-    subject = "no run" if report["run_id"] is None else f"run {report['run_id']}"
-    lines = [f"{subject}: {report['status']}" + (f" ({report['error']})" if report.get("error") else "")]
+def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
+    lines = [_headline(report, experiment_id)]
     for engine, figures in (report.get("engines") or {None: report}).items():
         lines += [f"{engine}:"] if engine else []
         for name, label, unit in SUMMARY:
@@ -168,3 +174,15 @@ def _table(report: dict[str, Any]) -> str:
         each = ", each engine's over its own" if report.get("engines") else ""
         lines.append(f"  medians over {completed} completed runs{each}")
     return "\n".join(lines)
+
+
+def _headline(report: dict[str, Any], experiment_id: str | None) -> str:
+    """`run a: completed`; `experiment b: 3 runs completed, medians`; `experiment b: 1 run completed; stopped (…)`."""
+    ended = report["status"] + (f" ({report['error']})" if report.get("error") else "")
+    if experiment_id is None or not report.get("runs"):
+        subject = "no run" if report["run_id"] is None else f"run {report['run_id']}"
+        return f"{subject}: {ended}"
+    completed = sum(each["status"] == "completed" for each in report["runs"])
+    said = f"experiment {experiment_id}: {completed} run{'' if completed == 1 else 's'} completed"
+    said += ", medians" if completed > 1 else ""
+    return said if report["status"] == "completed" else f"{said}; {ended}"
