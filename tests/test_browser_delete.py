@@ -1,4 +1,4 @@
-"""Deleting an experiment from its page in a real browser: the address goes along to History, and Undo brings it back."""
+"""Deleting an experiment from its page in a real browser: the address goes along to History."""
 
 from __future__ import annotations
 

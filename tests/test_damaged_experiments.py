@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ from tests.sweeps import a_sweep
 
 DEEP = "[" * 100_000
 BAD_VALUES = {"batch_size": "two", "prompt_tokens": None, "engine": ["a"]}
-BAD_TOTALS = ("fast", [1], {"median": 1}, True, float("inf"), 10**400)
-POINT = {"key": "a", "repeat": 0, "status": "completed"}
+BAD_TOTALS = ("fast", [1], {"median": 1}, True, float("inf"), float("nan"), 10**400)
+POINT = {"key": "static/p16/b1", "repeat": 0, "status": "completed"}
 ENDED = {**POINT, "run_id": None, "error": None, "oom": None, "ended_at": "", "totals": {}}
 DAMAGE: dict[str, Any] = {
     "settings": lambda data: {**data, "settings": [1]},
@@ -123,7 +124,12 @@ def test_resume_refuses_a_damaged_plan_before_it_runs(how: str, home: Path, caps
     [
         json.dumps({"started": {**POINT, "run_id": None}}),
         json.dumps({"started": {**POINT, "key": ["a"], "run_id": "run1"}}),
+        json.dumps({"started": {**POINT, "key": "b", "run_id": "run1"}}),  # of a point that the plan lacks
         json.dumps({**ENDED, "key": None}),
+        json.dumps({**ENDED, "repeat": 7}),
+        json.dumps({**ENDED, "status": "splendid"}),
+        json.dumps({**ENDED, "status": "running"}),
+        json.dumps({**ENDED, "run_id": "../../x"}),
         json.dumps({**ENDED, "repeat": "a"}),
         json.dumps({**ENDED, "run_id": ["a"]}),
         json.dumps({**ENDED, "oom": {"asked_bytes": "many"}}),
@@ -141,6 +147,15 @@ def test_resume_refuses_damaged_points_before_it_runs(
         pass
     (log.folder / "points.jsonl").write_text(f"{line}\n")
     refused(log.folder, "points.jsonl", capsys)
+
+
+def test_a_record_is_of_a_point_that_the_plan_has_or_that_was_added(home: Path) -> None:
+    with ExperimentLog.create(home / "runs", a_sweep()) as log:
+        log.append(PointRecord.from_dict(ENDED))
+        more = replace(log.plan.points[0], key="more", position=9)
+        log.add([more])
+        log.append(PointRecord.from_dict({**ENDED, "key": "more"}))
+    assert [record.key for record in ExperimentLog.read(log.folder).records] == [POINT["key"], "more"]
 
 
 def test_resume_refuses_a_copy_under_another_name(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

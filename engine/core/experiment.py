@@ -23,7 +23,8 @@ EXPERIMENT_SCHEMA_VERSION = 1
 
 ExperimentKind = Literal["sweep", "load", "overhead", "repeats"]
 KINDS: tuple[ExperimentKind, ...] = ("sweep", "load", "overhead", "repeats")
-ENDED = ("completed", "oom", "failed")  # what settles a point; `stopped` and `crashed` were cut off
+ENDED = ("completed", "oom", "failed")  # what settles a point; those of CUT_OFF do not
+CUT_OFF = ("stopped", "crashed")
 MAX_FIGURE = sys.float_info.max
 
 PointId = tuple[str, int]
@@ -137,6 +138,8 @@ class PointRecord:
         values = _fields_of(cls, data, "record")
         _check_types(values, "record", key=str, repeat=int, run_id=str | None, status=str, error=str | None)
         _check_types(values, "record", oom=Mapping | None, ended_at=str, totals=Mapping)
+        if values["status"] not in (*ENDED, *CUT_OFF):
+            raise ValueError(f"record: status {values['status']!r:.60} is none of {', '.join((*ENDED, *CUT_OFF))}")
         for name, value in values["totals"].items():
             if not _is_figure(value):
                 raise ValueError(f"record: totals: {name!r:.60} is {value!r:.60}; a total is a number or null")
@@ -253,10 +256,10 @@ def _row(point: Point, record: PointRecord | None) -> dict[str, Any]:
 
 
 def _is_figure(value: Any) -> bool:
-    """None, or a number that a column of figures can hold: NaN, but nothing without bound."""
+    """None, or a number that a column of figures can hold."""
     if value is None:
         return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) > MAX_FIGURE
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FIGURE
 
 
 def _fields_of(kind: type, data: Any, what: str) -> dict[str, Any]:

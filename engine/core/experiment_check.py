@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.core.experiment import Plan, Point
+from engine.core.experiment import Plan, Point, PointId
 
 MAX_COUNT = 2**31 - 1
 
@@ -103,6 +103,14 @@ def needs_settings(plan: Plan) -> None:
     missing = [name for name in NEEDED_SETTINGS.get(plan.kind, ()) if name not in plan.settings]
     if missing:
         raise ValueError(f"settings: without {', '.join(missing)}")
+
+
+def check_ids(plan: Plan, told: Mapping[PointId, str]) -> None:
+    """ValueError for the first of what is `told` of points (where it stands, by point) whose point the plan lacks."""
+    known = {point.point_id for point in plan.points}
+    for (key, repeat), where in told.items():
+        if (key, repeat) not in known:
+            raise ValueError(f"{where}: the plan has no point {key[:60]!r}, repeat {repeat}")
 
 
 def _check_point(kind: str, point: Point) -> None:

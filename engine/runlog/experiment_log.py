@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isnan
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from engine.core.experiment import Plan, Point, PointRecord
-from engine.core.experiment_check import check_plan, needs_settings
+from engine.core.experiment_check import check_ids, check_plan, needs_settings
 from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RUN_ID, RunLogReader
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE
@@ -111,6 +112,7 @@ class ExperimentLog:
             check_plan(plan)
         records: list[PointRecord] = []
         open_attempts: dict[tuple[str, int], Attempt] = {}
+        told: dict[tuple[str, int], str] = {}
         for number, text in _lines(folder / POINTS_FILE):
             with _readable(folder, f"{POINTS_FILE} at line {number}"):
                 line = json.loads(text)
@@ -121,13 +123,16 @@ class ExperimentLog:
                 elif "started" in line:
                     attempt = Attempt.from_dict(line["started"])
                     open_attempts[attempt.key, attempt.repeat] = attempt
+                    told.setdefault((attempt.key, attempt.repeat), f"line {number}")
                 else:
-                    record = PointRecord.from_dict(line)
+                    record = _record_of(line)
                     records.append(record)
                     open_attempts.pop(record.point_id, None)
-        if plan is not planned:
-            with _readable(folder, POINTS_FILE):
+                    told.setdefault(record.point_id, f"line {number}")
+        with _readable(folder, POINTS_FILE):
+            if plan is not planned:
                 check_plan(plan)
+            check_ids(plan, told)
         return LoggedExperiment(plan=plan, records=tuple(records), open_attempts=tuple(open_attempts.values()))
 
     @staticmethod
@@ -187,14 +192,29 @@ def record_of_result(key: str, repeat: int, run_id: str | None, result: Mapping[
             "error": result.get("error"),
             "oom": result.get("oom"),
             "ended_at": result.get("ended_at") or utc_now(),
-            "totals": result.get("totals") or {},
+            "totals": _without_nan(result.get("totals") or {}),
         }
     )
+
+
+def _without_nan(totals: Any) -> Any:
+    """NaN is no figure, and no JSON either."""
+    if not isinstance(totals, Mapping):
+        return totals
+    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in totals.items()}
 
 
 def utc_now() -> str:
     """ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _record_of(line: Mapping[str, Any]) -> PointRecord:
+    """ValueError for what is no record, and for one of a run whose id leads anywhere else."""
+    record = PointRecord.from_dict(line)
+    if record.run_id is not None and not RUN_ID.fullmatch(record.run_id):
+        raise ValueError(f"record: run_id {record.run_id!r:.60} has other than letters, digits, _ and -, or is too long")
+    return record
 
 
 def _take_lock(folder: Path, resources: ExitStack) -> None:
