@@ -180,3 +180,8 @@ def test_a_record_of_a_result_without_totals() -> None:
     record = record_of_result("a", 0, None, {"status": "oom", "error": "no", "oom": {"asked_bytes": 3}})
     assert (record.status, record.oom, record.totals) == ("oom", {"asked_bytes": 3}, {})
     assert record.ended_at
+
+
+def test_a_runs_figure_that_is_nan_is_none_in_its_record() -> None:
+    record = record_of_result("a", 0, "run1", {"status": "completed", "totals": {"x": float("nan"), "n": 3}})
+    assert record.totals == {"x": None, "n": 3}

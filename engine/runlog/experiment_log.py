@@ -213,7 +213,7 @@ def _record_of(line: Mapping[str, Any]) -> PointRecord:
     """ValueError for what is no record, and for one of a run whose id leads anywhere else."""
     record = PointRecord.from_dict(line)
     if record.run_id is not None and not RUN_ID.fullmatch(record.run_id):
-        raise ValueError(f"record: run_id {record.run_id!r:.60} has other than letters, digits, _ and -, or is too long")
+        raise ValueError(f"record: run_id {record.run_id!r:.60} is no id: 1 to 64 letters, digits, _ or -")
     return record
 
 
