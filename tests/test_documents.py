@@ -11,6 +11,7 @@ import pytest
 from docs.write_metrics import render, sections
 from docs.write_validity import render as validity_page
 from engine.core.metrics import METRICS
+from engine.core.validity import CHECKS
 from tests.app_server import ROOT
 
 COMMANDS = {
@@ -102,3 +103,11 @@ def test_paths_named_in_documents_exist() -> None:
     }
     assert ("architecture.md", "engine/core/scheduler.py") in named
     assert {(name, target) for name, target in named if not (ROOT / target).exists()} == set()
+
+
+def test_the_readme_names_badges_as_the_app_does() -> None:
+    said = (ROOT / "README.md").read_text().partition("**Badges**")[2].partition("9. **")[0]
+    named = {" ".join(words.split()) for words in re.findall(r"\*([^*]+)\*", said)}
+    assert len(named) == 5
+    assert named <= {check.label for check in CHECKS}
+    assert len(CHECKS) == 11, "README says: and six more"
