@@ -116,7 +116,7 @@ def _column_config() -> dict[str, Any]:
         "status": text(width="medium"),
         "model": text(width=150),
         "experiment": st.column_config.LinkColumn(
-            width="medium", display_text=NAME_BEHIND, alignment="left", help="What a run was a part of, if of anything"
+            width="medium", display_text=NAME_BEHIND, alignment="left", help="What it was a part of, and its id's end"
         ),
         "note and tags": text(width="medium"),
         "badges": text(width="small", help="Badges of validity: earned, of those that apply"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import streamlit as st
@@ -150,8 +151,10 @@ def write_experiments(runs: Path) -> None:
 def test_a_run_says_which_experiment_it_belongs_to_and_leads_to_it(runs: Path) -> None:
     write_experiments(runs)
     shown = open_page("history").dataframe[0].value.set_index("run")["experiment"]
-    assert shown["r1"] == shown["r2"] == "/sweep?experiment=sweep1#sweep%3A%20static%2C%20p16"
-    assert shown["r3"] == "/history?experiment=pair%201#pair%3A%20static%20and%20continuous"
+    names = {run: unquote(address.partition("#")[2]) for run, address in shown.items() if address}
+    assert shown["r1"].startswith("/sweep?experiment=sweep1#sweep%3A%20static%2C%20p16")
+    assert shown["r3"].startswith("/history?experiment=pair%201#pair%3A%20static%20and%20continuous")
+    assert names == {"r1": "sweep: static, p16 · …eep1", "r2": names["r1"], "r3": "pair: static and continuous · …ir 1"}
     assert shown["r4"] == ""
 
 

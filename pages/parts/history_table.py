@@ -40,6 +40,7 @@ COLUMNS = {
     "log_mib": "on disk, MiB",
     "run_id": "run",
 }
+ID_END = 4  # letters of an experiment's id behind its name: two alike differ there
 NAME_BEHIND = "#(.+)$"  # of an experiment's address: what is shown of it
 
 
@@ -60,7 +61,8 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def experiment_address(row: Mapping[str, Any]) -> str:
-    """Where a run's experiment is shown, its name behind a `#`: its page, or its runs where its kind has none.
+    """Where a run's experiment is shown, its name and its id's end behind a `#`: its page, or its runs where its kind
+    has none.
 
     Empty for a run that belongs to no experiment.
     """
@@ -68,7 +70,8 @@ def experiment_address(row: Mapping[str, Any]) -> str:
     if not isinstance(experiment_id, str):
         return ""
     page = Path(PAGES[kind]).stem if kind in PAGES else "history"
-    name = experiment_name(kind, row.get("experiment_label")) or experiment_id
+    name = experiment_name(kind, row.get("experiment_label"))
+    name = f"{name} · …{experiment_id[-ID_END:]}" if name else experiment_id
     return f"/{page}?experiment={quote(experiment_id, safe='')}#{quote(name, safe='')}"
 
 
