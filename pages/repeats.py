@@ -22,14 +22,16 @@ def render() -> None:
     """What the page is for, the experiment that is shown, and the way to another."""
     st.title("Repeats", anchor=False)
     st.markdown(
-        "A run measured twice differs from itself. Here all engines run once, then all again: what a second run would "
-        "have shown is seen, and in how many repeats an engine comes out ahead, and how often chance alone does that."
+        "A run measured twice differs from itself. Here all engines run once, then all again, several times. The page "
+        "shows how far an engine's runs lie apart, in how many repeats it comes out ahead of another, and how often "
+        "chance alone would do that."
     )
     loaded = cache(load_repeats)  # once for all that is drawn with the page
     draw_experiment_page(
         kind="repeats",
         noun="repeats experiment",
         command="python -m engine run --repeats 3",
+        command_does="repeats one engine",
         fields={},
         limits=FIELDS,
         draw_form=lambda: draw_way_to_bench(loaded),

@@ -32,6 +32,7 @@ def problems(**changes: Any) -> dict[str, str]:
 
 def test_an_experiment_in_a_list_says_how_far_it_is() -> None:
     assert experiment_label(ROW) == "someday  static, p16, 12 points"
+    assert experiment_label(ROW | {"kind": "repeats", "done": 3}) == "someday  static, p16, 3 of 12 runs, cut off"
     assert experiment_label(ROW | {"done": 3}) == "someday  static, p16, 3 of 12 points, cut off"
     assert experiment_label(ROW | {"done": 3, "is_open": True}) == "someday  static, p16, 12 points, running"
     assert experiment_label(ROW | {"done": 3}, is_live=True) == "someday  static, p16, 12 points, running"
@@ -41,6 +42,7 @@ def test_an_experiment_in_a_list_says_how_far_it_is() -> None:
     ("changes", "words"),
     [
         ({}, "All 12 points done"),
+        ({"kind": "repeats"}, "All 12 runs done"),
         ({"done": 9, "oom": 1}, "9 of 12 points done, 1 out of memory"),
         (
             {"done": 9, "oom": 2, "failed": 1, "stopped": 1},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from engine.launcher.job import Job
+from engine.launcher.job import Job, JobKind
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts import experiment_progress
 from pages.parts.experiment_progress import row_of, state_of
@@ -57,3 +58,8 @@ def test_of_an_experiment_of_the_command_line_the_store_is_believed(
     assert state_of("sweep1") == "live"
     store.ingest_experiment(folder)
     assert state_of("sweep1") == "cut off"
+
+
+@pytest.mark.parametrize(("kind", "words"), [("sweep", "a sweep · point 2 of 2"), ("repeats", "a sweep · run 2 of 2")])
+def test_a_point_of_repeats_is_called_a_run(kind: JobKind, words: str) -> None:
+    assert experiment_progress._headline(dataclasses.replace(JOB, kind=kind, points_before=2)) == words

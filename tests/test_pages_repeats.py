@@ -46,6 +46,7 @@ def test_without_any_the_page_leads_to_bench(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "No repeats experiment has been run yet. Bench makes one" in said
+    assert "`python -m engine run --repeats 3` repeats one engine, and what it measures appears here." in said
     assert "python -m engine run --repeats 3" in said
     assert dict(links(app))["Set one up on Bench"].endswith("?repeats=3")
 
@@ -122,7 +123,7 @@ def test_one_repeat_done_says_nothing_of_the_spread(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "Continuous had 1.30x static's output tokens/s in the one repeat that has a ratio" in said
-    assert "This experiment was cut off: 2 of 6 points done. 4 points left to run." in said
+    assert "This experiment was cut off: 2 of 6 runs done. 4 runs left to run." in said
     assert buttons(app)["Resume"] is True
     assert list(table(app, "TTFT p95 s")["status"]).count("not run yet") == 4
 

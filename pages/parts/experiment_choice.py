@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.experiment_words import experiment_label
+from pages.parts.experiment_words import experiment_label, point_noun
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 
@@ -66,7 +66,7 @@ def _labels(kind: str) -> dict[str, str]:
     """What can be chosen, by id; those first that are so new that the store has yet to read them."""
     jobs, rows = open_jobs(kind), {str(row["experiment_id"]): row for row in experiment_rows(kind)}
     fresh = {
-        experiment_id: f"{job.label}, {plural(job.all_points, 'point')}, just started"
+        experiment_id: f"{job.label}, {plural(job.all_points, point_noun(job.kind))}, just started"
         for experiment_id, job in jobs.items()
         if experiment_id not in rows
     }

@@ -42,8 +42,10 @@ def draw_experiment_page(
     limits: Mapping[str, Field],
     draw_form: Callable[[], None],
     draw_results: Callable[[str, bool], None],
+    command_does: str = "does the same",
 ) -> None:
-    """All below a page's introduction. `noun` is what the page calls one; `command` makes one without the app.
+    """All below a page's introduction. `noun` is what the page calls one; `command` makes one without the app, and
+    `command_does` says how far it is the same.
 
     `fields` are the form's, `limits` those that the results are looked at by; without `fields` the form is but a way to
     another page. `draw_results` gets the experiment's id and whether it is still going.
@@ -56,7 +58,7 @@ def draw_experiment_page(
     if chosen is None and EXPERIMENT not in st.query_params:
         st.info(
             f"No {noun} has been run yet. {'The settings below make' if fields else 'Bench makes'} one; on the command "
-            f"line `{command}` does the same, and what it measures appears here.",
+            f"line `{command}` {command_does}, and what it measures appears here.",
             icon=":material/hourglass_empty:",
         )
     if chosen is None:

@@ -14,7 +14,7 @@ import streamlit as st
 from engine.core.experiment import remaining
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.experiment_words import PAGES, done_words, point_words
+from pages.parts.experiment_words import PAGES, done_words, point_noun, point_words
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.visit import visitor
@@ -22,7 +22,7 @@ from pages.parts.visit import visitor
 REFRESH_LIVE_S = 1.0
 REFRESH_IDLE_S = 3.0
 EXPERIMENT_KINDS = ("sweep", "load", "overhead", "repeats")
-KEPT = "Points that are done stay done; the one at hand is kept as far as it went and can be run again by Resume."
+KEPT = "{}s that are done stay done; the one at hand is kept as far as it went and can be run again by Resume."
 
 
 def job_of(experiment_id: str) -> Job | None:
@@ -98,22 +98,23 @@ def _draw(experiment_id: str, drawn: tuple[object, ...]) -> None:
 
 
 def _draw_job(job: Job) -> None:
+    kept = KEPT.format(point_noun(job.kind).capitalize())
     with st.container(border=True):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"#### {_headline(job)}")
             label = "Stopping …" if job.cancelled else "Cancel"
             key = f"cancel_{job.job_id}"
-            if st.button(label, icon=":material/stop_circle:", key=key, disabled=job.cancelled, help=KEPT):
+            if st.button(label, icon=":material/stop_circle:", key=key, disabled=job.cancelled, help=kept):
                 lab().queue.cancel(job.job_id)
                 st.rerun(scope="fragment")
         st.progress(_share_done(job), text=_progress_text(job))
-        st.caption(KEPT if job.place == 0 else queue_words(job))
+        st.caption(kept if job.place == 0 else queue_words(job))
 
 
 def _headline(job: Job) -> str:
     if job.state == "queued":
         return "In the queue"
-    return f"{plain(job.label)} · point {min(job.done_points + 1, job.all_points)} of {job.all_points}"
+    return f"{plain(job.label)} · {point_noun(job.kind)} {min(job.done_points + 1, job.all_points)} of {job.all_points}"
 
 
 def _share_done(job: Job) -> float:
@@ -126,7 +127,7 @@ def _share_done(job: Job) -> float:
 def _progress_text(job: Job) -> str:
     run = job.current
     if job.state == "queued" or run is None:
-        return f"{plural(job.all_points, 'point')}. It starts by itself when its turn comes."
+        return f"{plural(job.all_points, point_noun(job.kind))}. It starts by itself when its turn comes."
     what = point_words(job.point_values)
     if run.state != "running":
         return f"{what}: {plain(run.message or 'starting the worker')} …"
@@ -179,10 +180,10 @@ def _draw_elsewhere(row: Mapping[str, Any]) -> None:
 
 
 def _draw_cut_off(experiment_id: str, row: Mapping[str, Any], job: Job | None) -> None:
-    left = int(row["points"]) - int(row["done"])
+    left = plural(int(row["points"]) - int(row["done"]), point_noun(row.get("kind")))
     with st.container(border=True), st.container(horizontal=True, vertical_alignment="center"):
         was = "was cancelled" if job is not None and job.cancelled else "was cut off"
-        st.markdown(f"This experiment {was}: {done_words(row)}. {plural(left, 'point')} left to run.")
+        st.markdown(f"This experiment {was}: {done_words(row)}. {left} left to run.")
         if st.button("Resume", icon=":material/resume:", type="primary", key=f"resume_{experiment_id}"):
             resume(experiment_id)
     if job is not None:

@@ -12,6 +12,7 @@ from pages.parts.run_words import when
 
 PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
 WORD = re.compile(r"\w+")
+POINTS = {"repeats": "run"}  # what a point of a kind is called, where that is another word
 ENDINGS = (("oom", "out of memory"), ("failed", "failed"), ("stopped", "stopped"))
 
 
@@ -20,14 +21,15 @@ def experiment_label(row: Mapping[str, Any], *, is_live: bool = False) -> str:
 
     A list stays as it is drawn while points come in, so that one that is live has no count of those that are done.
     """
+    noun = point_noun(row.get("kind"))
     parts = [f"{when(row.get('created_at'))}  {row.get('label') or row.get('kind')}"]
     points, done = _count(row, "points"), _count(row, "done")
     if is_live or bool(row.get("is_open")):
-        parts += [plural(points, "point"), "running"]
+        parts += [plural(points, noun), "running"]
     elif done < points:
-        parts += [f"{done:,} of {plural(points, 'point')}", "cut off"]
+        parts += [f"{done:,} of {plural(points, noun)}", "cut off"]
     else:
-        parts.append(plural(points, "point"))
+        parts.append(plural(points, noun))
     return ", ".join(parts)
 
 
@@ -35,6 +37,11 @@ def experiment_name(kind: object, label: object) -> str:
     """`sweep: static, p16,p64`; `3 repeats`, whose label says its kind; empty for a run that belongs to none."""
     said = [str(part) for part in (kind, label) if isinstance(part, str) and part.strip()]
     return said[-1] if len(said) == 2 and said[0] in WORD.findall(said[1]) else ": ".join(said)
+
+
+def point_noun(kind: object) -> str:
+    """What one of an experiment's points is called: of repeats a run."""
+    return POINTS.get(str(kind), "point")
 
 
 def point_words(values: Mapping[str, Any]) -> str:
@@ -70,9 +77,10 @@ def cap_words(config: RunConfig) -> list[str]:
 def done_words(row: Mapping[str, Any]) -> str:
     """`9 of 12 points done, 1 of them out of memory`; `row` as the store's `experiments`."""
     points, done = _count(row, "points"), _count(row, "done")
-    said = f"{done:,} of {plural(points, 'point')} done" if done < points else f"All {plural(points, 'point')} done"
+    noun = point_noun(row.get("kind"))
+    said = f"{done:,} of {plural(points, noun)} done" if done < points else f"All {plural(points, noun)} done"
     if points == 1 and done == 1:
-        said = "The one point is done"
+        said = f"The one {noun} is done"
     bad = [f"{_count(row, name):,} {words}" for name, words in ENDINGS if _count(row, name)]
     return f"{said}, {listed(bad)}" if bad else said
 
