@@ -11,7 +11,6 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.experiment import remaining
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiment_words import PAGES, done_words, point_noun, point_words
@@ -31,30 +30,19 @@ def job_of(experiment_id: str) -> Job | None:
 
 
 def row_of(experiment_id: str) -> dict[str, Any] | None:
-    """The experiment as a row of the store's `experiments`; None where the store does not have it yet.
-
-    Right behind the end of a job of this app the store still says that somebody is at work: the folder knows better.
-    """
+    """The experiment as a row of the store's `experiments`; None where the store does not have it yet."""
     rows = lab().store.experiments()
     mine = rows[rows["experiment_id"] == experiment_id].to_dict("records")
-    if not mine:
-        return None
-    row = {str(name): value for name, value in mine[0].items()}
+    return {str(name): value for name, value in mine[0].items()} if mine else None
+
+
+def is_being_closed(experiment_id: str) -> bool:
+    """Whether this app's job of it is done and nobody else works on it: the store will have seen so in a moment.
+
+    Until then the experiment is `live`, so that the page is drawn anew once, with all that the store has of it.
+    """
     job = job_of(experiment_id)
-    return row if job is None or not job.is_done or not row["is_open"] else row | _on_disk(experiment_id)
-
-
-def _on_disk(experiment_id: str) -> dict[str, Any]:
-    """What the folder says of one whose job here is done, which the store may not have seen yet."""
-    folder = lab().queue.runs_folder / experiment_id
-    if ExperimentLog.is_open(folder):
-        return {}  # somebody else goes on with it
-    try:
-        logged = ExperimentLog.read(folder)
-    except (OSError, ValueError):
-        return {"is_open": False}
-    points = len(logged.plan.points)
-    return {"is_open": False, "points": points, "done": points - len(remaining(logged.plan, logged.records))}
+    return job is not None and job.is_done and not ExperimentLog.is_open(lab().queue.runs_folder / experiment_id)
 
 
 def state_of(experiment_id: str) -> str:
@@ -74,15 +62,15 @@ def show_progress(experiment_id: str) -> str:
 
 
 def _stage(experiment_id: str) -> tuple[object, ...]:
-    """What the page around the bar depends on: the state, which experiments there are, and while idle how far the
-    store, from which the page is drawn, has it."""
+    """What the page around the bar depends on: the state, which experiments there are, and while idle how far it is."""
     rows, state = lab().store.experiments(), state_of(experiment_id)
     known = tuple(rows.loc[rows["has_plan"].astype(bool), "experiment_id"])
-    mine = rows.loc[rows["experiment_id"] == experiment_id, ["points", "done", "is_open"]]
+    mine = rows.loc[rows["experiment_id"] == experiment_id, ["points", "done"]]
     return state, known, () if state == "live" else tuple(mine.to_numpy().ravel())
 
 
 def _draw(experiment_id: str, drawn: tuple[object, ...]) -> None:
+    """The fragment. Its buttons act by callbacks: a press is heard even where the page is about to be drawn anew."""
     if _stage(experiment_id) != drawn:
         st.rerun()
     state = state_of(experiment_id)
@@ -90,7 +78,7 @@ def _draw(experiment_id: str, drawn: tuple[object, ...]) -> None:
     if job is not None and not job.is_done:
         _draw_job(job)
     elif state == "live" and row is not None:
-        _draw_elsewhere(row)
+        _draw_last_look(row) if is_being_closed(experiment_id) else _draw_elsewhere(row)
     elif state == "cut off" and row is not None:
         _draw_cut_off(experiment_id, row, job)
     elif job is not None and job.is_done:
@@ -104,9 +92,15 @@ def _draw_job(job: Job) -> None:
             st.markdown(f"#### {_headline(job)}")
             label = "Stopping …" if job.cancelled else "Cancel"
             key = f"cancel_{job.job_id}"
-            if st.button(label, icon=":material/stop_circle:", key=key, disabled=job.cancelled, help=kept):
-                lab().queue.cancel(job.job_id)
-                st.rerun(scope="fragment")
+            st.button(
+                label,
+                icon=":material/stop_circle:",
+                key=key,
+                disabled=job.cancelled,
+                help=kept,
+                on_click=lab().queue.cancel,
+                args=(job.job_id,),
+            )
         st.progress(_share_done(job), text=_progress_text(job))
         st.caption(kept if job.place == 0 else queue_words(job))
 
@@ -170,6 +164,11 @@ def draw_queue() -> None:
         st.caption(f":material/hourglass_top: {jobs_words} in the queue ({whose}); one started now comes after that.")
 
 
+def _draw_last_look(row: Mapping[str, Any]) -> None:
+    """Between the end of this app's job and the store's last look at its folder."""
+    st.progress(min(1.0, int(row["done"]) / max(1, int(row["points"]))), text="Reading what was measured last …")
+
+
 def _draw_elsewhere(row: Mapping[str, Any]) -> None:
     """An experiment of the command line, as the store sees it."""
     with st.container(border=True):
@@ -184,20 +183,31 @@ def _draw_cut_off(experiment_id: str, row: Mapping[str, Any], job: Job | None) -
     with st.container(border=True), st.container(horizontal=True, vertical_alignment="center"):
         was = "was cancelled" if job is not None and job.cancelled else "was cut off"
         st.markdown(f"This experiment {was}: {done_words(row)}. {left} left to run.")
-        if st.button("Resume", icon=":material/resume:", type="primary", key=f"resume_{experiment_id}"):
-            resume(experiment_id)
+        st.button(
+            "Resume",
+            icon=":material/resume:",
+            type="primary",
+            key=f"resume_{experiment_id}",
+            on_click=_resume,
+            args=(experiment_id,),
+        )
+    if problem := st.session_state.get(_problem_key(experiment_id)):
+        st.error(plain(problem), icon=":material/error:")
     if job is not None:
         _draw_trouble(job)
 
 
-def resume(experiment_id: str) -> None:
-    """Hand what is left of an experiment to the queue; a line where that cannot be done."""
+def _resume(experiment_id: str) -> None:
+    """Hand what is left of an experiment to the queue; where that cannot be done, a line is left for the page."""
+    st.session_state.pop(_problem_key(experiment_id), None)
     try:
         lab().queue.resume_experiment(experiment_id, visitor())
     except (OSError, ValueError) as error:
-        st.error(plain(str(error)), icon=":material/error:")
-        return
-    st.rerun()
+        st.session_state[_problem_key(experiment_id)] = str(error)
+
+
+def _problem_key(experiment_id: str) -> str:
+    return f"resume_problem_{experiment_id}"
 
 
 def _draw_trouble(job: Job) -> None:
