@@ -211,8 +211,11 @@ def test_the_worker_spins_briefly_unless_a_person_has_set_it(
 
 
 APP = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+# As in a terminal, also where the tests run in the background, whose processes are born deaf to these two.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from engine.core.config import RunConfig
 from engine.launcher.run_queue import RunQueue
 queue = RunQueue(Path(sys.argv[1]), command=sys.argv[2:])
