@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import tests.own_core  # noqa: F401 - first: torch counts the cores when it is imported
 import tests.triton_here  # noqa: F401 - then: whether Triton is interpreted is settled when it is imported
 from engine.core.home import cache_folder
+from pages.parts.lab import lab
 from tests.app_server import AppServer
 
 CHROMIUM_FLAGS = [
@@ -68,6 +70,16 @@ def lab_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setenv("LAB_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def home(lab_home: Path) -> Iterator[Path]:
+    """A LAB_HOME without runs, for pages drawn in this process; the lab's services are closed at the end."""
+    (lab_home / "runs").mkdir()
+    yield lab_home
+    lab().close()
+    st.cache_resource.clear()
+    st.cache_data.clear()
 
 
 @pytest.fixture

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 
 from engine.core.prediction import Expectation, Question
-from pages.parts.lab import lab
 from store import Store
 from store.predicting import Subject
 from tests.load_experiments import load_plan_of, write_load
 from tests.page_app import open_page, take_in, words
 from tests.repeats_experiments import repeats_plan, write_repeats
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 @pytest.mark.parametrize(

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import streamlit as st
 
 from pages.parts.experiment_page import follow_results
-from pages.parts.lab import lab
 from pages.parts.load_head import rates_words
 from tests.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.page_app import open_page, take_in
 from tests.sweep_experiments import sweep_plan, write_sweep
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 def one_sweep(runs: Path) -> Path:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import streamlit as st
 
 from engine.core.goodput import Limits
 from engine.core.load import load_point
@@ -26,16 +24,6 @@ from tests.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_
 from tests.page_app import figures, open_page, take_in, words
 
 RATES = "Achieved against offered rate"
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 def table_from_logs(home: Path) -> LoadTable:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 
 from engine.core.published_predictions import PUBLISHED
-from pages.parts.lab import lab
 from tests.experiment_page import buttons, widget
 from tests.experiment_page import open_load as opened
 from tests.load_experiments import load_plan_of, write_load
 from tests.page_app import words
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 def test_every_setting_comes_from_a_link(home: Path) -> None:

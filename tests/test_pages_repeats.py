@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.core.experiment import PointRecord
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.lab import lab
 from pages.parts.repeats_columns import csv_of
 from pages.parts.repeats_data import load_repeats
 from tests.experiment_page import buttons, table
@@ -24,16 +21,6 @@ from tests.repeats_experiments import completed, noisy, out_of_memory, repeats_p
 from tests.sweep_experiments import sweep_plan, write_sweep
 
 DOTS = "Output tokens a second, every repeat"
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 def opened(home: Path, **query: str) -> AppTest:
@@ -103,7 +90,7 @@ def test_another_figure_is_chosen_by_a_link(home: Path) -> None:
 def test_the_experiment_is_read_once_for_all_of_a_page(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a plan of 2,000 points takes most of a second."""
     read: list[object] = []
-    monkeypatch.setattr("pages.parts.repeats_data.check_stored_plan", read.append)
+    monkeypatch.setattr("pages.parts.experiment_data.check_plan", read.append)
     write_repeats(home / "runs", repeats_plan())
     assert DOTS in figures(opened(home, experiment="rep1"))
     assert len(read) == 1

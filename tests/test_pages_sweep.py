@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import streamlit as st
 
 from engine.core.experiment import PointRecord
 from engine.core.hardware import Calibration
@@ -19,16 +17,6 @@ from tests.experiment_page import buttons, table, widget
 from tests.experiment_page import open_sweep as opened
 from tests.page_app import figures, links, open_page, words
 from tests.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../../etc", "x" * 300, "<b>no</b>"])

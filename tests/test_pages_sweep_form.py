@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-import streamlit as st
 
 from engine.core.published_predictions import PUBLISHED
 from pages.parts.lab import lab
@@ -15,16 +11,6 @@ from tests.experiment_page import open_sweep as opened
 from tests.page_app import figures, words
 from tests.page_runs import write_run
 from tests.sweep_experiments import sweep_plan, write_sweep
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME without runs, and the lab's services closed at the end."""
-    (lab_home / "runs").mkdir()
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 def test_without_a_sweep_the_page_says_what_to_do(home: Path) -> None:

@@ -96,7 +96,7 @@ def test_badges_in_words() -> None:
     assert said("two\nlines", "a, b") == "[a, b] two lines"
     assert said("", "") == ""
     judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
-    assert summary(judged) == "2 badges earned; not earned: random weights; 1 does not apply"
+    assert summary(judged) == "2 badges earned, 1 lost: random weights; 1 does not apply"
     assert summary(checks(measured="pass")) == "1 badge earned"
     assert summary(checks(measured="pass", host="pass")) == "All 2 badges earned"
 

@@ -1,4 +1,4 @@
-"""What the pages of experiments read alike: the run.json of one of its runs, and whether the store lags behind."""
+"""What the pages of experiments read alike: the plan, the run.json of one run, and whether the store lags behind."""
 
 from __future__ import annotations
 
@@ -8,8 +8,23 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.experiment import Plan
+from engine.core.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
+
+
+def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
+    """An experiment's plan as the store has it; None where it has none of it.
+
+    ValueError, one line, for one that an earlier version of the lab took in damaged.
+    """
+    try:
+        plan: Mapping[str, Any] = lab().store.experiment_plan(experiment_id)
+    except KeyError:
+        return None
+    check_plan(Plan.from_dict(plan))
+    return plan
 
 
 def info_of(points: pd.DataFrame) -> Mapping[str, Any]:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from engine.core.experiment import Plan
-from engine.core.experiment_check import check_plan
 from pages.parts.format import MISSING, plain
 from pages.parts.run_sections import STILL
 from pages.parts.run_sections import show as show_figure
 
 TABLE_ROWS = 14
 SHORT_STATUS = 12  # letters; a column is as wide as its first rows, and failures come late
-
-
-def check_stored_plan(plan: Mapping[str, Any]) -> None:
-    """ValueError, one line, for a plan that an earlier version of the lab took in damaged."""
-    check_plan(Plan.from_dict(plan))
 
 
 def draw_unreadable(error: ValueError) -> None:

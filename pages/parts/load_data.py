@@ -20,8 +20,7 @@ from engine.core.load import LoadPoint, load_point
 from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.stays import Stays, number_over_time
-from pages.parts.experiment_data import info_of, is_any_on_disk
-from pages.parts.experiment_results import check_stored_plan
+from pages.parts.experiment_data import info_of, is_any_on_disk, stored_plan
 from pages.parts.lab import lab
 
 KEPT_RUNS = 2000
@@ -69,11 +68,9 @@ def load_load(experiment_id: str, limits: Limits | None = None) -> LoadData | No
 
     `limits` are for goodput alone.
     """
-    try:
-        plan = lab().store.experiment_plan(experiment_id)
-    except KeyError:
+    plan = stored_plan(experiment_id)
+    if plan is None:
         return None
-    check_stored_plan(plan)
     points = lab().store.points(experiment_id)
     settings = plan.get("settings") or {}
     limits = limits or Limits()

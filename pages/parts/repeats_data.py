@@ -12,8 +12,7 @@ from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.repeats_table import keys_of
 from pages.parts.bench_fields import FIELDS, Number, query_of
-from pages.parts.experiment_data import info_of, is_any_on_disk
-from pages.parts.experiment_results import check_stored_plan
+from pages.parts.experiment_data import info_of, is_any_on_disk, stored_plan
 from pages.parts.lab import lab
 
 
@@ -57,16 +56,13 @@ class RepeatsData:
 
 def load_repeats(experiment_id: str) -> RepeatsData | None:
     """The experiment as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
-    store = lab().store
-    try:
-        plan = store.experiment_plan(experiment_id)
-    except KeyError:
+    plan = stored_plan(experiment_id)
+    if plan is None:
         return None
-    check_stored_plan(plan)
     planned = plan.get("points") or []
     names = names_of(planned)
     configs = {point["key"]: point["config"] for point in reversed(planned)}
-    points = store.points(experiment_id)
+    points = lab().store.points(experiment_id)
     points = points.assign(series=[names[key] for key in points["key"]])
     return RepeatsData(
         experiment_id=experiment_id,

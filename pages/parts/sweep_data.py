@@ -16,8 +16,7 @@ from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.roofline import Ceilings
 from engine.core.sweep_table import SweepRow, sweep_rows
-from pages.parts.experiment_data import info_of
-from pages.parts.experiment_results import check_stored_plan
+from pages.parts.experiment_data import info_of, stored_plan
 from pages.parts.lab import lab
 from pages.parts.sweep_ceilings import Measured, ceilings_for
 
@@ -65,13 +64,10 @@ class SweepData:
 
 def load_sweep(experiment_id: str) -> SweepData | None:
     """The sweep as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
-    store = lab().store
-    try:
-        plan = store.experiment_plan(experiment_id)
-    except KeyError:
+    plan = stored_plan(experiment_id)
+    if plan is None:
         return None
-    check_stored_plan(plan)
-    points = store.points(experiment_id)
+    points = lab().store.points(experiment_id)
     settings = plan.get("settings") or {}
     info = info_of(points)
     measured = ceilings_for(settings, info) if info else Measured()

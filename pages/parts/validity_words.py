@@ -53,11 +53,11 @@ def names_of(checks: Checks, outcome: Outcome) -> list[str]:
 
 
 def summary(checks: Checks) -> str:
-    """`8 badges earned; not earned: random weights; 2 do not apply`; `All 8 badges earned`."""
+    """`8 badges earned, 1 lost: random weights; 2 do not apply`; `All 8 badges earned`."""
     earned, lost, absent = (names_of(checks, outcome) for outcome in Outcome)
     words = f"{plural(len(earned), 'badge')} earned"
     if lost:
-        words += f"; not earned: {', '.join(map(fault_of, lost))}"
+        words += f", {len(lost)} lost: {', '.join(map(fault_of, lost))}"
     elif len(earned) > 1:
         words = f"All {words}"
     return words + (f"; {len(absent)} {'does' if len(absent) == 1 else 'do'} not apply" if absent else "")
