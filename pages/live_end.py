@@ -6,9 +6,10 @@ import time
 
 import streamlit as st
 
-from engine.launcher.job import Job, JobRun
-from pages.parts.format import plain, plural
+from engine.launcher.job import Job, JobRun, rest_of
+from pages.parts.format import listed, plain, plural
 from pages.parts.lab import lab
+from pages.parts.visit import follow_job, visitor
 
 INGEST_PATIENCE_S = 1.5
 LEAVING = "leaving_for_results_of"
@@ -49,11 +50,13 @@ def leave_for_results() -> None:
 
 
 def draw_end(job: Job) -> None:
-    """A line a run, links to all that is there, and the worker's last words if it died."""
+    """A line a run, links to all that is there, the worker's last words if it died, a way to go on with the rest."""
     for run in job.runs:
         _draw_run_end(run)
     logged = [run for run in job.runs if run.has_log]
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if job.can_go_on:
+            _draw_resume(job)
         if len(logged) > 1:
             st.page_link(
                 "pages/compare.py",
@@ -69,6 +72,20 @@ def draw_end(job: Job) -> None:
                 icon=":material/view_timeline:",
                 query_params={"run_id": run.run_id},
             )
+
+
+def _draw_resume(job: Job) -> None:
+    """Run what is missing of runs side by side, once: whoever asks again follows the job that was made of it."""
+    queue = lab().queue
+    missing = listed([run.config.engine for run in job.runs if not run.is_settled])
+    pressed = st.button(
+        "Resume", icon=":material/resume:", key="resume_job", help=f"Runs {missing}, on the same requests as before"
+    )
+    if pressed:
+        newest = [other for other in queue.jobs() if other.experiment_id == job.experiment_id][-1]
+        rest = queue.put(rest_of(queue.runs_folder, job, visitor())) if newest.job_id == job.job_id else newest
+        follow_job(rest.job_id)
+        st.rerun()
 
 
 def _draw_run_end(run: JobRun) -> None:

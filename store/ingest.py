@@ -41,9 +41,10 @@ class IngestReport:
         return self.is_new or self.status != self.status_before or any(self.rows.values())
 
 
-def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestReport:
+def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path) -> IngestReport:
     """Take in what is new in a run folder. ValueError in one line where it is no run folder, or a damaged one.
 
+    Of two copies of a run that in `runs_folder`, the store's own, counts, else the first for as long as it is there.
     Of a damaged one everything that is whole is taken in first. One thread at a time may ingest into a store.
     """
     reader = RunLogReader(folder)
@@ -53,8 +54,8 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path) -> IngestRepo
     known = _known(cursor, str(info["run_id"]))
     if known is not None and json.loads(known.run_info) != info:
         raise ValueError(f"{folder}: the store has another run with the id {info['run_id']}")
-    # Of two copies of a run the first counts, for as long as it is there.
-    place = known.folder if known is not None and known.folder.exists() else folder
+    is_own = folder == runs_folder / str(info["run_id"])
+    place = known.folder if known is not None and known.folder.exists() and not is_own else folder
     taking = _Taking(
         cursor=cursor,
         reader=reader,

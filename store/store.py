@@ -84,7 +84,7 @@ class Store(ExperimentQuestions, Predicting):
     def ingest_folder(self, folder: Path) -> IngestReport:
         """Take in what is new in one run folder; see `store.ingest`. ValueError, one line, where it is no run."""
         with self.writing:
-            report = ingest_folder(self.cursor(), folder.resolve())
+            report = ingest_folder(self.cursor(), folder.resolve(), self.runs_folder.resolve())
             if report.status != report.status_before:
                 self.settle_predictions()
             return report

@@ -90,6 +90,21 @@ def test_cancel_stops_the_run_and_keeps_what_was_logged(page: Page, app: AppServ
     expect(page.get_by_text("stopped").first).to_be_visible(timeout=LIVE_MS)
 
 
+def test_a_pair_that_was_cancelled_is_gone_on_with(page: Page, app: AppServer) -> None:
+    open_bench(page, app, "?model=tiny-random&prompts=lengths&mix=p16&requests=32&budget=1000&slots=4")
+    start(page, "Run the pair")
+    await_tokens(page)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=10_000)
+    (stopped,) = (folder.name for folder in app.home.glob("runs/*"))
+    page.get_by_role("button", name="Resume").click()
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=2 * LIVE_MS)
+    runs = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
+    assert len(runs) == 2
+    assert stopped not in runs
+    assert sorted([stopped, *runs]) == sorted(folder.name for folder in app.home.glob("runs/*"))
+
+
 def test_two_visitors_share_one_queue(browser: Browser, app: AppServer) -> None:
     contexts = [browser.new_context(viewport={"width": 1280, "height": 900}) for _ in range(2)]
     first, second = (context.new_page() for context in contexts)

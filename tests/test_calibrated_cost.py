@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.model_presets import model_shape
 from engine.core.passes import PassKind
 from engine.core.roofline import PassFacts, decode_facts, prefill_facts
+from engine.runtime import measured_passes
 from engine.runtime.measured_passes import Shape, measure_passes, shapes_for
 from engine.runtime.prepared_run import WarmModel
 from tests.test_calibrate import SAMPLE
@@ -71,11 +73,16 @@ def test_a_straight_line_is_found_again() -> None:
     assert curve.at(8, 0) == pytest.approx(8.0, rel=1e-3)  # beyond the largest, the last slope goes on
 
 
-def test_a_curve_never_falls() -> None:
-    # The second is below the first: the two are pooled at their mean with weights 1/s^2, (1/2 + 1/1) / (1/4 + 1).
-    curve = fit_curve([1, 2, 4], [0, 0, 0], [2.0, 1.0, 5.0])
-    assert curve.seconds == pytest.approx((1.2, 1.2, 5.0))
-    assert curve.slope_s == 0.0
+def test_a_curve_may_fall_but_not_beyond_what_was_measured() -> None:
+    curve = fit_curve([1, 3, 4], [0, 0, 0], [1.0, 4.0, 2.0])
+    assert curve.seconds == pytest.approx((1.0, 4.0, 2.0))
+    assert curve.at(2, 0) == pytest.approx(2.5)
+    assert curve.at(8, 0) == curve.at(4, 0) == pytest.approx(2.0)
+
+
+def test_passes_of_one_size_are_their_mean_by_relative_error() -> None:
+    # With weights 1/s^2: (1/2 + 1/1) / (1/4 + 1).
+    assert fit_curve([1, 1], [0, 0], [2.0, 1.0]).seconds == pytest.approx((1.2,))
 
 
 def test_work_that_seems_to_save_time_costs_nothing() -> None:
@@ -186,6 +193,31 @@ def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
     assert ragged.squared_lengths == 2 * 16 + 2 * 4096
     assert all(0 < p.seconds < 10 and p.samples == 2 for p in found)
     assert told
+
+
+class Rows:
+    """In place of an engine: appends rows of passes that end when they are told to."""
+
+    def __init__(self, sink: Any, kinds_and_ends_s: list[tuple[str, float]]) -> None:
+        for kind, end_s in kinds_and_ends_s:
+            numbers = {"rows": 1, "tokens": 1, "prompt_tokens": 0, "width": 17}
+            more = {"computed_positions": 17, "padding_positions": 0, "masked": False}
+            sink.append("passes", kind=kind, start_s=end_s - 0.001, end_s=end_s, **numbers, **more)
+
+    def run(self, should_stop: Any) -> None: ...
+
+
+def test_a_pass_lasts_from_the_end_of_the_one_before_it_in_a_busy_engine(
+    lab_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [("prefill", 5.0), ("decode", 6.0), ("decode", 7.0), ("decode", 8.0), ("decode", 9.0)]
+    second = [("prefill", 12.0), ("decode", 16.0), ("decode", 20.0), ("decode", 21.0), ("decode", 22.0)]
+    rows = first + second
+    monkeypatch.setattr(measured_passes, "build_engine", lambda run, requests, runner, sink: Rows(sink, rows))
+    found = measure_passes(CONFIG, WarmModel(), [Shape(rows=1, lengths=(16,))], lambda message: None, rounds=1)
+    # A prefill that had to wait for the device counts whole; of the decode passes the later half alone.
+    assert [(p.kind, p.seconds) for p in found] == [("prefill", 3.0), ("decode", 1.0)]
+    assert found[0].squared_lengths == 256
 
 
 def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:

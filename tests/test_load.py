@@ -20,7 +20,8 @@ NOTHING = load_point(EMPTY)
 
 def growth(grows: bool) -> QueueGrowth:
     rise = 5.0 if grows else 0.0
-    return QueueGrowth(begin_s=0.0, end_s=10.0, slope_per_s=rise / 10, rise=rise, t=rise, is_swamped=False)
+    line = {"begin_s": 0.0, "end_s": 10.0, "slope_per_s": rise / 10, "rise": rise, "t": rise}
+    return QueueGrowth(**line, left_behind=rise, is_behind=False, is_swamped=False)
 
 
 def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int = 0, **figures: object) -> LoadSample:
@@ -162,6 +163,22 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
         said = confirmation_words(capacity)
         assert ("grows at 0.9 times it already, where 1.7 requests/s are served" in said) is below
         assert ("does not grow at 1.1 times it yet" in said) is not above
+
+
+@pytest.mark.parametrize(
+    ("requests", "grows_above", "said"), [(128, False, True), (192, False, False), (128, True, False)]
+)
+def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_above: bool, said: bool) -> None:
+    figures = {"achieved_per_s": 2.0, "output_tokens_per_s": 20.0, "requests": requests, "most_running": 32}
+    rows = [
+        sample("static", None, role="saturation", **figures),
+        sample("static", 1.8, role="below", growth=growth(grows_above)),
+        sample("static", 2.2, role="above", growth=growth(grows_above)),
+    ]
+    capacity = load_table(["static"], rows).capacity("static")
+    assert capacity is not None
+    words = "The 128 requests are few for an engine that runs 32 at once: use 192 or more"
+    assert (words in confirmation_words(capacity)) is said
 
 
 def test_a_machine_that_was_not_equally_fast_is_named() -> None:

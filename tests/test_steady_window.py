@@ -165,6 +165,20 @@ def test_the_slope_is_the_surplus_that_nobody_serves() -> None:
     assert growth.rise == pytest.approx(0.25 * 78, rel=0.02)
 
 
+def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level() -> None:
+    # A slot that serves one in 4 s. A burst of twenty, then one every 4 s: always some twenty are left behind.
+    burst, steady = [0.2 * i for i in range(20)], [4.0 * i for i in range(1, 60)]
+    growth = queue_growth(Stays.of(serve("serial", 1, [4] * 79, burst + steady)))
+    assert growth is not None
+    assert (growth.rises, growth.is_behind, growth.grows) == (False, True, True)
+    assert growth.left_behind == pytest.approx(20, abs=2)
+    # The same after a burst of three is no more than a hair for so many requests.
+    burst, steady = [0.2 * i for i in range(3)], [4.0 * i for i in range(1, 77)]
+    few = queue_growth(Stays.of(serve("serial", 1, [4] * 79, burst + steady)))
+    assert few is not None
+    assert (few.rises, few.is_behind, few.grows) == (False, False, False)
+
+
 def test_an_engine_that_is_swamped_before_it_looks_again_has_a_growing_queue() -> None:
     # All twenty come within the first batch's four seconds: nobody was ever left behind while they came.
     growth = queue_growth(Stays.of(serve("static", 4, [4] * 20, (np.arange(20) * 0.1).tolist())))

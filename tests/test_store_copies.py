@@ -14,6 +14,7 @@ from store import Recorder, Store
 from store.cli import main as store_main
 from store.recorder import SWEEP_S
 from tests.experiments import out_of_memory, sweep_plan
+from tests.sample_runs import write_sample_run
 
 
 @pytest.fixture
@@ -174,6 +175,24 @@ def test_the_only_folder_comes_back_from_the_trash_whatever_its_name(store: Stor
     (entry,) = store.trash.delete_experiment("sweep1").entries
     assert store.trash.restore([entry.entry_id]).refused == ()
     assert kept(store)[1] == str(renamed.resolve())
+
+
+def test_a_copied_home_has_its_runs_from_its_own_folders(tmp_path: Path) -> None:
+    with Store(tmp_path / "old") as old:
+        folder = write_sample_run(old.runs_folder, "static", run_id="run1")
+        Recorder(old, old.runs_folder).look()
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    with Store(tmp_path / "new") as new:
+        Recorder(new, new.runs_folder).look()
+        own = new.runs_folder.resolve() / "run1"
+        assert new.run("run1")["folder"] == str(own)
+        new.ingest_folder(folder)  # the old home's, named by hand, changes nothing
+        assert new.run("run1")["folder"] == str(own)
+        new.trash.delete(["run1"])
+        Recorder(new, new.runs_folder).look()
+        assert new.runs().empty
+        assert folder.exists()
+        assert not own.exists()
 
 
 def test_the_command_line_tells_of_a_copy_in_a_line(

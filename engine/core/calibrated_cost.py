@@ -3,11 +3,11 @@
     decode:   seconds = a(rows)   + c x cached positions read
     prefill:  seconds = b(tokens) + d x scores (a query against a position, each prompt's own triangle)
 
-a and b rise and never fall, straight between the measured sizes and beyond the largest; c and d are slopes, fitted to
-the relative errors together with the curves. Of padding's positions and scores a share counts: 1 where they cost what
-others cost, 0 where a kernel leaves them out. Beside that a decode pass that needs a mask costs a factor more or less,
-the same for all sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout,
-execution and timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
+a and b are straight between the measured sizes and go on beyond the largest; c and d are slopes, fitted to the relative
+errors together with the curves. Of padding's positions and scores a share counts: 1 where they cost what others cost, 0
+where a kernel leaves them out. Beside that a decode pass that needs a mask costs a factor more or less, the same for
+all sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout, execution and
+timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ class PassCurve:
     slope_s: float
 
     def at(self, size: int, work: float) -> float:
-        """Seconds of a pass of that size and work. Below the smallest size measured it is that one's."""
+        """Seconds of a pass of that size and work. Below the smallest size measured it is that one's.
+
+        Beyond the largest it rises as it did before, or stays.
+        """
         sizes, seconds = self.sizes, self.seconds
         i = bisect_right(sizes, size)
         if i == 0 or len(sizes) == 1:
             return seconds[0] + self.slope_s * work
+        beyond = i == len(sizes)
         i = min(i, len(sizes) - 1)
         rise_s = (seconds[i] - seconds[i - 1]) / (sizes[i] - sizes[i - 1])
+        if beyond:
+            return seconds[i] + max(0.0, rise_s) * (size - sizes[i]) + self.slope_s * work
         return seconds[i - 1] + rise_s * (size - sizes[i - 1]) + self.slope_s * work
 
 
@@ -123,18 +129,19 @@ def _are_enough(passes: Sequence[MeasuredPass]) -> bool:
 
 
 def fit_curve(sizes: Sequence[int], work: Sequence[float], seconds: Sequence[float]) -> PassCurve:
-    """The rising curve over `sizes` and the slope over `work` that fit `seconds` with the least squared relative error.
+    """The curve over `sizes` and the slope over `work` that fit `seconds` with the least squared relative error.
 
-    Both are least-squares fits by themselves, taken in turn: the curve's is isotonic regression by pooling.
+    Both are least-squares fits by themselves, taken in turn. The curve may fall: products of three rows take longer
+    than those of four on a CPU whose kernels work by fours.
     """
     assert len(sizes) == len(work) == len(seconds) > 0
     weights = [1 / s**2 for s in seconds]
     slope_s = 0.0
-    curve = PassCurve(sizes=(1,), seconds=(0.0,), slope_s=0.0)
+    knots: tuple[int, ...] = tuple(sorted(set(sizes)))
+    curve = PassCurve(sizes=knots, seconds=(0.0,) * len(knots), slope_s=0.0)
     for _ in range(_ROUNDS):
         rest = [s - slope_s * w for s, w in zip(seconds, work, strict=True)]
-        knots, values = _rising(sizes, rest, weights)
-        curve = PassCurve(sizes=knots, seconds=values, slope_s=0.0)
+        curve = PassCurve(sizes=knots, seconds=_means(knots, sizes, rest, weights), slope_s=0.0)
         left = [s - curve.at(n, 0) for s, n in zip(seconds, sizes, strict=True)]
         squares = sum(q * w * w for q, w in zip(weights, work, strict=True))
         product = sum(q * w * r for q, w, r in zip(weights, work, left, strict=True))
@@ -142,20 +149,15 @@ def fit_curve(sizes: Sequence[int], work: Sequence[float], seconds: Sequence[flo
     return PassCurve(sizes=curve.sizes, seconds=curve.seconds, slope_s=slope_s)
 
 
-def _rising(
-    sizes: Sequence[int], values: Sequence[float], weights: Sequence[float]
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Weighted means by size, neighbours pooled until none is below the one before it, none below zero."""
-    knots = sorted(set(sizes))
-    pools: list[tuple[float, float, int]] = []  # weighted sum, weight, how many knots
+def _means(
+    knots: Sequence[int], sizes: Sequence[int], values: Sequence[float], weights: Sequence[float]
+) -> tuple[float, ...]:
+    """The weighted mean of the values at each knot, none below zero."""
+    means = []
     for knot in knots:
-        mine = [i for i, size in enumerate(sizes) if size == knot]
-        pools.append((sum(values[i] * weights[i] for i in mine), sum(weights[i] for i in mine), 1))
-        while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:
-            last, before = pools.pop(), pools.pop()
-            pools.append((last[0] + before[0], last[1] + before[1], last[2] + before[2]))
-    means = [max(0.0, total / weight) for total, weight, count in pools for _ in range(count)]
-    return tuple(knots), tuple(means)
+        mine = [(w, v) for size, v, w in zip(sizes, values, weights, strict=True) if size == knot]
+        means.append(max(0.0, sum(w * v for w, v in mine) / sum(w for w, _ in mine)))
+    return tuple(means)
 
 
 def _curve(passes: Sequence[MeasuredPass]) -> PassCurve:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPass:
-    """What one pass of a known shape took; of a decode pass from the end of the one before, the loop's work included.
+    """What one pass of a known shape took in a busy engine: from the end of the one before it to its own.
 
     The columns are named as the run log's. `squared_lengths` is the sum of squared prompt lengths of a prefill (its
     attention grows with it), 0 of a decode pass. `seconds` is the median of `samples`.

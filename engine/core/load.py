@@ -19,8 +19,8 @@ from engine.core.latency import Floats, request_metrics
 from engine.core.load_checks import LITTLE_REQUESTS, LITTLE_TOLERANCE
 from engine.core.queue_growth import QueueGrowth, queue_growth
 from engine.core.record import RunRecord
-from engine.core.stays import Stays, mean_number
-from engine.core.steady_window import SteadyWindow, served_within, steady_window
+from engine.core.stays import Stays, mean_number, often_at_once
+from engine.core.steady_window import FOR_LONG, SteadyWindow, served_within, steady_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class Little:
 class LoadPoint:
     """A run's figures under load; None where it has no such figure.
 
+    `most_running` is the greatest number that ran at once for a tenth of the run: the slots of a full engine.
     `offered_per_s` is the rate of the trace as it was really offered, None where all came at once. `achieved_per_s` and
     `output_tokens_per_s` are counted in `window`, with requests at its edges in part; `waiting_mean` is the mean number
     of requests without a slot in it. Percentiles are of `queue_wait_n` and `ttft_n` requests; `decode_pass_p50_s` says
@@ -61,6 +62,7 @@ class LoadPoint:
 
     requests: int
     finished: int
+    most_running: int
     offered_per_s: float | None
     window: SteadyWindow | None
     achieved_per_s: float | None
@@ -92,6 +94,7 @@ def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
     return LoadPoint(
         requests=len(stays),
         finished=int(stays.served.sum()),
+        most_running=often_at_once(stays.admitted_s, stays.left_s, FOR_LONG)[0],
         offered_per_s=offered_rate(stays.arrival_s),
         window=window,
         achieved_per_s=None if served is None else served.requests_per_s(),

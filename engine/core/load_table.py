@@ -88,12 +88,15 @@ class Capacity:
 
     `is_confirmed`: the queue grows above and not below; None where one of the two is missing or cannot tell.
     `decode_pass_s`: the median decode pass at saturation, which those of the runs around it are held against.
+    `requests` were there at saturation, and `most_running` of them ran at once.
     """
 
     engine: str
     requests_per_s: Summary
     tokens_per_s: float
     decode_pass_s: float | None
+    requests: int
+    most_running: int
     below: LoadRow | None
     above: LoadRow | None
 
@@ -139,15 +142,20 @@ class LoadTable:
     def capacity(self, engine: str) -> Capacity | None:
         """None where no saturation run completed, or none had a steady window."""
         row = next(iter(self.of(engine, "saturation")), None)
-        rate = None if row is None else row.summary(lambda point: point.achieved_per_s)
-        tokens = None if row is None else row.median(lambda point: point.output_tokens_per_s)
+        point = None if row is None else row.middle
+        if row is None or point is None:
+            return None
+        rate = row.summary(lambda point: point.achieved_per_s)
+        tokens = row.median(lambda point: point.output_tokens_per_s)
         if rate is None or tokens is None:
             return None
         return Capacity(
             engine=engine,
             requests_per_s=rate,
             tokens_per_s=tokens,
-            decode_pass_s=None if row is None else row.median(lambda point: point.decode_pass_p50_s),
+            decode_pass_s=row.median(lambda point: point.decode_pass_p50_s),
+            requests=point.requests,
+            most_running=point.most_running,
             below=next(iter(self.of(engine, "below")), None),
             above=next(iter(self.of(engine, "above")), None),
         )

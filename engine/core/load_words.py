@@ -17,6 +17,7 @@ from engine.core.queue_growth import QueueGrowth
 
 SAME_PACE = 0.15  # decode passes that differ by less are taken for the same machine's
 ALIKE = 0.05  # capacities that differ by less are called alike
+ENOUGH_BATCHES = 6  # full batches from which on a queue shows at 1.1 times the capacity, by the rule of `queue_growth`
 LITTLE_TOLD = 20  # requests in the steady window from which Little's law is told in words
 
 
@@ -43,7 +44,18 @@ def confirmation_words(capacity: Capacity) -> str:
         wrong.append(f"the queue grows at {BELOW:g} times it already{_served(capacity.below)}")
     if capacity.above is not None and not capacity.above.grows:
         wrong.append(f"the queue does not grow at {ABOVE:g} times it yet{_served(capacity.above)}")
-    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_pace_words(capacity)}"
+    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_size_words(capacity)}{_pace_words(capacity)}"
+
+
+def _size_words(capacity: Capacity) -> str:
+    """Whether there were too few requests for a queue to show above a capacity, and how many would do."""
+    enough = ENOUGH_BATCHES * capacity.most_running
+    if capacity.above is None or capacity.above.grows or capacity.requests >= enough:
+        return ""
+    return (
+        f" The {figure(capacity.requests)} requests are few for an engine that runs {figure(capacity.most_running)} at "
+        f"once: use {figure(enough)} or more, and the queue has time to show."
+    )
 
 
 def _pace_words(capacity: Capacity) -> str:
@@ -161,6 +173,9 @@ def growth_words(engine: str, growth: QueueGrowth | None) -> str:
         last = duration(growth.end_s)
         return f"{engine}: its queue grows; most requests still waited when the last one came, at {last}."
     change = f"{figure(abs(growth.rise))} requests {'more' if growth.rise >= 0 else 'fewer'} left behind {over}"
+    if growth.grows and not growth.rises:
+        left = f"{figure(growth.left_behind)} requests were left behind at last"
+        return f"{engine}: its queue grows; the engine never caught up {over}, and {left}."
     if growth.grows:
         pace = f"{figure(growth.slope_per_s)} requests a second"
         return f"{engine}: its queue grows by {pace}, {change}{_sureness(growth.t)}."

@@ -6,7 +6,7 @@ Frozen snapshots: the queue replaces them as events come in, and a page may keep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from engine.core.run_id import new_run_id
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]
 JobKind = Literal["single", "pair", "layouts", "sweep", "load", "overhead", "repeats"]
+SIDE_BY_SIDE = ("pair", "layouts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class JobRun:
     """One run of a job. `status` is None until it is done, then completed, stopped, oom, failed, crashed or skipped.
 
     `point` is what an experiment wants of it. `oom` is what an allocation asked for that failed before there was a log.
+    One that is `kept` was done by the job that this one goes on with.
     """
 
     run_id: str
@@ -41,6 +43,12 @@ class JobRun:
     elapsed_s: float = 0.0
     point: Point | None = None
     oom: Mapping[str, Any] | None = None
+    kept: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing would come of running it again: it completed, or the memory does not hold it."""
+        return self.status in ("completed", "oom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +81,8 @@ class Job:
         run = self.current
         if run is None:
             return "running" if self.is_open and self.runs else "queued" if self.is_open else "done"
-        return "running" if run.state == "queued" and run is not self.runs[0] else run.state
+        has_begun = any(other.state == "done" and not other.kept for other in self.runs)
+        return "running" if run.state == "queued" and has_begun else run.state
 
     @property
     def current(self) -> JobRun | None:
@@ -87,6 +96,11 @@ class Job:
             return None
         good = "failed" if self.trouble else "completed"
         return next((run.status for run in self.runs if run.status != "completed"), good)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether runs side by side have ended with some of them missing. Experiments keep their own record of that."""
+        return self.is_done and self.kind in SIDE_BY_SIDE and not all(run.is_settled for run in self.runs)
 
     @property
     def experiment(self) -> dict[str, Any] | None:
@@ -122,15 +136,32 @@ class Job:
 def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, label: str, visitor: str) -> Job:
     """A job of these runs, in this order, with ids of their own."""
     assert configs
-    run_ids = [new_run_id() for _ in configs]
+    runs = tuple(_new_run(runs_folder, config) for config in configs)
     return Job(
         job_id=new_run_id(),
         kind=kind,
         label=label,
         visitor=visitor,
         experiment_id=new_run_id() if len(configs) > 1 else None,
+        runs=runs,
+    )
+
+
+def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
+    """A job of what is missing of runs side by side, beside those that are there already: the same experiment."""
+    assert job.can_go_on
+    return Job(
+        job_id=new_run_id(),
+        kind=job.kind,
+        label=job.label,
+        visitor=visitor,
+        experiment_id=job.experiment_id,
         runs=tuple(
-            JobRun(run_id=run_id, folder=runs_folder / run_id, config=config, requests=config.workload.requests)
-            for run_id, config in zip(run_ids, configs, strict=True)
+            replace(run, kept=True) if run.is_settled else _new_run(runs_folder, run.config) for run in job.runs
         ),
     )
+
+
+def _new_run(runs_folder: Path, config: RunConfig) -> JobRun:
+    run_id = new_run_id()
+    return JobRun(run_id=run_id, folder=runs_folder / run_id, config=config, requests=config.workload.requests)

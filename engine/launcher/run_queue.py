@@ -63,12 +63,18 @@ class RunQueue:
     ) -> Job:
         """Put a job of these runs, in this order, at the end of the queue. Returns its first snapshot.
 
-        `before` is given the job before the queue is: what it writes down of the job is there when its first run
-        starts, and if it raises, nothing is queued.
+        `before` gets the job first: what it writes down is there when a run starts; if it raises, nothing is queued.
         """
         job = new_job(self.runs_folder, configs, kind, label, visitor)
         before(job)
-        return self._put(job)
+        return self.put(job)
+
+    def put(self, job: Job) -> Job:
+        """Put a job at the end of the queue: one that goes on with another, as by `rest_of`."""
+        with self._changed:
+            self._jobs.add(job)
+            self._changed.notify_all()
+            return self._jobs.placed(job.job_id)
 
     def submit_experiment(self, plan: Plan, visitor: str = "", before: Before = lambda job: None) -> Job:
         """Put a new experiment at the end of the queue, all its points as one job; `before` as for `submit`.
@@ -160,13 +166,7 @@ class RunQueue:
             raise
         with self._changed:
             self._keepers[job.job_id] = keeper
-            return self._put(job)
-
-    def _put(self, job: Job) -> Job:
-        with self._changed:
-            self._jobs.add(job)
-            self._changed.notify_all()
-            return self._jobs.placed(job.job_id)
+            return self.put(job)
 
     # The thread that works the queue.
 

@@ -1,8 +1,7 @@
 """Times passes of known shapes through the engine's own loop, for a calibration: what a pass costs on this machine.
 
 A shape is some rows and their prompt lengths; each row takes a few new tokens. The loop, the scheduler and the recorder
-are those of every run, so that what they cost is in the figures of decode passes. It does not know what the figures are
-fitted to.
+are those of every run, so that what they cost is in the figures. It does not know what the figures are fitted to.
 """
 
 from __future__ import annotations
@@ -19,15 +18,18 @@ import torch
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.hardware import MeasuredPass
 from engine.core.presets import PRESETS
+from engine.core.workload import Workload, build_workload
 from engine.runtime.device_memory import DeviceMemory
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.models import resolve_device
 from engine.runtime.out_of_memory import as_out_of_memory
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import build_engine, long_lived_objects_at_rest, make_runner
-from engine.runtime.warm_up import NoSink
 
-NEW_TOKENS = 6
+NEW_TOKENS = 8
+# A long prefill brings a GPU to its power limit, and its clocks come back in steps: on one H200 decode passes of 32
+# rows took 2.9 ms right behind one of 131,072 tokens and 2.7 ms from 70 ms on. One eager pass outlasts that.
+GRAPH_NEW_TOKENS = 48
 CPU_ROUNDS = 2  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
 _NUMBERS = ("rows", "tokens", "prompt_tokens", "width", "computed_positions", "padding_positions")
 
@@ -58,7 +60,7 @@ def shapes_for(device: torch.device, longest: int) -> list[Shape]:
     uniform = [Shape(rows=b, lengths=(n,)) for b in rows for n in lengths]
     ragged = [Shape(rows=b, lengths=(n // 16, n)) for b in rows for n in lengths if b > 1 and n >= 256]
     fits = [s for s in (*uniform, *ragged) if s.tokens <= most_tokens]
-    return [s for s in fits if max(s.lengths) + NEW_TOKENS <= longest]
+    return [s for s in fits if max(s.lengths) + GRAPH_NEW_TOKENS <= longest]
 
 
 def measure_passes(
@@ -93,8 +95,14 @@ def measure_passes(
 
 
 def _prepared(config: RunConfig, warm: WarmModel, shape: Shape) -> PreparedRun:
-    workload = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(NEW_TOKENS))
-    return prepare_run(replace(config, slots=shape.rows, workload=workload), warm, lambda message, share: None)
+    """The shape's requests twice, in rows for one half: the second half begins when the first has ended."""
+    budget = GRAPH_NEW_TOKENS if config.execution == "graph" else NEW_TOKENS
+    asked = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(budget))
+    first = build_workload(asked).requests
+    second = (replace(spec, request_id=spec.request_id + shape.rows) for spec in first)
+    workload = Workload(config=asked, requests=(*first, *second))
+    config = replace(config, slots=shape.rows, workload=asked)
+    return prepare_run(config, warm, lambda message, share: None, workload)
 
 
 def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape]) -> ModelRunner:
@@ -107,27 +115,24 @@ def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape])
 
 
 def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
-    """The prefill and a typical decode pass of one small run; the first decode pass may allocate and is left out.
+    """The prefill of the second half, and a typical one of its later decode passes.
 
-    A decode pass lasts from the end of the one before it. Before a prefill there is nothing: it counts by itself, since
-    in a run that is under way its issuing and the loop's work are hidden or small.
+    The first half is a warm-up: an idle GPU has lowered its clocks, and a CPU has not touched the cache's pages yet.
+    A pass lasts from the end of the one before it, in an engine that is at work: the host's part counts where it is not
+    hidden behind another pass, and only there.
     """
     sink = _Passes()
     with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
-        # Once unrecorded: an idle GPU has lowered its clocks, and a CPU has not touched the cache's pages yet.
-        build_engine(prepared, prepared.requests(), runner, NoSink()).run(lambda: False)
         build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
-    squared_lengths = sum(len(ids) ** 2 for ids in prepared.prompt_ids.values())
-    measured = [
-        _measured(prepared.config, row, row["end_s"] - row["start_s"], squared_lengths)
-        for row in sink.rows
-        if row["kind"] != "decode"
-    ]
-    decodes = [row for row in sink.rows if row["kind"] == "decode"]
-    between_ends_s = [after["end_s"] - before["end_s"] for before, after in itertools.pairwise(decodes)]
-    if between_ends_s:
-        typical = decodes[(len(decodes) + 1) // 2]
-        measured.append(_measured(prepared.config, typical, statistics.median(between_ends_s), 0))
+    half = len(sink.rows) // 2
+    timed = [(row, row["end_s"] - before["end_s"]) for before, row in itertools.pairwise(sink.rows[half - 1 :])]
+    squared_lengths = sum(len(ids) ** 2 for ids in prepared.prompt_ids.values()) // 2
+    measured = [_measured(prepared.config, row, s, squared_lengths) for row, s in timed if row["kind"] != "decode"]
+    decodes = [(row, s) for row, s in timed if row["kind"] == "decode"]
+    later = decodes[len(decodes) // 2 :]
+    if later:
+        typical, _ = later[len(later) // 2]
+        measured.append(_measured(prepared.config, typical, statistics.median(s for _, s in later), 0))
     return measured
 
 
