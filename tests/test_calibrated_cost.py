@@ -195,12 +195,20 @@ def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
     assert told
 
 
+def test_prompts_that_are_read_in_several_passes_are_left_out(lab_home: Path) -> None:
+    config = replace(CONFIG, engine="chunked", max_num_batched_tokens=32)
+    shapes = [Shape(rows=1, lengths=(16,)), Shape(rows=1, lengths=(64,))]
+    found = measure_passes(config, WarmModel(), shapes, lambda message: None, rounds=1)
+    assert [p.prompt_tokens for p in found if p.kind != "decode"] == [16]
+    assert [p.kind for p in found].count("decode") == 2
+
+
 class Rows:
     """In place of an engine: appends rows of passes that end when they are told to."""
 
     def __init__(self, sink: Any, kinds_and_ends_s: list[tuple[str, float]]) -> None:
         for kind, end_s in kinds_and_ends_s:
-            numbers = {"rows": 1, "tokens": 1, "prompt_tokens": 0, "width": 17}
+            numbers = {"rows": 1, "tokens": 1, "prompt_tokens": 16 if kind == "prefill" else 0, "width": 17}
             more = {"computed_positions": 17, "padding_positions": 0, "masked": False}
             sink.append("passes", kind=kind, start_s=end_s - 0.001, end_s=end_s, **numbers, **more)
 

@@ -119,15 +119,17 @@ def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
 
     The first half is a warm-up: an idle GPU has lowered its clocks, and a CPU has not touched the cache's pages yet.
     A pass lasts from the end of the one before it, in an engine that is at work: the host's part counts where it is not
-    hidden behind another pass, and only there.
+    hidden behind another pass, and only there. Prompts that are read in several passes are left out.
     """
     sink = _Passes()
     with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
         build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
     half = len(sink.rows) // 2
     timed = [(row, row["end_s"] - before["end_s"]) for before, row in itertools.pairwise(sink.rows[half - 1 :])]
-    squared_lengths = sum(len(ids) ** 2 for ids in prepared.prompt_ids.values()) // 2
-    measured = [_measured(prepared.config, row, s, squared_lengths) for row, s in timed if row["kind"] != "decode"]
+    lengths = [len(prepared.prompt_ids[spec.request_id]) for spec in prepared.workload.requests]
+    prompt_tokens, squared_lengths = sum(lengths) // 2, sum(n**2 for n in lengths) // 2
+    prefills = [(row, s) for row, s in timed if row["kind"] != "decode" and row["prompt_tokens"] == prompt_tokens]
+    measured = [_measured(prepared.config, row, s, squared_lengths) for row, s in prefills]
     decodes = [(row, s) for row, s in timed if row["kind"] == "decode"]
     later = decodes[len(decodes) // 2 :]
     if later:
