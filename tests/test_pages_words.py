@@ -234,6 +234,8 @@ def test_a_table_escapes_what_it_shows() -> None:
     table = table_html(["a", "b"], [["<b>", "1"]], figures=[1])
     assert "<td>&lt;b&gt;</td>" in table
     assert '<td class="figure">1</td>' in table
+    said = "a sentence that goes on for more than a few words"
+    assert f'<td class="prose">{said}</td>' in table_html(["a"], [[said]])
 
 
 def test_history_rows_are_words_and_figures() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 
 import streamlit as st
 
+PROSE_CHARACTERS = 32
+
 
 def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> None:
     """Draw a table. `figures` are the places of the columns that hold numbers."""
@@ -18,11 +20,14 @@ def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures:
     assert all(len(row) == len(header) for row in rows)
     kinds = [' class="figure"' if place in figures else "" for place in range(len(header))]
     head = "".join(f"<th{kind}>{html.escape(text)}</th>" for kind, text in zip(kinds, header, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{html.escape(text)}</td>" for kind, text in zip(kinds, row, strict=True)) + "</tr>"
-        for row in rows
-    )
+    body = "".join(f"<tr>{''.join(map(_cell, kinds, row))}</tr>" for row in rows)
     return f'<div class="lab-table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(kind: str, text: str) -> str:
+    """A cell with a sentence in it keeps room for some words of it: beside others it would be a column of letters."""
+    kind = kind or (' class="prose"' if len(text) > PROSE_CHARACTERS else "")
+    return f"<td{kind}>{html.escape(text)}</td>"
 
 
 STYLE = """<style>
@@ -33,6 +38,7 @@ STYLE = """<style>
   vertical-align: top; overflow-wrap: break-word;}
 .lab-table .figure {text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal;}
 .lab-table td.figure {padding-left: .6rem;}
+.lab-table td.prose {min-width: 11rem;}
 @media (max-width: 640px) {
   .lab-table table {font-size: .85rem;}
   .lab-table th, .lab-table td {padding-right: .45rem;}

@@ -11,9 +11,8 @@ from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from pages.parts.tables import draw_table
-from pages.parts.validity_words import Checks, badge_differences, check_rows, fault_of, label_of, lost_by_all, summary
+from pages.parts.validity_words import Checks, badge_differences, fault_of, label_of, lost_by_all, summary, told_checks
 
-HEADER = ("badge", "", "what was found", "limit", "why it matters")
 MARKS = {
     Outcome.FAIL.value: (":material/cancel:", "orange"),
     Outcome.PASS.value: (":material/check_circle:", "green"),
@@ -35,7 +34,9 @@ def draw_validity(run: RunData) -> None:
                     st.badge(label, icon=icon, color=colour, help=plain(str(check["finding"])))  # type: ignore[arg-type]
     st.caption(f"{summary(checks)}.")
     with st.expander("What was checked, and what was found", icon=":material/rule:"):
-        draw_table(HEADER, check_rows(checks))
+        for check in told_checks(checks):
+            st.markdown(f"**{check.words}** · {check.outcome}  \n{plain(check.found)}")
+            st.caption(f"{plain(check.meaning)} *Limit:* {plain(check.limit)}")
 
 
 def draw_validity_warning(runs: Mapping[str, RunData]) -> None:

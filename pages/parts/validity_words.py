@@ -26,6 +26,17 @@ class BadgeDifference:
     found: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldCheck:
+    """A check of a run in words: the badge, what became of it, what was found, where the limit lies, why it matters."""
+
+    words: str
+    outcome: str
+    found: str
+    limit: str
+    meaning: str
+
+
 def label_of(name: str) -> str:
     """A check's badge in words; an unknown one by its own name."""
     return CHECK_BY_NAME[name].label if name in CHECK_BY_NAME else name
@@ -63,16 +74,22 @@ def summary(checks: Checks) -> str:
     return words + (f"; {len(absent)} {'does' if len(absent) == 1 else 'do'} not apply" if absent else "")
 
 
-def check_rows(checks: Checks) -> list[list[str]]:
-    """A row a check, the lost ones first: badge, outcome, what was found, where the limit lies, why it matters."""
+def told_checks(checks: Checks) -> list[ToldCheck]:
+    """Every check, the lost ones first."""
     order = (Outcome.FAIL.value, Outcome.PASS.value, Outcome.NOT_APPLICABLE.value)
-    rows = []
+    told = []
     for row in sorted(checks, key=lambda row: order.index(row["outcome"])):
         check = CHECK_BY_NAME[str(row["check_name"])]
-        words = check.fault if row["outcome"] == Outcome.FAIL.value else check.label
-        outcome = OUTCOME_WORDS[Outcome(row["outcome"])]
-        rows.append([words, outcome, str(row["finding"]), check.limit, check.meaning])
-    return rows
+        told.append(
+            ToldCheck(
+                words=check.fault if row["outcome"] == Outcome.FAIL.value else check.label,
+                outcome=OUTCOME_WORDS[Outcome(row["outcome"])],
+                found=str(row["finding"]),
+                limit=check.limit,
+                meaning=check.meaning,
+            )
+        )
+    return told
 
 
 def badge_differences(runs: Sequence[Checks]) -> tuple[BadgeDifference, ...]:
