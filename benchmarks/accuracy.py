@@ -118,7 +118,7 @@ def _compare(
 def _passes(bench: Bench, config: RunConfig) -> list[MeasuredPass]:
     """One round of what `engine calibrate` measures for the engine."""
     loaded, device, _ = bench.warm.get(config, lambda message, share: None)
-    shapes = shapes_for(device, loaded.spec.max_positions)
+    shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
     return measure_passes(config, bench.warm, shapes, lambda message: print(message, file=sys.stderr), rounds=1)
 
 

@@ -6,7 +6,7 @@ import time
 
 import streamlit as st
 
-from engine.launcher.job import Job, JobRun, rest_of
+from engine.launcher.job import Job, JobRun
 from pages.parts.format import listed, plain, plural
 from pages.parts.lab import lab
 from pages.parts.visit import follow_job, visitor
@@ -76,15 +76,12 @@ def draw_end(job: Job) -> None:
 
 def _draw_resume(job: Job) -> None:
     """Run what is missing of runs side by side, once: whoever asks again follows the job that was made of it."""
-    queue = lab().queue
     missing = listed([run.config.engine for run in job.runs if not run.is_settled])
     pressed = st.button(
         "Resume", icon=":material/resume:", key="resume_job", help=f"Runs {missing}, on the same requests as before"
     )
     if pressed:
-        newest = [other for other in queue.jobs() if other.experiment_id == job.experiment_id][-1]
-        rest = queue.put(rest_of(queue.runs_folder, job, visitor())) if newest.job_id == job.job_id else newest
-        follow_job(rest.job_id)
+        follow_job(lab().queue.resume(job.job_id, visitor()).job_id)
         st.rerun()
 
 

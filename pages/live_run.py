@@ -6,6 +6,7 @@ long as the schedule will be, where that is known beforehand, so that nothing re
 
 from __future__ import annotations
 
+import contextlib
 import html
 from functools import lru_cache
 
@@ -97,8 +98,9 @@ def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, fl
         preemptions=preemptions_of(store.events(run_id)),
         dark=dark,
     )
-    if store.run(run_id)["status"] != "running":
-        kept[key] = picture
+    with contextlib.suppress(KeyError):  # it was deleted meanwhile
+        if store.run(run_id)["status"] != "running":
+            kept[key] = picture
     return picture
 
 

@@ -1,7 +1,8 @@
 """A worker without an engine, for the launcher's tests: it speaks the protocol and does what the model's name says.
 
-`fast` ends at once; `slow` reports for a minute unless cancelled; `deaf` reports and ignores its cancel; `dies` writes
-to stderr and exits in mid-run; `stillborn` exits before the run has started; `chatty` prints what is no event.
+`fast` ends at once; `slow` reports for a minute unless cancelled; `once` does so the first time alone; `deaf` reports
+and ignores its cancel; `dies` writes to stderr and exits in mid-run; `stillborn` exits before the run has started;
+`chatty` prints what is no event.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ def carry_out(run_id: str, folder: Path, model: str) -> None:
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
     say("started", run_id=run_id)
-    for tokens in range(1200 if model in ("slow", "deaf", "dies") else 2):
+    mark = folder.parent / "once"
+    takes_long = model in ("slow", "deaf", "dies") or (model == "once" and not mark.exists())
+    if model == "once":
+        mark.touch()
+    for tokens in range(1200 if takes_long else 2):
         say("progress", run_id=run_id, finished_requests=0, requests=8, output_tokens=tokens, elapsed_s=tokens / 20)
         if run_id in cancelled and model != "deaf":
             say("finished", run_id=run_id, status="stopped", error=None)
@@ -40,7 +45,7 @@ def carry_out(run_id: str, folder: Path, model: str) -> None:
             sys.stderr.write("x" * 100_000 + "\nthe last words\n")
             sys.stderr.flush()
             os._exit(7)
-        if model in ("slow", "deaf", "dies"):
+        if takes_long:
             time.sleep(0.05)
     if model == "chatty":
         print("a library prints this to stdout", flush=True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 from engine.core.calibrated_cost import calibrated_cost, fit_curve
 from engine.core.config import RunConfig
@@ -15,9 +12,6 @@ from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.model_presets import model_shape
 from engine.core.passes import PassKind
 from engine.core.roofline import PassFacts, decode_facts, prefill_facts
-from engine.runtime import measured_passes
-from engine.runtime.measured_passes import Shape, measure_passes, shapes_for
-from engine.runtime.prepared_run import WarmModel
 from tests.test_calibrate import SAMPLE
 
 CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
@@ -167,65 +161,6 @@ def test_what_was_not_measured_is_refused_with_the_command(
         calibrated_cost(calibration(*passes), SHAPE, config)
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)
-
-
-def test_shapes_keep_to_the_model_and_the_machine() -> None:
-    on_cpu = shapes_for(torch.device("cpu"), longest=8192)
-    assert max(shape.tokens for shape in on_cpu) <= 1024
-    assert {1, 32} <= {shape.rows for shape in on_cpu}
-    assert any(len(shape.lengths) == 2 for shape in on_cpu)
-    assert all(max(shape.lengths) <= 64 for shape in shapes_for(torch.device("cpu"), longest=100))
-    assert max(max(shape.lengths) for shape in shapes_for(torch.device("cuda"), longest=8192)) == 4096
-
-
-def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
-    shapes = [Shape(rows=2, lengths=(16,)), Shape(rows=4, lengths=(4, 64))]
-    told: list[str] = []
-    found = measure_passes(replace(CONFIG, engine="continuous"), WarmModel(), shapes, told.append)
-    assert {(p.kv_layout, p.kind, p.rows, p.masked) for p in found} == {
-        ("slots", "prefill", 2, False),
-        ("slots", "decode", 2, False),
-        ("slots", "prefill", 4, False),
-        ("slots", "decode", 4, True),
-    }
-    ragged = next(p for p in found if p.kind == "prefill" and p.rows == 4)
-    assert ragged.tokens == 2 * 4 + 2 * 64
-    assert ragged.squared_lengths == 2 * 16 + 2 * 4096
-    assert all(0 < p.seconds < 10 and p.samples == 2 for p in found)
-    assert told
-
-
-def test_prompts_that_are_read_in_several_passes_are_left_out(lab_home: Path) -> None:
-    config = replace(CONFIG, engine="chunked", max_num_batched_tokens=32)
-    shapes = [Shape(rows=1, lengths=(16,)), Shape(rows=1, lengths=(64,))]
-    found = measure_passes(config, WarmModel(), shapes, lambda message: None, rounds=1)
-    assert [p.prompt_tokens for p in found if p.kind != "decode"] == [16]
-    assert [p.kind for p in found].count("decode") == 2
-
-
-class Rows:
-    """In place of an engine: appends rows of passes that end when they are told to."""
-
-    def __init__(self, sink: Any, kinds_and_ends_s: list[tuple[str, float]]) -> None:
-        for kind, end_s in kinds_and_ends_s:
-            numbers = {"rows": 1, "tokens": 1, "prompt_tokens": 16 if kind == "prefill" else 0, "width": 17}
-            more = {"computed_positions": 17, "padding_positions": 0, "masked": False}
-            sink.append("passes", kind=kind, start_s=end_s - 0.001, end_s=end_s, **numbers, **more)
-
-    def run(self, should_stop: Any) -> None: ...
-
-
-def test_a_pass_lasts_from_the_end_of_the_one_before_it_in_a_busy_engine(
-    lab_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = [("prefill", 5.0), ("decode", 6.0), ("decode", 7.0), ("decode", 8.0), ("decode", 9.0)]
-    second = [("prefill", 12.0), ("decode", 16.0), ("decode", 20.0), ("decode", 21.0), ("decode", 22.0)]
-    rows = first + second
-    monkeypatch.setattr(measured_passes, "build_engine", lambda run, requests, runner, sink: Rows(sink, rows))
-    found = measure_passes(CONFIG, WarmModel(), [Shape(rows=1, lengths=(16,))], lambda message: None, rounds=1)
-    # A prefill that had to wait for the device counts whole; of the decode passes the later half alone.
-    assert [(p.kind, p.seconds) for p in found] == [("prefill", 3.0), ("decode", 1.0)]
-    assert found[0].squared_lengths == 256
 
 
 def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:

@@ -8,13 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.core.config import RunConfig
-from engine.launcher.job import Job, rest_of
+from engine.launcher.job import Job
 from engine.launcher.messages import Finished, Progress, parse_event
 from engine.launcher.patience import Patience
 from engine.launcher.run_queue import RunQueue
@@ -95,37 +94,6 @@ def test_cancelling_a_pair_in_its_first_run_never_starts_the_second(queue: RunQu
     done = queue.wait(job.job_id)
     assert [run.status for run in done.runs] == ["stopped", "stopped"]
     assert not done.runs[1].folder.exists()
-
-
-def test_what_is_missing_of_a_pair_is_run_beside_what_is_there(queue: RunQueue) -> None:
-    first = queue.submit([config("fast"), config("slow"), config("fast")], kind="layouts", label="three", visitor="ada")
-    queue.wait(first.job_id, lambda job: job.runs[0].state == "done" and is_running(job))
-    assert not queue.jobs()[0].can_go_on  # it is at it
-    queue.cancel(first.job_id)
-    stopped = queue.wait(first.job_id)
-    assert [run.status for run in stopped.runs] == ["completed", "stopped", "stopped"]
-    assert stopped.can_go_on
-    busy = queue.submit([config("slow")])
-    mended = replace(stopped, runs=tuple(replace(run, config=config("fast")) for run in stopped.runs))
-    rest = queue.put(rest_of(queue.runs_folder, mended, "bob"))
-    assert (rest.state, rest.place, rest.label, rest.visitor) == ("queued", 1, "three", "bob")
-    assert (rest.kind, rest.experiment_id) == (first.kind, first.experiment_id)
-    assert rest.experiment == first.experiment
-    queue.cancel(busy.job_id)
-    done = queue.wait(rest.job_id)
-    assert (done.outcome, done.can_go_on) == ("completed", False)
-    assert [run.kept for run in done.runs] == [True, False, False]
-    assert done.runs[0] == replace(stopped.runs[0], kept=True)
-    new, old = {run.run_id for run in done.runs}, {run.run_id for run in stopped.runs}
-    assert new & old == {stopped.runs[0].run_id}
-    assert all(run.folder == queue.runs_folder / run.run_id and run.has_log for run in done.runs)
-
-
-def test_nothing_is_missing_of_a_single_run_or_of_one_that_found_no_memory(queue: RunQueue) -> None:
-    alone = queue.submit([config("dies")])
-    assert not queue.wait(alone.job_id).can_go_on
-    pair = queue.submit([config("big"), config("fast")], kind="pair")
-    assert not queue.wait(pair.job_id).can_go_on
 
 
 def test_a_cancel_that_overtakes_its_run_still_stops_it(queue: RunQueue) -> None:

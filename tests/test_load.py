@@ -177,7 +177,7 @@ def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_a
     ]
     capacity = load_table(["static"], rows).capacity("static")
     assert capacity is not None
-    words = "The 128 requests are few for an engine that runs 32 at once: use 192 or more"
+    words = "128 requests are few for an engine that ran 32 at once: use 6 times as many as there are slots, or more"
     assert (words in confirmation_words(capacity)) is said
 
 

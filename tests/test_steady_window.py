@@ -179,6 +179,16 @@ def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level
     assert (few.rises, few.is_behind, few.grows) == (False, False, False)
 
 
+def test_an_engine_that_is_catching_up_has_no_growing_queue() -> None:
+    # One in 4 s is served. A burst of forty, then one every 5 s: fifteen are left when the last one comes.
+    arrivals_s = [0.2 * i for i in range(40)] + [8.0 + 5.0 * i for i in range(100)]
+    growth = queue_growth(Stays.of(serve("serial", 1, [4] * 140, arrivals_s)))
+    assert growth is not None
+    assert growth.left_behind > 0.05 * 140
+    assert growth.rise < -10
+    assert growth.grows is False
+
+
 def test_an_engine_that_is_swamped_before_it_looks_again_has_a_growing_queue() -> None:
     # All twenty come within the first batch's four seconds: nobody was ever left behind while they came.
     growth = queue_growth(Stays.of(serve("static", 4, [4] * 20, (np.arange(20) * 0.1).tolist())))

@@ -63,7 +63,7 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     use_available_threads()
     warm = WarmModel()
     loaded, device, dtype = warm.get(config, lambda message, share: _tell(message))
-    shapes = shapes_for(device, loaded.spec.max_positions)
+    shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
     with hold_device(str(device), "calibrate", on_wait=lambda taken: _tell(f"waiting: {taken}")):
         load_average_1min = os.getloadavg()[0]
         # Passes come first: the ceilings' last part turns a profiler on, and nothing is timed after that.

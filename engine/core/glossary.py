@@ -138,8 +138,8 @@ MEASURING = _words(
     ("knee", "The rate from which on the queue grows, and waits with it: the highest that is held lies just below."),
     (
         "left behind",
-        "Requests that waited when the engine last filled its slots, and got none. When they become more, the queue "
-        "grows.",
+        "Requests that waited when the engine last filled its slots, and got none. When they become more, or never "
+        "become few, the queue grows.",
     ),
     (
         "Little's law",

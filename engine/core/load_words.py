@@ -13,11 +13,10 @@ from engine.core.load import Little
 from engine.core.load_plan import ABOVE, BELOW
 from engine.core.load_report import GOODPUT
 from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
-from engine.core.queue_growth import QueueGrowth
+from engine.core.queue_growth import ENOUGH_BATCHES, QueueGrowth
 
 SAME_PACE = 0.15  # decode passes that differ by less are taken for the same machine's
 ALIKE = 0.05  # capacities that differ by less are called alike
-ENOUGH_BATCHES = 6  # full batches from which on a queue shows at 1.1 times the capacity, by the rule of `queue_growth`
 LITTLE_TOLD = 20  # requests in the steady window from which Little's law is told in words
 
 
@@ -48,13 +47,13 @@ def confirmation_words(capacity: Capacity) -> str:
 
 
 def _size_words(capacity: Capacity) -> str:
-    """Whether there were too few requests for a queue to show above a capacity, and how many would do."""
+    """Whether there were too few requests for a queue to show above a capacity."""
     enough = ENOUGH_BATCHES * capacity.most_running
     if capacity.above is None or capacity.above.grows or capacity.requests >= enough:
         return ""
     return (
-        f" The {figure(capacity.requests)} requests are few for an engine that runs {figure(capacity.most_running)} at "
-        f"once: use {figure(enough)} or more, and the queue has time to show."
+        f" {capacity.requests:,} requests are few for an engine that ran {capacity.most_running:,} at once: use "
+        f"{ENOUGH_BATCHES} times as many as there are slots, or more, and the queue has time to show."
     )
 
 

@@ -11,16 +11,17 @@ equal parts, a straight line is fitted to the mean number left behind in each, a
   standard error widened by the factor sqrt((1 + r) / (1 - r)) for residuals that follow each other with correlation r;
 - and it rises by one request at least from end to end, so that no hair is called a trend.
 
-It grows as well when the engine never caught up: somebody was left behind in each of the ten parts, and in the last of
-them at least a twentieth of all requests. The queue of a trace that comes in bursts has grown so before the ramp was
-over, and lies on no line. And it grows when, at the last arrival, more than half of all requests wait, and more than
-ever ran at once: an engine that is swamped may not have looked at its queue once by then.
+It grows as well when the engine never caught up: somebody was left behind in each of the ten parts, in the last of them
+at least a twentieth of all requests, and the line does not fall beyond chance. The queue of a trace that comes in
+bursts has grown so before the ramp was over, and lies on no line. And it grows when, at the last arrival, more than
+half of all requests wait, and more than ever ran at once: an engine that is swamped may not have looked at its queue
+once by then.
 
 What the rule does not know: with few requests drawn at random (poisson) the queue of that very trace may grow though
-the engine would keep up for ever; at 0.9 times the capacity it did in 85 traces of 360. Evenly spaced requests leave
-that chance out. On simulated servers with 48 to 256 requests, evenly spaced at 0.9 times capacity, the rule saw growth
-in 1 of 300 runs that were at least six full batches long, and at 1.1 times it in 296 of 300; drawn at random in 28 of
-360 at 0.8 times, 255 at 1.1, 344 at 1.3, 360 at twice the capacity.
+the engine would keep up for ever. Evenly spaced requests leave that chance out. On simulated servers whose slots the
+requests fill six times or more, evenly spaced at 0.9 times the capacity, it saw growth in none of 300 runs, and at 1.1
+times in 296; drawn at random in 18 at 0.7 times, 63 at 0.9, 221 at 1.1, 288 at 1.3 and 300 at twice the capacity
+(`python -m benchmarks.queue_rule`).
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ from engine.core.steady_window import ramp_end_s
 PARTS = 10
 CRITICAL_T = 1.86  # one-sided 5 % of Student's t with PARTS - 2 degrees of freedom
 LEAST_RISE = 1.0
+ENOUGH_BATCHES = 6  # of full slots: with fewer requests a queue has no time to show
 BEHIND_SHARE = 0.05  # of all requests, left behind at the end by an engine that never caught up
 LEAST_REQUESTS = 10
 MOST_CORRELATION = 0.9
 RULE = (
     "The queue grows when a straight line through the mean number left behind in ten equal parts of the time from the "
     "ramp's end to the last arrival rises by one request at least, its slope beyond chance at 5 % (one-sided t test, "
-    "widened for correlated parts); or when somebody is left behind in every part, and a twentieth of all requests in "
-    "the last; or when most requests still wait at the last arrival."
+    "widened for correlated parts); or when somebody is left behind in every part, a twentieth of all requests in the "
+    "last, and the line does not fall beyond chance; or when most requests still wait at the last arrival."
 )
 
 
@@ -95,7 +97,7 @@ def queue_growth(stays: Stays) -> QueueGrowth | None:
         rise=slope * (last_s - begin_s),
         t=t,
         left_behind=float(behind[-1]),
-        is_behind=bool(behind.min() > 0 and behind[-1] >= BEHIND_SHARE * len(stays)),
+        is_behind=bool(behind.min() > 0 and behind[-1] >= BEHIND_SHARE * len(stays) and t >= -CRITICAL_T),
         is_swamped=_is_swamped(stays, last_s),
     )
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.core.config import RunConfig
-from engine.core.experiment import Point
+from engine.core.experiment import ENDED, Point
 from engine.core.run_id import new_run_id
+from engine.runlog.schema import RUN_FILE
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]
 JobKind = Literal["single", "pair", "layouts", "sweep", "load", "overhead", "repeats"]
@@ -47,8 +48,8 @@ class JobRun:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing would come of running it again: it completed, or the memory does not hold it."""
-        return self.status in ("completed", "oom")
+        """It came to an end of its own, as a point of an experiment does, and what was logged of it is still there."""
+        return self.status in ENDED and (not self.has_log or (self.folder / RUN_FILE).exists())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,8 @@ class Job:
     """`place` is 0 for the job at work, 1 for the next one, and so on; None once it is done.
 
     `points_before` counts points of an experiment that had a record before this job; `is_open` holds while its record
-    is not closed: it may still get further points. `trouble` is why the queue could not go on with it.
+    is not closed: it may still get further points. `trouble` is why the queue could not go on with it. `goes_on_with`
+    is the job whose missing runs this one makes up for.
     """
 
     job_id: str
@@ -70,6 +72,7 @@ class Job:
     points_before: int = 0
     is_open: bool = False
     trouble: str = ""
+    goes_on_with: str | None = None
 
     @property
     def is_done(self) -> bool:
@@ -148,17 +151,21 @@ def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, labe
 
 
 def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
-    """A job of what is missing of runs side by side, beside those that are there already: the same experiment."""
+    """A job of what is missing of runs side by side, beside those that are there already.
+
+    Its new runs are an experiment of their own: what was written down, and graded, of the first stays true of that.
+    """
     assert job.can_go_on
+    kept = [replace(run, kept=True) if run.is_settled else None for run in job.runs]
+    runs = [old or _new_run(runs_folder, run.config) for old, run in zip(kept, job.runs, strict=True)]
     return Job(
         job_id=new_run_id(),
         kind=job.kind,
         label=job.label,
         visitor=visitor,
-        experiment_id=job.experiment_id,
-        runs=tuple(
-            replace(run, kept=True) if run.is_settled else _new_run(runs_folder, run.config) for run in job.runs
-        ),
+        experiment_id=new_run_id() if kept.count(None) > 1 else None,
+        runs=tuple(runs),
+        goes_on_with=job.job_id,
     )
 
 

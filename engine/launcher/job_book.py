@@ -6,9 +6,10 @@ Not safe for several threads: the queue asks and changes it with its lock held.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from engine.launcher.job import Job, JobRun
+from engine.launcher.job import Job, JobRun, rest_of
 from engine.launcher.progress import ended_unrun
 
 KEPT_JOBS = 100
@@ -50,6 +51,25 @@ class JobBook:
         status = "stopped" if job.cancelled else "skipped"
         runs = tuple(run if run.state == "done" else ended_unrun(run, status, reason) for run in job.runs)
         self.change(job_id, runs=runs)
+
+    def skip_after(self, job_id: str, status: str | None, *, is_recorded: bool) -> None:
+        """A run of a job ended so. Only a recorded experiment goes on behind one that did not come to its own end."""
+        if self._jobs[job_id].cancelled:
+            self.skip_rest(job_id, "cancelled before it began")
+        elif status not in ("completed", "oom") and not is_recorded:
+            self.skip_rest(job_id, f"not run: the run before it {status or 'did not end'}")
+
+    def add_rest_of(self, job_id: str, runs_folder: Path, visitor: str) -> str:
+        """A job of what is missing of another, unless there is one already; its id. ValueError where nothing is."""
+        job = self._jobs.get(job_id)
+        made = next((other.job_id for other in self._jobs.values() if other.goes_on_with == job_id), None)
+        if made is not None:
+            return made
+        if job is None or not job.can_go_on:
+            raise ValueError("nothing of this job is left to run; start it anew")
+        rest = rest_of(runs_folder, job, visitor)
+        self.add(rest)
+        return rest.job_id
 
     def end_in_trouble(self, job_id: str, error: Exception) -> None:
         """Nothing more of a job can be run, because of an error that nobody had reckoned with."""

@@ -67,14 +67,7 @@ class RunQueue:
         """
         job = new_job(self.runs_folder, configs, kind, label, visitor)
         before(job)
-        return self.put(job)
-
-    def put(self, job: Job) -> Job:
-        """Put a job at the end of the queue: one that goes on with another, as by `rest_of`."""
-        with self._changed:
-            self._jobs.add(job)
-            self._changed.notify_all()
-            return self._jobs.placed(job.job_id)
+        return self._put(job)
 
     def submit_experiment(self, plan: Plan, visitor: str = "", before: Before = lambda job: None) -> Job:
         """Put a new experiment at the end of the queue, all its points as one job; `before` as for `submit`.
@@ -86,6 +79,13 @@ class RunQueue:
     def resume_experiment(self, experiment_id: str, visitor: str = "") -> Job:
         """Put what is left of an experiment at the end of the queue. ValueError when there is none to go on with."""
         return self._submit_kept(ExperimentKeeper.reopen(self.runs_folder, experiment_id), visitor)
+
+    def resume(self, job_id: str, visitor: str = "") -> Job:
+        """Put what is missing of runs side by side at the end of the queue, once. ValueError where nothing is."""
+        with self._changed:
+            rest = self._jobs.add_rest_of(job_id, self.runs_folder, visitor)
+            self._changed.notify_all()
+            return self._jobs.placed(rest)
 
     def cancel(self, job_id: str) -> None:
         """Take a job out of the queue, or stop it after the pass at hand. Nothing happens to one that is done.
@@ -139,12 +139,10 @@ class RunQueue:
 
     def wait(self, job_id: str, until: Callable[[Job], bool] = lambda job: job.is_done, timeout_s: float = 60) -> Job:
         """Block until a job satisfies `until`. TimeoutError when it does not in time; KeyError for an unknown job."""
-        deadline = time.monotonic() + timeout_s
         with self._changed:
-            while not until(job := self._jobs.placed(job_id)):
-                if not self._changed.wait(deadline - time.monotonic()):
-                    raise TimeoutError(f"job {job_id} is still {job.state}")
-            return job
+            if not self._changed.wait_for(lambda: until(self._jobs.placed(job_id)), timeout_s):
+                raise TimeoutError(f"job {job_id} is still {self._jobs.placed(job_id).state}")
+            return self._jobs.placed(job_id)
 
     def close(self) -> None:
         """Stop working: the worker leaves, jobs that wait are left as they are. Closing twice does no harm."""
@@ -166,7 +164,13 @@ class RunQueue:
             raise
         with self._changed:
             self._keepers[job.job_id] = keeper
-            return self.put(job)
+            return self._put(job)
+
+    def _put(self, job: Job) -> Job:
+        with self._changed:
+            self._jobs.add(job)
+            self._changed.notify_all()
+            return self._jobs.placed(job.job_id)
 
     # The thread that works the queue.
 
@@ -254,11 +258,7 @@ class RunQueue:
                     self._kill_at = left_s = None
                 self._changed.wait(left_s)
             self._at_work = None
-            job = self._jobs[job_id]
-            if job.cancelled:
-                self._jobs.skip_rest(job_id, "cancelled before it began")
-            elif run.status not in ("completed", "oom") and job_id not in self._keepers:
-                self._jobs.skip_rest(job_id, f"not run: the run before it {run.status or 'did not end'}")
+            self._jobs.skip_after(job_id, run.status, is_recorded=job_id in self._keepers)
             self._changed.notify_all()
 
     def _live_worker(self) -> WorkerProcess:

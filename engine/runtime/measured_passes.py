@@ -28,7 +28,8 @@ from engine.runtime.run import build_engine, long_lived_objects_at_rest, make_ru
 
 NEW_TOKENS = 8
 # A long prefill brings a GPU to its power limit, and its clocks come back in steps: on one H200 decode passes of 32
-# rows took 2.9 ms right behind one of 131,072 tokens and 2.7 ms from 70 ms on. One eager pass outlasts that.
+# rows took 2.9 ms right behind one of 131,072 tokens and 2.7 ms from 70 ms on. Eager passes are longer, 24 ms at the
+# least there: of seven of them the later half begins as that ends.
 GRAPH_NEW_TOKENS = 48
 CPU_ROUNDS = 2  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
 _NUMBERS = ("rows", "tokens", "prompt_tokens", "width", "computed_positions", "padding_positions")
@@ -51,7 +52,12 @@ class Shape:
         return ",".join(f"p{length}" for length in self.lengths)
 
 
-def shapes_for(device: torch.device, longest: int) -> list[Shape]:
+def new_tokens(execution: str) -> int:
+    """How many tokens each row of a shape says: enough for its later decode passes to be ordinary ones."""
+    return GRAPH_NEW_TOKENS if execution == "graph" else NEW_TOKENS
+
+
+def shapes_for(device: torch.device, longest: int, execution: str) -> list[Shape]:
     """Uniform and ragged batches that a calibration measures on this kind of device, none longer than `longest`."""
     on_gpu = device.type == "cuda"
     rows = (1, 4, 16, 32, 128) if on_gpu else (1, 2, 3, 4, 8, 16, 32)  # products of 4 rows take another path on CPUs
@@ -60,7 +66,7 @@ def shapes_for(device: torch.device, longest: int) -> list[Shape]:
     uniform = [Shape(rows=b, lengths=(n,)) for b in rows for n in lengths]
     ragged = [Shape(rows=b, lengths=(n // 16, n)) for b in rows for n in lengths if b > 1 and n >= 256]
     fits = [s for s in (*uniform, *ragged) if s.tokens <= most_tokens]
-    return [s for s in fits if max(s.lengths) + GRAPH_NEW_TOKENS <= longest]
+    return [s for s in fits if max(s.lengths) + new_tokens(execution) <= longest]
 
 
 def measure_passes(
@@ -96,8 +102,7 @@ def measure_passes(
 
 def _prepared(config: RunConfig, warm: WarmModel, shape: Shape) -> PreparedRun:
     """The shape's requests twice, in rows for one half: the second half begins when the first has ended."""
-    budget = GRAPH_NEW_TOKENS if config.execution == "graph" else NEW_TOKENS
-    asked = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(budget))
+    asked = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(new_tokens(config.execution)))
     first = build_workload(asked).requests
     second = (replace(spec, request_id=spec.request_id + shape.rows) for spec in first)
     workload = Workload(config=asked, requests=(*first, *second))

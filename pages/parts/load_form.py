@@ -10,6 +10,7 @@ from engine.core.arrivals import parse_arrival
 from engine.core.config import ENGINES
 from engine.core.experiment import Plan
 from engine.core.load_plan import LAWS
+from engine.core.queue_growth import ENOUGH_BATCHES
 from pages.parts.bench_widgets import choice, group, number, text
 from pages.parts.bench_words import budget_words
 from pages.parts.devices import device_of, dtype_of
@@ -23,7 +24,6 @@ from pages.parts.prediction_form import PredictionForm
 FORM = PredictionForm("load")
 HELP = "One run after another, engines taking turns at every rate. A point that fails is recorded and left."
 LEAST_LIMIT_S = 0.001
-FEW_BATCHES = 6  # fewer full batches than this tell little of a steady state
 
 
 def draw_form() -> None:
@@ -128,10 +128,10 @@ def few_words(plan: Plan) -> str:
     """A warning where there are too few requests for a steady state: only a few full batches."""
     config = plan.points[0].config
     batches = config.workload.requests / config.slots
-    if batches >= FEW_BATCHES:
+    if batches >= ENOUGH_BATCHES:
         return ""
     return (
         f"{plural(config.workload.requests, 'request')} fill {plural(config.slots, 'slot')} only "
         f"{batches:.2g} times over: whether a queue grows cannot be told well from so few. "
-        f"{FEW_BATCHES * config.slots:,} or more would do."
+        f"{ENOUGH_BATCHES * config.slots:,} or more would do."
     )

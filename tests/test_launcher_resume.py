@@ -1,0 +1,88 @@
+"""Runs side by side that were stopped: what is missing of them is run, once, beside what is there."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.core.config import RunConfig
+from engine.launcher.job import Job
+from engine.launcher.run_queue import RunQueue
+
+FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[RunQueue]:
+    opened = RunQueue(tmp_path, command=FAKE_WORKER)
+    yield opened
+    opened.close()
+
+
+def config(model: str) -> RunConfig:
+    return RunConfig(model=model)
+
+
+def stopped_in_its_second_run(queue: RunQueue) -> Job:
+    """Three side by side of which one completed. The second would end by itself if it were run again."""
+    job = queue.submit([config("fast"), config("once"), config("fast")], kind="layouts", label="three", visitor="ada")
+    queue.wait(job.job_id, lambda job: job.runs[0].state == "done" and job.runs[1].output_tokens > 0)
+    assert not queue.jobs()[0].can_go_on  # it is at it
+    queue.cancel(job.job_id)
+    return queue.wait(job.job_id)
+
+
+def test_what_is_missing_of_runs_side_by_side_is_run_beside_what_is_there(queue: RunQueue) -> None:
+    stopped = stopped_in_its_second_run(queue)
+    assert [run.status for run in stopped.runs] == ["completed", "stopped", "stopped"]
+    assert stopped.can_go_on
+    busy = queue.submit([config("slow")])
+    rest = queue.resume(stopped.job_id, "bob")
+    assert (rest.state, rest.place, rest.kind, rest.label, rest.visitor) == ("queued", 1, "layouts", "three", "bob")
+    assert rest.experiment_id not in (None, stopped.experiment_id)
+    assert queue.resume(stopped.job_id, "eve") == rest  # asked for twice, it is queued once
+    queue.cancel(busy.job_id)
+    done = queue.wait(rest.job_id)
+    assert (done.outcome, done.can_go_on) == ("completed", False)
+    assert [run.kept for run in done.runs] == [True, False, False]
+    assert done.runs[0] == replace(stopped.runs[0], kept=True)
+    new, old = {run.run_id for run in done.runs}, {run.run_id for run in stopped.runs}
+    assert new & old == {stopped.runs[0].run_id}
+    assert all(run.folder == queue.runs_folder / run.run_id and run.has_log for run in done.runs)
+    assert queue.resume(stopped.job_id).job_id == rest.job_id
+    with pytest.raises(ValueError, match="nothing of this job is left to run"):
+        queue.resume(rest.job_id)
+
+
+def test_a_run_that_was_deleted_meanwhile_is_run_again_too(queue: RunQueue) -> None:
+    stopped = stopped_in_its_second_run(queue)
+    shutil.rmtree(stopped.runs[0].folder)
+    done = queue.wait(queue.resume(stopped.job_id).job_id)
+    assert [(run.kept, run.status) for run in done.runs] == [(False, "completed")] * 3
+
+
+def test_one_missing_run_is_a_run_by_itself(queue: RunQueue) -> None:
+    job = queue.submit([config("fast"), config("dies")], kind="pair")
+    stopped = queue.wait(job.job_id)
+    assert [run.status for run in stopped.runs] == ["completed", "crashed"]
+    rest = queue.resume(job.job_id)
+    assert (rest.experiment_id, rest.experiment) == (None, None)
+    again = queue.wait(rest.job_id)
+    assert [run.status for run in again.runs] == ["completed", "crashed"]
+    assert again.can_go_on
+    assert queue.resume(again.job_id).job_id not in (job.job_id, rest.job_id)
+
+
+def test_nothing_is_missing_of_a_single_run_or_of_one_that_came_to_its_own_end(queue: RunQueue) -> None:
+    alone = queue.submit([config("dies")])
+    assert not queue.wait(alone.job_id).can_go_on
+    pair = queue.submit([config("big"), config("fast")], kind="pair")
+    assert not queue.wait(pair.job_id).can_go_on
+    for job_id in (alone.job_id, pair.job_id, "unknown"):
+        with pytest.raises(ValueError, match="nothing of this job is left to run; start it anew"):
+            queue.resume(job_id)
