@@ -6,6 +6,7 @@ Figures of a point are its run's, as the store keeps them; where the run is gone
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -124,3 +125,9 @@ def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunRecord:
         query = f"SELECT {names} FROM {TABLES[stream]} WHERE run_id = $run_id ORDER BY {order}"
         tables[stream] = cursor.sql(query, params={"run_id": run_id}).to_arrow_table().cast(STREAMS[stream])
     return record_of(**tables)
+
+
+def run_infos(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """The run.json of each of these runs that the store knows, in no order."""
+    rows = cursor.execute("SELECT run_info FROM runs WHERE list_contains(?, run_id)", [list(run_ids)]).fetchall()
+    return [json.loads(info) for (info,) in rows]

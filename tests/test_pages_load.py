@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -187,6 +189,17 @@ def test_a_run_that_was_deleted_leaves_its_row(home: Path) -> None:
     gone = rows[(rows["engine"] == "static") & (rows["rate"] == "20/s")].iloc[0]
     assert gone["status"] == "completed; its run has been deleted"
     assert pd.isna(gone["achieved/s"])
+
+
+def test_a_machine_that_was_busy_for_some_of_the_runs_is_told_of(home: Path) -> None:
+    write_load(home / "runs", load_plan_of(rates="20", confirm=False))
+    for name, load in (("load1_static_20_0", 7.25), ("load1_continuous_20_0", 5.0)):
+        file = home / "runs" / name / "run.json"
+        info = json.loads(file.read_text())
+        info["environment"] = {**(info.get("environment") or {}), "load_average_1min": load, "cpu_count": 2}
+        file.write_text(json.dumps(info))
+    said = words(opened(home))
+    assert re.search(r"The machine was busy when 2 of \d+ runs began \(load up to 7\.2 on 2 cores\)", said)
 
 
 def test_the_csv_holds_every_row(home: Path) -> None:

@@ -14,7 +14,6 @@ from engine.core.load_words import (
     knee_words,
     little_words,
     ratio_words,
-    refuted_words,
     wait_words,
 )
 
@@ -59,7 +58,6 @@ def _findings(table: LoadTable) -> Iterator[str]:
         capacity, knee = table.capacity(engine), table.knee(engine)
         if capacity is not None:
             yield capacity_words(capacity)
-            yield from filter(None, [refuted_words(table, capacity)])
         if knee is not None:
             yield knee_words(knee)
     yield from filter(None, [ratio_words(table)])
@@ -67,7 +65,8 @@ def _findings(table: LoadTable) -> Iterator[str]:
     for rate in rates:
         alike = [row for row in table.rows if row.role == "rate" and row.rate_per_s == rate]
         yield from filter(None, [wait_words(alike), *(goodput_words(row) for row in alike)])
-    yield "Little's law: the mean number in the system is the rate of arrivals times the mean time each is there."
-    for row in table.rows:
-        if row.role == "rate" and row.middle is not None and row.middle.little is not None:
-            yield little_words(row.engine, row.rate_per_s, row.middle.little)
+    known = [(row, row.middle.little) for row in table.rows if row.role == "rate" and row.middle is not None]
+    told = [little_words(row.engine, row.rate_per_s, little) for row, little in known if little is not None]
+    if told:
+        yield "Little's law: the mean number in the system is the rate of arrivals times the mean time each is there."
+        yield from told

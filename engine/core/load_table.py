@@ -1,9 +1,10 @@
 """A load test as a table: a row an engine and rate, medians over repeats; each engine's capacity, and its knee.
 
 Capacity is the completion rate at saturation: of a run whose queue never empties before its last request is admitted,
-counted in the steady window. It is confirmed when the queue grows at 1.1 times it and does not at 0.9 times it. The
-knee lies between the last of the rising rates before the queue grew, and that at which it did. Both rest on the one
-rule of `queue_growth`; over repeats the majority of those that tell decides.
+counted in the steady window. It is confirmed when the queue grows at 1.1 times it and does not at 0.9 times it, and no
+rate of the test served over a twentieth more. The knee lies between the last of the rising rates before the queue grew,
+and that at which it did. Both rest on the one rule of `queue_growth`; over repeats the majority of those that tell
+decides.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from engine.core.experiment import Summary, summarize
 from engine.core.load import LoadPoint
 
+ALIKE = 0.05  # capacities that differ by less are called alike
 ROLES = ("rate", "saturation", "below", "above")
 
 
@@ -87,6 +89,7 @@ class Capacity:
     """An engine's completion rate and output tokens a second at saturation, over `n` repeats.
 
     `is_confirmed`: the queue grows above and not below; None where one of the two is missing or cannot tell.
+    `refuted_by` is a row that served over a twentieth more: whatever its queue did, the capacity is too low.
     `decode_pass_s`: the median decode pass at saturation, which those of the runs around it are held against.
     `requests` were there at saturation, and `most_running` of them ran at once.
     """
@@ -99,9 +102,12 @@ class Capacity:
     most_running: int
     below: LoadRow | None
     above: LoadRow | None
+    refuted_by: LoadRow | None
 
     @property
     def is_confirmed(self) -> bool | None:
+        if self.refuted_by is not None:
+            return False
         grows_below = None if self.below is None else self.below.grows
         grows_above = None if self.above is None else self.above.grows
         if grows_below is None or grows_above is None:
@@ -158,7 +164,15 @@ class LoadTable:
             most_running=point.most_running,
             below=next(iter(self.of(engine, "below")), None),
             above=next(iter(self.of(engine, "above")), None),
+            refuted_by=self._served_above(engine, (1 + ALIKE) * rate.median),
         )
+
+    def _served_above(self, engine: str, least_per_s: float) -> LoadRow | None:
+        """The row of an engine that served most, if that is more than the given rate; the run at 1.1 times apart."""
+        rows = (*self.of(engine, "rate"), *self.of(engine, "below"))
+        served = [(rate, row) for row in rows if (rate := row.median(lambda point: point.achieved_per_s)) is not None]
+        most, row = max(served, key=lambda pair: pair[0], default=(0.0, None))
+        return row if most > least_per_s else None
 
     def capacity_ratio(self, engine: str) -> float | None:
         """An engine's capacity over the base's; None where one of the two is not known."""

@@ -12,12 +12,11 @@ from engine.core.check import duration, figure, percent
 from engine.core.load import Little
 from engine.core.load_plan import ABOVE, BELOW
 from engine.core.load_report import GOODPUT
-from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
+from engine.core.load_table import ALIKE, Capacity, Knee, LoadRow, LoadTable
 from engine.core.queue_growth import ENOUGH_BATCHES, QueueGrowth
 
 SAME_PACE = 0.15  # decode passes that differ by less are taken for the same machine's
-ALIKE = 0.05  # capacities that differ by less are called alike
-LITTLE_TOLD = 20  # requests in the steady window from which Little's law is told in words
+LITTLE_TOLD = 20  # requests between the ramp's end and the last arrival, from which Little's law is told in words
 
 
 def capacity_words(capacity: Capacity) -> str:
@@ -32,12 +31,20 @@ def capacity_words(capacity: Capacity) -> str:
 
 def confirmation_words(capacity: Capacity) -> str:
     """What the runs just below and just above a capacity say of it."""
+    if capacity.refuted_by is not None:
+        row = capacity.refuted_by
+        served = figure(row.median(lambda point: point.achieved_per_s) or 0.0)
+        return (
+            f"Not confirmed: it is too low, at {_rate(row.rate_per_s)} {served} requests/s were served. The machine "
+            f"was slower in the run with all requests at once, or that run too short; repeat it.{_pace_words(capacity)}"
+        )
     around = ((BELOW, capacity.below), (ABOVE, capacity.above))
     missing = [f"{share:g} times" for share, row in around if row is None or row.grows is None]
     if missing:
         return f"Not confirmed yet: the run at {' and at '.join(missing)} it is missing, or too small to tell."
     if capacity.is_confirmed:
-        return f"Confirmed: evenly spaced, the queue does not grow at {BELOW:g} times it and grows at {ABOVE:g} times."
+        said = f"Confirmed: evenly spaced, the queue does not grow at {BELOW:g} times it and grows at {ABOVE:g} times."
+        return said + _pace_words(capacity)
     wrong = []
     if capacity.below is not None and capacity.below.grows:
         wrong.append(f"the queue grows at {BELOW:g} times it already{_served(capacity.below)}")
@@ -102,33 +109,10 @@ def ratio_words(table: LoadTable) -> str:
         return ""
     parts = [_against(engine, ratio, base.engine) for engine, ratio in known]
     compared = [capacity for engine in (base.engine, *(e for e, _ in known)) if (capacity := table.capacity(engine))]
-    unsure = [capacity.engine for capacity in compared if not capacity.is_confirmed or served_above(table, capacity)]
+    unsure = [capacity.engine for capacity in compared if not capacity.is_confirmed]
     if unsure:
         parts.append(f"That is no finding yet: the capacity of {' and of '.join(unsure)} is not confirmed.")
     return " ".join(parts)
-
-
-def served_above(table: LoadTable, capacity: Capacity) -> LoadRow | None:
-    """The row that refutes a capacity: more was served at some rate than it says, and the queue did not grow."""
-    found = None
-    for row in (*table.of(capacity.engine, "rate"), *table.of(capacity.engine, "below")):
-        rate = row.median(lambda point: point.achieved_per_s)
-        if row.grows is False and rate is not None and rate > (1 + ALIKE) * capacity.requests_per_s.median:
-            found = row
-    return found
-
-
-def refuted_words(table: LoadTable, capacity: Capacity) -> str:
-    """That the same test served more than a capacity says; empty where it did not."""
-    row = served_above(table, capacity)
-    rate = None if row is None else row.median(lambda point: point.achieved_per_s)
-    if row is None or rate is None:
-        return ""
-    return (
-        f"{capacity.engine}: that capacity is too low: at {_rate(row.rate_per_s)} {figure(rate)} requests/s were "
-        f"served and the queue did not grow. The machine was slower in the run with all requests at once, or that run "
-        f"too short; repeat it."
-    )
 
 
 def _against(engine: str, ratio: float, base: str) -> str:
@@ -189,13 +173,13 @@ def little_words(engine: str, rate_per_s: float | None, little: Little) -> str:
     """Little's law with the run's own figures: why so few requests a second keep so many in the system."""
     if little.n < LITTLE_TOLD:
         return (
-            f"{engine} at {_rate(rate_per_s)}: {little.n} requests came in the steady window, too few for Little's law "
-            f"(told from {LITTLE_TOLD})."
+            f"{engine} at {_rate(rate_per_s)}: {little.n} requests came between the ramp's end and the last arrival, "
+            f"too few for Little's law (told from {LITTLE_TOLD})."
         )
     off = little.ratio - 1
     counted = "as counted" if abs(off) < 0.005 else f"counted were {figure(little.mean_number)}, {_off(off)}"
     said = (
-        f"{engine} at {_rate(rate_per_s)}: {figure(little.arrivals_per_s)} requests/s arriving in the steady window x "
+        f"{engine} at {_rate(rate_per_s)}: {figure(little.arrivals_per_s)} requests/s from the ramp's end on x "
         f"{duration(little.mean_stay_s)} each in the system = {figure(little.expected_number)} there at a time; "
         f"{counted}."
     )

@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.busy_machine import busy_words_of, load_of
 from engine.core.experiment import Plan
 from engine.core.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
+from store.experiment_queries import run_infos
 
 
 def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
@@ -41,6 +43,14 @@ def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
             info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
             return info
     return {}
+
+
+def busy_line_of(points: pd.DataFrame) -> str:
+    """How many of an experiment's runs began on a busy machine; empty where none did. `points` as for `info_of`."""
+    if points.empty:
+        return ""
+    run_ids = points[points["has_run"].astype(bool)]["run_id"].astype(str).tolist()
+    return busy_words_of(load_of(info) for info in run_infos(lab().store.cursor(), run_ids))
 
 
 def is_any_on_disk(run_ids: Iterable[str]) -> bool:

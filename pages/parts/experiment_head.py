@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
 from pages.parts.badges import RANDOM_WEIGHTS
 from pages.parts.bench_fields import Field
+from pages.parts.experiment_data import busy_line_of
 from pages.parts.experiment_form import SHARED
 from pages.parts.experiment_start import fill_form
 from pages.parts.format import plain
-from pages.parts.run_words import busy_line, machine_line
+from pages.parts.run_words import machine_line
 
 
-def draw_experiment_head(line: str, info: Mapping[str, Any], failures: Sequence[str]) -> None:
-    """`line` says what was asked; `info` is the run.json of one of its runs, or empty; `failures` are list items."""
+def draw_experiment_head(line: str, info: Mapping[str, Any], points: pd.DataFrame, failures: Sequence[str]) -> None:
+    """`line` says what was asked; `info` is the run.json of one of its runs, or empty; `failures` are list items.
+
+    `points` are the store's, a row a repeat.
+    """
     st.markdown(f"**{plain(line)}**" + (f"  \n{machine_line(info)}" if info else ""))
     if (info.get("model") or {}).get("random_weights"):
         st.badge(RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.colour, help=RANDOM_WEIGHTS.help)
-    if busy := busy_line(info):
+    if busy := busy_line_of(points):
         st.caption(f":material/speed: {busy}")
     if failures:
         st.warning("\n".join(failures), icon=":material/error:")

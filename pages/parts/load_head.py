@@ -20,7 +20,7 @@ MOST_RATES = 8
 def draw_head(data: LoadData) -> None:
     """One line of what and where, what failed, and the way to its form."""
     if data.config is not None:
-        draw_experiment_head(load_line(data), data.info, failure_lines(data))
+        draw_experiment_head(load_line(data), data.info, data.points, failure_lines(data))
         draw_again("load", "load test", load_values(data.config, data.settings), FIELDS)
 
 

@@ -10,7 +10,6 @@ from engine.core.load_words import (
     goodput_words,
     knee_words,
     ratio_words,
-    refuted_words,
     ttft_words,
     wait_words,
 )
@@ -91,7 +90,7 @@ def draw_capacity(data: LoadData) -> None:
     st.subheader("Capacity and knee", anchor=False)
     draw_table(list(CAPACITY_HEADER), capacity_rows(data.table), figures=(1, 2, 3))
     found = [known for engine in data.table.engines if (known := data.table.capacity(engine))]
-    said = [words for known in found for words in (capacity_words(known), refuted_words(data.table, known)) if words]
+    said = [capacity_words(known) for known in found]
     st.caption(lines(said) or "No run with all requests there from the start has completed.")
 
 

@@ -22,7 +22,7 @@ ON_BENCH = "Set **Repeats** on Bench to 2 or more: each of its buttons then runs
 def draw_head(data: RepeatsData) -> None:
     """One line of what and where, and each kind of failure once."""
     if data.configs:
-        draw_experiment_head(repeats_line(data), data.info, failure_lines(data))
+        draw_experiment_head(repeats_line(data), data.info, data.points, failure_lines(data))
 
 
 def draw_way_to_bench(load: Load) -> None:

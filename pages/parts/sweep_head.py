@@ -17,7 +17,7 @@ from pages.parts.sweep_settings import FIELDS
 def draw_head(data: SweepData) -> None:
     """One line of what and where, each kind of failure once, and the way to its form."""
     if data.config is not None:
-        draw_experiment_head(sweep_line(data), data.info, failure_lines(data))
+        draw_experiment_head(sweep_line(data), data.info, data.points, failure_lines(data))
         draw_again("sweep", "sweep", sweep_values(data.config, data), FIELDS)
 
 
