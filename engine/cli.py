@@ -56,6 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"{parser.prog} {args.command}: stopped", file=sys.stderr)
+        return 130
     except InterruptedError:
         print(f"{parser.prog} {args.command}: stopped while waiting for the device", file=sys.stderr)
         return 1

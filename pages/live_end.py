@@ -76,9 +76,13 @@ def draw_end(job: Job) -> None:
 
 def _draw_resume(job: Job) -> None:
     """Run what is missing of runs side by side, once: whoever asks again follows the job that was made of it."""
+    is_resumed = any(other.goes_on_with == job.job_id for other in lab().queue.jobs())
     missing = listed([run.config.engine for run in job.runs if not run.is_settled])
     pressed = st.button(
-        "Resume", icon=":material/resume:", key="resume_job", help=f"Runs {missing}, on the same requests as before"
+        "Follow the rest" if is_resumed else "Resume",
+        icon=":material/resume:",
+        key="resume_job",
+        help="It has been resumed already" if is_resumed else f"Runs {missing}, on the same requests as before",
     )
     if pressed:
         follow_job(lab().queue.resume(job.job_id, visitor()).job_id)

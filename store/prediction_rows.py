@@ -24,6 +24,7 @@ from store.database import SUMMARIES, carry_out, first_row
 from store.folders import is_run_folder
 from store.queries import frame_of
 
+BROKEN_OFF = ("stopped", "crashed", "failed")
 LATE = "it was written down after its subject had begun"
 
 # When each open prediction's subject began, where the store knows a run of it.
@@ -158,7 +159,8 @@ def measured_of(
     else:
         rows = experiment_rows(cursor, subject_id)
         is_planned = bool(rows) and "position" in rows[0]
-        is_over = not is_planned and len(rows) >= num_runs
+        # What comes behind a run that did not come to its own end is not run.
+        is_over = not is_planned and (len(rows) >= num_runs or any(row["status"] in BROKEN_OFF for row in rows))
     return measure(question, rows, lambda run_id: completion_rate(cursor, run_id), is_over=is_over) if rows else None
 
 

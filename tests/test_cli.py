@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.commands import run
+from engine.commands import calibrate, run
 from engine.commands.options import read_prompt_file
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
@@ -147,6 +147,17 @@ def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> No
     said, _ = started.communicate(timeout=120)
     assert started.returncode == 1
     assert json.loads(said)["status"] == "stopped"
+
+
+def test_a_command_that_is_interrupted_says_so_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibrate, "measure", interrupt)
+    assert main(["calibrate"]) == 130
+    assert capsys.readouterr().err == "python -m engine calibrate: stopped\n"
 
 
 def test_no_run_has_no_name_and_no_medians() -> None:

@@ -59,6 +59,20 @@ def test_what_is_missing_of_runs_side_by_side_is_run_beside_what_is_there(queue:
         queue.resume(rest.job_id)
 
 
+def test_where_none_had_begun_they_are_the_very_runs_that_were_asked_for(queue: RunQueue) -> None:
+    busy = queue.submit([config("slow")])
+    first = queue.submit([config("fast"), config("fast")], kind="pair", visitor="ada")
+    queue.cancel(first.job_id)
+    stopped = queue.wait(first.job_id)
+    assert [(run.status, run.has_log) for run in stopped.runs] == [("stopped", False)] * 2
+    rest = queue.resume(first.job_id, "bob")
+    assert (rest.state, rest.visitor, rest.experiment_id) == ("queued", "bob", first.experiment_id)
+    assert [run.run_id for run in rest.runs] == [run.run_id for run in first.runs]
+    queue.cancel(busy.job_id)
+    assert queue.wait(rest.job_id).outcome == "completed"
+    assert queue.resume(first.job_id).job_id == rest.job_id
+
+
 def test_a_run_that_was_deleted_meanwhile_is_run_again_too(queue: RunQueue) -> None:
     stopped = stopped_in_its_second_run(queue)
     shutil.rmtree(stopped.runs[0].folder)

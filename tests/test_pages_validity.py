@@ -61,8 +61,8 @@ def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
     assert "These runs differ in validity: live page closed." in text
     assert "lost: A live page shared the machine with this run." in text
     assert "earned: No page followed the run while it was measured." in text
-    assert "Of all of them: " in text
-    assert "random weights" in text.partition("Of all of them: ")[2].splitlines()[0]
+    assert "All of these runs: " in text
+    assert "random weights" in text.partition("All of these runs: ")[2].splitlines()[0]
     alike = words(open_page("compare", runs="r1,r1"))
     assert "differ in validity" not in alike
 
@@ -123,6 +123,8 @@ def test_what_does_not_apply_is_no_difference() -> None:
     assert difference.found == (
         "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
     )  # fmt: skip
-    assert lost_by_all([lost, lost]) == ["host may have held it up"]
-    assert lost_by_all([lost, earned]) == []
-    assert lost_by_all([]) == []
+    both = checks(host="fail", real_weights="fail")
+    assert lost_by_all([both, both]) == (["host may have held it up"], ["random weights"])
+    assert lost_by_all([both, lost]) == (["host may have held it up"], [])
+    assert lost_by_all([lost, earned]) == ([], [])
+    assert lost_by_all([]) == ([], [])

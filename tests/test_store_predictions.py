@@ -176,6 +176,18 @@ def test_a_pair_is_one_subject_and_waits_for_both(store: Store) -> None:
     assert (row["experiment_kind"], row["experiment_label"]) == ("pair", "two")
 
 
+@pytest.mark.parametrize("status", ["stopped", "failed", None])  # None: its process died
+def test_a_pair_that_was_broken_off_in_its_first_run_has_no_grade_for_good(store: Store, status: str | None) -> None:
+    pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
+    ratio = Question(measure="ratio", metric="output_tokens_per_s", key="continuous", base="static")
+    of_second = Question(measure="metric", metric="output_tokens_per_s", key="continuous")
+    made = [store.predict(pair, question, expect(1.2, None)) for question in (ratio, of_second)]
+    add(store, "one", experiment=PAIR, status=status)
+    rows = [store.prediction(prediction_id) for prediction_id in made]
+    assert [row["outcome"] for row in rows] == ["ungraded", "ungraded"]
+    assert rows[1]["reason"] == "nothing of what was asked for was run"
+
+
 def test_a_prediction_of_an_experiment_closes_with_its_first_point_and_waits_for_those_it_needs(store: Store) -> None:
     plan = sweep_plan((1, 2, 4))
     subject = Subject(kind="experiment", subject_id="sweep1")

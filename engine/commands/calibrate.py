@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _engines(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if names == ("none",):
         return ()
     unknown = [name for name in names if name not in ENGINES]

@@ -54,13 +54,12 @@ def confirmation_words(capacity: Capacity) -> str:
 
 
 def _size_words(capacity: Capacity) -> str:
-    """Whether there were too few requests for a queue to show above a capacity."""
-    enough = ENOUGH_BATCHES * capacity.most_running
-    if capacity.above is None or capacity.above.grows or capacity.requests >= enough:
+    """Whether there were too few requests for the rule of growing queues to be relied on."""
+    if capacity.requests >= ENOUGH_BATCHES * capacity.most_running:
         return ""
     return (
         f" {capacity.requests:,} requests are few for an engine that ran {capacity.most_running:,} at once: use "
-        f"{ENOUGH_BATCHES} times as many as there are slots, or more, and the queue has time to show."
+        f"{ENOUGH_BATCHES} times as many as there are slots, or more; of fewer a queue tells little."
     )
 
 

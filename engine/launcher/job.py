@@ -153,9 +153,15 @@ def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, labe
 def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     """A job of what is missing of runs side by side, beside those that are there already.
 
-    Its new runs are an experiment of their own: what was written down, and graded, of the first stays true of that.
+    Where a run had begun, its new runs are an experiment of their own: what was written down, and graded, of the first
+    stays true of that. Where none had, they are the very runs that were asked for.
     """
     assert job.can_go_on
+    if not any(run.has_log for run in job.runs):
+        again = tuple(_new_run(runs_folder, run.config, run.run_id) for run in job.runs)
+        return replace(
+            job, job_id=new_run_id(), visitor=visitor, runs=again, cancelled=False, trouble="", goes_on_with=job.job_id
+        )
     kept = [replace(run, kept=True) if run.is_settled else None for run in job.runs]
     runs = [old or _new_run(runs_folder, run.config) for old, run in zip(kept, job.runs, strict=True)]
     return Job(
@@ -169,6 +175,6 @@ def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     )
 
 
-def _new_run(runs_folder: Path, config: RunConfig) -> JobRun:
-    run_id = new_run_id()
+def _new_run(runs_folder: Path, config: RunConfig, run_id: str = "") -> JobRun:
+    run_id = run_id or new_run_id()
     return JobRun(run_id=run_id, folder=runs_folder / run_id, config=config, requests=config.workload.requests)

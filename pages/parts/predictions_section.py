@@ -153,7 +153,7 @@ def draw_withdraw(row: Mapping[str, Any]) -> None:
 
 def subject_of_job(job: Job) -> Subject:
     """What is predicted of a job of the queue: its one run, or the experiment of its runs."""
-    run_ids = tuple(run.run_id for run in job.runs)
+    run_ids = tuple(run.run_id for run in job.runs if not run.kept)
     if job.experiment_id is None:
         return Subject(kind="run", subject_id=run_ids[0])
     return Subject(kind="experiment", subject_id=job.experiment_id, run_ids=run_ids)

@@ -184,7 +184,10 @@ def draw_kinds(series: Sequence[Measured], chosen: Chosen) -> None:
             f":orange[{plain(', '.join(left_out))}: another model, dtype or device than the first; not held against "
             f"these ceilings.]"
         )
-    st.caption("MBU and MFU are over the time of the passes alone; what the loop does between them is not in it.")
+    st.caption(
+        "MBU and MFU are over the time of the passes alone; what the loop does between them is not in it. The median "
+        "is of the shapes' own medians, each as often as it ran."
+    )
 
 
 WHY = """

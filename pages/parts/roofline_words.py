@@ -12,7 +12,7 @@ from pages.figures.roofline import bandwidth_text, rate_text
 from pages.parts.format import count, is_missing, number, plural, seconds, share
 from pages.parts.tiles import Tile
 
-HEADER = ("run", "passes", "kind", "median", "FLOP a byte", "read", "MBU", "computed", "MFU")
+HEADER = ("run", "passes", "kind", "median of shapes", "FLOP a byte", "read", "MBU", "computed", "MFU")
 FIGURES = (1, 3, 4, 5, 6, 7, 8)
 HOST_BOUND, ALL = 0.8, 0.95
 

@@ -51,5 +51,12 @@ def draw_validity_warning(runs: Mapping[str, RunData]) -> None:
         )
         with st.expander("What was found of each"):
             draw_table(("badge", *checks), [[difference.label, *difference.found] for difference in differing])
-    if common := lost_by_all(list(checks.values())):
-        st.caption(f":material/rule: Of all of them: {plain(', '.join(common))}.")
+    disturbed, others = lost_by_all(list(checks.values()))
+    if disturbed:
+        st.warning(
+            f"**All of these runs were disturbed: {plain(', '.join(disturbed))}.** Repeat them before you believe how "
+            "much they differ.",
+            icon=":material/rule:",
+        )
+    if others:
+        st.caption(f":material/rule: All of these runs: {plain(', '.join(others))}.")

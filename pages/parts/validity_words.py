@@ -13,6 +13,7 @@ from engine.core.validity import CHECKS, Outcome
 from pages.parts.format import plural
 
 CHECK_BY_NAME = {check.name: check for check in CHECKS}
+DISTURBING = ("host", "steady_clocks")  # lost by a run, they may be why its times are what they are
 OUTCOME_WORDS = {Outcome.PASS: "earned", Outcome.FAIL: "lost", Outcome.NOT_APPLICABLE: "does not apply"}
 
 Checks = Sequence[Mapping[str, Any]]
@@ -109,7 +110,11 @@ def _found(check: Mapping[str, Any] | None) -> str:
     return "–" if check is None else f"{OUTCOME_WORDS[Outcome(check['outcome'])]}: {check['finding']}"
 
 
-def lost_by_all(runs: Sequence[Checks]) -> list[str]:
-    """What is wrong with every one of the runs, of the badges that all of them lost."""
+def lost_by_all(runs: Sequence[Checks]) -> tuple[list[str], list[str]]:
+    """What is wrong with all of the runs, of the badges that each lost: what disturbs times, then the rest."""
     lost = [names_of(checks, Outcome.FAIL) for checks in runs]
-    return [fault_of(name) for name in lost[0] if all(name in others for others in lost)] if lost else []
+    common = [name for name in lost[0] if all(name in others for others in lost)] if lost else []
+    return (
+        [fault_of(name) for name in common if name in DISTURBING],
+        [fault_of(name) for name in common if name not in DISTURBING],
+    )
