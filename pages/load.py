@@ -30,7 +30,7 @@ def render() -> None:
     draw_experiment_page(
         kind="load",
         noun="load test",
-        command="python -m engine arrivals",
+        command=".venv/bin/python -m engine arrivals",
         fields=FIELDS,
         limits=WITHIN,
         draw_form=draw_form,

@@ -30,7 +30,7 @@ def render() -> None:
     draw_experiment_page(
         kind="repeats",
         noun="repeats experiment",
-        command="python -m engine run --repeats 3",
+        command=".venv/bin/python -m engine run --repeats 3",
         command_does="repeats one engine",
         fields={},
         limits=FIELDS,

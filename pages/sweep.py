@@ -27,7 +27,7 @@ def render() -> None:
     draw_experiment_page(
         kind="sweep",
         noun="sweep",
-        command="python -m engine sweep",
+        command=".venv/bin/python -m engine sweep",
         fields=FIELDS,
         limits=LIMITS,
         draw_form=draw_form,

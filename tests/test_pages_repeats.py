@@ -33,7 +33,7 @@ def test_without_any_the_page_leads_to_bench(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "No repeats experiment has been run yet. Bench makes one" in said
-    assert "`python -m engine run --repeats 3` repeats one engine, and what it measures appears here." in said
+    assert "`.venv/bin/python -m engine run --repeats 3` repeats one engine, and what it measures appears here." in said
     assert "python -m engine run --repeats 3" in said
     assert dict(links(app))["Set one up on Bench"].endswith("?repeats=3")
 

@@ -175,9 +175,8 @@ def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:
 def test_without_a_calibration_the_shares_say_how_to_get_one(home: Path) -> None:
     write_sweep(home / "runs", sweep_plan())
     app = opened(home)
-    assert "The ceilings of A test's CPU are not known here. Run python -m engine calibrate" in words(app).replace(
-        "`", ""
-    )
+    said = words(app).replace("`", "")
+    assert "The ceilings of A test's CPU are not known here. Run .venv/bin/python -m engine calibrate" in said
     assert table(app, "TPOT ms")["% compute"].isna().all()
     assert table(app, "TPOT ms")["FLOP/byte"].notna().all()  # counted from the shape alone
 

@@ -88,7 +88,7 @@ def table(calibration: Calibration) -> str:
         ("launch", f"{1e6 * c.launch_s:.3g} us an operation"),
         ("decode pass", f"{1e3 * c.pass_s:.3g} ms for one row of {c.model} in {c.dtype}{issue}"),
         ("kernels", f"{c.kernels_per_pass:,} a pass"),
-        ("passes", f"{len(c.passes)} shapes measured" if c.passes else "none measured: no simulation of this machine"),
+        ("passes", f"{len(c.passes)} measured" if c.passes else "none measured: no simulation of this machine"),
     ]
     if c.load_average_1min > c.threads / 2:
         rows.append(("note", "other work was running: measure again on a quiet machine"))

@@ -110,8 +110,8 @@ def _why(base: RunData) -> str:
     return (
         "Greedy decoding takes the likeliest token. Rows of another batch are multiplied in another order, so logits "
         "differ in their last digits; where two candidates are closer than that, the choice flips, and the answer goes "
-        "on from another token. In a coarser dtype that happens more often. `python -m engine parity` shows both "
-        "logits of each flip."
+        "on from another token. In a coarser dtype that happens more often. `.venv/bin/python -m engine parity` shows "
+        "both logits of each flip."
     )
 
 

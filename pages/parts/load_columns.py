@@ -40,7 +40,7 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "TTFT p95 s": rows["ttft_p95_s"],
             "n": rows["ttft_n"],
             "waiting, mean": rows["waiting_mean"],
-            "queue": [_queue_words(row) for row in records],
+            "queue grows": [_queue_words(row) for row in records],
             "repeats": rows["completed"].astype(int),
             "spread": [_spread(row) for row in records],
             "status": [_row_status(row) for row in records],
@@ -147,10 +147,10 @@ def csv_of(rows: pd.DataFrame) -> str:
 def _queue_words(row: dict[str, Any]) -> str:
     if row["role"] == "saturation" or not row["queue_judged_in"]:
         return MISSING
-    words = QUEUE_WORDS[bool(row["queue_grows"])]
+    words = "yes" if row["queue_grows"] else "no"
     if row["queue_judged_in"] == 1:
         return words
-    return f"{words} ({int(row['queue_grows_in'])} of {int(row['queue_judged_in'])} grow)"
+    return f"{words}, {int(row['queue_grows_in'])} of {int(row['queue_judged_in'])}"
 
 
 def _spread(row: dict[str, Any]) -> str:

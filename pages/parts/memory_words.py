@@ -235,4 +235,4 @@ def command(asked: Asked) -> str:
         parts.append(f"--max-num-batched-tokens {shape.max_num_batched_tokens}")
     if shape.logits_of_all or not shape.sampled_in_fp32:
         parts.append(f"--logits {'all' if shape.logits_of_all else 'last'}")
-    return " ".join(["python -m engine memory", *parts])
+    return " ".join([".venv/bin/python -m engine memory", *parts])

@@ -12,7 +12,7 @@ from pages.parts.comparable import dtype_name
 from pages.parts.format import number, plain
 from pages.parts.roofline_machine import calibrated_machine, calibration_for, calibrations
 
-HOW = "Run `python -m engine calibrate` on it to measure them; the columns then fill by themselves."
+HOW = "Run `.venv/bin/python -m engine calibrate` on it to measure them; the columns then fill by themselves."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
