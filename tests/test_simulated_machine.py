@@ -47,6 +47,9 @@ def test_this_machine_is_what_was_measured(tmp_path: Path) -> None:
     assert machine.cost.pass_s(decode_facts(4, 100)) == pytest.approx(0.010 + 0.004 + 0.004)
     simulation = simulate(CONFIG, build_workload(CONFIG.workload), machine.cost, machine.shape)
     assert simulation.status == "completed"
+    assert machine.source == f"Calibrated on {CPU.device_name} (cpu), {CPU.measured_at}."
+    busy = replace(CPU, threads=2, load_average_1min=1.2)
+    assert simulated_machine(CONFIG, "this", calibrations=[busy]).source.endswith(", while other work was running.")
 
 
 def test_the_newest_of_the_device_and_the_model_is_taken(tmp_path: Path) -> None:

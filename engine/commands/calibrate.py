@@ -90,7 +90,7 @@ def table(calibration: Calibration) -> str:
         ("kernels", f"{c.kernels_per_pass:,} a pass"),
         ("passes", f"{len(c.passes)} measured" if c.passes else "none measured: no simulation of this machine"),
     ]
-    if c.load_average_1min > c.threads / 2:
+    if c.was_busy:
         rows.append(("note", "other work was running: measure again on a quiet machine"))
     return "\n".join(f"{label:<12} {value}" for label, value in rows)
 

@@ -66,6 +66,11 @@ class Calibration:
     pass_issue_s: float | None
     passes: tuple[MeasuredPass, ...] = ()
 
+    @property
+    def was_busy(self) -> bool:
+        """Whether other work was on the machine before any measuring: more than half of the threads' worth."""
+        return self.load_average_1min > self.threads / 2
+
     def to_json(self) -> str:
         """One JSON object, its keys the fields' names."""
         return json.dumps(asdict(self), indent=2)

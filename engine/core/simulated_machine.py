@@ -146,8 +146,12 @@ def _calibrated(config: RunConfig, measured: Calibration) -> SimulatedMachine:
         name=THIS,
         label=measured.device_name,
         kind=measured.device.partition(":")[0],
-        source=f"Calibrated on {measured.device_name} ({measured.device}), {measured.measured_at}.",
+        source=f"Calibrated on {measured.device_name} ({measured.device}), {measured.measured_at}{_busy(measured)}.",
         dtype=dtype,
         shape=shape,
         cost=calibrated_cost(measured, shape, replace(config, dtype=dtype)),
     )
+
+
+def _busy(measured: Calibration) -> str:
+    return ", while other work was running" if measured.was_busy else ""
