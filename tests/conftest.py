@@ -21,8 +21,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import tests.own_core  # noqa: F401 - first: torch counts the cores when it is imported
 import tests.triton_here  # noqa: F401 - then: whether Triton is interpreted is settled when it is imported
 from engine.core.home import cache_folder
+from engine.launcher.run_queue import RunQueue
 from pages.parts.lab import lab
 from tests.app_server import AppServer
+from tests.processes import FAKE_WORKER
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -80,6 +82,14 @@ def home(lab_home: Path) -> Iterator[Path]:
     lab().close()
     st.cache_resource.clear()
     st.cache_data.clear()
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[RunQueue]:
+    """A queue of runs over a worker without an engine."""
+    opened = RunQueue(tmp_path, command=FAKE_WORKER)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
 
 def process_lives(pid: int) -> bool:

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.workload import build_workload
 from pages.parts.bench_preview import ENOUGH_S, preview, preview_table, simulating_s
-from pages.parts.lab import lab
 from tests.page_app import open_page, words
 from tests.roofline_runs import calibrate, calibration, timed_passes
 
 TINY = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests": "2", "budget": "3"}
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """This test's own LAB_HOME."""
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
 
 
 def config_of(engine: str, **workload: object) -> RunConfig:

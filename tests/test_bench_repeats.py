@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.launcher.run_queue import RunQueue
@@ -20,21 +17,11 @@ from pages.parts.bench_settings import Settings, read_settings
 from pages.parts.experiment_estimate import OVERHEAD_S, Pace, basis_words
 from pages.parts.lab import lab
 from tests.page_app import open_page, words
-from tests.processes import wait_for
+from tests.processes import FAKE_WORKER, wait_for
 from tests.sweeps import good_records
 
-FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 LINK = {"prompts": "lengths", "mix": "p16", "requests": "2", "budget": "4"}
 PATIENCE_S = 120
-
-
-@pytest.fixture
-def home(lab_home: Path) -> Iterator[Path]:
-    """This test's own LAB_HOME; the lab's services closed at the end."""
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
-    st.cache_data.clear()
 
 
 @pytest.fixture

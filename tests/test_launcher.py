@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,7 @@ from engine.launcher.job import Job
 from engine.launcher.messages import Finished, Progress, parse_event
 from engine.launcher.patience import Patience
 from engine.launcher.run_queue import RunQueue
-from tests.processes import await_end, process_lives
-
-FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
-
-
-@pytest.fixture
-def queue(tmp_path: Path) -> Iterator[RunQueue]:
-    opened = RunQueue(tmp_path, command=FAKE_WORKER)
-    yield opened
-    opened.close()
+from tests.processes import FAKE_WORKER, await_end, process_lives
 
 
 def config(model: str) -> RunConfig:

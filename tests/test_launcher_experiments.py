@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,17 +19,8 @@ from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
 from tests.app_server import ROOT
-from tests.processes import await_end, worker_of
+from tests.processes import FAKE_WORKER, await_end, worker_of
 from tests.sweeps import a_sweep, good_records, statuses
-
-FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
-
-
-@pytest.fixture
-def queue(tmp_path: Path) -> Iterator[RunQueue]:
-    opened = RunQueue(tmp_path, command=FAKE_WORKER)
-    yield opened
-    opened.close()
 
 
 def with_models(*models: str) -> Plan:

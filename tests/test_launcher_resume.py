@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from engine.core.config import RunConfig
 from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
-
-FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
-
-
-@pytest.fixture
-def queue(tmp_path: Path) -> Iterator[RunQueue]:
-    opened = RunQueue(tmp_path, command=FAKE_WORKER)
-    yield opened
-    opened.close()
 
 
 def config(model: str) -> RunConfig:

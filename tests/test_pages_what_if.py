@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,7 @@ from pages.parts.what_if_source import chapter_claims
 from tests.page_app import figures, open_page, words
 from tests.roofline_runs import calibrate
 
-
-@pytest.fixture(autouse=True)
-def home(lab_home: Path) -> Iterator[Path]:
-    """This test's own LAB_HOME."""
-    yield lab_home
-    lab().close()
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def chapter() -> WhatIf:
