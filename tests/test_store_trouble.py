@@ -194,9 +194,9 @@ def test_ingest_reads_each_answer_before_it_asks_again(home: Path) -> None:
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder, status=None, experiment=experiment)
         strict: Any = Strict(store.cursor())
-        assert ingest.ingest_folder(strict, folder).is_new
+        assert ingest.ingest_folder(strict, folder, store.runs_folder).is_new
         (folder / "result.json").write_text(json.dumps({"status": "stopped", "totals": {}}))
-        assert ingest.ingest_folder(strict, folder).status == "stopped"
+        assert ingest.ingest_folder(strict, folder, store.runs_folder).status == "stopped"
         ingest.lose_run(strict, folder.name)
         assert strict.unread is None
 
