@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import streamlit as st
@@ -77,7 +78,7 @@ def draw_end(job: Job) -> None:
 def _draw_resume(job: Job) -> None:
     """Run what is missing of runs side by side, once: whoever asks again follows the job that was made of it."""
     is_resumed = any(other.goes_on_with == job.job_id for other in lab().queue.jobs())
-    missing = listed([run.config.engine for run in job.runs if not run.is_settled])
+    missing = listed([run.config.engine for run in job.missing])
     pressed = st.button(
         "Follow the rest" if is_resumed else "Resume",
         icon=":material/resume:",
@@ -85,7 +86,8 @@ def _draw_resume(job: Job) -> None:
         help="It has been resumed already" if is_resumed else f"Runs {missing}, on the same requests as before",
     )
     if pressed:
-        follow_job(lab().queue.resume(job.job_id, visitor()).job_id)
+        with contextlib.suppress(ValueError):  # what was missing came back from the trash just now: drawn anew below
+            follow_job(lab().queue.resume(job.job_id, visitor()).job_id)
         st.rerun()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,18 @@ def test_where_none_had_begun_they_are_the_very_runs_that_were_asked_for(queue: 
     queue.cancel(busy.job_id)
     assert queue.wait(rest.job_id).outcome == "completed"
     assert queue.resume(first.job_id).job_id == rest.job_id
+
+
+def test_a_worker_that_could_not_be_started_leaves_everything_to_be_run(tmp_path: Path) -> None:
+    queue = RunQueue(tmp_path, command=("/nowhere/python",))
+    try:
+        ended = queue.wait(queue.submit([config("fast"), config("fast")], kind="pair").job_id)
+        assert [run.status for run in ended.runs] == ["failed", "skipped"]
+        assert ended.missing == ended.runs
+        rest = queue.resume(ended.job_id)
+        assert [(run.run_id, run.kept) for run in rest.runs] == [(run.run_id, False) for run in ended.runs]
+    finally:
+        queue.close()
 
 
 def test_a_run_that_was_deleted_meanwhile_is_run_again_too(queue: RunQueue) -> None:

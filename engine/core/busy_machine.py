@@ -10,9 +10,11 @@ from engine.core.machine_checks import BUSY_LOAD
 
 def load_of(run_info: Mapping[str, Any]) -> tuple[float, int] | None:
     """The load average when a run began and the machine's cores, as its run.json has them; None where it has not."""
-    environment = run_info.get("environment") or {}
+    environment = run_info.get("environment")
+    if not isinstance(environment, Mapping):
+        return None
     load, cores = environment.get("load_average_1min"), environment.get("cpu_count")
-    if not isinstance(load, int | float) or not isinstance(cores, int) or cores < 1:
+    if not isinstance(load, int | float) or not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         return None
     return float(load), cores
 

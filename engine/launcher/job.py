@@ -47,9 +47,16 @@ class JobRun:
     kept: bool = False
 
     @property
+    def had_begun(self) -> bool:
+        """Whether there ever was a log of it."""
+        return self.has_log or (self.folder / RUN_FILE).exists()
+
+    @property
     def is_settled(self) -> bool:
         """It came to an end of its own, as a point of an experiment does, and what was logged of it is still there."""
-        return self.status in ENDED and (not self.has_log or (self.folder / RUN_FILE).exists())
+        if self.has_log:
+            return self.status in ENDED and (self.folder / RUN_FILE).exists()
+        return self.status == "oom"  # of what never began, no room for the model alone is an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +113,12 @@ class Job:
         return self.is_done and self.kind in SIDE_BY_SIDE and not all(run.is_settled for run in self.runs)
 
     @property
+    def missing(self) -> tuple[JobRun, ...]:
+        """What going on with runs side by side would run: those that are not settled, and all where none had begun."""
+        begun = any(run.had_begun for run in self.runs)
+        return tuple(run for run in self.runs if not begun or not run.is_settled)
+
+    @property
     def experiment(self) -> dict[str, Any] | None:
         """What the run.json of each of several runs side by side says of them; None for a single one."""
         if self.experiment_id is None:
@@ -157,20 +170,20 @@ def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     stays true of that. Where none had, they are the very runs that were asked for.
     """
     assert job.can_go_on
-    if not any(run.has_log for run in job.runs):
-        again = tuple(_new_run(runs_folder, run.config, run.run_id) for run in job.runs)
-        return replace(
-            job, job_id=new_run_id(), visitor=visitor, runs=again, cancelled=False, trouble="", goes_on_with=job.job_id
-        )
-    kept = [replace(run, kept=True) if run.is_settled else None for run in job.runs]
-    runs = [old or _new_run(runs_folder, run.config) for old, run in zip(kept, job.runs, strict=True)]
+    missing = job.missing
+    if any(run.had_begun for run in job.runs):
+        experiment_id = new_run_id() if len(missing) > 1 else None
+        again = {run.run_id: _new_run(runs_folder, run.config) for run in missing}
+    else:
+        experiment_id = job.experiment_id
+        again = {run.run_id: _new_run(runs_folder, run.config, run.run_id) for run in missing}
     return Job(
         job_id=new_run_id(),
         kind=job.kind,
         label=job.label,
         visitor=visitor,
-        experiment_id=new_run_id() if kept.count(None) > 1 else None,
-        runs=tuple(runs),
+        experiment_id=experiment_id,
+        runs=tuple(again.get(run.run_id) or replace(run, kept=True) for run in job.runs),
         goes_on_with=job.job_id,
     )
 

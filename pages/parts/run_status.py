@@ -48,4 +48,4 @@ def _watch(run_id: str) -> None:
 def worker_words(run_id: str) -> str:
     """What the worker of this run wrote to its stderr before it died, if this app still knows."""
     runs = [run for job in lab().queue.jobs() for run in job.runs if run.run_id == run_id]
-    return runs[0].stderr if runs else ""
+    return runs[-1].stderr if runs else ""  # a run that had not begun may have been queued twice

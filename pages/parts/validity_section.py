@@ -54,8 +54,8 @@ def draw_validity_warning(runs: Mapping[str, RunData]) -> None:
     disturbed, others = lost_by_all(list(checks.values()))
     if disturbed:
         st.warning(
-            f"**All of these runs were disturbed: {plain(', '.join(disturbed))}.** Repeat them before you believe how "
-            "much they differ.",
+            f"**All of these runs: {plain(', '.join(disturbed))}.** How much they differ may be the machine's doing as "
+            "much as the engines': run them again before you believe it.",
             icon=":material/rule:",
         )
     if others:

@@ -13,7 +13,7 @@ from engine.core.validity import CHECKS, Outcome
 from pages.parts.format import plural
 
 CHECK_BY_NAME = {check.name: check for check in CHECKS}
-DISTURBING = ("host", "steady_clocks")  # lost by a run, they may be why its times are what they are
+DISTURBING = ("host", "steady_clocks")  # lost by a run, its times may be the machine's doing
 OUTCOME_WORDS = {Outcome.PASS: "earned", Outcome.FAIL: "lost", Outcome.NOT_APPLICABLE: "does not apply"}
 
 Checks = Sequence[Mapping[str, Any]]
