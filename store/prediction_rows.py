@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
+from engine.core.experiment import GOES_ON
 from engine.core.load import load_point
 from engine.core.prediction import Question, SubjectKind, grade
 from engine.core.prediction_measure import Measured, measure
@@ -24,7 +25,6 @@ from store.database import SUMMARIES, carry_out, first_row
 from store.folders import is_run_folder
 from store.queries import frame_of
 
-BROKEN_OFF = ("stopped", "crashed", "failed")
 LATE = "it was written down after its subject had begun"
 
 # When each open prediction's subject began, where the store knows a run of it.
@@ -159,8 +159,8 @@ def measured_of(
     else:
         rows = experiment_rows(cursor, subject_id)
         is_planned = bool(rows) and "position" in rows[0]
-        # What comes behind a run that did not come to its own end is not run.
-        is_over = not is_planned and (len(rows) >= num_runs or any(row["status"] in BROKEN_OFF for row in rows))
+        is_broken_off = any(row["status"] not in (*GOES_ON, "running") for row in rows)
+        is_over = not is_planned and (len(rows) >= num_runs or is_broken_off)
     return measure(question, rows, lambda run_id: completion_rate(cursor, run_id), is_over=is_over) if rows else None
 
 

@@ -133,7 +133,8 @@ MEASURING = _words(
     (
         "capacity",
         "What an engine serves a second when somebody always waits: the achieved rate of a run whose requests are all "
-        "there from the start. Confirmed when the queue grows at 1.1 times it and does not at 0.9 times it.",
+        "there from the start. Confirmed when the queue grows at 1.1 times it and does not at 0.9 times it, and no "
+        "rate of the same test served over a twentieth more.",
     ),
     ("knee", "The rate from which on the queue grows, and waits with it: the highest that is held lies just below."),
     (

@@ -72,7 +72,7 @@ def _pace_words(capacity: Capacity) -> str:
     if base_s is None or abs(pace - 1) <= SAME_PACE:
         return ""
     return (
-        f" Decode passes took {duration(pace * base_s)} there and {duration(base_s)} with all requests at once, "
+        f" Decode passes took {duration(pace * base_s)} around it and {duration(base_s)} with all requests at once, "
         f"{figure(pace)} times: the machine was not equally fast."
     )
 

@@ -46,7 +46,8 @@ RULE = (
     "The queue grows when a straight line through the mean number left behind in ten equal parts of the time from the "
     "ramp's end to the last arrival rises by one request at least, its slope beyond chance at 5 % (one-sided t test, "
     "widened for correlated parts); or when somebody is left behind in every part, a twentieth of all requests in the "
-    "last, and the line does not fall beyond chance; or when most requests still wait at the last arrival."
+    "last, and the line does not fall beyond chance; or when most requests, and more than ever ran at once, still wait "
+    "at the last arrival."
 )
 
 

@@ -47,11 +47,6 @@ class JobRun:
     kept: bool = False
 
     @property
-    def had_begun(self) -> bool:
-        """Whether there ever was a log of it."""
-        return self.has_log or (self.folder / RUN_FILE).exists()
-
-    @property
     def is_settled(self) -> bool:
         """It came to an end of its own, as a point of an experiment does, and what was logged of it is still there."""
         if self.has_log:
@@ -115,8 +110,12 @@ class Job:
     @property
     def missing(self) -> tuple[JobRun, ...]:
         """What going on with runs side by side would run: those that are not settled, and all where none had begun."""
-        begun = any(run.had_begun for run in self.runs)
-        return tuple(run for run in self.runs if not begun or not run.is_settled)
+        return tuple(run for run in self.runs if not self.had_begun or not run.is_settled)
+
+    @property
+    def had_begun(self) -> bool:
+        """Whether there ever was a log of any of its runs."""
+        return any(run.has_log or (run.folder / RUN_FILE).exists() for run in self.runs)
 
     @property
     def experiment(self) -> dict[str, Any] | None:
@@ -170,13 +169,12 @@ def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     stays true of that. Where none had, they are the very runs that were asked for.
     """
     assert job.can_go_on
-    missing = job.missing
-    if any(run.had_begun for run in job.runs):
+    missing, experiment_id = job.missing, job.experiment_id
+    if job.had_begun:
         experiment_id = new_run_id() if len(missing) > 1 else None
-        again = {run.run_id: _new_run(runs_folder, run.config) for run in missing}
-    else:
-        experiment_id = job.experiment_id
-        again = {run.run_id: _new_run(runs_folder, run.config, run.run_id) for run in missing}
+    again = {
+        run.run_id: _new_run(runs_folder, run.config, None if job.had_begun else run.run_id) for run in missing
+    }
     return Job(
         job_id=new_run_id(),
         kind=job.kind,
@@ -188,6 +186,6 @@ def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     )
 
 
-def _new_run(runs_folder: Path, config: RunConfig, run_id: str = "") -> JobRun:
+def _new_run(runs_folder: Path, config: RunConfig, run_id: str | None = None) -> JobRun:
     run_id = run_id or new_run_id()
     return JobRun(run_id=run_id, folder=runs_folder / run_id, config=config, requests=config.workload.requests)

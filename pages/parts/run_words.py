@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.busy_machine import load_of
 from engine.core.config import RunConfig
 from engine.core.machine_checks import BUSY_LOAD
 from engine.core.metrics import Value
@@ -83,12 +84,11 @@ def machine_line(info: Mapping[str, Any]) -> str:
 
 def busy_line(info: Mapping[str, Any]) -> str:
     """A warning where the machine had more to do than this run when it began; empty otherwise."""
-    environment = info.get("environment") or {}
-    load, cores = environment.get("load_average_1min"), environment.get("cpu_count")
-    if is_missing(load) or not cores or load <= BUSY_LOAD * cores:
+    load, cores = load_of(info) or (0.0, 1)
+    if not load > BUSY_LOAD * cores:  # as of NaN
         return ""
     return (
-        f"The machine was busy when this run began (load {number(load)} on {plural(int(cores), 'core')}): "
+        f"The machine was busy when this run began (load {number(load)} on {plural(cores, 'core')}): "
         f"its times hold others' work too."
     )
 
