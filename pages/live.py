@@ -11,7 +11,7 @@ import streamlit as st
 from engine.launcher.job import Job, JobRun
 from pages.live_end import draw_end, move_on
 from pages.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
-from pages.parts.experiment_progress import EXPERIMENT_KINDS, draw_experiment_link
+from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab

@@ -7,14 +7,14 @@ import streamlit as st
 from engine.core.goodput import Limits
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
-from pages.parts.experiment_page import draw_experiment_page, follow_results
+from pages.parts.experiments.page import draw_experiment_page, follow_results
 from pages.parts.front_door import front_door
-from pages.parts.load_data import LoadData, load_load
-from pages.parts.load_form import LEAST_LIMIT_S, draw_form
-from pages.parts.load_head import draw_head
-from pages.parts.load_queue_section import draw_queue
-from pages.parts.load_results import draw_capacity, draw_goodput, draw_rates, draw_waits, draw_whole_table
-from pages.parts.load_settings import FIELDS, LIMIT
+from pages.parts.load.form import LEAST_LIMIT_S, draw_form
+from pages.parts.load.head import draw_head
+from pages.parts.load.measured import LoadData, load_load
+from pages.parts.load.plan import FIELDS, LIMIT
+from pages.parts.load.queue import draw_queue
+from pages.parts.load.results import draw_capacity, draw_goodput, draw_rates, draw_waits, draw_whole_table
 
 WITHIN: dict[str, Field] = {"ttft_within_s": LIMIT, "tpot_within_s": LIMIT}
 

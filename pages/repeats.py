@@ -7,12 +7,12 @@ from functools import cache
 import streamlit as st
 
 from engine.runlog.experiment_log import EXPERIMENT_FILE
-from pages.parts.experiment_page import draw_experiment_page, follow_results
+from pages.parts.experiments.page import draw_experiment_page, follow_results
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
-from pages.parts.repeats_data import RepeatsData, load_repeats
-from pages.parts.repeats_head import draw_head, draw_way_to_bench
-from pages.parts.repeats_results import FIELDS, draw_finding, draw_medians, draw_runs
+from pages.parts.repeats.head import draw_head, draw_way_to_bench
+from pages.parts.repeats.measured import RepeatsData, load_repeats
+from pages.parts.repeats.results import FIELDS, draw_finding, draw_medians, draw_runs
 
 SOON = "The figures appear with the first run that has ended."
 NO_PLAN = "The store has no plan of this experiment: its runs are in History, and Compare sets them side by side."

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.experiment_page import draw_experiment_page
-from pages.parts.experiment_results import draw_unreadable
+from pages.parts.experiments.page import draw_experiment_page
+from pages.parts.experiments.results import draw_unreadable
 from pages.parts.front_door import front_door
-from pages.parts.sweep_chooser import LIMITS, draw_chooser
-from pages.parts.sweep_data import SweepData, load_sweep
-from pages.parts.sweep_form import draw_form
-from pages.parts.sweep_head import draw_head
-from pages.parts.sweep_results import draw_ceilings, draw_costs, draw_ragged, draw_table, draw_throughput
-from pages.parts.sweep_settings import FIELDS
+from pages.parts.sweep.chooser import LIMITS, draw_chooser
+from pages.parts.sweep.form import draw_form
+from pages.parts.sweep.head import draw_head
+from pages.parts.sweep.measured import SweepData, load_sweep
+from pages.parts.sweep.plan import FIELDS
+from pages.parts.sweep.results import draw_ceilings, draw_costs, draw_ragged, draw_table, draw_throughput
 
 REFRESH_S = 2.0
 

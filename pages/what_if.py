@@ -15,8 +15,8 @@ from pages.parts.bench_fields import Field, complaints
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import is_dark
-from pages.parts.roofline_machine import calibration_here, calibrations, cards
 from pages.parts.run_sections import STILL, show
+from pages.parts.shared.machines import calibration_here, calibrations, cards
 from pages.parts.tables import draw_table
 from pages.parts.what_if_controls import Asked, draw_controls
 from pages.parts.what_if_fields import QUESTION_FIELDS, THIS, what_if_fields

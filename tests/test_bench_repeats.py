@@ -14,7 +14,7 @@ from pages.parts import lab as services
 from pages.parts.bench_fields import FIELDS
 from pages.parts.bench_repeats import runs_words
 from pages.parts.bench_settings import Settings, read_settings
-from pages.parts.experiment_estimate import OVERHEAD_S, Pace, basis_words
+from pages.parts.experiments.estimate import OVERHEAD_S, Pace, basis_words
 from pages.parts.lab import lab
 from tests.page_app import open_page, words
 from tests.processes import FAKE_WORKER, wait_for

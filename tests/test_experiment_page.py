@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from pages.parts.experiment_page import follow_results
-from pages.parts.load_head import rates_words
+from pages.parts.experiments.page import follow_results
+from pages.parts.load.head import rates_words
 from tests.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.page_app import open_page, take_in
 from tests.sweep_experiments import sweep_plan, write_sweep
@@ -62,7 +62,7 @@ def test_an_experiment_that_is_damaged_while_it_is_drawn_is_said_to_be(monkeypat
     said: list[str] = []
     drawn: list[object] = []
     monkeypatch.setattr(st, "fragment", lambda function, run_every: fragments.append(function) or function)
-    monkeypatch.setattr("pages.parts.experiment_page.draw_unreadable", lambda error: said.append(str(error)))
+    monkeypatch.setattr("pages.parts.experiments.page.draw_unreadable", lambda error: said.append(str(error)))
 
     def load(name: str) -> None:
         raise ValueError(f"{name} is damaged")

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
-from pages.parts.experiment_estimate import OVERHEAD_S, Pace, duration_words, fit_pace
-from pages.parts.experiment_form import form_link
-from pages.parts.experiment_settings import named
-from pages.parts.experiment_words import done_words, experiment_label, experiment_name, point_words
-from pages.parts.sweep_form import machine_words, plan_words
-from pages.parts.sweep_settings import FIELDS, read_sweep
+from pages.parts.experiments.description import done_words, experiment_label, experiment_name, point_words
+from pages.parts.experiments.estimate import OVERHEAD_S, Pace, duration_words, fit_pace
+from pages.parts.experiments.form import form_link
+from pages.parts.experiments.plan import named
+from pages.parts.sweep.form import machine_words, plan_words
+from pages.parts.sweep.plan import FIELDS, read_sweep
 
 ROW = {"kind": "sweep", "label": "static, p16", "created_at": "someday", "points": 12, "done": 12, "is_open": False}
 

@@ -104,7 +104,7 @@ def test_the_table_of_the_history_is_made_without_a_widget_of_an_experiment() ->
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "pages.parts.history_table" in ran.stdout.split()
-    assert not {"pages.parts.experiment_progress", "pages.parts.lab", "store"} & set(ran.stdout.split())
+    assert not {"pages.parts.experiments.progress", "pages.parts.lab", "store"} & set(ran.stdout.split())
 
 
 def test_help_does_not_wait_for_a_model_library() -> None:

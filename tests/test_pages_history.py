@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.lab import lab
-from pages.parts.run_notes import save_notes
+from pages.parts.shared.run_notes import save_notes
 from store import Store
 from store.exporter import export_runs
 from store.notes import Annotation

@@ -18,8 +18,8 @@ from engine.core.load_words import capacity_words, growth_words, knee_words, rat
 from engine.runlog.reader import RunLogReader
 from pages.parts.format import number
 from pages.parts.lab import lab
-from pages.parts.load_columns import csv_of
-from pages.parts.load_data import load_load, waiting_of
+from pages.parts.load.measured import load_load, waiting_of
+from pages.parts.load.tables import csv_of
 from tests.experiment_page import buttons, table, widget
 from tests.experiment_page import open_load as opened
 from tests.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load

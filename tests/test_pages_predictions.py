@@ -262,13 +262,13 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
             run_point(log, log.plan.points[0])
         store.ingest_new(store.runs_folder)
     app = AppTest.from_string(
-        "from pages.parts.experiment_tools import draw_experiment_tools\ndraw_experiment_tools('sweep1')",
+        "from pages.parts.experiments.tools import draw_experiment_tools\ndraw_experiment_tools('sweep1')",
         default_timeout=30,
     ).run()
     button(app, "Delete …").click().run()
     assert "The experiment and 1 run go into the trash" in words(app)
     assert len(lab().store.experiments()) == 1
-    asked = drawn("pages.parts.experiment_tools.draw_confirmation", "sweep1", [])
+    asked = drawn("pages.parts.experiments.tools.draw_confirmation", "sweep1", [])
     button(asked, "Keep").click().run()
     assert len(lab().store.experiments()) == 1
 

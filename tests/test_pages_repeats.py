@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from engine.core.experiment import PointRecord
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.repeats_columns import csv_of
-from pages.parts.repeats_data import load_repeats
+from pages.parts.repeats.measured import load_repeats
+from pages.parts.repeats.tables import csv_of
 from tests.experiment_page import buttons, table
 from tests.page_app import figures, links, open_page, take_in, words
 from tests.page_runs import write_run
@@ -90,7 +90,7 @@ def test_another_figure_is_chosen_by_a_link(home: Path) -> None:
 def test_the_experiment_is_read_once_for_all_of_a_page(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a plan of 2,000 points takes most of a second."""
     read: list[object] = []
-    monkeypatch.setattr("pages.parts.experiment_data.check_plan", read.append)
+    monkeypatch.setattr("pages.parts.experiments.stored.check_plan", read.append)
     write_repeats(home / "runs", repeats_plan())
     assert DOTS in figures(opened(home, experiment="rep1"))
     assert len(read) == 1

@@ -200,8 +200,8 @@ def test_with_a_calibration_shares_of_both_ceilings_are_told(home: Path) -> None
 
 
 def test_the_table_is_downloaded_whole(home: Path) -> None:
-    from pages.parts.sweep_columns import csv_of
-    from pages.parts.sweep_data import load_sweep
+    from pages.parts.sweep.measured import load_sweep
+    from pages.parts.sweep.tables import csv_of
 
     write_sweep(home / "runs", sweep_plan(batch_sizes="1,64"), oom_from(64), with_run=False)
     app = opened(home)

@@ -10,10 +10,10 @@ from engine.core.config import RunConfig
 from engine.core.repeats_plan import plan_repeats
 from pages.parts.bench_settings import Settings
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.experiment_choice import EXPERIMENT
-from pages.parts.experiment_estimate import Pace, basis_words, duration_words, known_pace
-from pages.parts.experiment_settings import NO_ID, named
-from pages.parts.experiment_start import submit
+from pages.parts.experiments.choice import EXPERIMENT
+from pages.parts.experiments.estimate import Pace, basis_words, duration_words, known_pace
+from pages.parts.experiments.plan import NO_ID, named
+from pages.parts.experiments.start import submit
 from pages.parts.forecast import workload_of
 from pages.parts.format import listed, plain, plural
 from pages.parts.prediction_form import Draft, PredictionForm

@@ -15,8 +15,8 @@ from pages.parts.history_table import kept_apart
 from pages.parts.history_trash import delete_runs, predictions_words
 from pages.parts.lab import lab
 from pages.parts.run_data import find_row
-from pages.parts.run_notes import edit_notes, set_pinned
 from pages.parts.run_words import engine_line, machine_line, workload_line
+from pages.parts.shared.run_notes import edit_notes, set_pinned
 from pages.parts.transfer import draw_csv, draw_download
 from pages.parts.visit import JOB, visitor
 

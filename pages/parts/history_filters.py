@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from engine.core.validity import CHECKS
-from pages.parts.experiment_words import experiment_name
+from pages.parts.experiments.description import experiment_name
 from pages.parts.lab import lab
 from pages.parts.run_words import when
 from store.history import RunFilter

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from pages.parts.badges import badge_text
-from pages.parts.experiment_words import PAGES, experiment_name
+from pages.parts.experiments.description import PAGES, experiment_name
 from pages.parts.run_words import when
 from pages.parts.validity_words import lost_words, marks
 

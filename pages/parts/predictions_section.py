@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.core.prediction import MAX_WHY, Expectation
 from engine.launcher.job import Job
-from pages.parts.experiment_words import PAGES
+from pages.parts.experiments.description import PAGES
 from pages.parts.format import is_missing, plain
 from pages.parts.lab import lab
 from pages.parts.prediction_words import (

@@ -15,7 +15,7 @@ from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE
 from pages.parts.format import plain
 from pages.parts.roofline_data import Measured
-from pages.parts.roofline_machine import (
+from pages.parts.shared.machines import (
     HOW_TO_CALIBRATE,
     Machine,
     calibrated_machine,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from pages.parts.compared import run_names
-from pages.parts.experiment_words import experiment_label
+from pages.parts.experiments.description import experiment_label
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 from pages.parts.roofline_data import MAX_MEMBERS, Measured, likeness, measured_experiment, measured_run

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from pages.parts.run_notes import edit_notes, set_pinned
+from pages.parts.shared.run_notes import edit_notes, set_pinned
 from pages.parts.transfer import draw_download
 from store.run_row import log_bytes
 

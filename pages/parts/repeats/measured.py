@@ -12,7 +12,7 @@ from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.repeats_table import keys_of
 from pages.parts.bench_fields import FIELDS, Number, query_of
-from pages.parts.experiment_data import info_of, is_any_on_disk, stored_plan
+from pages.parts.experiments.stored import info_of, is_any_on_disk, stored_plan
 from pages.parts.lab import lab
 
 

@@ -10,7 +10,7 @@ from engine.core.roofline import Ceilings, ModelShape
 from engine.core.run_shape import shape_of_run
 from pages.parts.comparable import dtype_name
 from pages.parts.format import number, plain
-from pages.parts.roofline_machine import calibrated_machine, calibration_for, calibrations
+from pages.parts.shared.machines import calibrated_machine, calibration_for, calibrations
 
 HOW = "Run `.venv/bin/python -m engine calibrate` on it to measure them; the columns then fill by themselves."
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from pages.parts.experiment_head import draw_again, draw_experiment_head, shared_values
-from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.experiments.description import cap_words, how_words
+from pages.parts.experiments.head import draw_again, draw_experiment_head, shared_values
 from pages.parts.format import listed, plain, plural
-from pages.parts.load_columns import rate_words
-from pages.parts.load_data import LoadData
-from pages.parts.load_settings import FIELDS
+from pages.parts.load.measured import LoadData
+from pages.parts.load.plan import FIELDS
+from pages.parts.load.tables import rate_words
 
 MOST_FAILURES = 6
 MOST_RATES = 8

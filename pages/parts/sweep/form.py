@@ -10,13 +10,13 @@ import streamlit as st
 from engine.core.experiment import Plan
 from pages.parts.bench_widgets import group, text
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.experiment_estimate import estimate_words
-from pages.parts.experiment_form import draw_engine, draw_how, draw_model, draw_repeats
-from pages.parts.experiment_start import draw_plan, draw_problems
-from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.experiments.description import cap_words, how_words
+from pages.parts.experiments.estimate import estimate_words
+from pages.parts.experiments.form import draw_engine, draw_how, draw_model, draw_repeats
+from pages.parts.experiments.start import draw_plan, draw_problems
 from pages.parts.format import plural
 from pages.parts.prediction_form import PredictionForm
-from pages.parts.sweep_settings import FIELDS, read_sweep
+from pages.parts.sweep.plan import FIELDS, read_sweep
 
 FORM = PredictionForm("sweep")
 HELP = "One run after another. Points that fail or do not fit in memory are recorded, and the sweep goes on."

@@ -16,10 +16,11 @@ from engine.core.load_words import (
 from engine.core.queue_growth import RULE
 from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load_rates import GOODPUT, achieved_over_offered
-from pages.parts.experiment_results import draw_csv, lines, show, show_table
+from pages.parts.experiments.results import draw_csv, lines, show, show_table
 from pages.parts.format import plain
 from pages.parts.lab import is_dark
-from pages.parts.load_columns import (
+from pages.parts.load.measured import LoadData
+from pages.parts.load.tables import (
     CAPACITY_HEADER,
     FIGURES,
     attempts_columns,
@@ -28,7 +29,6 @@ from pages.parts.load_columns import (
     goodput_columns,
     load_columns,
 )
-from pages.parts.load_data import LoadData
 from pages.parts.tables import draw_table
 
 STEADY = (

@@ -16,9 +16,9 @@ from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.roofline import Ceilings
 from engine.core.sweep_table import SweepRow, sweep_rows
-from pages.parts.experiment_data import info_of, stored_plan
+from pages.parts.experiments.stored import info_of, stored_plan
 from pages.parts.lab import lab
-from pages.parts.sweep_ceilings import Measured, ceilings_for
+from pages.parts.sweep.ceilings import Measured, ceilings_for
 
 REPEATED = {
     "tpot_s": "tpot_p50_s",

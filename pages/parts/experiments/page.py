@@ -11,11 +11,11 @@ from typing import Protocol, TypeVar
 import streamlit as st
 
 from pages.parts.bench_fields import Field, complaints
-from pages.parts.experiment_choice import EXPERIMENT, choose_experiment
-from pages.parts.experiment_progress import show_progress
-from pages.parts.experiment_results import draw_unreadable
-from pages.parts.experiment_start import is_form_open
-from pages.parts.experiment_tools import delete_if_confirmed, draw_experiment_tools
+from pages.parts.experiments.choice import EXPERIMENT, choose_experiment
+from pages.parts.experiments.progress import show_progress
+from pages.parts.experiments.results import draw_unreadable
+from pages.parts.experiments.start import is_form_open
+from pages.parts.experiments.tools import delete_if_confirmed, draw_experiment_tools
 from pages.parts.format import plain
 from pages.parts.predictions_section import draw_predictions
 from store.predicting import Subject

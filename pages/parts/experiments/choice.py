@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.experiment_words import experiment_label, point_noun
+from pages.parts.experiments.description import experiment_label, point_noun
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from pages.parts.experiment_choice import EXPERIMENT
-from pages.parts.experiment_head import draw_experiment_head
-from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.experiments.choice import EXPERIMENT
+from pages.parts.experiments.description import cap_words, how_words
+from pages.parts.experiments.head import draw_experiment_head
 from pages.parts.format import listed, plain, plural
-from pages.parts.repeats_data import RepeatsData, bench_link
-from pages.parts.sweep_columns import status_words
+from pages.parts.repeats.measured import RepeatsData, bench_link
+from pages.parts.sweep.tables import status_words
 
 Load = Callable[[str], RepeatsData | None]
 

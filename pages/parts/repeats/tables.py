@@ -12,7 +12,7 @@ from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
 from pages.figures.repeat_words import agreement_words
 from pages.parts.compare_choice import MAX_RUNS
 from pages.parts.format import share
-from pages.parts.sweep_columns import run_links, status_words
+from pages.parts.sweep.tables import run_links, status_words
 
 ENGINE_HEADER = ("figure", "engine", "median", "lowest", "highest", "spread", "n")
 RATIO_HEADER = ("figure", "ratio", "median", "lowest", "highest", "agree")

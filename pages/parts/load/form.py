@@ -14,11 +14,11 @@ from engine.core.queue_growth import ENOUGH_BATCHES
 from pages.parts.bench_widgets import choice, group, number, text
 from pages.parts.bench_words import budget_words
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.experiment_form import draw_how, draw_model, draw_repeats
-from pages.parts.experiment_start import draw_plan, draw_problems
-from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.experiments.description import cap_words, how_words
+from pages.parts.experiments.form import draw_how, draw_model, draw_repeats
+from pages.parts.experiments.start import draw_plan, draw_problems
 from pages.parts.format import listed, plural, seconds
-from pages.parts.load_settings import FIELDS, read_load
+from pages.parts.load.plan import FIELDS, read_load
 from pages.parts.prediction_form import PredictionForm
 
 FORM = PredictionForm("load")

@@ -13,7 +13,7 @@ from engine.core.sweep_table import BatchChoice, SweepRow, choose_batch
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number as number_field
 from pages.parts.format import number, plain, ratio, seconds, share
-from pages.parts.sweep_data import SweepData
+from pages.parts.sweep.measured import SweepData
 
 LIMITS: dict[str, Field] = {
     "ttft_limit_s": Number(low=0, high=3600, default=0.5, whole=False, above=True),

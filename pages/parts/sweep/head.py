@@ -6,12 +6,12 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.core.sweep_table import SweepRow
-from pages.parts.experiment_head import draw_again, draw_experiment_head, shared_values
-from pages.parts.experiment_words import cap_words, how_words
+from pages.parts.experiments.description import cap_words, how_words
+from pages.parts.experiments.head import draw_again, draw_experiment_head, shared_values
 from pages.parts.format import plain
-from pages.parts.sweep_columns import status_words
-from pages.parts.sweep_data import SweepData
-from pages.parts.sweep_settings import FIELDS
+from pages.parts.sweep.measured import SweepData
+from pages.parts.sweep.plan import FIELDS
+from pages.parts.sweep.tables import status_words
 
 
 def draw_head(data: SweepData) -> None:

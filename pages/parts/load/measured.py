@@ -20,7 +20,7 @@ from engine.core.load import LoadPoint, load_point
 from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.stays import Stays, number_over_time
-from pages.parts.experiment_data import info_of, is_any_on_disk, stored_plan
+from pages.parts.experiments.stored import info_of, is_any_on_disk, stored_plan
 from pages.parts.lab import lab
 
 KEPT_RUNS = 2000

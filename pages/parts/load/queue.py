@@ -8,11 +8,11 @@ import streamlit as st
 from engine.core.load_table import LoadRow
 from engine.core.load_words import growth_words, little_words
 from pages.figures.load_queue import queue_with_windows
-from pages.parts.experiment_results import lines, show
+from pages.parts.experiments.results import lines, show
 from pages.parts.format import plain
 from pages.parts.lab import is_dark
-from pages.parts.load_columns import LITTLE_HEADER, little_rows, rate_words
-from pages.parts.load_data import LoadData, waiting_of
+from pages.parts.load.measured import LoadData, waiting_of
+from pages.parts.load.tables import LITTLE_HEADER, little_rows, rate_words
 from pages.parts.tables import draw_table
 
 AT = "at"

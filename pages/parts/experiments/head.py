@@ -11,9 +11,9 @@ import streamlit as st
 from engine.core.config import RunConfig
 from pages.parts.badges import RANDOM_WEIGHTS
 from pages.parts.bench_fields import Field
-from pages.parts.experiment_data import busy_line_of
-from pages.parts.experiment_form import SHARED
-from pages.parts.experiment_start import fill_form
+from pages.parts.experiments.form import SHARED
+from pages.parts.experiments.start import fill_form
+from pages.parts.experiments.stored import busy_line_of
 from pages.parts.format import plain
 from pages.parts.run_words import machine_line
 

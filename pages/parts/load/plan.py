@@ -13,8 +13,8 @@ from engine.core.goodput import Limits
 from engine.core.load_plan import arrival_spec, parse_engines, parse_rates, plan_load
 from engine.core.prompts import parse_prompts
 from pages.parts.bench_fields import Choice, Field, Number, Text
-from pages.parts.experiment_form import base_config, experiment_fields
-from pages.parts.experiment_settings import NO_ID, PlanOrProblems, problem_of, text_problems
+from pages.parts.experiments.form import base_config, experiment_fields
+from pages.parts.experiments.plan import NO_ID, PlanOrProblems, problem_of, text_problems
 
 MAX_REQUESTS = 10_000
 LIMIT = Number(low=0, high=3600, default=None, whole=False, above=True)

@@ -10,9 +10,9 @@ import streamlit as st
 from engine.core.experiment import Plan
 from engine.core.prediction_questions import of_plan
 from pages.parts.bench_fields import Field, Number
-from pages.parts.experiment_choice import EXPERIMENT, follow_experiment
-from pages.parts.experiment_progress import draw_queue
-from pages.parts.experiment_settings import PlanOrProblems, named
+from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
+from pages.parts.experiments.plan import PlanOrProblems, named
+from pages.parts.experiments.progress import draw_queue
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.prediction_form import Draft, PredictionForm, write_down

@@ -11,10 +11,11 @@ from pages.figures.repeat_words import drift_words, findings
 from pages.figures.repeats import repeat_dots
 from pages.parts.bench_fields import Choice, Field
 from pages.parts.bench_widgets import choice
-from pages.parts.experiment_results import TABLE_ROWS, draw_csv, lines, show, show_table
+from pages.parts.experiments.results import TABLE_ROWS, draw_csv, lines, show, show_table
 from pages.parts.format import MISSING, plain
 from pages.parts.lab import is_dark
-from pages.parts.repeats_columns import (
+from pages.parts.repeats.measured import RepeatsData
+from pages.parts.repeats.tables import (
     ENGINE_HEADER,
     RATIO_HEADER,
     RUN_FIGURES,
@@ -24,7 +25,6 @@ from pages.parts.repeats_columns import (
     repeat_table,
     runs_table,
 )
-from pages.parts.repeats_data import RepeatsData
 from pages.parts.tables import draw_table
 
 METRIC = "metric"

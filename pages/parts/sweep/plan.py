@@ -11,8 +11,8 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.experiment import Plan
 from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid, plan_sweep
 from pages.parts.bench_fields import Text
-from pages.parts.experiment_form import base_config, experiment_fields, with_default
-from pages.parts.experiment_settings import NO_ID, PlanOrProblems, problem_of, text_problems
+from pages.parts.experiments.form import base_config, experiment_fields, with_default
+from pages.parts.experiments.plan import NO_ID, PlanOrProblems, problem_of, text_problems
 
 FIELDS = experiment_fields(
     engine=with_default("engine", "static"),

@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.experiment_words import PAGES, done_words, point_noun, point_words
+from pages.parts.experiments.description import PAGES, done_words, point_noun, point_words
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.visit import visitor

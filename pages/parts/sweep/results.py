@@ -20,11 +20,11 @@ from pages.figures.sweep_measures import (
 )
 from pages.figures.sweep_ragged import ragged_bars, ragged_caption
 from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
-from pages.parts.experiment_results import draw_csv, show, show_table
+from pages.parts.experiments.results import draw_csv, show, show_table
 from pages.parts.format import number, plain, plural, ratio, seconds, size
 from pages.parts.lab import is_dark
-from pages.parts.sweep_columns import FIGURES, attempts_table, csv_of, ragged_table, shown_table
-from pages.parts.sweep_data import SweepData, balance_of
+from pages.parts.sweep.measured import SweepData, balance_of
+from pages.parts.sweep.tables import FIGURES, attempts_table, csv_of, ragged_table, shown_table
 
 
 def draw_throughput(data: SweepData) -> None:

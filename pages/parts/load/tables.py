@@ -8,7 +8,7 @@ import pandas as pd
 
 from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
 from pages.parts.format import MISSING, is_missing, number, ratio, seconds, share
-from pages.parts.sweep_columns import run_links, status_words
+from pages.parts.sweep.tables import run_links, status_words
 
 ROLE_WORDS = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUE_WORDS = {True: "grows", False: "does not grow", None: MISSING}

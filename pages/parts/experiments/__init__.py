@@ -1,0 +1,1 @@
+"""The kit of the pages that show experiments: Sweep, Load and Repeats. It imports no page's folder."""

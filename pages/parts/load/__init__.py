@@ -1,0 +1,1 @@
+"""What the Load page alone uses."""

@@ -1,0 +1,1 @@
+"""What the Repeats page alone uses."""

@@ -1,0 +1,1 @@
+"""What the Sweep page alone uses."""
