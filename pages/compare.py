@@ -9,7 +9,7 @@ import streamlit as st
 from pages.parts.badges import show_badges
 from pages.parts.comparable import Mismatch, Setting, cautions, mismatches
 from pages.parts.compare_answers import draw_answers
-from pages.parts.compare_choice import MAX_RUNS, RUNS, asked_runs, draw_picker, draw_suggestions
+from pages.parts.compare_choice import asked_runs, draw_picker, draw_suggestions
 from pages.parts.compare_sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
 from pages.parts.compare_table import draw_differences, draw_ratios, mismatch_rows, setting_rows
 from pages.parts.compared import Compared, run_names
@@ -22,6 +22,7 @@ from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, load_run
 from pages.parts.run_status import draw_status
 from pages.parts.run_words import busy_line, engine_line, machine_line, workload_line
+from pages.parts.shared.links import MAX_RUNS, RUNS
 from pages.parts.tables import draw_table
 from pages.parts.validity_section import draw_validity_warning
 from store.predicting import Subject

@@ -7,14 +7,21 @@ import streamlit as st
 from engine.core.goodput import Limits
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
-from pages.parts.experiments.page import draw_experiment_page, follow_results
+from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.front_door import front_door
 from pages.parts.load.form import LEAST_LIMIT_S, draw_form
-from pages.parts.load.head import draw_head
-from pages.parts.load.measured import LoadData, load_load
-from pages.parts.load.plan import FIELDS, LIMIT
+from pages.parts.load.measured import MeasuredLoad, load_load
+from pages.parts.load.plan import FIELDS, LIMIT, load_values
 from pages.parts.load.queue import draw_queue
-from pages.parts.load.results import draw_capacity, draw_goodput, draw_rates, draw_waits, draw_whole_table
+from pages.parts.load.results import (
+    draw_capacity,
+    draw_goodput,
+    draw_rates,
+    draw_waits,
+    draw_whole_table,
+    load_failures,
+    load_line,
+)
 
 WITHIN: dict[str, Field] = {"ttft_within_s": LIMIT, "tpot_within_s": LIMIT}
 
@@ -27,29 +34,10 @@ def render() -> None:
         "at the same moments, at several rates: up to where does it keep up, what does it serve beyond, and how long "
         "do readers wait?"
     )
-    draw_experiment_page(
-        kind="load",
-        noun="load test",
-        command=".venv/bin/python -m engine arrivals",
-        fields=FIELDS,
-        limits=WITHIN,
-        draw_form=draw_form,
-        draw_results=lambda experiment_id, is_live: follow_results(experiment_id, is_live, load_load, _draw_results),
-    )
+    draw_experiment_page(PAGE)
 
 
-def _draw_results(experiment_id: str, data: LoadData | None) -> None:
-    """All sections; while the test runs they are drawn again as points come in, each in its place."""
-    if data is None or not data.has_results:
-        st.caption("The figures appear with the first point that has run.")
-        if data is None:
-            return
-    draw_head(data)
-    if data.has_results:
-        _draw_sections(data)
-
-
-def _draw_sections(data: LoadData) -> None:
+def _draw_sections(data: MeasuredLoad) -> None:
     draw_rates(data)
     draw_waits(data)
     draw_queue(data)
@@ -61,7 +49,7 @@ def _draw_sections(data: LoadData) -> None:
     draw_whole_table(limited or data)
 
 
-def _draw_limits(data: LoadData) -> Limits:
+def _draw_limits(data: MeasuredLoad) -> Limits:
     """The limits to count by: those of the plan until others are set here."""
     fields = {
         f"{name}_within_s": Number(
@@ -76,5 +64,19 @@ def _draw_limits(data: LoadData) -> Limits:
         tpot_s = number("Each next within, seconds", "tpot_within_s", step=0.01, least=LEAST_LIMIT_S, fields=fields)
     return Limits(ttft_s=ttft_s, tpot_s=tpot_s)
 
+
+PAGE = ExperimentPage(
+    kind="load",
+    noun="load test",
+    command=".venv/bin/python -m engine arrivals",
+    fields=FIELDS,
+    limits=WITHIN,
+    draw_form=draw_form,
+    load=load_load,
+    line=load_line,
+    failures=load_failures,
+    form_values=load_values,
+    draw_sections=_draw_sections,
+)
 
 front_door(render)

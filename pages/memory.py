@@ -29,7 +29,7 @@ from pages.parts.memory_words import (
     wall_finding,
     wall_rows,
 )
-from pages.parts.run_sections import STILL, show
+from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 from store.memory_runs import measured_runs
 
@@ -83,7 +83,7 @@ def _draw_result(asked: Asked) -> None:
         dark=is_dark(),
     )
     st.subheader(f"Batches of p{asked.prompt_tokens}", anchor="batches")
-    show(figure, key="bars", alt="Memory by batch size, term by term", config=STILL)
+    show_still(figure, key="bars", alt="Memory by batch size, term by term")
     cut = cut_sizes(rows, capacity_bytes=capacity_bytes, measured=measured)
     said = (finding(asked, wall, points), hatched_words(points), cut_words(cut))
     st.caption(plain(" ".join(filter(None, said))))

@@ -6,15 +6,19 @@ from functools import cache
 
 import streamlit as st
 
-from engine.runlog.experiment_log import EXPERIMENT_FILE
-from pages.parts.experiments.page import draw_experiment_page, follow_results
+from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.front_door import front_door
-from pages.parts.lab import lab
-from pages.parts.repeats.head import draw_head, draw_way_to_bench
-from pages.parts.repeats.measured import RepeatsData, load_repeats
-from pages.parts.repeats.results import FIELDS, draw_finding, draw_medians, draw_runs
+from pages.parts.repeats.measured import MeasuredRepeats, load_repeats
+from pages.parts.repeats.results import (
+    FIELDS,
+    draw_finding,
+    draw_medians,
+    draw_runs,
+    draw_way_to_bench,
+    repeats_failures,
+    repeats_line,
+)
 
-SOON = "The figures appear with the first run that has ended."
 NO_PLAN = "The store has no plan of this experiment: its runs are in History, and Compare sets them side by side."
 
 
@@ -27,7 +31,7 @@ def render() -> None:
         "chance alone would do that."
     )
     loaded = cache(load_repeats)  # once for all that is drawn with the page
-    draw_experiment_page(
+    page = ExperimentPage(
         kind="repeats",
         noun="repeats experiment",
         command=".venv/bin/python -m engine run --repeats 3",
@@ -35,22 +39,17 @@ def render() -> None:
         fields={},
         limits=FIELDS,
         draw_form=lambda: draw_way_to_bench(loaded),
-        draw_results=lambda experiment_id, is_live: follow_results(
-            experiment_id, is_live, load_repeats, _draw_results, first=loaded
-        ),
+        load=load_repeats,
+        line=repeats_line,
+        failures=repeats_failures,
+        draw_sections=_draw_sections,
+        soon="The figures appear with the first run that has ended.",
+        no_plan=NO_PLAN,
     )
+    draw_experiment_page(page, first=loaded)
 
 
-def _draw_results(experiment_id: str, data: RepeatsData | None) -> None:
-    """All sections."""
-    if data is None:
-        has_plan = (lab().home / "runs" / experiment_id / EXPERIMENT_FILE).is_file()
-        st.caption(SOON if has_plan else NO_PLAN)
-        return
-    draw_head(data)
-    if not data.has_results:
-        st.caption(SOON)
-        return
+def _draw_sections(data: MeasuredRepeats) -> None:
     draw_finding(data)
     draw_medians(data)
     draw_runs(data)

@@ -15,7 +15,7 @@ from pages.parts.bench_fields import Field, complaints
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import is_dark
-from pages.parts.run_sections import STILL, show
+from pages.parts.shared.charts import show_still
 from pages.parts.shared.machines import calibration_here, calibrations, cards
 from pages.parts.tables import draw_table
 from pages.parts.what_if_controls import Asked, draw_controls
@@ -86,7 +86,7 @@ def _draw_result(asked: Asked, rows: list[WhatIfRow], fields: Fields) -> None:
         reading_tokens_per_s=reading_tokens_per_s(asked.words_per_minute),
         dark=is_dark(),
     )
-    show(figure, key="trade", alt="Tokens a second in all and a request, by batch size", config=STILL)
+    show_still(figure, key="trade", alt="Tokens a second in all and a request, by batch size")
     st.caption(figure_caption(rows))
     said = (free_words(case), wall_words(asked), reading_words(asked, fitting(rows)[-1]), bits_words(asked))
     st.markdown("\n".join(f"- {line}" for line in said))

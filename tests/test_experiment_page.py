@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 
 from pages.parts.experiments.page import follow_results
-from pages.parts.load.head import rates_words
+from pages.parts.load.results import rates_words
 from tests.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.page_app import open_page, take_in
 from tests.sweep_experiments import sweep_plan, write_sweep
@@ -67,9 +67,9 @@ def test_an_experiment_that_is_damaged_while_it_is_drawn_is_said_to_be(monkeypat
     def load(name: str) -> None:
         raise ValueError(f"{name} is damaged")
 
-    follow_results("sw1", True, load, lambda name, found: drawn.append(found), first=lambda name: None)
+    follow_results("sw1", True, load, drawn.append, first=lambda name: None)
     assert (drawn, said) == ([None], [])
     fragments[0]()
     assert (drawn, said) == ([None], ["sw1 is damaged"])
-    follow_results("sw1", True, load, lambda name, found: drawn.append(found))
+    follow_results("sw1", True, load, drawn.append)
     assert (len(fragments), len(said)) == (1, 2)

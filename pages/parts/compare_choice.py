@@ -12,9 +12,8 @@ from pages.parts.format import count, plain
 from pages.parts.run_choice import recent_rows
 from pages.parts.run_data import find_row
 from pages.parts.run_words import choice_label, when
+from pages.parts.shared.links import MAX_RUNS, RUNS, runs_query
 
-RUNS = "runs"
-MAX_RUNS = 4
 MAX_SUGGESTIONS = 5
 SAME_SETTING = ("workload_digest", "model", "dtype", "device_name", "simulated")
 
@@ -76,7 +75,7 @@ def draw_suggestions(chosen: list[str]) -> None:
             "pages/compare.py",
             label=_pair_label([by_id[run_id] for run_id in pair]),
             icon=":material/compare_arrows:",
-            query_params={RUNS: ",".join(pair)},
+            query_params=runs_query(pair),
         )
 
 

@@ -22,7 +22,8 @@ from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, ove
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words
-from pages.parts.run_sections import LATENCY_WHY, STILL, TIMELINE_WHY, WASTE_WHY, in_columns, show
+from pages.parts.run_sections import LATENCY_WHY, TIMELINE_WHY, WASTE_WHY
+from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.unit_switch import unit_switch
 
 Runs = Mapping[str, RunData]
@@ -94,7 +95,7 @@ def _draw_overlay(runs: Runs, latency: Latency) -> None:
         frame = overlaid({name: run.latencies[latency.key] for name, run in present.items()}, definitions)
         noun = counted_noun(latency, definitions)
         figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
-        show(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative, all runs", config=STILL)
+        show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative, all runs")
         st.caption(captions.latency(frame, latency.words, counted=noun))
     else:
         st.markdown(f"**{latency.title}**")

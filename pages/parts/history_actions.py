@@ -9,14 +9,14 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from pages.parts.bench_fields import query_of
-from pages.parts.compare_choice import MAX_RUNS, RUNS
 from pages.parts.format import is_missing, plain, plural
 from pages.parts.history_table import kept_apart
-from pages.parts.history_trash import delete_runs, predictions_words
 from pages.parts.lab import lab
 from pages.parts.run_data import find_row
 from pages.parts.run_words import engine_line, machine_line, workload_line
+from pages.parts.shared.links import MAX_RUNS, runs_query
 from pages.parts.shared.run_notes import edit_notes, set_pinned
+from pages.parts.shared.trash import delete_runs, predictions_words
 from pages.parts.transfer import draw_csv, draw_download
 from pages.parts.visit import JOB, visitor
 
@@ -32,7 +32,7 @@ def draw_actions(chosen: Rows) -> None:
     if st.button(
         "Compare", icon=":material/compare_arrows:", disabled=not can_compare, help=f"Select two to {MAX_RUNS} runs"
     ):
-        st.switch_page("pages/compare.py", query_params={RUNS: ",".join(oldest_first(chosen))})
+        st.switch_page("pages/compare.py", query_params=runs_query(oldest_first(chosen)))
     if st.button("Repeat …", icon=":material/replay:", disabled=len(ids) != 1, help="Select one run"):
         _repeat(ids[0])
     if st.button("Note and tags …", icon=":material/edit_note:", disabled=not ids, help="Select one run or more"):

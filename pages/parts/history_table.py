@@ -16,6 +16,7 @@ import pandas as pd
 from pages.parts.badges import badge_text
 from pages.parts.experiments.description import PAGES, experiment_name
 from pages.parts.run_words import when
+from pages.parts.shared.links import run_link
 from pages.parts.validity_words import lost_words, marks
 
 COLUMNS = {
@@ -55,7 +56,7 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
         lost_badges=[lost_words(lost) for lost in rows["lost"]],
         experiment=[experiment_address(row) for row in rows.to_dict("records")],
         log_mib=pd.to_numeric(rows["log_bytes"]) / 2**20,
-        open=[f"/run?run_id={run_id}" for run_id in rows["run_id"]],
+        open=[run_link(run_id) for run_id in rows["run_id"]],
     )
     return table[["open", *COLUMNS]].rename(columns=COLUMNS)
 

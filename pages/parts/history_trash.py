@@ -1,4 +1,4 @@
-"""Deleting and its undoing: the line after a delete, and the trash with all that can still be restored."""
+"""Undoing a delete: the line after it, and the trash with all that can still be restored."""
 
 from __future__ import annotations
 
@@ -9,30 +9,8 @@ import streamlit as st
 from pages.parts.format import listed, plain, plural, size
 from pages.parts.lab import lab
 from pages.parts.run_words import when
+from pages.parts.shared.trash import JUST_DELETED, NOTICE, predictions_words
 from store.trash import Entry
-
-JUST_DELETED = "just_deleted"  # the entries that Undo brings back
-NOTICE = "history_notice"
-
-
-def delete_runs(run_ids: Sequence[str]) -> None:
-    """Move runs into the trash; the page says so when it is drawn next."""
-    done = lab().store.trash.delete(run_ids)
-    st.session_state[JUST_DELETED] = [entry.entry_id for entry in done.entries]
-    if done.refused:
-        st.session_state[NOTICE] = " ".join(done.refused)
-
-
-def delete_experiment(experiment_id: str) -> None:
-    """Move an experiment into the trash, with its runs; the page says so when it is drawn next."""
-    try:
-        done = lab().store.trash.delete_experiment(experiment_id)
-    except (KeyError, ValueError, OSError) as error:
-        st.session_state[NOTICE] = str(error.args[0] if error.args else error)
-        return
-    st.session_state[JUST_DELETED] = [entry.entry_id for entry in done.entries]
-    if done.refused:
-        st.session_state[NOTICE] = " ".join(done.refused)
 
 
 def what_words(entries: Sequence[Entry]) -> str:
@@ -41,24 +19,6 @@ def what_words(entries: Sequence[Entry]) -> str:
     runs = len(entries) - experiments
     parts = [plural(experiments, "experiment")] if experiments else []
     return listed([*parts, plural(runs, "run")] if runs or not parts else parts)
-
-
-def predictions_words(subject_ids: Sequence[str]) -> str:
-    """What becomes of the predictions of runs and experiments that are to be deleted; empty where there are none.
-
-    A pair goes with the last of its runs.
-    """
-    store, ids = lab().store, set(subject_ids)
-    rows = store.predictions()
-    for experiment_id in rows.loc[rows["subject_kind"] == "experiment", "subject_id"].unique():
-        runs = set(store.experiment(experiment_id)["run_id"])
-        if runs and runs <= ids:
-            ids.add(experiment_id)
-    count = int(rows["subject_id"].isin(ids).sum())
-    if not count:
-        return ""
-    what, verb = plural(count, "prediction"), "stays" if count == 1 else "stay"
-    return f"{what} of it {verb}, graded as now, under Predictions, and will say that what they were of is gone."
 
 
 def draw_undo() -> None:

@@ -14,7 +14,7 @@ from pages.parts.format import plain, plural
 from pages.parts.lab import is_dark, lab
 from pages.parts.memory_controls import Asked
 from pages.parts.memory_words import RUNS_HEADER, prompts_words, run_rows, runs_finding
-from pages.parts.run_sections import STILL, show
+from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 from store.memory_runs import MeasuredRun, measured_runs
 
@@ -65,7 +65,7 @@ def draw_measured(asked: Asked, runs: Sequence[MeasuredRun]) -> None:
             "measured_bytes": [run.measured_bytes for run in runs],
         }
     )
-    show(memory_measured(frame, dark=is_dark()), key="measured", alt="Estimated and measured memory", config=STILL)
+    show_still(memory_measured(frame, dark=is_dark()), key="measured", alt="Estimated and measured memory")
     st.caption(plain(runs_finding(runs)))
     with st.expander(f"The {plural(min(len(runs), MOST_LISTED), 'run')} in figures"):
         draw_table(RUNS_HEADER, run_rows(runs[:MOST_LISTED]), figures=(3, 4, 5, 6))

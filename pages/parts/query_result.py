@@ -24,6 +24,7 @@ from pages.parts.query_asking import Asked
 from pages.parts.query_link import link_to, params_of, prepared_as
 from pages.parts.query_shelf import draw_save
 from pages.parts.run_words import when
+from pages.parts.shared.links import run_link
 from store.answer_files import to_arrow, to_csv, to_parquet
 from store.sandbox import Refusal
 from store.snapshot import Snapshot
@@ -151,7 +152,7 @@ def as_shown(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     for name in map(str, frame.columns):
         column = frame[name]
         if name == "run_id" or name.endswith("_run_id"):
-            links[name] = column.map(lambda value: value if pd.isna(value) else f"/run?run_id={value}")
+            links[name] = column.map(lambda value: value if pd.isna(value) else run_link(value))
             config[name] = st.column_config.LinkColumn(name, display_text=r"run_id=(.*)$")
         elif pd.api.types.is_float_dtype(column):
             config[name] = st.column_config.NumberColumn(name, format="%.4g")

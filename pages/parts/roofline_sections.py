@@ -32,7 +32,7 @@ from pages.parts.roofline_words import (
     points_caption,
     share_tiles,
 )
-from pages.parts.run_sections import STILL, in_columns, show
+from pages.parts.shared.charts import in_columns, show_still
 from pages.parts.tables import draw_table
 from pages.parts.tiles import draw_tiles
 
@@ -88,7 +88,7 @@ def draw_roofline(series: Sequence[Measured], chosen: Chosen) -> None:
         for point in one.points
     ]
     points = pd.DataFrame(rows, columns=POINT_COLUMNS)
-    show(roofline(points, _roof(first, chosen), dark=is_dark()), key="roofline", alt="Roofline", config=STILL)
+    show_still(roofline(points, _roof(first, chosen), dark=is_dark()), key="roofline", alt="Roofline")
     st.caption(points_caption(len(points), int(points["passes"].sum())))
     if chosen.machine is not None:
         used = used_of(first, ceilings_of(first, chosen, first))
@@ -154,7 +154,7 @@ def _draw_half(name: str, half: pd.DataFrame) -> None:
     """Decode passes, or passes that read prompts: each on an axis of its own, since the latter take far longer."""
     title = "Decode" if name == "decode" else "Reading prompts"
     alt = f"Issue and device time of a pass, {name}"
-    show(pass_parts(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt, config=STILL)
+    show_still(pass_parts(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
 
 
 def _parts_of(one: Measured, ceilings: Ceilings | None, is_named: bool) -> pd.DataFrame:

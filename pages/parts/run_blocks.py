@@ -15,7 +15,7 @@ from pages.figures.spans import Unit
 from pages.parts.format import count, plural, seconds, share
 from pages.parts.lab import is_dark, lab
 from pages.parts.run_data import RunData
-from pages.parts.run_sections import show
+from pages.parts.shared.charts import show
 from pages.parts.tables import draw_table
 from pages.parts.unit_switch import chosen_unit
 from store.block_map import BlockMap

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from pages.figures import captions
@@ -22,10 +19,8 @@ from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, ove
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words, execution_told, notes_of
+from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.unit_switch import chosen_unit, unit_switch
-
-CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
-STILL = {"displayModeBar": False}
 
 
 def draw_timeline(run: RunData) -> None:
@@ -79,7 +74,7 @@ def _draw_latency(run: RunData, latency: Latency) -> None:
     frame = overlaid({run.config.engine: run.latencies[latency.key]}, run.definitions)
     noun = counted_noun(latency, run.definitions)
     figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
-    show(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative", config=STILL)
+    show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative")
     st.caption(captions.latency(frame, latency.words, counted=noun))
 
 
@@ -99,19 +94,6 @@ def draw_passes(run: RunData) -> None:
         icon=":material/roofing:",
         query_params={"run": run.run_id},
     )
-
-
-def in_columns(drawings: Sequence[Callable[[], None]]) -> None:
-    """Two columns, row by row, so that neighbours begin at one height; on a phone one under the other."""
-    for row in range(0, len(drawings), 2):
-        for column, draw in zip(st.columns(2, gap="medium"), drawings[row : row + 2], strict=False):
-            with column:
-                draw()
-
-
-def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] | None = None) -> None:
-    """One figure as the lab shows them all: its own colours, no logo."""
-    st.plotly_chart(figure, key=key, theme=None, config=dict(CHART if config is None else config), alt=alt)
 
 
 TIMELINE_WHY = """

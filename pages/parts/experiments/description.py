@@ -1,18 +1,21 @@
-"""An experiment in words: one line to pick it by, what a point of it is, and how far it has come. Pure text."""
+"""An experiment in words: one line to pick it by, what a point is, how far it is, and how its runs ended. Pure text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from pages.parts.format import is_missing, listed, number, plain, plural
+from pages.parts.format import is_missing, listed, number, plain, plural, share, size
 from pages.parts.run_words import when
 
 PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
 WORD = re.compile(r"\w+")
 POINTS = {"repeats": "run"}  # what a point of a kind is called, where that is another word
+FAILED = ("oom", "failed", "crashed")  # how a run ends that has no figures
+MOST_FAILURES = 6
+STATUS = {"oom": "out of memory", "pending": "not run yet"}
 ENDINGS = (("oom", "out of memory"), ("failed", "failed"), ("stopped", "stopped"))
 
 
@@ -83,6 +86,41 @@ def done_words(row: Mapping[str, Any]) -> str:
         said = f"The one {noun} is done"
     bad = [f"{_count(row, name):,} {words}" for name, words in ENDINGS if _count(row, name)]
     return f"{said}, {listed(bad)}" if bad else said
+
+
+def status_text(row: Mapping[str, Any]) -> str:
+    """`completed`; `out of memory: asked 4.38 GiB, 3.10 GiB free (prefill)`; `failed: …`; `2 of 3 done`."""
+    status = str(row["status"])
+    live = row.get("live_run_id")
+    if status == "pending" and isinstance(live, str) and live:
+        return "running"
+    words = STATUS.get(status, status)
+    if status == "oom" and not is_missing(row.get("asked_bytes")):
+        free = row.get("free_bytes")
+        words += f": asked {size(row['asked_bytes'])}" + ("" if is_missing(free) else f", {size(free)} free")
+        words += f" ({row['oom_where']})" if row.get("oom_where") else ""
+    elif status in ("failed", "crashed") and row.get("error"):
+        words += f": {row['error']}"
+    done, repeats = row.get("completed"), row.get("repeats")
+    if status != "completed" and done and repeats:
+        words = f"{int(done)} of {plural(int(repeats), 'repeat')} completed, {words}"
+    return words
+
+
+def failure_lines(failures: Sequence[str], most: int = MOST_FAILURES) -> list[str]:
+    """The first `most` as items of a list, and how many more there are."""
+    left = len(failures) - most
+    return [f"- {plain(failure)}" for failure in failures[:most]] + ([f"- and {left:,} more"] if left > 0 else [])
+
+
+def spread_text(spread: float | None) -> str:
+    """`18.3 %`; empty where there is none, as of one run."""
+    return "" if spread is None or is_missing(spread) else share(spread)
+
+
+def lines(sentences: Iterable[str]) -> str:
+    """Sentences as Markdown, each on a line of its own; empty ones are left out."""
+    return "  \n".join(plain(sentence) for sentence in sentences if sentence)
 
 
 def _count(row: Mapping[str, Any], name: str) -> int:

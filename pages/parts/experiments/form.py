@@ -134,3 +134,14 @@ def form_link(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[st
         for name, field in fields.items()
         if name in values and values[name] is not None and str(values[name]) != str(field.default)
     }
+
+
+def shared_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What every form of an experiment has of one point's config and of the plan's settings."""
+    own = {name: getattr(config, name) for name in SHARED if name not in ("seed", "block_size")}
+    return own | {
+        "block_size": str(config.block_size),
+        "budget": config.workload.budget,
+        "seed": config.workload.seed,
+        "repeats": settings.get("repeats") or 1,
+    }

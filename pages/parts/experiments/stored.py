@@ -1,19 +1,74 @@
-"""What the pages of experiments read alike: the plan, the run.json of one run, and whether the store lags behind."""
+"""An experiment as the store has it: its plan, its points, the run.json of one run, and whether the store lags behind.
+
+A kind of experiment builds its own class on `StoredExperiment`, with the figures that its page shows.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import pandas as pd
 
 from engine.core.busy_machine import busy_words_of, load_of
-from engine.core.experiment import Plan
+from engine.core.config import RunConfig
+from engine.core.experiment import ENDED, Plan
 from engine.core.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
 from store.experiment_queries import run_infos
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredExperiment:
+    """One experiment. `planned` are its plan's points, `points` the store's, a row a repeat.
+
+    `info` is the run.json of one of its runs, empty where none has begun.
+    """
+
+    experiment_id: str
+    settings: Mapping[str, Any]
+    planned: Sequence[Mapping[str, Any]]
+    points: pd.DataFrame
+    info: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, stored: StoredExperiment, **own: Any) -> Self:
+        """A kind's experiment: what the store has, and the kind's own fields; one of the same name replaces."""
+        shared = {field.name: getattr(stored, field.name) for field in fields(StoredExperiment)}
+        return cls(**{**shared, **own})
+
+    @property
+    def config(self) -> RunConfig | None:
+        """The configuration of the first point; None where nothing is planned."""
+        return RunConfig.from_dict(self.planned[0]["config"]) if self.planned else None
+
+    @property
+    def has_results(self) -> bool:
+        """Whether a point has ended, well or not; one that was cut off says nothing."""
+        return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
+
+    @property
+    def is_being_read(self) -> bool:
+        """Whether a run has ended that the store has yet to read; a kind that waits for its runs says so."""
+        return False
+
+
+def stored_experiment(experiment_id: str) -> StoredExperiment | None:
+    """The experiment as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
+    plan = stored_plan(experiment_id)
+    if plan is None:
+        return None
+    points = lab().store.points(experiment_id)
+    return StoredExperiment(
+        experiment_id=experiment_id,
+        settings=plan.get("settings") or {},
+        planned=plan.get("points") or [],
+        points=points,
+        info=info_of(points),
+    )
 
 
 def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.parts.format import plural
-from pages.parts.history_trash import delete_experiment, predictions_words
 from pages.parts.lab import lab
+from pages.parts.shared.trash import delete_experiment, predictions_words
 from pages.parts.transfer import draw_download
 from store.history import RunFilter
 

@@ -1,4 +1,4 @@
-"""What the Load page shows of an experiment: its points as the store has them, and the table that they make.
+"""A load test as it was measured: the table that its points make, and the queue over each run.
 
 A completed run's figures are computed once from its requests and tokens and then kept: they never change.
 """
@@ -6,45 +6,28 @@ A completed run's figures are computed once from its requests and tokens and the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from engine.core.config import RunConfig
-from engine.core.experiment import ENDED
 from engine.core.goodput import Limits
 from engine.core.load import LoadPoint, load_point
 from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.stays import Stays, number_over_time
-from pages.parts.experiments.stored import info_of, is_any_on_disk, stored_plan
+from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 from pages.parts.lab import lab
 
 KEPT_RUNS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadData:
-    """One load test. `points` are the store's, a row a repeat; `rows` the table's as a frame, columns as `row_report`.
+class MeasuredLoad(StoredExperiment):
+    """One load test. `rows` are those of its `table` as a frame, columns as `row_report`."""
 
-    `config` is that of its first point. `info` is the run.json of one of its runs, empty where none has begun.
-    """
-
-    experiment_id: str
-    settings: Mapping[str, Any]
-    config: RunConfig | None
-    points: pd.DataFrame
     table: LoadTable
     rows: pd.DataFrame
-    info: Mapping[str, Any]
-
-    @property
-    def has_results(self) -> bool:
-        """Whether a point has ended, well or not; one that was cut off says nothing."""
-        return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
 
     @property
     def is_being_read(self) -> bool:
@@ -63,29 +46,18 @@ class LoadData:
         return sorted(float(rate) for rate in self.settings.get("rates_per_s") or ())
 
 
-def load_load(experiment_id: str, limits: Limits | None = None) -> LoadData | None:
+def load_load(experiment_id: str, limits: Limits | None = None) -> MeasuredLoad | None:
     """The load test as the store has it now; None where it has no plan of it, ValueError where that is damaged.
 
     `limits` are for goodput alone.
     """
-    plan = stored_plan(experiment_id)
-    if plan is None:
+    stored = stored_experiment(experiment_id)
+    if stored is None:
         return None
-    points = lab().store.points(experiment_id)
-    settings = plan.get("settings") or {}
     limits = limits or Limits()
-    samples = load_samples(points.to_dict("records"), lambda run_id: figures_of(run_id, limits))
-    table = load_table(settings.get("engines") or (), samples)
-    planned = plan.get("points") or []
-    return LoadData(
-        experiment_id=experiment_id,
-        settings=settings,
-        config=RunConfig.from_dict(planned[0]["config"]) if planned else None,
-        points=points,
-        table=table,
-        rows=pd.DataFrame([row_report(row) for row in table.rows]),
-        info=info_of(points),
-    )
+    samples = load_samples(stored.points.to_dict("records"), lambda run_id: figures_of(run_id, limits))
+    table = load_table(stored.settings.get("engines") or (), samples)
+    return MeasuredLoad.of(stored, table=table, rows=pd.DataFrame([row_report(row) for row in table.rows]))
 
 
 def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:

@@ -1,4 +1,4 @@
-"""From what the Load page's form says to a plan, or to what is wrong, a line a field. Pure: no widgets, no store."""
+"""From the Load page's form to a plan, or to what is wrong, a line a field; and back. Pure: no widgets, no store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.core.goodput import Limits
 from engine.core.load_plan import arrival_spec, parse_engines, parse_rates, plan_load
 from engine.core.prompts import parse_prompts
 from pages.parts.bench_fields import Choice, Field, Number, Text
-from pages.parts.experiments.form import base_config, experiment_fields
+from pages.parts.experiments.form import base_config, experiment_fields, shared_values
 from pages.parts.experiments.plan import NO_ID, PlanOrProblems, problem_of, text_problems
 
 MAX_REQUESTS = 10_000
@@ -80,3 +80,18 @@ def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
     if values["prompts"] == "file":
         problems["prompts"] = FILE
     return problems
+
+
+def load_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's values for a load test's settings."""
+    return shared_values(config, settings) | {
+        "engines": ",".join(settings.get("engines") or ()),
+        "rates": ",".join(f"{float(rate):g}" for rate in settings.get("rates_per_s") or ()),
+        "law": settings.get("law") or "poisson",
+        "confirm": "yes" if settings.get("confirm") else "no",
+        "ttft_limit_s": settings.get("ttft_limit_s"),
+        "tpot_limit_s": settings.get("tpot_limit_s"),
+        "requests": config.workload.requests,
+        "prompts": config.workload.prompts,
+        "slots": config.slots,
+    }

@@ -8,11 +8,12 @@ import streamlit as st
 from engine.core.load_table import LoadRow
 from engine.core.load_words import growth_words, little_words
 from pages.figures.load_queue import queue_with_windows
-from pages.parts.experiments.results import lines, show
+from pages.parts.experiments.description import lines
 from pages.parts.format import plain
 from pages.parts.lab import is_dark
-from pages.parts.load.measured import LoadData, waiting_of
+from pages.parts.load.measured import MeasuredLoad, waiting_of
 from pages.parts.load.tables import LITTLE_HEADER, little_rows, rate_words
+from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 
 AT = "at"
@@ -25,7 +26,7 @@ LITTLE = (
 )
 
 
-def queue_choices(data: LoadData) -> dict[str, list[LoadRow]]:
+def queue_choices(data: MeasuredLoad) -> dict[str, list[LoadRow]]:
     """The rows with a completed run by the words of their rate; rates first, then around capacity, then all at once."""
     order = ("rate", "below", "above", "saturation")
     rows = sorted(
@@ -37,7 +38,7 @@ def queue_choices(data: LoadData) -> dict[str, list[LoadRow]]:
     return found
 
 
-def draw_queue(data: LoadData) -> None:
+def draw_queue(data: MeasuredLoad) -> None:
     """One rate at a time, all engines on one axis; then the law at every rate."""
     choices = queue_choices(data)
     if not choices:
@@ -51,7 +52,9 @@ def draw_queue(data: LoadData) -> None:
     chosen = chosen if chosen in choices else first  # an empty one in the address chooses none
     rows = choices[chosen]
     queue, windows = queues_of(rows)
-    show(queue_with_windows(queue, windows, dark=is_dark()), f"The queue over time at {chosen}", "load_queue")
+    show_still(
+        queue_with_windows(queue, windows, dark=is_dark()), alt=f"The queue over time at {chosen}", key="load_queue"
+    )
     st.caption(lines(queue_sentences(rows)))
     _draw_little(data, rows)
 
@@ -80,7 +83,7 @@ def queue_sentences(rows: list[LoadRow]) -> list[str]:
     return [growth_words(row.engine, row.middle.growth) for row in rows if row.middle is not None]
 
 
-def _draw_little(data: LoadData, rows: list[LoadRow]) -> None:
+def _draw_little(data: MeasuredLoad, rows: list[LoadRow]) -> None:
     """The law for the rate that is shown, in words; for all rates behind an expander."""
     told = [(row, row.middle.little) for row in rows if row.middle is not None and row.middle.little is not None]
     if told:

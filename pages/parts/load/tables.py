@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
+from pages.parts.experiments.description import spread_text, status_text
+from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 from pages.parts.format import MISSING, is_missing, number, ratio, seconds, share
-from pages.parts.sweep.tables import run_links, status_words
 
 ROLE_WORDS = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUE_WORDS = {True: "grows", False: "does not grow", None: MISSING}
@@ -44,7 +45,7 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "repeats": rows["completed"].astype(int),
             "spread": [_spread(row) for row in records],
             "status": [_row_status(row) for row in records],
-            "run": run_links([next(filter(None, row["run_ids"]), None) for row in records]),
+            "run": first_run_links(rows["run_ids"]),
         }
     )
 
@@ -115,23 +116,19 @@ def goodput_columns(rows: pd.DataFrame) -> pd.DataFrame:
 
 def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
     """Every point and repeat by itself, in the order of running. Rates are of whole runs, ramp and tail in them."""
-    live = points["live_run_id"].where(points["live_run_id"].notna(), None)
-    runs = [
-        str(run) if has_run else going if isinstance(going, str) else None
-        for run, has_run, going in zip(points["run_id"], points["has_run"], live, strict=True)
-    ]
+    attempts = attempts_of(points)
     return pd.DataFrame(
         {
             "engine": points["engine"],
             "rate": [rate_words(row["role"], row["rate_per_s"]) for row in points.to_dict("records")],
-            "repeat": points["repeat"].astype(int) + 1,
-            "status": [status_words(row) for row in points.to_dict("records")],
+            "repeat": attempts.repeat,
+            "status": attempts.status,
             "offered/s": points["offered_requests_per_s"],
             "whole run, requests/s": points["requests_per_s"],
             "queue p50 s": points["queue_wait_p50_s"],
             "TTFT p95 s": points["ttft_p95_s"],
-            "run": run_links(runs),
-            "error": points["error"],
+            "run": attempts.run,
+            "error": attempts.error,
         }
     )
 
@@ -140,8 +137,7 @@ def csv_of(rows: pd.DataFrame) -> str:
     """Every row with all its figures, full precision; Little's law and run ids flattened."""
     flat = rows.drop(columns=["little", "run_ids"])
     little = pd.DataFrame([found or {} for found in rows["little"]], index=rows.index).add_prefix("little_")
-    runs = [" ".join(filter(None, ids)) for ids in rows["run_ids"]]
-    return pd.concat([flat, little], axis=1).assign(run_ids=runs).to_csv(index=False)
+    return pd.concat([flat, little], axis=1).assign(run_ids=joined_ids(rows["run_ids"])).to_csv(index=False)
 
 
 def _queue_words(row: dict[str, Any]) -> str:
@@ -157,13 +153,13 @@ def _spread(row: dict[str, Any]) -> str:
     low, high, middle = row["achieved_low_per_s"], row["achieved_high_per_s"], row["achieved_per_s"]
     if row["completed"] < 2 or is_missing(middle) or not middle:
         return ""
-    return share((high - low) / middle)
+    return spread_text((high - low) / middle)
 
 
 def _row_status(row: dict[str, Any]) -> str:
     if row["status"] == "completed" and not row["completed"]:
         return "completed; its run has been deleted"
-    return status_words(row)
+    return status_text(row)
 
 
 def _around(capacity: Capacity | None) -> list[str]:

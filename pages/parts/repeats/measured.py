@@ -1,4 +1,4 @@
-"""What the Repeats page shows of an experiment: its points as the store has them, by engine and by repeat."""
+"""Repeats as they were measured: the runs of each engine, by repeat."""
 
 from __future__ import annotations
 
@@ -6,41 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from engine.core.config import RunConfig
 from engine.core.experiment import ENDED
 from engine.core.repeats_table import keys_of
 from pages.parts.bench_fields import FIELDS, Number, query_of
-from pages.parts.experiments.stored import info_of, is_any_on_disk, stored_plan
-from pages.parts.lab import lab
+from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RepeatsData:
-    """One experiment of repeats. `points` are the store's, a row a run, with the `series` that it belongs to.
+class MeasuredRepeats(StoredExperiment):
+    """One experiment of repeats. `points` also have the `series` that a run belongs to; `rows` are the same, flat.
 
-    `rows` are the points as flat rows. `names` are what the keys are called, in the order of running: the first is the
-    base of ratios. `configs` has each key's configuration. `info` is the run.json of one of its runs, empty where none
-    has begun.
+    `names` are what the keys are called, in the order of running: the first is the base of ratios. `configs` has each
+    key's configuration.
     """
 
-    experiment_id: str
     names: Mapping[str, str]
     configs: Mapping[str, RunConfig]
-    points: pd.DataFrame
     rows: Sequence[Mapping[str, Any]]
-    info: Mapping[str, Any]
 
     @property
     def repeats(self) -> int:
         """How many times each engine is to run."""
         return 1 + int(self.points["repeat"].max()) if len(self.points) else 0
-
-    @property
-    def has_results(self) -> bool:
-        """Whether a run has ended, well or not; one that was cut off says nothing."""
-        return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
 
     @property
     def has_completed(self) -> bool:
@@ -54,23 +42,20 @@ class RepeatsData:
         return is_any_on_disk(ended["run_id"].dropna().astype(str))
 
 
-def load_repeats(experiment_id: str) -> RepeatsData | None:
+def load_repeats(experiment_id: str) -> MeasuredRepeats | None:
     """The experiment as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
-    plan = stored_plan(experiment_id)
-    if plan is None:
+    stored = stored_experiment(experiment_id)
+    if stored is None:
         return None
-    planned = plan.get("points") or []
-    names = names_of(planned)
-    configs = {point["key"]: point["config"] for point in reversed(planned)}
-    points = lab().store.points(experiment_id)
-    points = points.assign(series=[names[key] for key in points["key"]])
-    return RepeatsData(
-        experiment_id=experiment_id,
+    names = names_of(stored.planned)
+    configs = {point["key"]: point["config"] for point in reversed(stored.planned)}
+    points = stored.points.assign(series=[names[key] for key in stored.points["key"]])
+    return MeasuredRepeats.of(
+        stored,
         names=names,
         configs={key: RunConfig.from_dict(configs[key]) for key in names},
         points=points,
         rows=points.to_dict("records"),
-        info=info_of(points),
     )
 
 
@@ -82,7 +67,7 @@ def names_of(planned: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {key: engines[key] if is_plain else key for key in keys}
 
 
-def bench_link(data: RepeatsData) -> dict[str, str]:
+def bench_link(data: MeasuredRepeats) -> dict[str, str]:
     """The query parameters that bring Bench to the same settings: engines, what only static reads, and repeats."""
     configs = list(data.configs.values())
     link = {name: text for config in reversed(configs) for name, text in query_of(config).items()}

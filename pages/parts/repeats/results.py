@@ -1,8 +1,8 @@
-"""The results of repeats, section by section: the finding and its figure, each repeat, medians, ratios, every run."""
+"""The results of repeats: what was asked and what failed, the finding, each repeat, medians, ratios, every run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
@@ -11,10 +11,12 @@ from pages.figures.repeat_words import drift_words, findings
 from pages.figures.repeats import repeat_dots
 from pages.parts.bench_fields import Choice, Field
 from pages.parts.bench_widgets import choice
-from pages.parts.experiments.results import TABLE_ROWS, draw_csv, lines, show, show_table
-from pages.parts.format import MISSING, plain
+from pages.parts.experiments.choice import EXPERIMENT
+from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, lines, status_text
+from pages.parts.experiments.tables import draw_csv, show_table, table_height
+from pages.parts.format import MISSING, listed, plain, plural
 from pages.parts.lab import is_dark
-from pages.parts.repeats.measured import RepeatsData
+from pages.parts.repeats.measured import MeasuredRepeats, bench_link
 from pages.parts.repeats.tables import (
     ENGINE_HEADER,
     RATIO_HEADER,
@@ -25,19 +27,59 @@ from pages.parts.repeats.tables import (
     repeat_table,
     runs_table,
 )
+from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 
 METRIC = "metric"
 FIELDS: Mapping[str, Field] = {
     METRIC: Choice(options=tuple(measure.short for measure in MEASURES), default=MEASURES[0].short)
 }
+ON_BENCH = "Set **Repeats** on Bench to 2 or more: each of its buttons then runs all its engines once, then all again."
 OVER_TIME = (
     "Requests arrive over time here, so that what is served a second is mostly what was offered, and the duration "
     "mostly how long they took to arrive: the waits tell more."
 )
 
 
-def draw_finding(data: RepeatsData) -> None:
+def repeats_line(data: MeasuredRepeats) -> str:
+    """`static and continuous, 3 times each, in turn: smollm2-135m, 4 slots, 8 requests of chat, budget 8-48 …`."""
+    config = next(iter(data.configs.values()))
+    workload = config.workload
+    times = plural(data.repeats, "time")
+    how = f"{times} each, in turn" if len(data.names) > 1 else times
+    what = [config.model, *how_words(config), plural(config.slots, "slot"), *cap_words(config)]
+    requests = f"{plural(workload.requests, 'request')} of {workload.prompts}, budget {workload.budget}"
+    arrival = f"arrival {workload.arrival}, seed {workload.seed}"
+    return f"{listed(list(data.names.values()))}, {how}: {', '.join(what)}; {requests}, {arrival}"
+
+
+def repeats_failures(data: MeasuredRepeats) -> list[str]:
+    """Each way in which an engine failed, once: `- static, repeat 2 (and 1 more): out of memory: asked 4.38 GiB …`."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for row in data.rows:
+        if row["status"] in FAILED:
+            found.setdefault((str(row["series"]), status_text(row)), []).append(int(row["repeat"]) + 1)
+    said = []
+    for (name, status), repeats in found.items():
+        more = f" (and {len(repeats) - 1} more)" if len(repeats) > 1 else ""
+        said.append(f"{name}, repeat {repeats[0]}{more}: {status}")
+    return failure_lines(said)
+
+
+def draw_way_to_bench(load: Callable[[str], MeasuredRepeats | None]) -> None:
+    """How an experiment of repeats is made: on Bench, with the settings of the one that is shown, if there is one.
+
+    `load` finds an experiment by its id.
+    """
+    data = _shown(load)
+    label = "The same on Bench" if data is not None else "Set one up on Bench"
+    query = bench_link(data) if data is not None else {"repeats": "3"}
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        st.page_link("pages/bench.py", label=label, icon=":material/tune:", query_params=query)
+        st.caption(ON_BENCH)
+
+
+def draw_finding(data: MeasuredRepeats) -> None:
     """What the repeats say of one figure, drawn, in a sentence, and repeat by repeat."""
     place = st.container(border=True)
     measure = BY_SHORT[choice("Which figure", METRIC, fields=FIELDS)]
@@ -47,7 +89,9 @@ def draw_finding(data: RepeatsData) -> None:
         notes = [drift_words(data.rows, data.names, measure), _over_time(data, measure)]
         if any(notes):
             st.caption(lines(notes))
-    show(repeat_dots(data.points, measure, dark=is_dark()), f"{measure.title}, every repeat", "repeats_dots")
+    show_still(
+        repeat_dots(data.points, measure, dark=is_dark()), alt=f"{measure.title}, every repeat", key="repeats_dots"
+    )
     if not data.has_completed:
         return
     st.caption(
@@ -57,7 +101,7 @@ def draw_finding(data: RepeatsData) -> None:
     _draw_repeats(data, measure)
 
 
-def draw_medians(data: RepeatsData) -> None:
+def draw_medians(data: MeasuredRepeats) -> None:
     """Every figure of each engine over its repeats; the ratios to the first engine, where there are more."""
     if rows := engine_rows(data.rows, data.names):
         st.subheader("Each engine over its repeats", anchor=False)
@@ -80,14 +124,14 @@ def draw_medians(data: RepeatsData) -> None:
         st.caption("There is no ratio yet: it takes a repeat in which the first engine and another completed.")
 
 
-def draw_runs(data: RepeatsData) -> None:
+def draw_runs(data: MeasuredRepeats) -> None:
     """Every run by itself, failures among them, and all of it as CSV."""
     st.subheader("Every run, in the order of running", anchor=False)
     show_table(runs_table(data.points), "repeats_runs", figures=RUN_FIGURES, whole="repeat")
     draw_csv(csv_of(data.points), "repeats", data.experiment_id)
 
 
-def _draw_repeats(data: RepeatsData, measure: RepeatMeasure) -> None:
+def _draw_repeats(data: MeasuredRepeats, measure: RepeatMeasure) -> None:
     """The chosen figure a repeat a line; of one engine the figure and the table of runs say it all."""
     if len(data.names) < 2:
         return
@@ -95,7 +139,7 @@ def _draw_repeats(data: RepeatsData, measure: RepeatMeasure) -> None:
     number, link = st.column_config.NumberColumn, st.column_config.LinkColumn
     config = {name: number(format="%.4g") for name in frame if name not in ("repeat", "compare")}
     config["compare"] = link("compare", display_text="open", help="The runs of this repeat on Compare")
-    height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
+    height = table_height(len(frame))
     st.dataframe(
         frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key="repeats_by_repeat"
     )
@@ -105,8 +149,18 @@ def _better(measure: RepeatMeasure) -> str:
     return "Higher is better." if measure.unit == "tokens/s" else "Lower is better."
 
 
-def _over_time(data: RepeatsData, measure: RepeatMeasure) -> str:
+def _over_time(data: MeasuredRepeats, measure: RepeatMeasure) -> str:
     """A caution where throughput and duration are not the engines' own doing."""
     config = next(iter(data.configs.values()), None)
     is_offered = config is not None and config.workload.arrival != "closed"
     return OVER_TIME if is_offered and measure.name in ("output_tokens_per_s", "duration_s") else ""
+
+
+def _shown(load: Callable[[str], MeasuredRepeats | None]) -> MeasuredRepeats | None:
+    """The experiment that the address names, where the store has it whole."""
+    asked = st.query_params.get(EXPERIMENT)
+    try:
+        data = load(asked) if asked else None
+    except ValueError:
+        return None
+    return data if data is not None and data.configs else None

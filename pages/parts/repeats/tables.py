@@ -10,9 +10,9 @@ import pandas as pd
 from engine.core.repeats_table import paired, summary_of, values_of
 from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
 from pages.figures.repeat_words import agreement_words
-from pages.parts.compare_choice import MAX_RUNS
-from pages.parts.format import share
-from pages.parts.sweep.tables import run_links, status_words
+from pages.parts.experiments.description import spread_text
+from pages.parts.experiments.tables import attempts_of
+from pages.parts.shared.links import compare_link
 
 ENGINE_HEADER = ("figure", "engine", "median", "lowest", "highest", "spread", "n")
 RATIO_HEADER = ("figure", "ratio", "median", "lowest", "highest", "agree")
@@ -33,7 +33,7 @@ def engine_rows(points: Points, names: Names) -> list[list[str]]:
             summary = found[key]
             assert summary is not None
             ends = [measure.text(value) for value in (summary.median, summary.low, summary.high)]
-            spread = "" if summary.spread is None else share(summary.spread)
+            spread = spread_text(summary.spread)
             title = measure.title if key == known[0] else ""
             rows.append([title, names[key], *ends, spread, str(summary.n)])
     return rows
@@ -69,25 +69,25 @@ def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.Dat
         ratios = paired(points, key, base, measure.name).ratios
         columns[f"{names[key]} / {names[base]}"] = [ratios.get(repeat) for repeat in repeats]
     if others:
-        columns["compare"] = [compare_link(points, repeat) for repeat in repeats]
+        columns["compare"] = [_repeat_link(points, repeat) for repeat in repeats]
     return pd.DataFrame(columns)
 
 
-def compare_link(points: Points, repeat: int) -> str | None:
+def _repeat_link(points: Points, repeat: int) -> str | None:
     """The address of Compare with the runs of one repeat, in the order of running; None without two of them."""
     runs = [str(point["run_id"]) for point in points if int(point["repeat"]) == repeat and point["has_run"]]
-    return f"/compare?runs={','.join(runs[:MAX_RUNS])}" if len(runs) > 1 else None
+    return compare_link(runs) if len(runs) > 1 else None
 
 
 def runs_table(points: pd.DataFrame) -> pd.DataFrame:
     """Every run in the order of running, with how it ended and a way to it."""
-    rows = points.to_dict("records")
+    attempts = attempts_of(points)
     return pd.DataFrame(
         {
-            "run": run_links([_run_of(row) for row in rows]),
+            "run": attempts.run,
             "engine": points["series"],
-            "repeat": points["repeat"].astype(int) + 1,
-            "status": [status_words(row) for row in rows],
+            "repeat": attempts.repeat,
+            "status": attempts.status,
             "tok/s": points["output_tokens_per_s"],
             "TTFT p50 s": points["ttft_p50_s"],
             "TTFT p95 s": points["ttft_p95_s"],
@@ -95,7 +95,7 @@ def runs_table(points: pd.DataFrame) -> pd.DataFrame:
             "gap p99 ms": points["itl_p99_s"] * 1e3,
             "duration s": points["duration_s"],
             "% dead": points["dead_fraction"] * 100,
-            "error": points["error"],
+            "error": attempts.error,
         }
     )
 
@@ -105,11 +105,6 @@ def csv_of(points: pd.DataFrame) -> str:
     left_out = {"series", "config", "point_values", "has_run", "live_run_id", "attempts", "ended_at", *CSV_FIRST}
     metrics = [name for name in points if name not in left_out and points[name].notna().any()]
     return points[[*CSV_FIRST, *metrics]].to_csv(index=False)
-
-
-def _run_of(row: Mapping[str, Any]) -> str | None:
-    live = row.get("live_run_id")
-    return str(row["run_id"]) if row["has_run"] else live if isinstance(live, str) else None
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

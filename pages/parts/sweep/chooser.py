@@ -13,7 +13,7 @@ from engine.core.sweep_table import BatchChoice, SweepRow, choose_batch
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number as number_field
 from pages.parts.format import number, plain, ratio, seconds, share
-from pages.parts.sweep.measured import SweepData
+from pages.parts.sweep.measured import MeasuredSweep
 
 LIMITS: dict[str, Field] = {
     "ttft_limit_s": Number(low=0, high=3600, default=0.5, whole=False, above=True),
@@ -22,7 +22,7 @@ LIMITS: dict[str, Field] = {
 CLOSE = 0.25  # a larger batch that misses a limit by no more than this share of it is named
 
 
-def draw_chooser(data: SweepData) -> None:
+def draw_chooser(data: MeasuredSweep) -> None:
     """Two limits, and a line a prompt length."""
     st.subheader("Which batch size?", anchor=False)
     left, right = st.columns(2, gap="medium")
@@ -39,7 +39,7 @@ def draw_chooser(data: SweepData) -> None:
     )
 
 
-def by_series(data: SweepData) -> dict[str, list[SweepRow]]:
+def by_series(data: MeasuredSweep) -> dict[str, list[SweepRow]]:
     """The grid's rows by the name that their line has in the figures."""
     found: dict[str, list[SweepRow]] = {}
     for name, row in zip(data.table["series"], data.rows, strict=True):

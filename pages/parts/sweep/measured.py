@@ -1,4 +1,4 @@
-"""What the Sweep page shows of an experiment: its points as the store has them, and the table that they make.
+"""A sweep as it was measured: the table that its points make, and the ceilings that they are held against.
 
 Rows are `engine.core.sweep_table`'s: medians over repeats. Beside them stand the lowest and the highest of the repeats,
 for whiskers, and the name of the series that a point belongs to in the figures.
@@ -13,12 +13,13 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
-from engine.core.experiment import ENDED
-from engine.core.roofline import Ceilings
+from engine.core.roofline import Ceilings, ModelShape
+from engine.core.run_shape import shape_of_run
 from engine.core.sweep_table import SweepRow, sweep_rows
-from pages.parts.experiments.stored import info_of, stored_plan
-from pages.parts.lab import lab
-from pages.parts.sweep.ceilings import Measured, ceilings_for
+from pages.parts.comparable import dtype_name
+from pages.parts.experiments.stored import StoredExperiment, stored_experiment
+from pages.parts.format import number, plain
+from pages.parts.shared.machines import calibrated_machine, calibration_for, calibrations
 
 REPEATED = {
     "tpot_s": "tpot_p50_s",
@@ -26,25 +27,37 @@ REPEATED = {
     "peak_memory_bytes": "peak_memory_bytes",
     "output_tokens_per_s": "output_tokens_per_s",
 }
+HOW = "Run `.venv/bin/python -m engine calibrate` on it to measure them; the columns then fill by themselves."
 PLACE = ["engine", "prompts", "batch_size", "role"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SweepData:
-    """One sweep. `points` are the store's, a row a repeat; `rows` the table's, `table` the same as a frame.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepMachine:
+    """What the points are held against: the newest calibration of the device that they ran on, or what was given.
 
-    `config` is that of a point whose budget is as it was asked for: a ragged one if there is any. `info`
-    is the run.json of one of its runs, empty where none has begun.
+    `ceilings` are None where there are none, and `words` say how to get them; else where they are from. `shape` is the
+    model's, None where a run does not tell it.
     """
 
-    experiment_id: str
-    settings: Mapping[str, Any]
-    config: RunConfig | None
-    points: pd.DataFrame
+    ceilings: Ceilings | None = None
+    shape: ModelShape | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeasuredSweep(StoredExperiment):
+    """One sweep. `rows` are the table's, `table` the same as a frame."""
+
     rows: tuple[SweepRow, ...]
     table: pd.DataFrame
-    measured: Measured
-    info: Mapping[str, Any]
+    machine: SweepMachine
+
+    @property
+    def config(self) -> RunConfig | None:
+        """That of a point whose budget is as it was asked for: a ragged one if there is any."""
+        ragged = [point for point in self.planned if point["values"].get("role") == "ragged"]
+        first = next(iter([*ragged, *self.planned]), None)
+        return None if first is None else RunConfig.from_dict(first["config"])
 
     @property
     def grid(self) -> pd.DataFrame:
@@ -56,39 +69,15 @@ class SweepData:
         """Ragged batches and their controls."""
         return self.table[self.table["role"].isin(["ragged", "control"])]
 
-    @property
-    def has_results(self) -> bool:
-        """Whether a point has ended, well or not; one that was cut off says nothing."""
-        return bool(self.points["status"].isin(ENDED).any())
 
-
-def load_sweep(experiment_id: str) -> SweepData | None:
+def load_sweep(experiment_id: str) -> MeasuredSweep | None:
     """The sweep as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
-    plan = stored_plan(experiment_id)
-    if plan is None:
+    stored = stored_experiment(experiment_id)
+    if stored is None:
         return None
-    points = lab().store.points(experiment_id)
-    settings = plan.get("settings") or {}
-    info = info_of(points)
-    measured = ceilings_for(settings, info) if info else Measured()
-    rows = sweep_rows(points.to_dict("records"), measured.ceilings, measured.shape)
-    return SweepData(
-        experiment_id=experiment_id,
-        settings=settings,
-        config=_config(plan),
-        points=points,
-        rows=tuple(rows),
-        table=sweep_frame(rows, points),
-        measured=measured,
-        info=info,
-    )
-
-
-def _config(plan: Mapping[str, Any]) -> RunConfig | None:
-    planned = plan.get("points") or []
-    ragged = [point for point in planned if point["values"].get("role") == "ragged"]
-    first = next(iter([*ragged, *planned]), None)
-    return None if first is None else RunConfig.from_dict(first["config"])
+    machine = machine_for(stored.settings, stored.info) if stored.info else SweepMachine()
+    rows = sweep_rows(stored.points.to_dict("records"), machine.ceilings, machine.shape)
+    return MeasuredSweep.of(stored, rows=tuple(rows), table=sweep_frame(rows, stored.points), machine=machine)
 
 
 def sweep_frame(rows: list[SweepRow], points: pd.DataFrame) -> pd.DataFrame:
@@ -128,6 +117,43 @@ def _extremes(points: pd.DataFrame) -> pd.DataFrame:
     found = kept.groupby(PLACE, as_index=False).agg(**named)
     found["batch_size"] = found["batch_size"].astype(int)
     return found
+
+
+def machine_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> SweepMachine:
+    """For runs as `info` (a run.json) tells; what a sweep's settings give by hand comes first."""
+    device, model = info.get("device") or {}, info.get("model") or {}
+    try:
+        shape = shape_of_run(model)
+    except ValueError as error:
+        return SweepMachine(words=f"{plain(str(error))}.")
+    if settings.get("flop_per_s") and settings.get("bytes_per_s"):
+        given = Ceilings(
+            read_bytes_per_s=float(settings["bytes_per_s"]),
+            flop_per_s=float(settings["flop_per_s"]),
+            launch_s=0,
+            kernels_per_pass=shape.kernels_per_pass,
+        )
+        return SweepMachine(ceilings=given, shape=shape, words=f"Ceilings as given to the sweep: {rates(given)}.")
+    newest = calibration_for(device, calibrations(), shape.name)
+    if newest is None:
+        name = plain(str(device.get("name")))
+        return SweepMachine(shape=shape, words=f"The ceilings of {name} are not known here. {HOW}")
+    dtype = dtype_name(model)
+    machine = calibrated_machine(newest, shape, dtype)
+    if machine is None:
+        words = f"The newest calibration measured no arithmetic in {plain(dtype)}. {HOW}"
+        return SweepMachine(shape=shape, words=words)
+    return SweepMachine(
+        ceilings=machine.ceilings, shape=shape, words=f"{machine.source}: ceilings of {rates(machine.ceilings)}."
+    )
+
+
+def rates(ceilings: Ceilings) -> str:
+    """`1.23 TFLOP/s and 34.5 GB/s, balance point 35.7 FLOP/byte`. TFLOP are 10^12, GB 10^9."""
+    return (
+        f"{number(ceilings.flop_per_s / 1e12)} TFLOP/s and {number(ceilings.read_bytes_per_s / 1e9)} GB/s, balance "
+        f"point {number(ceilings.balance_flop_per_byte)} FLOP/byte"
+    )
 
 
 def balance_of(ceilings: Ceilings | None) -> float | None:

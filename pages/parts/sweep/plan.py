@@ -1,4 +1,4 @@
-"""From what the Sweep page's form says to a plan, or to what is wrong, a line a field. Pure: no widgets, no store."""
+"""From the Sweep page's form to a plan, or to what is wrong, a line a field; and back. Pure: no widgets, no store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.experiment import Plan
 from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid, plan_sweep
 from pages.parts.bench_fields import Text
-from pages.parts.experiments.form import base_config, experiment_fields, with_default
+from pages.parts.experiments.form import base_config, experiment_fields, shared_values, with_default
 from pages.parts.experiments.plan import NO_ID, PlanOrProblems, problem_of, text_problems
 
 FIELDS = experiment_fields(
@@ -57,3 +57,13 @@ def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
         "prompts": lambda: parse_prompt_grid(values["prompts"]) if values["prompts"] else None,
     }
     return text_problems(values, checks)
+
+
+def sweep_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's values for a sweep's settings."""
+    return shared_values(config, settings) | {
+        "engine": config.engine,
+        "prompts": settings.get("prompts") or "",
+        "batch_size": ",".join(map(str, settings.get("batch_sizes") or ())),
+        "mix": settings.get("mix") or "",
+    }

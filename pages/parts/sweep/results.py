@@ -1,4 +1,4 @@
-"""The results of a sweep, section by section: throughput, what a batch size costs and uses, the table, the points."""
+"""The results of a sweep: what was asked and what failed, throughput, what a batch size costs and uses, the table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.roofline import ModelShape
+from engine.core.sweep_table import SweepRow
 from pages.figures.sweep_measures import (
     BANDWIDTH,
     COMPUTE,
@@ -20,17 +21,45 @@ from pages.figures.sweep_measures import (
 )
 from pages.figures.sweep_ragged import ragged_bars, ragged_caption
 from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
-from pages.parts.experiments.results import draw_csv, show, show_table
+from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, status_text
+from pages.parts.experiments.tables import draw_csv, show_table
 from pages.parts.format import number, plain, plural, ratio, seconds, size
 from pages.parts.lab import is_dark
-from pages.parts.sweep.measured import SweepData, balance_of
+from pages.parts.shared.charts import show_still
+from pages.parts.sweep.measured import MeasuredSweep, balance_of
 from pages.parts.sweep.tables import FIGURES, attempts_table, csv_of, ragged_table, shown_table
 
 
-def draw_throughput(data: SweepData) -> None:
+def sweep_line(data: MeasuredSweep) -> str:
+    """`static, smollm2-135m, budget 32: p16,p64 at B = 1, 2, 4, 8`."""
+    config, settings = data.config, data.settings
+    assert config is not None
+    sizes = ", ".join(f"{int(size):,}" for size in settings.get("batch_sizes") or ())
+    swept = " and ".join(filter(None, [settings.get("prompts"), _mixed(settings.get("mix"))]))
+    parts = [config.engine, config.model, *how_words(config), f"budget {config.workload.budget}", *cap_words(config)]
+    return f"{', '.join(parts)}: {swept} at B = {sizes}"
+
+
+def sweep_failures(data: MeasuredSweep) -> list[str]:
+    """Each series that failed, once: `- p4096 from B = 64 on: out of memory: asked 4.38 GiB …`, the smallest first."""
+    failed = [row for row in data.rows if row.status in FAILED]
+    by_place: dict[tuple[str, str], list[SweepRow]] = {}
+    for row in sorted(failed, key=lambda row: row.batch_size):
+        by_place.setdefault((row.role, row.prompts if row.role == "point" else ""), []).append(row)
+    said = []
+    for rows in by_place.values():
+        first = rows[0]
+        name = first.prompts if first.role == "point" else f"{first.role} ({first.prompts})"
+        more = f" (and at B = {', '.join(f'{row.batch_size:,}' for row in rows[1:])})" if len(rows) > 1 else ""
+        said.append(f"{name}, B = {first.batch_size:,}{more}: {status_text(first.to_dict())}")
+    return failure_lines(said, most=len(said))
+
+
+def draw_throughput(data: MeasuredSweep) -> None:
     """Throughput beside the straight line, over the whole width."""
     st.subheader("Throughput against batch size", anchor=False)
-    show(throughput_over_batch(data.grid, dark=is_dark()), "Throughput against batch size", "sweep_throughput")
+    figure = throughput_over_batch(data.grid, dark=is_dark())
+    show_still(figure, alt="Throughput against batch size", key="sweep_throughput")
     st.caption(plain(throughput_caption(data.grid)))
     with st.expander("Why it leaves the line"):
         st.markdown(
@@ -42,39 +71,39 @@ def draw_throughput(data: SweepData) -> None:
         )
 
 
-def draw_costs(data: SweepData) -> None:
+def draw_costs(data: MeasuredSweep) -> None:
     """TPOT, TTFT and peak memory; two columns at most."""
     st.subheader("What a larger batch costs", anchor=False)
     _pair(data.grid, (TPOT, None), (TTFT, None))
     _pair(data.grid, (PEAK_MEMORY, None), (SPEEDUP, None))
-    for words in (memory_words(data.grid, data.measured.shape), serial_words(data.grid)):
+    for words in (memory_words(data.grid, data.machine.shape), serial_words(data.grid)):
         if words:
             st.caption(words)
 
 
-def draw_ceilings(data: SweepData) -> None:
+def draw_ceilings(data: MeasuredSweep) -> None:
     """Intensity, and the shares of what the machine was measured to do; where nothing was, how to measure it."""
     st.subheader("How near the machine's ceilings", anchor=False)
-    balance = balance_of(data.measured.ceilings)
+    balance = balance_of(data.machine.ceilings)
     level = None if balance is None else (balance, f"balance point {number(balance)}")
-    if data.measured.ceilings is None:
-        st.info(data.measured.words or "The ceilings are looked up when the first run has been read into the store.")
+    if data.machine.ceilings is None:
+        st.info(data.machine.words or "The ceilings are looked up when the first run has been read into the store.")
         _pair(data.grid, (INTENSITY, level))
         return
     _pair(data.grid, (INTENSITY, level), (COMPUTE, None))
     _pair(data.grid, (BANDWIDTH, None))
     st.caption(
-        f"{data.measured.words} FLOP and bytes are counted from the model's shape at the mean context, not measured: "
+        f"{data.machine.words} FLOP and bytes are counted from the model's shape at the mean context, not measured: "
         "2 FLOP a parameter and row plus attention's, weights and cached keys and values read once a step."
     )
 
 
-def draw_ragged(data: SweepData) -> None:
+def draw_ragged(data: MeasuredSweep) -> None:
     """The ragged batch beside its control, where the sweep has one."""
     if data.ragged.empty:
         return
     st.subheader("A ragged batch and its control", anchor=False)
-    show(ragged_bars(data.ragged, dark=is_dark()), "A ragged batch beside its control", "sweep_ragged")
+    show_still(ragged_bars(data.ragged, dark=is_dark()), alt="A ragged batch beside its control", key="sweep_ragged")
     st.caption(plain(ragged_caption(data.ragged)))
     _table(ragged_table(data.ragged), "sweep_ragged_table")
     with st.expander("What the control controls"):
@@ -87,7 +116,7 @@ def draw_ragged(data: SweepData) -> None:
         )
 
 
-def draw_table(data: SweepData) -> None:
+def draw_table(data: MeasuredSweep) -> None:
     """The table of the grid with its CSV, then every point by itself."""
     st.subheader("The runs" if data.grid.empty else "The table", anchor=False)
     if not data.grid.empty:
@@ -95,7 +124,7 @@ def draw_table(data: SweepData) -> None:
         st.caption(
             "Medians over n runs; spread is (highest - lowest) / median of a run's tokens/s. tok/s is B / TPOT. "
             "Serial s is B times what one request alone took; speed-up is that over the batch's time. "
-            f"{data.measured.words if data.measured.ceilings is None else ''}"
+            f"{data.machine.words if data.machine.ceilings is None else ''}"
         )
     draw_csv(csv_of(data.table), "sweep", data.experiment_id)
     with st.expander("Every run of the sweep, in the order of running"):
@@ -142,5 +171,9 @@ def _pair(grid: pd.DataFrame, *measures: tuple[SweepMeasure, tuple[float, str] |
     for column, (measure, level) in zip(st.columns(2, gap="medium"), measures, strict=False):
         with column:
             figure = measure_over_batch(grid, measure, level=level, dark=is_dark())
-            show(figure, f"{measure.title} against batch size", f"sweep_{measure.column}")
+            show_still(figure, alt=f"{measure.title} against batch size", key=f"sweep_{measure.column}")
             st.caption(plain(measure_caption(grid, measure)))
+
+
+def _mixed(mix: str | None) -> str:
+    return f"a ragged batch of {mix} with its control" if mix else ""

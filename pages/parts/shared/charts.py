@@ -1,0 +1,30 @@
+"""How the lab shows its figures: its own colors, few buttons, two columns at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
+STILL = {"displayModeBar": False}
+
+
+def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] = CHART) -> None:
+    """One figure as the lab shows them all: its own colors, no logo."""
+    st.plotly_chart(figure, key=key, theme=None, config=dict(config), alt=alt)
+
+
+def show_still(figure: go.Figure, *, key: str, alt: str) -> None:
+    """A figure that is looked at and not dragged about."""
+    show(figure, key=key, alt=alt, config=STILL)
+
+
+def in_columns(drawings: Sequence[Callable[[], None]]) -> None:
+    """Two columns, row by row, so that neighbors begin at one height; on a phone one under the other."""
+    for row in range(0, len(drawings), 2):
+        for column, draw in zip(st.columns(2, gap="medium"), drawings[row : row + 2], strict=False):
+            with column:
+                draw()

@@ -1,0 +1,23 @@
+"""Addresses of pages that several pages link to: a run, and a comparison of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+RUNS = "runs"  # the query parameter of Compare
+MAX_RUNS = 4  # how many Compare sets side by side
+
+
+def run_link(run_id: object) -> str:
+    """The address of a run's page."""
+    return f"/run?run_id={run_id}"
+
+
+def runs_query(run_ids: Iterable[str]) -> dict[str, str]:
+    """The query parameters of Compare for these runs."""
+    return {RUNS: ",".join(run_ids)}
+
+
+def compare_link(run_ids: Sequence[str]) -> str:
+    """The address of Compare with these runs, as many as it takes."""
+    return f"/compare?{RUNS}={','.join(run_ids[:MAX_RUNS])}"
