@@ -233,7 +233,6 @@ def test_graphs_are_offered_where_a_gpu_shows_itself_and_the_run_is_on_it(
     assert executions(on_cpu) == ["eager"]
     assert "needs a GPU: no NVIDIA GPU shows itself here, so it is not offered" in texts(on_cpu)
     monkeypatch.setattr("pages.parts.devices.has_cuda", lambda: True)
-    monkeypatch.setattr("pages.parts.bench_memory.has_cuda", lambda: True)
     with_gpu = opened(execution="graph")
     assert executions(with_gpu) == ["eager", "graph"]
     assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)

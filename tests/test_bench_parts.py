@@ -9,18 +9,11 @@ import pytest
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
 from pages.parts.bench_fields import FIELDS, complaints, query_of
 from pages.parts.bench_settings import NO_FILE, read_settings
-from pages.parts.bench_words import (
-    arrival_words,
-    budget_words,
-    forecast_table,
-    forecast_words,
-    form_words,
-    mix_words,
-    workload_words,
-)
-from pages.parts.forecast import forecast_of, workload_of
+from pages.parts.bench_words import arrival_words, forecast_table, forecast_words, form_words, mix_words, workload_words
+from pages.parts.forecast import forecast_of
 from pages.parts.kv_size import position_values
 from pages.parts.prompt_file import read_prompts
+from pages.parts.shared.workloads import budget_text, workload_of
 
 ARRIVALS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
 LONG_AND_SHORT = WorkloadConfig(prompts="p16", requests=16, budget="8x32+8x256")
@@ -83,10 +76,10 @@ def test_the_plan_in_words() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (budget_words("64"), "Every request gets exactly 64 new tokens, whatever the model says."),
-        (budget_words("8-48"), "8 to 48 new tokens a request, drawn evenly and spent to the last one."),
-        (budget_words("1x1+2x256"), "1 request of 1 token, 2 requests of 256 tokens, in an order that the seed draws."),
-        (budget_words("eos:200"), "Until the model ends its answer, 200 tokens at most."),
+        (budget_text("64"), "Every request gets exactly 64 new tokens, whatever the model says."),
+        (budget_text("8-48"), "8 to 48 new tokens a request, drawn evenly and spent to the last one."),
+        (budget_text("1x1+2x256"), "1 request of 1 token, 2 requests of 256 tokens, in an order that the seed draws."),
+        (budget_text("eos:200"), "Until the model ends its answer, 200 tokens at most."),
         (arrival_words("constant:4"), "One request every 250 ms."),
         (arrival_words("gamma:2:4"), "2.00 a second on average, in bursts (coefficient of variation 4.00)."),
         (mix_words("p16:3,p4096:1"), "Real text cut to exactly: 16 tokens 75.0 %, 4,096 tokens 25.0 %."),

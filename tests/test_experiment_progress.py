@@ -11,7 +11,7 @@ import pytest
 
 from engine.launcher.job import Job, JobKind
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts import experiment_progress
+from pages.parts.experiments import progress as experiment_progress
 from pages.parts.experiments.progress import is_being_closed, state_of
 from store import Store
 from tests.experiments import run_point, sweep_plan

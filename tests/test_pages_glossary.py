@@ -7,8 +7,9 @@ from pathlib import Path
 from engine.core.definitions import CHOICES
 from engine.core.glossary import GLOSSARY
 from engine.core.metrics import METRICS
-from pages.parts.glossary_entries import HOW_TO_COUNT, WHO_COUNTS_SO, all_groups, search
+from pages.parts.glossary_entries import HOW_TO_COUNT, all_groups, search
 from pages.parts.screen_words import FIGURES, OPTIONS
+from pages.parts.shared.links import WHO_COUNTS_SO
 from tests.page_app import open_page, words
 
 

@@ -15,6 +15,11 @@ import pandas as pd
 import streamlit as st
 from tokenizers import Tokenizer
 
+from pages.parts.format import is_missing
+from pages.parts.lab import lab
+from pages.parts.run_data import RunData
+from store.request_texts import request_texts
+
 MAX_IDS_SHOWN = 40
 
 Decoder = Callable[[Sequence[int]], str]
@@ -62,3 +67,30 @@ def ids_as_text(ids: Sequence[int]) -> str:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _tokenizer(file: str) -> Tokenizer:
     return Tokenizer.from_file(file)
+
+
+def with_texts(run: RunData, requests: pd.DataFrame) -> pd.DataFrame:
+    """Some of the run's requests with prompt_text and output_text, None where there is none."""
+    texts = request_texts(lab().store.cursor(), run.run_id, requests["request_id"].tolist()).set_index("request_id")
+    by_id = texts.reindex(requests["request_id"]).astype(object)
+    by_id = by_id.where(by_id.notna(), None)
+    return requests.assign(**{name: by_id[name].to_numpy() for name in ("prompt_text", "output_text")})
+
+
+def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
+    """Each request's answer: as logged at its end, or decoded from the tokens that were logged so far."""
+    texts = {int(i): text for i, text in zip(requests["request_id"], requests["output_text"], strict=True)}
+    unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
+    if unfinished:
+        tokens = lab().store.tokens(run.run_id, of=unfinished)
+        texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(run.info))
+    return texts
+
+
+def answer_or_note(text: str, row: pd.Series, status: str) -> str:
+    """The answer, or in brackets why there is nothing to read."""
+    if text.strip():
+        return text
+    if not is_missing(row["output_tokens"]) and row["output_tokens"] > 0:
+        return "(its tokens make no readable text)"
+    return "(no token yet)" if status == "running" else "(no token)"

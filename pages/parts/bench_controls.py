@@ -15,10 +15,11 @@ from engine.core.presets import PRESETS
 from pages.parts.bench_memory import draw_advanced, draw_memory, memory_words
 from pages.parts.bench_settings import TWICE, Settings, read_settings
 from pages.parts.bench_widgets import choice, group, number, text
-from pages.parts.bench_words import arrival_words, budget_words, form_words, mix_words
+from pages.parts.bench_words import arrival_words, form_words, mix_words
 from pages.parts.devices import available_devices, device_of, dtype_of
 from pages.parts.format import plain
 from pages.parts.prompt_file import draw_prompt_file
+from pages.parts.shared.workloads import budget_text
 
 BUDGET_WORDS = (
     "Read by chunked alone: decoding rows take a token each, and what is left of a step reads prompts in chunks."
@@ -161,7 +162,7 @@ def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: Setting
     words = {
         "model": lambda: _model_words(values["model"]),
         "mix": lambda: mix_words(values["mix"]),
-        "budget": lambda: budget_words(values["budget"]),
+        "budget": lambda: budget_text(values["budget"]),
         "arrival": lambda: arrival_words(values["arrival"]),
         "form": lambda: "" if "arrival" in settings.problems else form_words(values["form"], values["arrival"]),
         "file": lambda: "",

@@ -9,9 +9,9 @@ import streamlit as st
 
 from engine.core.presets import PRESETS
 from pages.parts.bench_widgets import choice, group, number
-from pages.parts.devices import available_executions, device_of, has_cuda
+from pages.parts.devices import available_executions, device_of, execution_text
 from pages.parts.format import number as digits
-from pages.parts.format import plain, plural, size
+from pages.parts.format import plural, size
 from pages.parts.kv_size import GIB, known_position_bytes
 
 LEAST_POOL_GIB = 1e-6
@@ -53,7 +53,7 @@ def draw_advanced(values: dict[str, Any]) -> None:
         left, right = st.columns(2, gap="medium")
         with left:
             values["execution"] = choice("Execution", "execution", available_executions(values["device"]))
-            st.caption(execution_words(values["device"]))
+            st.caption(execution_text(values["device"]))
             values["timing"] = choice("Timing", "timing", disabled=on_cpu)
             st.caption(
                 "Off: on a CPU a pass is over when its call returns, so both timings are the same."
@@ -76,14 +76,3 @@ def draw_advanced(values: dict[str, Any]) -> None:
                 if on_cpu
                 else "What weights, activations and the KV pool may take of the card together."
             )
-
-
-def execution_words(device: str) -> str:
-    """What the choice of execution means on a device; on a CPU, why there is none."""
-    if device_of(device) == "cuda":
-        return (
-            "eager issues every operation by itself, as the sources did; graph compiles the model once and replays "
-            "recorded CUDA graphs, so that a pass costs one launch."
-        )
-    where = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU shows itself here"
-    return plain(f"graph replays CUDA graphs and needs a GPU: {where}, so it is not offered.")

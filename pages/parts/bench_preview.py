@@ -23,9 +23,9 @@ from engine.core.simulator import estimated_tokens, simulate
 from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.forecast import workload_of
 from pages.parts.format import code, listed, number, plain, seconds
 from pages.parts.shared.machines import calibrations
+from pages.parts.shared.workloads import workload_of
 
 ENOUGH_S = 0.25  # of the simulator's own time, all engines together, on a laptop's core
 TOKEN_S, SERIAL_TOKEN_S, REQUEST_S, CHUNK_S, BLOCK_S = 2.5e-6, 9e-6, 4e-4, 6e-5, 2e-6  # as measured, rounded up

@@ -14,9 +14,9 @@ from pages.parts.experiments.choice import EXPERIMENT
 from pages.parts.experiments.estimate import Pace, basis_words, duration_words, known_pace
 from pages.parts.experiments.plan import NO_ID, named
 from pages.parts.experiments.start import submit
-from pages.parts.forecast import workload_of
 from pages.parts.format import listed, plain, plural
 from pages.parts.prediction_form import Draft, PredictionForm
+from pages.parts.shared.workloads import workload_of
 
 Runs = Sequence[RunConfig]
 

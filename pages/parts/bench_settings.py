@@ -15,7 +15,7 @@ from engine.core.budgets import parse_budget
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.prompts import parse_prompts
 from engine.core.workload import Workload
-from pages.parts.forecast import workload_of
+from pages.parts.shared.workloads import workload_of
 
 NO_FILE = "upload a text file with one prompt a line"
 LAYOUTS = ("static", "continuous", "paged", "chunked")

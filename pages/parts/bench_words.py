@@ -5,29 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.core.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
-from engine.core.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
 from engine.core.config import RunConfig
 from engine.core.prompts import parse_prompts
 from engine.core.workload import Workload
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import model_on_device
 from pages.parts.forecast import Forecast, is_paged
 from pages.parts.format import count, number, plain, plural, seconds, share
-
-
-def budget_words(text: str) -> str:
-    """What a budget asks for. ValueError as parse_budget."""
-    match parse_budget(text):
-        case RangeBudget(low=low, high=high) if low == high:
-            return f"Every request gets exactly {plural(low, 'new token')}, whatever the model says."
-        case RangeBudget(low=low, high=high):
-            return f"{low:,} to {high:,} new tokens a request, drawn evenly and spent to the last one."
-        case CountedBudget(groups=groups):
-            parts = [f"{plural(requests, 'request')} of {plural(tokens, 'token')}" for requests, tokens in groups]
-            return f"{', '.join(parts)}, in an order that the seed draws."
-        case EosBudget(cap=cap):
-            return f"Until the model ends its answer, {cap:,} tokens at most."
-        case _:
-            return ""
 
 
 def arrival_words(text: str) -> str:
@@ -81,9 +64,8 @@ def workload_words(config: RunConfig, workload: Workload) -> str:
 
 def machine_words(config: RunConfig) -> str:
     """`smollm2-135m in fp32 on cpu`; with CUDA graphs that too."""
-    device = device_of(config.device)
     graphs = ", as CUDA graphs" if config.execution == "graph" else ""
-    return f"{plain(config.model)} in {dtype_of(config.dtype, device)} on {device}{graphs}"
+    return f"{plain(model_on_device(config))}{graphs}"
 
 
 def engine_words(config: RunConfig) -> str:

@@ -22,8 +22,8 @@ from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, ove
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words
-from pages.parts.run_sections import LATENCY_WHY, TIMELINE_WHY, WASTE_WHY
 from pages.parts.shared.charts import in_columns, show, show_still
+from pages.parts.shared.explanations import LATENCY_WHY, TIMELINE_WHY, WASTE_WHY
 from pages.parts.unit_switch import unit_switch
 
 Runs = Mapping[str, RunData]

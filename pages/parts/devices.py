@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from engine.core.config import DEVICES, EXECUTIONS
+from engine.core.config import DEVICES, EXECUTIONS, RunConfig
+from pages.parts.format import plain
 
 
 def has_cuda() -> bool:
@@ -34,3 +35,20 @@ def available_executions(device: str) -> tuple[str, ...]:
 def dtype_of(setting: str, device: str) -> str:
     """The dtype that `auto` means on a device; another is itself."""
     return setting if setting != "auto" else "bf16" if device == "cuda" else "fp32"
+
+
+def model_on_device(config: RunConfig) -> str:
+    """`smollm2-135m in fp32 on cpu`: what a run's settings come to on this machine."""
+    device = device_of(config.device)
+    return f"{config.model} in {dtype_of(config.dtype, device)} on {device}"
+
+
+def execution_text(device: str) -> str:
+    """What the choice of execution means on a device; on a CPU, why there is none."""
+    if device_of(device) == "cuda":
+        return (
+            "eager issues every operation by itself, as the sources did; graph compiles the model once and replays "
+            "recorded CUDA graphs, so that a pass costs one launch."
+        )
+    where = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU shows itself here"
+    return plain(f"graph replays CUDA graphs and needs a GPU: {where}, so it is not offered.")

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.config import RunConfig
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS, make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
-from engine.core.workload import Workload, build_workload
+from engine.core.workload import Workload
+from pages.parts.shared.workloads import workload_of
 
 MAX_TOKENS = 400_000  # a walk of a second or so; longer ones are not worth a reader's wait
 MAX_PAGED_TOKENS = 400_000  # prompts included: their blocks are dealt out one by one
@@ -50,12 +51,6 @@ class Forecast:
     @property
     def dead_slot_steps(self) -> int | None:
         return None if self.slot_steps is None else self.slot_steps - self.output_tokens
-
-
-@lru_cache(maxsize=32)
-def workload_of(config: WorkloadConfig) -> Workload:
-    """The workload of a configuration, built once. ValueError as build_workload."""
-    return build_workload(config)
 
 
 @lru_cache(maxsize=64)

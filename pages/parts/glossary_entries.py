@@ -13,9 +13,9 @@ from engine.core.metrics import METRICS, Metric
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.validity import CHECKS, Check
 from pages.parts.screen_words import FIGURES, OPTIONS
+from pages.parts.shared.links import WHO_COUNTS_SO
 
 HOW_TO_COUNT = "how to count"
-WHO_COUNTS_SO = "Who counts so"
 UNITS = {"s": "seconds", "share": "share, 0 to 1", "bytes": "bytes"}
 
 

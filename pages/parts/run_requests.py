@@ -9,11 +9,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts.answers import decode_all, decoder_of
+from pages.parts.answers import answer_or_note, answers_of, with_texts
 from pages.parts.format import count, is_missing, plural, seconds
-from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from store.request_texts import request_texts
 
 PAGE_ROWS = 200
 CUT = 160
@@ -84,33 +82,6 @@ def draw_texts(run: RunData, row: pd.Series) -> None:
     with right:
         st.markdown(f"**Answer** · {_answer_facts(row)}")
         st.html(text_block(answer_or_note(row["output_text"], row, run.status)))
-
-
-def with_texts(run: RunData, requests: pd.DataFrame) -> pd.DataFrame:
-    """Some of the run's requests with prompt_text and output_text, None where there is none."""
-    texts = request_texts(lab().store.cursor(), run.run_id, requests["request_id"].tolist()).set_index("request_id")
-    by_id = texts.reindex(requests["request_id"]).astype(object)
-    by_id = by_id.where(by_id.notna(), None)
-    return requests.assign(**{name: by_id[name].to_numpy() for name in ("prompt_text", "output_text")})
-
-
-def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
-    """Each request's answer: as logged at its end, or decoded from the tokens that were logged so far."""
-    texts = {int(i): text for i, text in zip(requests["request_id"], requests["output_text"], strict=True)}
-    unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
-    if unfinished:
-        tokens = lab().store.tokens(run.run_id, of=unfinished)
-        texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(run.info))
-    return texts
-
-
-def answer_or_note(text: str, row: pd.Series, status: str) -> str:
-    """The answer, or in brackets why there is nothing to read."""
-    if text.strip():
-        return text
-    if not is_missing(row["output_tokens"]) and row["output_tokens"] > 0:
-        return "(its tokens make no readable text)"
-    return "(no token yet)" if status == "running" else "(no token)"
 
 
 def text_block(text: str) -> str:

@@ -18,9 +18,9 @@ from engine.core.config import RunConfig
 from engine.core.experiment import Plan, Point
 from engine.core.request import ExactPrompt
 from pages.parts.devices import device_of, dtype_of
-from pages.parts.forecast import workload_of
 from pages.parts.format import number, plural
 from pages.parts.lab import lab
+from pages.parts.shared.workloads import workload_of
 
 RECENT_RUNS = 60
 READ_RUNS = 6

@@ -16,9 +16,9 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.model_catalogue import list_models
 from engine.core.presets import PRESETS
 from pages.parts.bench_fields import FIELDS, Choice, Field, Number, Text
-from pages.parts.bench_memory import CAP, LEAST_POOL_GIB, execution_words
+from pages.parts.bench_memory import CAP, LEAST_POOL_GIB
 from pages.parts.bench_widgets import choice, number
-from pages.parts.devices import available_devices, available_executions, device_of, dtype_of
+from pages.parts.devices import available_devices, available_executions, device_of, dtype_of, execution_text
 from pages.parts.format import plain, plural
 
 MAX_REPEATS = 100
@@ -87,7 +87,7 @@ def draw_how(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
             values["execution"] = choice(
                 "Execution", "execution", available_executions(values["device"]), fields=fields
             )
-            st.caption(execution_words(values["device"]))
+            st.caption(execution_text(values["device"]))
             values["timing"] = choice("Timing", "timing", disabled=on_cpu, fields=fields)
             if on_cpu:
                 st.caption("Off: on a CPU a pass is over when its call returns, so both timings are the same.")

@@ -12,14 +12,14 @@ from engine.core.experiment import Plan
 from engine.core.load_plan import LAWS
 from engine.core.queue_growth import ENOUGH_BATCHES
 from pages.parts.bench_widgets import choice, group, number, text
-from pages.parts.bench_words import budget_words
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import model_on_device
 from pages.parts.experiments.description import cap_words, how_words
 from pages.parts.experiments.form import draw_how, draw_model, draw_repeats
 from pages.parts.experiments.start import draw_plan, draw_problems
 from pages.parts.format import listed, plural, seconds
 from pages.parts.load.plan import FIELDS, read_load
 from pages.parts.prediction_form import PredictionForm
+from pages.parts.shared.workloads import budget_text
 
 FORM = PredictionForm("load")
 HELP = "One run after another, engines taking turns at every rate. A point that fails is recorded and left."
@@ -102,12 +102,12 @@ def plan_words(plan: Plan) -> str:
 def machine_words(plan: Plan) -> str:
     """`48 requests of chat a run, …: smollm2-135m in fp32 on cpu, 4 slots.`"""
     config = plan.points[0].config
-    workload, device = config.workload, device_of(config.device)
+    workload = config.workload
     what = "chat questions" if workload.prompts == "chat" else f"prompts of {workload.prompts}"
     how = [*how_words(config), plural(config.slots, "slot"), *cap_words(config)]
     return (
-        f"{plural(workload.requests, 'request')} a run, {what}. {budget_words(workload.budget)} {config.model} in "
-        f"{dtype_of(config.dtype, device)} on {device}, {', '.join(how)}."
+        f"{plural(workload.requests, 'request')} a run, {what}. {budget_text(workload.budget)} "
+        f"{model_on_device(config)}, {', '.join(how)}."
     )
 
 

@@ -1,10 +1,11 @@
-"""Addresses of pages that several pages link to: a run, and a comparison of runs."""
+"""Addresses of pages that several pages link to: a run, a comparison of runs, a term of the glossary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 RUNS = "runs"  # the query parameter of Compare
+WHO_COUNTS_SO = "Who counts so"  # in the glossary: each way to count has it, and a link asks for it
 MAX_RUNS = 4  # how many Compare sets side by side
 
 

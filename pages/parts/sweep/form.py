@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.core.experiment import Plan
 from pages.parts.bench_widgets import group, text
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import model_on_device
 from pages.parts.experiments.description import cap_words, how_words
 from pages.parts.experiments.estimate import estimate_words
 from pages.parts.experiments.form import draw_engine, draw_how, draw_model, draw_repeats
@@ -83,7 +83,5 @@ def plan_words(plan: Plan) -> str:
 def machine_words(plan: Plan) -> str:
     """`static, smollm2-135m in fp32 on cpu, 32 new tokens a request`; caps where there are any."""
     config = plan.points[0].config
-    device = device_of(config.device)
     budget = f"{config.workload.budget} new tokens a request"
-    model = f"{config.model} in {dtype_of(config.dtype, device)} on {device}"
-    return ", ".join([config.engine, model, *how_words(config), budget, *cap_words(config)]) + "."
+    return ", ".join([config.engine, model_on_device(config), *how_words(config), budget, *cap_words(config)]) + "."

@@ -1,0 +1,32 @@
+"""A workload as forms and estimates look at it: its requests, and what a budget asks for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from engine.core.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
+from engine.core.config import WorkloadConfig
+from engine.core.workload import Workload, build_workload
+from pages.parts.format import plural
+
+
+@lru_cache(maxsize=32)
+def workload_of(config: WorkloadConfig) -> Workload:
+    """The workload of a configuration, built once. ValueError as build_workload."""
+    return build_workload(config)
+
+
+def budget_text(text: str) -> str:
+    """What a budget asks for. ValueError as parse_budget."""
+    match parse_budget(text):
+        case RangeBudget(low=low, high=high) if low == high:
+            return f"Every request gets exactly {plural(low, 'new token')}, whatever the model says."
+        case RangeBudget(low=low, high=high):
+            return f"{low:,} to {high:,} new tokens a request, drawn evenly and spent to the last one."
+        case CountedBudget(groups=groups):
+            parts = [f"{plural(requests, 'request')} of {plural(tokens, 'token')}" for requests, tokens in groups]
+            return f"{', '.join(parts)}, in an order that the seed draws."
+        case EosBudget(cap=cap):
+            return f"Until the model ends its answer, {cap:,} tokens at most."
+        case _:
+            return ""
