@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from store import Store
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_questions
 from store.sandbox import Asking
 
 QUESTION_REPEATS = 3

@@ -24,7 +24,7 @@ from pages.parts.run_status import draw_status
 from pages.parts.run_words import busy_line, engine_line, machine_line, workload_line
 from pages.parts.tables import draw_table
 from pages.parts.validity_section import draw_validity_warning
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 ANYWAY = "anyway"
 

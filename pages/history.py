@@ -19,7 +19,7 @@ from pages.parts.history_trash import NOTICE, draw_trash, draw_undo
 from pages.parts.lab import lab
 from pages.parts.run_choice import draw_no_runs
 from pages.parts.transfer import draw_upload
-from store.history import Found, RunFilter
+from store.queries.history import Found, RunFilter
 
 PAGE_RUNS = 50
 PAGE = "page"

@@ -22,7 +22,7 @@ from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
 from pages.parts.live_timeline import live_timeline
-from store.few_passes import few_passes
+from store.queries.downsampled_passes import few_passes
 
 MAX_CARDS = 12
 

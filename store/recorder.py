@@ -16,10 +16,10 @@ from pathlib import Path
 
 from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE, ExperimentLog
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
+from store.cli.owner import OwnerSocket
 from store.folders import Folders, folders_in
-from store.owner import OwnerSocket
+from store.fully_ingested import is_whole, read_so_far
 from store.store import Store
-from store.taken_in import is_whole, read_so_far
 
 POLL_S = 0.5
 SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …

@@ -16,23 +16,24 @@ from typing import Any, Self
 import duckdb
 import pandas as pd
 
-from store import kv_queries, queries
-from store.block_map import BlockMap, Unit, block_map
-from store.calibrations import ingest_calibrations
-from store.checks import fit_checks, run_checks
+from store.annotations import Annotation, annotate, annotation_of
 from store.database import FILE, close_cursor, first_row, in_transaction, open_database
-from store.experiment_questions import ExperimentQuestions
-from store.experiments import ExperimentReport, ingest_experiment
 from store.folders import folders_in, is_run_folder
-from store.history import Found, RunFilter, facets, find_runs, pulse
-from store.importer import sweep_imports
-from store.ingest import IngestReport, ingest_folder, lose_run
-from store.notebook import Notebook
-from store.notes import Annotation, annotate, annotation_of
-from store.predicting import Predicting
-from store.snapshot import Snapshots
+from store.ingest.calibrations import ingest_calibrations
+from store.ingest.checks import fit_checks, run_checks
+from store.ingest.experiments import ExperimentReport, ingest_experiment
+from store.ingest.run_log import IngestReport, ingest_folder, lose_run
+from store.ingest.verify import Verdict, verify_run
+from store.predictions.predictions import Predicting
+from store.queries import kv_memory as kv_queries
+from store.queries import runs as queries
+from store.queries.block_map import BlockMap, Unit, block_map
+from store.queries.experiment_questions import ExperimentQuestions
+from store.queries.history import Found, RunFilter, facets, find_runs, pulse
+from store.saved_queries import Notebook
+from store.snapshot.snapshot import Snapshots
+from store.transfer.importer import sweep_imports
 from store.trash import Trash
-from store.verify import Verdict, verify_run
 
 
 class Store(ExperimentQuestions, Predicting):
@@ -82,7 +83,7 @@ class Store(ExperimentQuestions, Predicting):
     # Taking in
 
     def ingest_folder(self, folder: Path) -> IngestReport:
-        """Take in what is new in one run folder; see `store.ingest`. ValueError, one line, where it is no run."""
+        """Take in what is new in one run folder; see `store.ingest.run_log`. ValueError where it is no run."""
         with self.writing:
             report = ingest_folder(self.cursor(), folder.resolve(), self.runs_folder.resolve())
             if report.status != report.status_before:
@@ -90,7 +91,7 @@ class Store(ExperimentQuestions, Predicting):
             return report
 
     def ingest_experiment(self, folder: Path) -> ExperimentReport:
-        """Bring the store up to date with an experiment's folder; see `store.experiments`. ValueError, one line."""
+        """Bring the store up to date with an experiment's folder; see `store.ingest.experiments`. ValueError."""
         with self.writing:
             report = ingest_experiment(self.cursor(), folder.resolve(), self.runs_folder, self.trash.has_experiment)
             self.settle_predictions()
@@ -260,7 +261,7 @@ class Store(ExperimentQuestions, Predicting):
     # The history: what people say of runs, what the checks say, what was deleted
 
     def find_runs(self, wanted: RunFilter, *, limit: int | None = 200, offset: int = 0) -> Found:
-        """A page of the runs that fit, pinned ones first, then the newest first; see `store.history`."""
+        """A page of the runs that fit, pinned ones first, then the newest first; see `store.queries.history`."""
         return find_runs(self.cursor(), wanted, limit=limit, offset=offset)
 
     def facets(self) -> dict[str, list[str]]:

@@ -21,11 +21,11 @@ from engine.core.run_id import new_run_id
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
+from store.annotations import forget
 from store.database import first_row, in_transaction
-from store.experiments import forget_experiment
-from store.notes import forget
-from store.rows import delete_rows
-from store.run_row import log_bytes
+from store.ingest.experiments import forget_experiment
+from store.ingest.rows import delete_rows
+from store.ingest.run_rows import log_bytes
 
 if TYPE_CHECKING:
     from store.store import Store

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from engine.core.experiment import Point
 from engine.core.prediction import Expectation, Question
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests import load_experiments, repeats_experiments, sweep_experiments
 from tests.app_server import AppServer
 from tests.load_experiments import WORKLOAD, load_plan_of, write_load

@@ -18,9 +18,9 @@ from engine.core.experiment import PointRecord
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
 from store import Recorder, Store
-from store.cli import main as store_main
-from store.exporter import export_runs
-from store.importer import import_runs
+from store.cli.main import main as store_main
+from store.transfer.exporter import export_runs
+from store.transfer.importer import import_runs
 from tests.experiments import run_point, sweep_plan
 from tests.page_app import open_page, words
 from tests.processes import wait_for

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.prediction import Expectation, Question
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests.load_experiments import load_plan_of, write_load
 from tests.page_app import open_page, take_in, words
 from tests.repeats_experiments import repeats_plan, write_repeats

@@ -22,7 +22,7 @@ from pages.parts.counted_run import counted, recounted_metrics
 from pages.parts.lab import lab
 from pages.parts.movement import Movement, movements
 from pages.parts.run_data import load_run
-from store.counted import counted_requests
+from store.queries.latency_definitions import counted_requests
 from tests.page_app import figures, open_page, take_in, words
 from tests.page_runs import config_of, run_info, write_run
 

@@ -15,8 +15,8 @@ from engine.runlog.schema import LOCK_FILE
 from pages.parts.lab import lab
 from pages.parts.run_notes import save_notes
 from store import Store
-from store.exporter import export_runs
-from store.notes import Annotation
+from store.annotations import Annotation
+from store.transfer.exporter import export_runs
 from tests.page_app import links, open_page, take_in, words
 from tests.page_runs import write_crashed, write_run
 

@@ -16,7 +16,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
 from pages.parts.prediction_words import range_words, tally_words, value_text
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests.experiments import run_point, sweep_plan
 from tests.page_app import links, open_page, words
 from tests.sample_runs import write_sample_run

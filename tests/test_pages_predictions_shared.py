@@ -12,7 +12,7 @@ from engine.core.prediction import Expectation, Question
 from pages.parts.lab import lab
 from pages.parts.predictions_section import state_of_predictions
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests.page_app import words
 from tests.test_pages_predictions import button
 

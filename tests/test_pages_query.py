@@ -13,9 +13,9 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.parts.lab import lab
-from store.answer_files import to_csv
-from store.catalogue import tables
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_questions
+from store.sandbox.answer_files import to_csv
+from store.snapshot.catalog import tables
 from tests.page_app import figures, links, open_page, take_in, words
 from tests.page_runs import write_run
 

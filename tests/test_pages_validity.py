@@ -16,7 +16,7 @@ from pages.parts.history_table import said
 from pages.parts.lab import lab
 from pages.parts.validity_words import badge_differences, lost_by_all, lost_words, marks, summary
 from store import Store
-from store.notes import Annotation
+from store.annotations import Annotation
 from tests.page_app import open_page, take_in, words
 from tests.page_runs import write_run
 

@@ -10,8 +10,8 @@ import pytest
 from pages.parts.query_link import MAX_LINK_CHARACTERS, link_to, linked, params_of
 from pages.parts.query_result import ago, as_shown, cut_words, default_drawing
 from pages.parts.query_schema import matching
-from store.catalogue import tables
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_questions
+from store.snapshot.catalog import tables
 
 
 def test_a_search_takes_whole_tables_by_name_and_columns_by_meaning() -> None:

@@ -18,10 +18,10 @@ import pyarrow.parquet
 import pytest
 
 from store import Recorder, Store
-from store.answer_files import to_arrow, to_csv, to_parquet, to_rows
-from store.query_command import shown
+from store.cli.query import shown
 from store.sandbox import Refusal, ask
 from store.sandbox.answer import in_words, place_in, tidied
+from store.sandbox.answer_files import to_arrow, to_csv, to_parquet, to_rows
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
 

@@ -15,8 +15,8 @@ import pytest
 
 from engine.core.config import WorkloadConfig
 from store import Recorder, Store
-from store.cli import SHOWN
-from store.owner import ask_owner
+from store.cli.main import SHOWN
+from store.cli.owner import ask_owner
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
 from tests.test_store_database import HOLDS

@@ -11,7 +11,7 @@ import pytest
 
 from engine.runlog.experiment_log import POINTS_FILE, ExperimentLog
 from store import Recorder, Store
-from store.cli import main as store_main
+from store.cli.main import main as store_main
 from store.recorder import SWEEP_S
 from tests.experiments import out_of_memory, sweep_plan
 from tests.sample_runs import write_sample_run

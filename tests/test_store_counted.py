@@ -14,7 +14,8 @@ from engine.core.definitions import CHOICES, Definitions
 from engine.core.metrics import RUN_METRICS
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
-from store import Store, counted
+from store import Store
+from store.queries import latency_definitions as counted
 from tests.page_runs import config_of, run_info
 from tests.sample_runs import write_sample_run
 from tests.test_store_views import RUNS, assert_metrics

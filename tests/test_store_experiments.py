@@ -19,9 +19,9 @@ from engine.core.metrics import run_metrics
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.reader import RunLogReader
 from store import Recorder, Store
-from store.commands import answer
-from store.exporter import export_runs, runs_named
-from store.importer import import_runs
+from store.cli.commands import answer
+from store.transfer.exporter import export_runs, runs_named
+from store.transfer.importer import import_runs
 from tests.experiments import out_of_memory, run_point, sweep_plan, write_point_run
 from tests.sample_runs import write_sample_run
 

@@ -14,10 +14,10 @@ from engine.core.validity import CHECKS
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from store.checks import evidence_of
-from store.history import RunFilter
-from store.notes import Annotation
-from store.rows import delete_rows
+from store.annotations import Annotation
+from store.ingest.checks import evidence_of
+from store.ingest.rows import delete_rows
+from store.queries.history import RunFilter
 from tests.evidence import INFO, RESULT, passes, requests
 from tests.sample_runs import write_sample_run
 
@@ -244,7 +244,7 @@ def test_runs_judged_by_other_definitions_are_judged_anew(tmp_path: Path, monkey
     with Store(tmp_path) as store:
         assert {row["finding"] for row in store.checks(run_id)} == {"as it was found"}
         assert store.find_runs(RunFilter()).rows["log_bytes"].tolist()[0] > 1000
-    monkeypatch.setattr("store.checks.VALIDITY_VERSION", 999)
+    monkeypatch.setattr("store.ingest.checks.VALIDITY_VERSION", 999)
     with Store(tmp_path) as store:
         assert store.checks(run_id) == before
 

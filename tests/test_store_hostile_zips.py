@@ -18,9 +18,9 @@ import pytest
 
 from engine.runlog.schema import STREAMS, TOKENS
 from store import Store
-from store.exporter import export_runs
-from store.importer import import_runs
-from store.zip_check import MAX_RATIO
+from store.transfer.exporter import export_runs
+from store.transfer.importer import import_runs
+from store.transfer.zip_check import MAX_RATIO
 from tests.sample_runs import write_sample_run
 from tests.test_store_ingest import everything
 
@@ -292,6 +292,6 @@ def test_a_stream_of_an_older_lab_is_taken(there: Store, good: Path, tmp_path: P
 
 
 def test_there_has_to_be_room(there: Store, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.zip_check.SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr("store.transfer.zip_check.SPARE_BYTES", 1 << 60)
     with pytest.raises(ValueError, match=r"good\.zip: not imported: it needs [\d,]+ MiB of disk space"):
         import_runs(there, good)

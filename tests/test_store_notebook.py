@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import Store
-from store.notebook import KEPT_ASKED
+from store.saved_queries import KEPT_ASKED
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from store.few_passes import few_passes, pass_kinds, pass_totals
-from store.request_texts import request_numbers, request_texts
+from store.queries.downsampled_passes import few_passes, pass_kinds, pass_totals
+from store.queries.request_texts import request_numbers, request_texts
 from tests.page_runs import config_of, run_info
 from tests.sample_runs import write_sample_run
 

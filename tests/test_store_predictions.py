@@ -18,7 +18,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE, RUN_FILE
 from store import Recorder, Store
-from store.predicting import PredictionClosed, PredictionEdited, Subject
+from store.predictions.predictions import PredictionClosed, PredictionEdited, Subject
 from tests.experiments import run_point, sweep_plan
 from tests.sample_runs import write_sample_run
 from tests.test_calibrated_cost import DECODES, PREFILLS, calibration
@@ -262,7 +262,9 @@ def test_the_simulator_waits_while_the_run_or_any_other_is_measured(
     prediction_id = store.predict(RUN, THROUGHPUT, expect())
     folder = write_sample_run(store.runs_folder, "static", run_id="run1", status=None)
     with monkeypatch.context() as patch:
-        patch.setattr("store.foresight.simulated_answer", lambda *told: pytest.fail("it computed beside a run"))
+        patch.setattr(
+            "store.predictions.simulation.simulated_answer", lambda *told: pytest.fail("it computed beside a run")
+        )
         with hold(folder / LOCK_FILE, purpose="the run"):
             store.ingest_folder(folder)
             assert store.run("run1")["status"] == "running"

@@ -13,10 +13,10 @@ import pytest
 
 from engine.core.prediction import Question
 from store import Store
-from store.bundled_predictions import checked_prediction
-from store.exporter import export_runs
-from store.importer import import_runs
-from store.predicting import Subject
+from store.predictions.predictions import Subject
+from store.transfer.bundled_predictions import checked_prediction
+from store.transfer.exporter import export_runs
+from store.transfer.importer import import_runs
 from tests.test_store_predictions import PAIR, THROUGHPUT, add, expect
 
 

@@ -251,7 +251,7 @@ def test_a_statement_that_is_nested_deeply_is_no_crash(snapshot: Path, depth: in
 
 DRIVER = """
 import contextlib, io, json, sys, time
-from store.cli import main
+from store.cli.main import main
 for sql in json.load(sys.stdin):
     out, err, began = io.StringIO(), io.StringIO(), time.monotonic()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

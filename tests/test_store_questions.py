@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from store import Store
-from store.prepared_questions import KINDS, PreparedQuestion, prepared_questions
+from store.queries.prepared_queries import KINDS, PreparedQuestion, prepared_questions
 from store.sandbox import ask
 from tests.question_runs import write_question_runs
 

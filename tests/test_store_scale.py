@@ -10,7 +10,7 @@ import pytest
 from engine.runlog.schema import stream_file
 from store import Recorder, Store
 from store.database import SUMMARIES, fit_summaries
-from store.queries import SPANS
+from store.queries.runs import SPANS
 from tests.sample_runs import write_sample_run
 
 

@@ -18,10 +18,10 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.workload import build_workload
 from engine.runlog.writer import RunLogWriter
 from store import Store
+from store.annotations import Annotation
 from store.database import TABLES
-from store.notes import Annotation
-from store.snapshot import Snapshot
-from store.snapshot_tables import HIDDEN_COLUMNS, PRIVATE
+from store.snapshot.snapshot import Snapshot
+from store.snapshot.tables import HIDDEN_COLUMNS, PRIVATE
 from tests.app_server import ROOT
 from tests.sample_runs import play, sample_run_info, write_sample_run
 
@@ -180,7 +180,7 @@ def test_a_snapshot_stands_when_the_store_is_opened_again(store: Store) -> None:
 
 def test_progress_is_told_and_nothing_is_left_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.home / ".snapshot.duckdb-1").write_bytes(b"left by one that was killed")
-    monkeypatch.setattr("store.snapshot_tables.PART_TOKENS", 1)
+    monkeypatch.setattr("store.snapshot.tables.PART_TOKENS", 1)
     told: list[tuple[float, str]] = []
     store.snapshots.publish(lambda share, what: told.append((share, what)))
     shares = [share for share, _ in told]
@@ -191,7 +191,7 @@ def test_progress_is_told_and_nothing_is_left_over(store: Store, monkeypatch: py
 
 
 def test_a_copy_that_fails_is_one_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.snapshot.FILE", "nowhere.duckdb")
+    monkeypatch.setattr("store.snapshot.snapshot.FILE", "nowhere.duckdb")
     with pytest.raises(OSError, match="the snapshot could not be made") as told:
         store.snapshots.publish()
     assert "\n" not in str(told.value)

@@ -16,10 +16,10 @@ from engine.core.config import WorkloadConfig
 from engine.core.metrics import RUN_METRICS
 from engine.runlog.locks import hold
 from store import Recorder, Store
-from store.exporter import export_runs, runs_named
-from store.importer import import_runs
-from store.notes import Annotation
-from store.rows import OF_A_RUN, delete_rows
+from store.annotations import Annotation
+from store.ingest.rows import OF_A_RUN, delete_rows
+from store.transfer.exporter import export_runs, runs_named
+from store.transfer.importer import import_runs
 from tests.sample_runs import write_sample_run
 from tests.test_store_commands import answer, run_store
 from tests.test_store_ingest import everything

@@ -11,7 +11,7 @@ import pytest
 
 from engine.runlog.locks import hold
 from store import Recorder, Store
-from store.notes import Annotation
+from store.annotations import Annotation
 from store.trash import ENTRY_FILE, LOG
 from tests.sample_runs import write_sample_run
 from tests.test_store_ingest import everything

@@ -13,8 +13,9 @@ import duckdb
 import pytest
 
 from engine.runlog.reader import RunLogReader
-from store import Recorder, Store, ingest
-from store.owner import OwnerSocket
+from store import Recorder, Store
+from store.cli.owner import OwnerSocket
+from store.ingest import run_log as ingest
 from tests.sample_runs import PEAK_BYTES, write_sample_run
 from tests.test_store_commands import answer, run_store
 
@@ -151,7 +152,7 @@ def test_a_delete_that_fails_leaves_the_run_and_its_folder(home: Path, monkeypat
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
         store.ingest_folder(folder)
-        monkeypatch.setattr("store.rows.OF_A_RUN", ("requests", "nowhere"))
+        monkeypatch.setattr("store.ingest.rows.OF_A_RUN", ("requests", "nowhere"))
         with pytest.raises(duckdb.Error, match="nowhere"):
             store.delete_run(folder.name)
     with Store(home) as store:

@@ -13,7 +13,7 @@ from engine.core.experiment import Plan
 from engine.core.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
-from store.experiment_queries import run_infos
+from store.queries.experiments import run_infos
 
 
 def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:

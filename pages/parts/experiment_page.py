@@ -18,7 +18,7 @@ from pages.parts.experiment_start import is_form_open
 from pages.parts.experiment_tools import delete_if_confirmed, draw_experiment_tools
 from pages.parts.format import plain
 from pages.parts.predictions_section import draw_predictions
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 REFRESH_S = 2.0
 

@@ -10,7 +10,7 @@ from pages.parts.format import plural
 from pages.parts.history_trash import delete_experiment, predictions_words
 from pages.parts.lab import lab
 from pages.parts.transfer import draw_download
-from store.history import RunFilter
+from store.queries.history import RunFilter
 
 TO_DELETE = "experiment_to_delete"
 

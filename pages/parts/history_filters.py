@@ -12,7 +12,7 @@ from engine.core.validity import CHECKS
 from pages.parts.experiment_words import experiment_name
 from pages.parts.lab import lab
 from pages.parts.run_words import when
-from store.history import RunFilter
+from store.queries.history import RunFilter
 
 CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
 EXPERIMENT, EXPERIMENT_FIELD, EXPERIMENT_SEEN = "experiment", "history_experiment", "history_experiment_seen"

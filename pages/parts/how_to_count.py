@@ -18,7 +18,7 @@ from pages.parts.lab import lab
 from pages.parts.movement import draw_definitions, movement_rows, movements
 from pages.parts.run_data import RunData
 from pages.parts.tables import draw_table
-from store.counted import counted_requests
+from store.queries.latency_definitions import counted_requests
 
 HEADER = ("metric", "here", "by the lab's own definitions", "difference")
 

@@ -16,7 +16,7 @@ from engine.core.prediction_questions import USUAL, Choice
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 from pages.parts.prediction_words import entry_of, range_words
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 METRICS = (*USUAL, *(name for name in RUN_METRICS if name not in USUAL))
 DRAFTS = "prediction_drafts"

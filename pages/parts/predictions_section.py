@@ -22,7 +22,7 @@ from pages.parts.prediction_words import (
     without_ticks,
     written_words,
 )
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 WATCH_S = 2.0
 CHANGING = ("prediction_id", "low", "high", "why", "outcome", "reason")

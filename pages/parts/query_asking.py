@@ -15,9 +15,9 @@ import streamlit as st
 from pages.parts.format import plural
 from pages.parts.lab import lab
 from pages.parts.query_link import params_of
-from store.answer_files import flat
 from store.sandbox import Answer, Asking, Limits, Refusal
-from store.snapshot import Snapshot
+from store.sandbox.answer_files import flat
+from store.snapshot.snapshot import Snapshot
 
 EDITOR = "query_sql"  # the editor's text
 PENDING = "query_pending"  # a text that is to be asked in this run of the page

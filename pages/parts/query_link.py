@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from store.prepared_questions import PreparedQuestion, prepared_questions
+from store.queries.prepared_queries import PreparedQuestion, prepared_questions
 
 SQL, QUESTION = "sql", "question"
 MAX_LINK_CHARACTERS = 4_000  # as it stands in the address; some browsers and chats cut longer ones

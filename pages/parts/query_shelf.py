@@ -9,8 +9,8 @@ from pages.parts.lab import lab
 from pages.parts.query_asking import put
 from pages.parts.query_link import named, prepared_as
 from pages.parts.run_words import when
-from store.notebook import MAX_NAME_CHARACTERS, AskedQuestion, SavedQuestion
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_questions
+from store.saved_queries import MAX_NAME_CHARACTERS, AskedQuestion, SavedQuestion
 
 PREPARED = "query_prepared"
 FORGOTTEN = "query_forgotten"

@@ -18,7 +18,7 @@ from pages.parts.run_data import RunData
 from pages.parts.run_sections import show
 from pages.parts.tables import draw_table
 from pages.parts.unit_switch import chosen_unit
-from store.block_map import BlockMap
+from store.queries.block_map import BlockMap
 
 MAX_LISTED = 20
 

@@ -23,9 +23,9 @@ from pages.parts.compared import Compared
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
-from store.counted import distributions
-from store.few_passes import few_passes, pass_kinds, pass_totals
-from store.request_texts import request_numbers
+from store.queries.downsampled_passes import few_passes, pass_kinds, pass_totals
+from store.queries.latency_definitions import distributions
+from store.queries.request_texts import request_numbers
 
 KEPT_RUNS = 8
 

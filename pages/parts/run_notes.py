@@ -9,7 +9,7 @@ import streamlit as st
 
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
-from store.notes import MAX_NOTE, MAX_TAG, Annotation
+from store.annotations import MAX_NOTE, MAX_TAG, Annotation
 
 
 @st.dialog("Note and tags", icon=":material/edit_note:")

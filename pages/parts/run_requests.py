@@ -13,7 +13,7 @@ from pages.parts.answers import decode_all, decoder_of
 from pages.parts.format import count, is_missing, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from store.request_texts import request_texts
+from store.queries.request_texts import request_texts
 
 PAGE_ROWS = 200
 CUT = 160

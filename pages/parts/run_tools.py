@@ -11,7 +11,7 @@ from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from pages.parts.run_notes import edit_notes, set_pinned
 from pages.parts.transfer import draw_download
-from store.run_row import log_bytes
+from store.ingest.run_rows import log_bytes
 
 
 def draw_run_tools(run: RunData) -> None:
