@@ -32,7 +32,7 @@ def render() -> None:
     if NOTICE in st.session_state:
         st.toast(plain(st.session_state.pop(NOTICE)), icon=":material/info:")
     draw_undo()
-    known = lab().store.count_runs()
+    known = lab().store.runs.count()
     if known:
         _draw_history(known)
     else:
@@ -54,7 +54,7 @@ def _draw_history(known: int) -> None:
     with actions:
         draw_actions(chosen)
     st.caption(_counted(found, known))
-    _watch(lab().store.pulse())
+    _watch(lab().store.history.pulse())
 
 
 def _page_of(wanted: RunFilter) -> Found:
@@ -62,7 +62,7 @@ def _page_of(wanted: RunFilter) -> Found:
     store = lab().store
     asked = st.query_params.get(PAGE, "1")
     page = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
-    found = store.find_runs(wanted, limit=PAGE_RUNS, offset=(max(page, 1) - 1) * PAGE_RUNS)
+    found = store.history.find(wanted, limit=PAGE_RUNS, offset=(max(page, 1) - 1) * PAGE_RUNS)
     pages = -(-found.total // PAGE_RUNS)
     if pages > 1:
         st.pagination(pages, key=PAGE, bind="query-params")
@@ -88,7 +88,7 @@ def _draw_nothing_fits(known: int) -> None:
 @st.fragment(run_every=WATCH_S)
 def _watch(drawn: tuple[int, ...]) -> None:
     """The page is drawn anew when the history has changed since, by whomever."""
-    if lab().store.pulse() != drawn:
+    if lab().store.history.pulse() != drawn:
         st.rerun()
 
 

@@ -1,4 +1,4 @@
-"""What people say of runs: a note, tags, a pin. They belong to the run's id and outlive its rows."""
+"""Annotations of runs: a note, tags, a pin. They belong to the run's id and outlive its rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from store.database import carry_out, first_row
+from store.database import Database, carry_out, first_row, in_transaction
+from store.queries.runs import Runs
 
 MAX_NOTE = 4_000
 MAX_TAG = 40
@@ -16,23 +17,38 @@ MAX_TAGS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """A run without anything said of it has the defaults. Tags are in alphabetical order."""
+    """A run without annotation has the defaults. Tags are in alphabetical order."""
 
     note: str = ""
     tags: tuple[str, ...] = ()
     pinned: bool = False
 
 
-def annotation_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Annotation:
-    """What is said of a run; the defaults for one that is not known."""
-    row = first_row(cursor, "SELECT note, pinned FROM run_notes WHERE run_id = ?", [run_id])
-    note, pinned = row or ("", False)
-    tags = cursor.execute("SELECT DISTINCT tag FROM run_tags WHERE run_id = ? ORDER BY tag", [run_id]).fetchall()
-    return Annotation(note=str(note), tags=tuple(str(tag) for (tag,) in tags), pinned=bool(pinned))
+class Annotations:
+    """The annotations of a store. Every method may be called from any thread."""
+
+    def __init__(self, database: Database, runs: Runs) -> None:
+        self._database = database
+        self._runs = runs
+
+    def of(self, run_id: str) -> Annotation:
+        """The annotation of a run; the defaults for one that is not known."""
+        cursor = self._database.cursor()
+        row = first_row(cursor, "SELECT note, pinned FROM run_notes WHERE run_id = ?", [run_id])
+        note, pinned = row or ("", False)
+        tags = cursor.execute("SELECT DISTINCT tag FROM run_tags WHERE run_id = ? ORDER BY tag", [run_id]).fetchall()
+        return Annotation(note=str(note), tags=tuple(str(tag) for (tag,) in tags), pinned=bool(pinned))
+
+    def set(self, run_id: str, annotation: Annotation) -> None:
+        """Replace a run's annotation. KeyError for a run that is not known, ValueError for what is too long."""
+        with self._database.writing:
+            if not self._runs.has(run_id):
+                raise KeyError(f"the store has no run {run_id}")
+            in_transaction(self._database.cursor(), lambda: annotate(self._database.cursor(), run_id, annotation))
 
 
 def annotate(cursor: duckdb.DuckDBPyConnection, run_id: str, annotation: Annotation) -> None:
-    """Say this of a run instead of what was said before. ValueError in one line for a note or tag that is too long."""
+    """Write a run's annotation over the one before. ValueError in one line for a note or tag that is too long."""
     note, tags = checked_note(annotation.note), checked_tags(annotation.tags)
     forget(cursor, run_id)
     if note or annotation.pinned:
@@ -42,7 +58,7 @@ def annotate(cursor: duckdb.DuckDBPyConnection, run_id: str, annotation: Annotat
 
 
 def forget(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Nothing is said of the run any more."""
+    """Remove a run's annotation."""
     for table in ("run_notes", "run_tags"):
         carry_out(cursor, f"DELETE FROM {table} WHERE run_id = ?", [run_id])
 

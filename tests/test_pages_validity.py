@@ -69,7 +69,7 @@ def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
 
 def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
     with Store(runs.parent) as store:
-        store.annotate("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
+        store.annotations.set("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
     app = open_page("run", run_id="r1")
     assert "First line" in words(app)
     assert "second *line*" in words(app)
@@ -77,7 +77,7 @@ def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
     assert {"Unpin", "Note and tags …"} <= {button.label for button in app.button}
     next(button for button in app.button if button.label == "Unpin").click()
     app.run()
-    assert not lab().store.annotation("r1").pinned
+    assert not lab().store.annotations.of("r1").pinned
 
 
 def checks(**outcomes: str) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store(tmp_path_factory.mktemp("home")) as opened:
         for engine in ("static", "continuous"):
             write_sample_run(opened.runs_folder, engine)
-        opened.ingest_new(opened.runs_folder)
+        opened.ingest.all_in(opened.runs_folder)
         opened.snapshots.publish()
         recorder = Recorder(opened, opened.runs_folder)
         recorder.start()

@@ -13,7 +13,6 @@ from engine.core.experiment import Plan
 from engine.core.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
-from store.queries.experiments import run_infos
 
 
 def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
@@ -22,7 +21,7 @@ def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
     ValueError, one line, for one that an earlier version of the lab took in damaged.
     """
     try:
-        plan: Mapping[str, Any] = lab().store.experiment_plan(experiment_id)
+        plan: Mapping[str, Any] = lab().store.experiments.plan(experiment_id)
     except KeyError:
         return None
     check_plan(Plan.from_dict(plan))
@@ -40,7 +39,7 @@ def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
     ranked = pd.concat([ran[ran["status"] == "completed"], ran])
     for run_id in ranked["run_id"].head(2):
         with contextlib.suppress(KeyError):  # deleted since
-            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
+            info: Mapping[str, Any] = lab().store.runs.get(str(run_id))["info"]
             return info
     return {}
 
@@ -50,7 +49,7 @@ def busy_line_of(points: pd.DataFrame) -> str:
     if points.empty:
         return ""
     run_ids = points[points["has_run"].astype(bool)]["run_id"].astype(str).tolist()
-    return busy_words_of(load_of(info) for info in run_infos(lab().store.cursor(), run_ids))
+    return busy_words_of(load_of(info) for info in lab().store.runs.infos(run_ids))
 
 
 def is_any_on_disk(run_ids: Iterable[str]) -> bool:

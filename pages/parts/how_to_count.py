@@ -84,7 +84,7 @@ def _draw_downloads(runs: Sequence[RunData], recounted: Sequence[RunData], defin
     def requests() -> str:
         store = lab().store
         return requests_csv(
-            {run.run_id: store.requests(run.run_id) for run in runs},
+            {run.run_id: store.runs.requests(run.run_id) for run in runs},
             {run.run_id: counted_requests(store.cursor(), run.run_id, definitions) for run in runs},
             definitions,
         )

@@ -187,7 +187,7 @@ def _trouble_words(error: ValueError) -> str:
 def write_down(subject: Subject, drafts: Sequence[Draft]) -> None:
     """Store predictions of a subject that has not begun. ValueError where it has."""
     for draft in drafts:
-        lab().store.predict(subject, _question_for(subject, draft), draft.expected)
+        lab().store.predictions.add(subject, _question_for(subject, draft), draft.expected)
     if drafts:
         st.toast(f"{plural(len(drafts), 'prediction')} written down.", icon=":material/edit_note:")
 

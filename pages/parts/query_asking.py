@@ -103,7 +103,7 @@ def settle(question: Asked) -> None:
     except Refusal as refusal:
         question.refusal = refusal
         outcome = "not answered"
-    lab().store.notebook.note_asked(question.sql, outcome)
+    lab().store.saved_queries.remember(question.sql, outcome)
 
 
 def running_s(question: Asked) -> float:

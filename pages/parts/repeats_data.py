@@ -62,7 +62,7 @@ def load_repeats(experiment_id: str) -> RepeatsData | None:
     planned = plan.get("points") or []
     names = names_of(planned)
     configs = {point["key"]: point["config"] for point in reversed(planned)}
-    points = lab().store.points(experiment_id)
+    points = lab().store.experiments.points(experiment_id)
     points = points.assign(series=[names[key] for key in points["key"]])
     return RepeatsData(
         experiment_id=experiment_id,

@@ -19,7 +19,7 @@ from engine.core.run_shape import shape_of_run
 from pages.parts.comparable import dtype_name
 from pages.parts.lab import lab
 from pages.parts.run_data import find_row
-from store.queries.pass_bins import By, pass_bins
+from store.queries.downsampled_passes import By, pass_bins
 
 KEPT = 32
 MAX_MEMBERS = 200

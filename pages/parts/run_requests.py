@@ -13,7 +13,6 @@ from pages.parts.answers import decode_all, decoder_of
 from pages.parts.format import count, is_missing, plural, seconds
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from store.queries.request_texts import request_texts
 
 PAGE_ROWS = 200
 CUT = 160
@@ -88,7 +87,7 @@ def draw_texts(run: RunData, row: pd.Series) -> None:
 
 def with_texts(run: RunData, requests: pd.DataFrame) -> pd.DataFrame:
     """Some of the run's requests with prompt_text and output_text, None where there is none."""
-    texts = request_texts(lab().store.cursor(), run.run_id, requests["request_id"].tolist()).set_index("request_id")
+    texts = lab().store.runs.request_texts(run.run_id, requests["request_id"].tolist()).set_index("request_id")
     by_id = texts.reindex(requests["request_id"]).astype(object)
     by_id = by_id.where(by_id.notna(), None)
     return requests.assign(**{name: by_id[name].to_numpy() for name in ("prompt_text", "output_text")})
@@ -99,7 +98,7 @@ def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
     texts = {int(i): text for i, text in zip(requests["request_id"], requests["output_text"], strict=True)}
     unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
     if unfinished:
-        tokens = lab().store.tokens(run.run_id, of=unfinished)
+        tokens = lab().store.runs.tokens(run.run_id, of=unfinished)
         texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(run.info))
     return texts
 

@@ -67,7 +67,7 @@ def load_sweep(experiment_id: str) -> SweepData | None:
     plan = stored_plan(experiment_id)
     if plan is None:
         return None
-    points = lab().store.points(experiment_id)
+    points = lab().store.experiments.points(experiment_id)
     settings = plan.get("settings") or {}
     info = info_of(points)
     measured = ceilings_for(settings, info) if info else Measured()

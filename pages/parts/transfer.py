@@ -13,9 +13,9 @@ import streamlit as st
 from pages.parts.format import plain, plural, size
 from pages.parts.lab import lab
 from store import Store
-from store.cli.transfer_options import default_name
-from store.transfer.exporter import write_bundle
-from store.transfer.importer import UPLOADING, import_runs
+from store.folders import UPLOADING
+from store.transfer.exporter import default_name, write_bundle
+from store.transfer.importer import import_runs
 from store.transfer.tables import write_csv
 
 MAX_DOWNLOAD_BYTES = 200 << 20  # a browser gets it out of this process's memory

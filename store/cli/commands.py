@@ -46,10 +46,10 @@ def answer(store: Store, request: Mapping[str, Any]) -> Any:
 
 def refresh(store: Store) -> dict[Path, str]:
     """Bring the store up to date with the runs folder: one line for each folder that could not be taken in."""
-    _, problems = store.ingest_new(store.runs_folder)
-    store.follow_running()
-    store.settle_predictions()
-    store.simulate_predictions()
+    _, problems = store.ingest.all_in(store.runs_folder)
+    store.ingest.follow_running()
+    store.predictions.settle()
+    store.predictions.simulate()
     return problems
 
 
@@ -62,7 +62,7 @@ def one_line(error: Exception) -> str:
 
 def list_runs(store: Store) -> list[dict[str, Any]]:
     """An object a run, the newest first, in the columns of the store's `runs`; times in ISO form, UTC."""
-    frame = store.runs(limit=None)
+    frame = store.runs.list(limit=None)
     return [{str(name): _json(value) for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -87,9 +87,9 @@ def ingest(store: Store, paths: list[Path]) -> dict[str, Any]:
     for folder in (*found.experiments, *found.runs):
         try:
             if folder in found.experiments:
-                told = _told_experiment(store.ingest_experiment(folder))
+                told = _told_experiment(store.ingest.experiment(folder))
             else:
-                told = _told_run(store.ingest_folder(folder))
+                told = _told_run(store.ingest.run(folder))
         except (ValueError, OSError) as error:
             reply["problems"].append(one_line(error))
             continue
@@ -144,8 +144,8 @@ def verify(store: Store) -> dict[str, Any]:
     A folder in the runs folder that cannot be taken in differs, too: under its run's id, or its own name.
     """
     problems = refresh(store)
-    runs = store.runs(limit=None)
-    verdicts = [store.verify(run_id) for run_id in runs["run_id"]]
+    runs = store.runs.list(limit=None)
+    verdicts = [store.ingest.verify(run_id) for run_id in runs["run_id"]]
     differing = {Path(run_folder) for run_folder, v in zip(runs["folder"], verdicts, strict=True) if is_different(v)}
     verdicts += [
         Verdict(run_id=folder.name, outcome="differs", lines=[line])

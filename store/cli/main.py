@@ -18,7 +18,7 @@ from engine.core.home import lab_home
 from store.cli.commands import answer, one_line
 from store.cli.owner import ask_owner
 from store.cli.query import add_query_command, answer_query, question_of
-from store.cli.transfer_options import add_transfer_commands, export_request, shown_export, shown_import
+from store.cli.transfer import add_transfer_commands, export_request, shown_export, shown_import
 from store.database import StoreHeld
 from store.store import Store
 

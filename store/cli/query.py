@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.cli.transfer_options import Commands
+from store.cli.transfer import Commands
 from store.sandbox import Answer, Asking, Limits, Refusal
 from store.sandbox.answer_files import json_value, to_csv, to_parquet, to_rows
 from store.sandbox.asking import MAX_ROWS, MAX_SQL_CHARACTERS, MAX_TIMEOUT_S

@@ -16,26 +16,20 @@ import numpy as np
 
 from engine.core.check import PASS_COLUMNS, REQUEST_COLUMNS
 from engine.core.record import Column, RunRecord, Table
-from engine.core.validity import CHECKS, VALIDITY_VERSION, Evidence, judge_run
-from store.database import carry_out, first_row
-from store.ingest.run_rows import log_bytes
-
-CHECKS_TABLE = "run_checks"
-
-RUN_CHECKS = f"""
-    SELECT check_name, outcome, value, threshold, finding FROM {CHECKS_TABLE} WHERE run_id = $run_id
-"""
+from engine.core.validity import VALIDITY_VERSION, Evidence, judge_run
+from store.database import CHECKS, carry_out, first_row
+from store.folders import log_bytes
 
 
 def keep_checks(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Judge a run that is over and keep what was found instead of what was found before."""
-    carry_out(cursor, f"DELETE FROM {CHECKS_TABLE} WHERE run_id = ?", [run_id])
+    carry_out(cursor, f"DELETE FROM {CHECKS} WHERE run_id = ?", [run_id])
     rows = [
         (run_id, name, verdict.outcome.value, verdict.value, verdict.limit, verdict.finding)
         for name, verdict in judge_run(evidence_of(cursor, run_id)).items()
     ]
     places = ", ".join("(?, ?, ?, ?, ?, ?)" for _ in rows)
-    carry_out(cursor, f"INSERT INTO {CHECKS_TABLE} VALUES {places}", [value for row in rows for value in row])
+    carry_out(cursor, f"INSERT INTO {CHECKS} VALUES {places}", [value for row in rows for value in row])
 
 
 def fit_checks(cursor: duckdb.DuckDBPyConnection) -> int:
@@ -43,12 +37,12 @@ def fit_checks(cursor: duckdb.DuckDBPyConnection) -> int:
 
     The table's comment says by which definitions its rows were made.
     """
-    made_by = first_row(cursor, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [CHECKS_TABLE])
+    made_by = first_row(cursor, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [CHECKS])
     if made_by is None or made_by[0] != str(VALIDITY_VERSION):
-        carry_out(cursor, f"DELETE FROM {CHECKS_TABLE}")
-        carry_out(cursor, f"COMMENT ON TABLE {CHECKS_TABLE} IS '{VALIDITY_VERSION}'")
+        carry_out(cursor, f"DELETE FROM {CHECKS}")
+        carry_out(cursor, f"COMMENT ON TABLE {CHECKS} IS '{VALIDITY_VERSION}'")
     unjudged = cursor.execute(
-        f"SELECT run_id FROM runs ANTI JOIN {CHECKS_TABLE} USING (run_id) WHERE status <> 'running' ORDER BY run_id"
+        f"SELECT run_id FROM runs ANTI JOIN {CHECKS} USING (run_id) WHERE status <> 'running' ORDER BY run_id"
     ).fetchall()
     for (run_id,) in unjudged:
         keep_checks(cursor, str(run_id))
@@ -56,14 +50,6 @@ def fit_checks(cursor: duckdb.DuckDBPyConnection) -> int:
         if Path(folder).is_dir():
             carry_out(cursor, "UPDATE runs SET log_bytes = ? WHERE run_id = ?", [log_bytes(Path(folder)), run_id])
     return len(unjudged)
-
-
-def run_checks(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
-    """What was found, in the order of CHECKS: check_name, outcome, value, threshold, finding. Empty while it runs."""
-    rows = cursor.execute(RUN_CHECKS, {"run_id": run_id}).fetchall()
-    names = ("check_name", "outcome", "value", "threshold", "finding")
-    found = {row[0]: dict(zip(names, row, strict=True)) for row in rows}
-    return [found[check.name] for check in CHECKS if check.name in found]
 
 
 def evidence_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Evidence:

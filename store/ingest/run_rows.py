@@ -1,19 +1,20 @@
-"""The row of `runs`: what run.json and result.json say, as columns to list, sort and filter runs by."""
+"""A run's row, what run.json and result.json say as columns to list, sort and filter by; and all its rows' deletion."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from engine.runlog.schema import WATCHED_FILE
-from store.database import carry_out, first_row
+from store.database import CHECKS, SUMMARIES, TABLES, carry_out, first_row, in_transaction, utc
+from store.folders import log_bytes
 
+OF_A_RUN = (*TABLES.values(), "ingest_progress", SUMMARIES, CHECKS, "runs")
 DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -68,14 +69,6 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
     }
 
 
-def log_bytes(folder: Path) -> int | None:
-    """How much a run's log takes on disk; None where it is gone."""
-    try:
-        return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
-    except OSError:
-        return None
-
-
 def close_open_spans(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Of a run that is over: a span that is still open ends at the last logged pass."""
     carry_out(
@@ -94,13 +87,26 @@ def close_open_spans(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     )
 
 
-def utc(moment: object) -> datetime | None:
-    """A time of day in UTC without its zone, as DuckDB's TIMESTAMP is; None for what is no ISO time."""
-    try:
-        parsed = datetime.fromisoformat(str(moment))
-    except ValueError:
-        return None
-    return parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
+def delete_rows(cursor: duckdb.DuckDBPyConnection, run_id: str, *, folder: str | None = None) -> None:
+    """Delete a run's rows, and its experiment when it was the last of it and there is no plan; its annotation stays.
+
+    With `folder`, only if that is where the store has the run's log.
+    """
+    if folder is not None and not cursor.execute(
+        "SELECT 1 FROM runs WHERE run_id = ? AND folder = ?", [run_id, folder]
+    ).fetchall():
+        return
+
+    def work() -> None:
+        for table in OF_A_RUN:
+            carry_out(cursor, f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+        carry_out(
+            cursor,
+            "DELETE FROM experiments WHERE plan IS NULL AND experiment_id NOT IN "
+            "(SELECT experiment_id FROM runs WHERE experiment_id IS NOT NULL)",
+        )
+
+    in_transaction(cursor, work)
 
 
 def _insert_experiment(

@@ -19,7 +19,7 @@ from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import KEYED, STREAMS, stream_file
 from engine.runlog.writer import END_OF_STREAM
 from store.database import TABLES, first_row
-from store.queries import runs as queries
+from store.queries.runs import Runs
 
 CHUNK_ROWS = 200_000
 
@@ -33,9 +33,10 @@ class Verdict:
     lines: list[str] = field(default_factory=list)
 
 
-def verify_run(cursor: duckdb.DuckDBPyConnection, run: Mapping[str, Any]) -> Verdict:
-    """`run` is a row of the store's `run`."""
-    run_id, folder = str(run["run_id"]), Path(run["folder"])
+def verify_run(cursor: duckdb.DuckDBPyConnection, runs: Runs, run_id: str) -> Verdict:
+    """Compare one run. KeyError for a run that is not known."""
+    run = runs.get(run_id)
+    folder = Path(run["folder"])
     if run["status"] == "running":
         return Verdict(run_id=run_id, outcome="unchecked", lines=["it is still going"])
     if not folder.is_dir():
@@ -43,7 +44,7 @@ def verify_run(cursor: duckdb.DuckDBPyConnection, run: Mapping[str, Any]) -> Ver
     reader = RunLogReader(folder)
     try:
         lines = [line for stream in STREAMS for line in _stream_differences(cursor, reader, run_id, stream)]
-        lines += _state_differences(reader, run) + _total_differences(cursor, reader, run_id)
+        lines += _state_differences(reader, run) + _total_differences(reader, runs.metrics(run_id))
     except ValueError as error:
         lines = [str(error)]
     return Verdict(run_id=run_id, outcome="differs" if lines else "agrees", lines=lines)
@@ -117,10 +118,9 @@ def _state_differences(reader: RunLogReader, run: Mapping[str, Any]) -> list[str
     return [] if status == run["status"] else [f"status: {status} by the run log, {run['status']} in the store"]
 
 
-def _total_differences(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str) -> list[str]:
+def _total_differences(reader: RunLogReader, metrics: Mapping[str, Any]) -> list[str]:
     """The worker's own totals against the view's."""
     totals = (reader.result() or {}).get("totals") or {}
-    metrics = queries.metrics(cursor, run_id)
     return [
         f"{name}: {totals[name]} by the run log, {metrics[name]} in the store"
         for name in totals

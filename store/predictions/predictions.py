@@ -1,29 +1,42 @@
-"""The part of the store that keeps predictions: written before, closed at the start, graded after.
+"""The predictions of a store: written before, closed at the start, graded after.
 
 Until its subject begins a prediction can be edited and withdrawn. From then on the store refuses both, whatever page or
-process asks: what somebody expected stays as it was written.
+process asks: what was expected stays as it was written.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
 
-from engine.core.prediction import Expectation, Question, SubjectKind
+from engine.core.prediction import Expectation, Question, SubjectKind, grade
 from engine.core.run_id import new_run_id
 from engine.runlog.reader import RUN_ID
-from store.database import carry_out, first_row, in_transaction
-from store.predictions import grading as prediction_rows
-from store.predictions import simulation as foresight
+from store.database import Database, carry_out, first_row, in_transaction
+from store.predictions.grading import close_begun, grade_pending, has_begun
+from store.predictions.simulation import keep, simulate_due
+from store.queries.experiments import Experiments
+from store.queries.frames import frame_of
+from store.queries.runs import Runs
+
+LISTED = """
+    SELECT
+        p.* EXCLUDE (run_ids),
+        CASE p.subject_kind WHEN 'run' THEN r.run_id IS NULL ELSE e.experiment_id IS NULL END AS is_unknown,
+        r.status AS run_status, r.engine, r.model, e.kind AS experiment_kind, e.label AS experiment_label,
+        r.simulated AS is_simulated_run
+    FROM predictions p
+    LEFT JOIN runs r ON p.subject_kind = 'run' AND r.run_id = p.subject_id
+    LEFT JOIN experiments e ON p.subject_kind = 'experiment' AND e.experiment_id = p.subject_id
+    {where}
+    ORDER BY p.made_at DESC, p.prediction_id DESC
+"""
 
 
 class PredictionClosed(ValueError):
@@ -31,7 +44,7 @@ class PredictionClosed(ValueError):
 
 
 class PredictionEdited(ValueError):
-    """Somebody else has edited the prediction since it was read."""
+    """The prediction has been edited elsewhere since it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +60,15 @@ class Subject:
             raise ValueError(f"{self.kind} {self.subject_id[:80]!r}: an id has 1 to 64 letters, digits, _ or -")
 
 
-class Predicting(ABC):
-    """Every method may be called from any thread."""
+class Predictions:
+    """The predictions of a store. Every method may be called from any thread."""
 
-    home: Path
-    writing: threading.RLock
-    runs_folder: Path
+    def __init__(self, database: Database, runs: Runs, experiments: Experiments) -> None:
+        self._database = database
+        self._runs = runs
+        self._experiments = experiments
 
-    @abstractmethod
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """This thread's own cursor."""
-
-    def predict(self, subject: Subject, question: Question, expected: Expectation) -> str:
+    def add(self, subject: Subject, question: Question, expected: Expectation) -> str:
         """Write a prediction down; returns its id. PredictionClosed where the subject has begun."""
         prediction_id = new_run_id()
 
@@ -77,15 +87,12 @@ class Predicting(ABC):
                 "made_at": _now(),
                 "outcome": "open",
             }
-            places = ", ".join("?" for _ in row)
-            carry_out(self.cursor(), f"INSERT INTO predictions ({', '.join(row)}) VALUES ({places})", [*row.values()])
+            insert_prediction(self._database.cursor(), row)
 
         self._while_open(subject, write)
         return prediction_id
 
-    def edit_prediction(
-        self, prediction_id: str, expected: Expectation, *, instead_of: Expectation | None = None
-    ) -> None:
+    def edit(self, prediction_id: str, expected: Expectation, *, instead_of: Expectation | None = None) -> None:
         """Expect something else of the same question. KeyError where there is none, PredictionClosed once it began,
         PredictionEdited where it is no longer `instead_of`, if that is given."""
         new = [expected.low, expected.high, expected.why.strip()]
@@ -93,26 +100,47 @@ class Predicting(ABC):
         found = "SELECT low, high, why FROM predictions WHERE prediction_id = ?"
 
         def write() -> None:
-            row = first_row(self.cursor(), found, [prediction_id])
+            row = first_row(self._database.cursor(), found, [prediction_id])
             if old is not None and row is not None and list(row) != old:
-                raise PredictionEdited("somebody else has edited this prediction since; close this and look at it anew")
+                raise PredictionEdited("this prediction has been edited elsewhere since; close this and open it again")
             carry_out(
-                self.cursor(),
+                self._database.cursor(),
                 "UPDATE predictions SET low = ?, high = ?, why = ?, edited_at = ? WHERE prediction_id = ?",
                 [*new, _now(), prediction_id],
             )
 
         self._while_open(self._subject_of(prediction_id), write)
 
-    def withdraw_prediction(self, prediction_id: str) -> None:
+    def withdraw(self, prediction_id: str) -> None:
         """Take a prediction back, as if it had never been made. KeyError and PredictionClosed as for editing."""
         self._while_open(
-            self._subject_of(prediction_id),
-            lambda: carry_out(self.cursor(), "DELETE FROM predictions WHERE prediction_id = ?", [prediction_id]),
+            self._subject_of(prediction_id), lambda: delete_predictions(self._database.cursor(), [prediction_id])
         )
 
-    def predictions(self, subject: Subject | None = None) -> pd.DataFrame:
-        """Predictions (of a subject, or all), the newest first.
+    def settle(self) -> bool:
+        """Close what has begun and grade what has ended. Returns whether anything changed."""
+        cursor = self._database.cursor()
+        due = "SELECT 1 FROM predictions WHERE outcome IN ('open', 'pending') LIMIT 1"
+        if first_row(cursor, due) is None:
+            return False
+        with self._database.writing:
+            return in_transaction(
+                cursor,
+                lambda: bool(close_begun(cursor) + grade_pending(cursor, self._runs, self._experiments, _now())),
+            )
+
+    def simulate(self) -> bool:
+        """Ask the simulator what it expects of what has closed, unless something runs here: some seconds, in which the
+        store can be used. Returns whether anything was added."""
+        cursor = self._database.cursor()
+        answers = simulate_due(cursor, self._database.home)
+        if answers:
+            with self._database.writing:
+                in_transaction(cursor, lambda: keep(cursor, answers))
+        return bool(answers)
+
+    def list(self, subject: Subject | None = None) -> pd.DataFrame:
+        """Predictions (of a subject, or all), the newest first, with how far they were from their range.
 
         Columns: prediction_id, subject_kind, subject_id, question (JSON), label, low, high, unit, why, made_at,
         edited_at, closed_at, simulated, simulated_note, measured, outcome (open, pending, held, missed, ungraded),
@@ -120,51 +148,20 @@ class Predicting(ABC):
         engine, model, experiment_kind, experiment_label, is_simulated_run, and bound, distance, relative as
         `engine.core.prediction.Grade` has them. Numbers that are missing are NaN, texts None.
         """
-        if subject is None:
-            return prediction_rows.list_predictions(self.cursor(), "", {})
-        where = "WHERE p.subject_kind = $kind AND p.subject_id = $subject_id"
-        values = {"kind": subject.kind, "subject_id": subject.subject_id}
-        return prediction_rows.list_predictions(self.cursor(), where, values)
-
-    def prediction(self, prediction_id: str) -> dict[str, Any]:
-        """One row of `predictions`. KeyError where there is none of that id."""
-        found = prediction_rows.list_predictions(self.cursor(), "WHERE p.prediction_id = $id", {"id": prediction_id})
-        if found.empty:
-            raise KeyError(f"there is no prediction {prediction_id}")
-        return {str(name): value for name, value in found.iloc[0].items()}
-
-    def settle_predictions(self) -> bool:
-        """Close what has begun and grade what has ended. Returns whether anything changed."""
-        cursor = self.cursor()
-        due = "SELECT 1 FROM predictions WHERE outcome IN ('open', 'pending') LIMIT 1"
-        if first_row(cursor, due) is None:
-            return False
-        with self.writing:
-            return in_transaction(
-                cursor,
-                lambda: bool(prediction_rows.close_begun(cursor) + prediction_rows.grade_pending(cursor, _now())),
-            )
-
-    def simulate_predictions(self) -> bool:
-        """Ask the simulator what it expects of what has closed, unless something runs here: some seconds, in which the
-        store can be used. Returns whether anything was added."""
-        answers = foresight.foresee(self.cursor(), self.home)
-        if answers:
-            with self.writing:
-                in_transaction(self.cursor(), lambda: foresight.keep(self.cursor(), answers))
-        return bool(answers)
-
-    def measured_points(self, experiment_id: str) -> list[dict[str, Any]]:
-        """An experiment's points as plain rows, as `engine.core.prediction_measure` reads them; of a pair its runs."""
-        return prediction_rows.experiment_rows(self.cursor(), experiment_id)
-
-    def completion_rate(self, run_id: str) -> float | None:
-        """Requests a second in a run's steady window; None where the run is gone or has none."""
-        return prediction_rows.completion_rate(self.cursor(), run_id)
+        where, values = "", {}
+        if subject is not None:
+            where = "WHERE p.subject_kind = $kind AND p.subject_id = $subject_id"
+            values = {"kind": subject.kind, "subject_id": subject.subject_id}
+        frame = frame_of(self._database.cursor(), LISTED.format(where=where), values)
+        grades = [_grade_of(row) for row in frame.to_dict("records")]
+        for name in ("bound", "distance", "relative"):
+            column = [None if told is None else getattr(told, name) for told in grades]
+            frame[name] = pd.Series(column, index=frame.index, dtype="float64")
+        return frame
 
     def _subject_of(self, prediction_id: str) -> Subject:
         query = "SELECT subject_kind, subject_id, run_ids, closed_at FROM predictions WHERE prediction_id = ?"
-        row = first_row(self.cursor(), query, [prediction_id])
+        row = first_row(self._database.cursor(), query, [prediction_id])
         if row is None:
             raise KeyError(f"there is no prediction {prediction_id}")
         subject = Subject(kind=row[0], subject_id=row[1], run_ids=tuple(json.loads(row[2])))
@@ -177,13 +174,31 @@ class Predicting(ABC):
 
         def work() -> None:
             change()
-            if prediction_rows.has_begun(
-                self.cursor(), self.runs_folder, subject.kind, subject.subject_id, subject.run_ids
-            ):
+            folder = self._database.runs_folder
+            if has_begun(self._database.cursor(), folder, subject.kind, subject.subject_id, subject.run_ids):
                 raise _closed(subject)
 
-        with self.writing:
-            in_transaction(self.cursor(), work)
+        with self._database.writing:
+            in_transaction(self._database.cursor(), work)
+
+
+def insert_prediction(cursor: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> None:
+    """Insert one row; to be called in a transaction."""
+    places = ", ".join("?" for _ in row)
+    carry_out(cursor, f"INSERT INTO predictions ({', '.join(row)}) VALUES ({places})", [*row.values()])
+
+
+def delete_predictions(cursor: duckdb.DuckDBPyConnection, prediction_ids: Sequence[str]) -> None:
+    """Delete rows; to be called in a transaction."""
+    query = "DELETE FROM predictions WHERE list_contains(?::VARCHAR[], prediction_id)"
+    carry_out(cursor, query, [list(prediction_ids)])
+
+
+def _grade_of(row: Mapping[Any, Any]) -> Any:
+    if row["outcome"] not in ("held", "missed"):
+        return None
+    low, high = (None if pd.isna(row[end]) else float(row[end]) for end in ("low", "high"))
+    return grade(low, high, float(row["measured"]))
 
 
 def _closed(subject: Subject) -> PredictionClosed:

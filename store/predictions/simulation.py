@@ -24,8 +24,7 @@ from engine.core.simulated_machine import read_calibrations
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
-from store.database import carry_out, first_row
-from store.ingest.run_rows import utc
+from store.database import carry_out, first_row, utc
 
 DUE = """
     SELECT prediction_id, subject_kind, subject_id, run_ids, question, closed_at FROM predictions
@@ -33,7 +32,7 @@ DUE = """
 """
 
 
-def foresee(cursor: duckdb.DuckDBPyConnection, home: Path) -> list[tuple[str, Simulated]]:
+def simulate_due(cursor: duckdb.DuckDBPyConnection, home: Path) -> list[tuple[str, Simulated]]:
     """The simulator's answers that are due, by prediction; none while something runs. Nothing is written."""
     answers: list[tuple[str, Simulated]] = []
     calibrations: list[Calibration] | None = None

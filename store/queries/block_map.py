@@ -1,4 +1,8 @@
-"""The KV pool as a picture of bounded size: blocks down, the run across, in cells where either are too many."""
+"""The KV pool as a picture of bounded size: blocks down, the run across, in cells where either are too many.
+
+A request's hold on a block is logged as two events, and both may fall before one and the same pass, in either order:
+the n-th time that a request got a block goes with the n-th time that it gave that block back, whatever lies between.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,36 @@ import duckdb
 import pandas as pd
 
 from store.database import first_row
-from store.queries.kv_memory import INTERVALS
-from store.queries.runs import PLACES, frame_of
+from store.queries.frames import frame_of
+from store.queries.runs import PLACES
 
 Unit = Literal["step", "second"]
+
+# A block that was not given back is held until the last pass that was logged. One that was, was needed no longer when
+# the pass before ended: the event tells the next pass's begin, which comes late where the engine stood idle between.
+INTERVALS = """
+    SELECT
+        h.block_id, h.request_id, h.table_index, h.start_pass, h.end_pass, h.start_s,
+        greatest(h.start_s, coalesce(p.end_s, h.end_s)) AS end_s
+    FROM (
+        SELECT
+            got.block_id, got.request_id, got.table_index,
+            got.pass_index AS start_pass,
+            greatest(got.pass_index, coalesce(gave.pass_index, last.pass_index + 1, 0)) AS end_pass,
+            got.time_s AS start_s, gave.time_s AS end_s
+        FROM (
+            SELECT *, row_number() OVER (PARTITION BY block_id, request_id ORDER BY pass_index) AS n
+            FROM block_events WHERE run_id = $run_id AND allocated
+        ) got
+        LEFT JOIN (
+            SELECT *, row_number() OVER (PARTITION BY block_id, request_id ORDER BY pass_index) AS n
+            FROM block_events WHERE run_id = $run_id AND NOT allocated
+        ) gave ON gave.block_id = got.block_id AND gave.request_id = got.request_id AND gave.n = got.n
+        CROSS JOIN (SELECT max(pass_index) AS pass_index FROM passes WHERE run_id = $run_id) last
+    ) h
+    LEFT JOIN (SELECT pass_index, end_s FROM passes WHERE run_id = $run_id) p ON p.pass_index = h.end_pass - 1
+    WHERE h.end_pass > h.start_pass
+"""
 
 # Where each pass begins on the axis, and where the last one ends.
 AXIS = {
@@ -126,7 +156,7 @@ def block_map(
     unit: Unit,
     num_blocks: int | None,
 ) -> BlockMap:
-    """See `Store.block_map`."""
+    """See `KvMemory.block_map`."""
     assert max_blocks >= 1
     assert max_bins >= 1
     pool_blocks, used_blocks, num_passes, end = _size(cursor, run_id, unit)

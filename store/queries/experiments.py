@@ -9,16 +9,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 
 from engine.core.metrics import RUN_METRICS
-from engine.core.record import RunRecord
-from engine.runlog.reader import record_of
-from engine.runlog.schema import STREAMS
-from store.database import SUMMARIES, TABLES, first_row
-from store.queries.runs import frame_of
+from store.database import SUMMARIES, Database, first_row
+from store.queries.frames import frame_of, plain_value
+from store.queries.runs import RUNS
 
 # An experiment without a plan, a pair, has its runs for points; one that has never had a record may have a plan alone.
 EXPERIMENTS = """
@@ -72,35 +69,81 @@ POINTS = f"""
     WHERE p.experiment_id = $experiment_id
     ORDER BY p.position, p.key, p.repeat
 """
+RUNS_AS_POINTS = f"""
+    SELECT m.* EXCLUDE (run_id), r.run_id, {{key}} AS key, r.engine, r.status, r.error,
+        r.run_info -> '$.config' AS config
+    FROM runs r LEFT JOIN {SUMMARIES} m ON m.run_id = r.run_id WHERE {{where}}
+"""
+
 RENAMED = {"prompt_tokens": "run_prompt_tokens"}  # a point's prompt_tokens are those of each of its prompts
 
 
-def list_experiments(cursor: duckdb.DuckDBPyConnection, kind: str | None) -> pd.DataFrame:
-    """Experiments, the newest first."""
-    return frame_of(cursor, EXPERIMENTS, {"kind": kind})
+class Experiments:
+    """The experiments of a store. Every method may be called from any thread. Frames have their columns even when they
+    have no rows."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def one_plan(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> dict[str, Any]:
-    """An experiment's plan as its file has it, added points included; KeyError where there is none of that id."""
-    row = first_row(cursor, "SELECT plan FROM experiments WHERE experiment_id = ?", [experiment_id])
-    if row is None or row[0] is None:
-        raise KeyError(f"the store has no plan of an experiment {experiment_id}")
-    plan: dict[str, Any] = json.loads(row[0])
-    return plan
+    def plan(self, experiment_id: str) -> dict[str, Any]:
+        """The plan as experiment.json has it, with the points that were added since. KeyError where there is none."""
+        query = "SELECT plan FROM experiments WHERE experiment_id = ?"
+        row = first_row(self._database.cursor(), query, [experiment_id])
+        if row is None or row[0] is None:
+            raise KeyError(f"the store has no plan of an experiment {experiment_id}")
+        plan: dict[str, Any] = json.loads(row[0])
+        return plan
 
+    def runs(self, experiment_id: str) -> pd.DataFrame:
+        """The runs of an experiment, in the columns of `Runs.list`, the oldest first."""
+        query = f"{RUNS} WHERE r.experiment_id = $experiment_id ORDER BY r.created_at DESC NULLS LAST, r.run_id DESC"
+        frame = frame_of(self._database.cursor(), query, {"experiment_id": experiment_id})
+        return frame.iloc[::-1].reset_index(drop=True)
 
-def point_rows(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> pd.DataFrame:
-    """A row a point of a planned experiment, in order of position; every metric is a number column, NaN where none."""
-    frame = frame_of(cursor, POINTS, {"experiment_id": experiment_id})
-    metrics = [RENAMED.get(metric.name, metric.name) for metric in RUN_METRICS]
-    numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("float64") for name in metrics if name in frame}
-    frame = frame.assign(**numbers)
-    for place in frame.index[~frame["has_run"] & frame["totals"].notna()]:
-        for name, value in json.loads(str(frame.at[place, "totals"])).items():
-            column = RENAMED.get(name, name)
-            if column in numbers:
-                frame.at[place, column] = _number(value)
-    return frame.drop(columns=["totals"])
+    def points(self, experiment_id: str) -> pd.DataFrame:
+        """A row a point, in order of position: the plan, the record that holds, and every metric of its run.
+
+        Columns: key, repeat, position, engine, prompts, prompt_tokens (of each prompt), batch_size, rate_per_s, role,
+        config_label, timing, point_values (JSON), config (JSON), attempts, run_id, error, asked_bytes, free_bytes,
+        oom_where, ended_at, status (of the last settled attempt, else of the last; pending where there was none),
+        live_run_id (its run that is going now), has_run (the store has its run), and every metric of a run by its name
+        (`run_prompt_tokens` for prompt_tokens). Numbers that are missing are NaN, texts None.
+        """
+        frame = frame_of(self._database.cursor(), POINTS, {"experiment_id": experiment_id})
+        metrics = [RENAMED.get(metric.name, metric.name) for metric in RUN_METRICS]
+        numbers = {
+            name: pd.to_numeric(frame[name], errors="coerce").astype("float64") for name in metrics if name in frame
+        }
+        frame = frame.assign(**numbers)
+        for place in frame.index[~frame["has_run"] & frame["totals"].notna()]:
+            for name, value in json.loads(str(frame.at[place, "totals"])).items():
+                column = RENAMED.get(name, name)
+                if column in numbers:
+                    frame.at[place, column] = _number(value)
+        return frame.drop(columns=["totals"])
+
+    def measured_points(self, experiment_id: str) -> Sequence[dict[str, Any]]:
+        """The points as plain rows, as `engine.core.prediction_measure` reads them: what is missing is None. Of one
+        without a plan, a pair, its runs, whose engines are their keys."""
+        points = self.points(experiment_id)
+        if points.empty:
+            query = RUNS_AS_POINTS.format(key="r.engine", where="r.experiment_id = $id ORDER BY r.created_at")
+            points = frame_of(self._database.cursor(), query, {"id": experiment_id})
+        return _records(points)
+
+    def run_as_point(self, run_id: str) -> Sequence[dict[str, Any]]:
+        """One run as `measured_points` has the runs of a pair, with an empty key; no rows where it is not known."""
+        query = RUNS_AS_POINTS.format(key="''", where="r.run_id = $id")
+        return _records(frame_of(self._database.cursor(), query, {"id": run_id}))
+
+    def list(self, kind: str | None = None) -> pd.DataFrame:
+        """Experiments (of one kind, or all), the newest first: sweep, load, overhead, repeats, pair, layouts.
+
+        Columns: experiment_id, kind, label, created_at (UTC), points; of them done (nothing is left to run),
+        completed, oom, failed, stopped (cut off: stopped or crashed); is_open (it is being run now), has_plan. One
+        without a plan has its runs for points.
+        """
+        return frame_of(self._database.cursor(), EXPERIMENTS, {"kind": kind})
 
 
 def _number(value: Any) -> float:
@@ -111,23 +154,6 @@ def _number(value: Any) -> float:
         return np.nan
 
 
-def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunRecord:
-    """What metrics are computed from, of one run; KeyError for one that is not known."""
-    if first_row(cursor, "SELECT 1 FROM runs WHERE run_id = ?", [run_id]) is None:
-        raise KeyError(f"the store has no run {run_id}")
-    tables = {}
-    for stream, order in (
-        ("requests", "request_id"),
-        ("passes", "pass_index"),
-        ("tokens", "request_id, token_index"),
-    ):
-        names = ", ".join(f'"{name}"' for name in STREAMS[stream].names)
-        query = f"SELECT {names} FROM {TABLES[stream]} WHERE run_id = $run_id ORDER BY {order}"
-        tables[stream] = cursor.sql(query, params={"run_id": run_id}).to_arrow_table().cast(STREAMS[stream])
-    return record_of(**tables)
-
-
-def run_infos(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The run.json of each of these runs that the store knows, in no order."""
-    rows = cursor.execute("SELECT run_info FROM runs WHERE list_contains(?, run_id)", [list(run_ids)]).fetchall()
-    return [json.loads(info) for (info,) in rows]
+def _records(rows: pd.DataFrame) -> Sequence[dict[str, Any]]:
+    """Rows as plain mappings: what is missing is None."""
+    return [{str(name): plain_value(value) for name, value in row.items()} for row in rows.to_dict("records")]

@@ -9,12 +9,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-import duckdb
 import pandas as pd
 
 from engine.core.validity import CHECKS, Outcome
-from store.database import first_row
-from store.queries.runs import RUNS, frame_of
+from store.database import Database, first_row
+from store.queries.frames import frame_of
+from store.queries.runs import RUNS
 
 FACETS = ("engine", "model", "device_name", "status")
 
@@ -87,45 +87,51 @@ SEARCHED = (
 )
 
 
-def find_runs(cursor: duckdb.DuckDBPyConnection, wanted: RunFilter, *, limit: int | None, offset: int = 0) -> Found:
-    """The runs that fit, pinned ones first, then the newest first.
+class History:
+    """The history of a store's runs. Every method may be called from any thread."""
 
-    In the columns of the store's `runs`, and pinned, note, tags (one text, with commas between), earned and lost (names
-    of checks with commas between, in the order of CHECKS), log_bytes.
-    """
-    where, values = _conditions(wanted)
-    frame = frame_of(
-        cursor,
-        f"{LISTED} SELECT * EXCLUDE (workload, tags, earned, lost), array_to_string(tags, ', ') AS tags, "
-        f"{_in_order('earned')}, {_in_order('lost')}, "
-        "count(*) OVER () AS total, coalesce(sum(log_bytes) OVER (), 0)::BIGINT AS total_bytes "
-        f"FROM told {where} ORDER BY pinned DESC, created_at DESC NULLS LAST, run_id DESC LIMIT $limit OFFSET $offset",
-        {**values, "limit": 2**62 if limit is None else limit, "offset": offset},
-    )
-    if frame.empty and offset:  # behind the last page
-        return find_runs(cursor, wanted, limit=limit)
-    total, log_bytes = (int(frame[name].iloc[0]) if len(frame) else 0 for name in ("total", "total_bytes"))
-    return Found(rows=frame.drop(columns=["total", "total_bytes"]), total=total, log_bytes=log_bytes)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def find(self, wanted: RunFilter, *, limit: int | None = 200, offset: int = 0) -> Found:
+        """A page of the runs that fit, pinned ones first, then the newest first.
 
-def facets(cursor: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
-    """What there is to filter by: the values of each of FACETS and the tags, the most frequent first."""
-    found = {}
-    for name in FACETS:
-        query = f"SELECT {name} FROM runs WHERE {name} IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, {name}"
-        found[name] = [str(value) for (value,) in cursor.execute(query).fetchall()]
-    query = "SELECT tag FROM run_tags SEMI JOIN runs USING (run_id) GROUP BY tag ORDER BY count(*) DESC, tag"
-    return found | {"tags": [str(tag) for (tag,) in cursor.execute(query).fetchall()]}
+        In the columns of `Runs.list`, and pinned, note, tags (one text, with commas between), earned and lost (names
+        of checks with commas between, in the order of CHECKS), log_bytes.
+        """
+        where, values = _conditions(wanted)
+        frame = frame_of(
+            self._database.cursor(),
+            f"{LISTED} SELECT * EXCLUDE (workload, tags, earned, lost), array_to_string(tags, ', ') AS tags, "
+            f"{_in_order('earned')}, {_in_order('lost')}, "
+            "count(*) OVER () AS total, coalesce(sum(log_bytes) OVER (), 0)::BIGINT AS total_bytes "
+            f"FROM told {where} ORDER BY pinned DESC, created_at DESC NULLS LAST, run_id DESC "
+            "LIMIT $limit OFFSET $offset",
+            {**values, "limit": 2**62 if limit is None else limit, "offset": offset},
+        )
+        if frame.empty and offset:  # after the last page
+            return self.find(wanted, limit=limit)
+        total, log_bytes = (int(frame[name].iloc[0]) if len(frame) else 0 for name in ("total", "total_bytes"))
+        return Found(rows=frame.drop(columns=["total", "total_bytes"]), total=total, log_bytes=log_bytes)
 
+    def facets(self) -> dict[str, list[str]]:
+        """What there is to filter by: the values of each of FACETS and the tags, the most frequent first."""
+        found, cursor = {}, self._database.cursor()
+        for name in FACETS:
+            query = f"SELECT {name} FROM runs WHERE {name} IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, {name}"
+            found[name] = [str(value) for (value,) in cursor.execute(query).fetchall()]
+        query = "SELECT tag FROM run_tags SEMI JOIN runs USING (run_id) GROUP BY tag ORDER BY count(*) DESC, tag"
+        return found | {"tags": [str(tag) for (tag,) in cursor.execute(query).fetchall()]}
 
-def pulse(cursor: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
-    """A few numbers that are others as soon as a run came, went, ended, or is spoken of differently."""
-    row = first_row(
-        cursor,
-        "SELECT (SELECT bit_xor(hash(run_id, status)) FROM runs), (SELECT bit_xor(hash(run_id, pinned, note)) "
-        "FROM run_notes), (SELECT bit_xor(hash(run_id, tag)) FROM run_tags), (SELECT count(*) FROM runs)",
-    )
-    return tuple(int(value or 0) for value in row or ())
+    def pulse(self) -> tuple[int, ...]:
+        """A few numbers that change as soon as a run comes, goes, ends, or gets another note, tag or pin: cheap enough
+        to ask for every moment."""
+        row = first_row(
+            self._database.cursor(),
+            "SELECT (SELECT bit_xor(hash(run_id, status)) FROM runs), (SELECT bit_xor(hash(run_id, pinned, note)) "
+            "FROM run_notes), (SELECT bit_xor(hash(run_id, tag)) FROM run_tags), (SELECT count(*) FROM runs)",
+        )
+        return tuple(int(value or 0) for value in row or ())
 
 
 def _conditions(wanted: RunFilter) -> tuple[str, dict[str, Any]]:

@@ -1,43 +1,14 @@
-"""What pages ask about KV memory: which request held which block when, what happened to it, what the positions held.
-
-A request's hold on a block is logged as two events, and both may fall before one and the same pass, in either order:
-the n-th time that a request got a block goes with the n-th time that it gave that block back, whatever lies between.
-"""
+"""KV memory of runs: which request held which block when, what happened to it, what the positions held."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import duckdb
 import pandas as pd
 
-from store.queries.runs import PLACES, frame_of
-
-# A block that was not given back is held until the last pass that was logged. One that was, was needed no longer when
-# the pass before ended: the event tells the next pass's begin, which comes late where the engine stood idle between.
-INTERVALS = """
-    SELECT
-        h.block_id, h.request_id, h.table_index, h.start_pass, h.end_pass, h.start_s,
-        greatest(h.start_s, coalesce(p.end_s, h.end_s)) AS end_s
-    FROM (
-        SELECT
-            got.block_id, got.request_id, got.table_index,
-            got.pass_index AS start_pass,
-            greatest(got.pass_index, coalesce(gave.pass_index, last.pass_index + 1, 0)) AS end_pass,
-            got.time_s AS start_s, gave.time_s AS end_s
-        FROM (
-            SELECT *, row_number() OVER (PARTITION BY block_id, request_id ORDER BY pass_index) AS n
-            FROM block_events WHERE run_id = $run_id AND allocated
-        ) got
-        LEFT JOIN (
-            SELECT *, row_number() OVER (PARTITION BY block_id, request_id ORDER BY pass_index) AS n
-            FROM block_events WHERE run_id = $run_id AND NOT allocated
-        ) gave ON gave.block_id = got.block_id AND gave.request_id = got.request_id AND gave.n = got.n
-        CROSS JOIN (SELECT max(pass_index) AS pass_index FROM passes WHERE run_id = $run_id) last
-    ) h
-    LEFT JOIN (SELECT pass_index, end_s FROM passes WHERE run_id = $run_id) p ON p.pass_index = h.end_pass - 1
-    WHERE h.end_pass > h.start_pass
-"""
+from store.database import Database
+from store.queries.block_map import INTERVALS, BlockMap, Unit, block_map
+from store.queries.frames import frame_of
 
 BLOCKS = f"{INTERVALS} ORDER BY start_pass, block_id LIMIT $limit"
 
@@ -85,16 +56,6 @@ BLOCKS_AT = f"""
     ORDER BY h.block_id
 """
 
-EVENTS = f"""
-    WITH places AS ({PLACES})
-    SELECT
-        e.* EXCLUDE (run_id, place),
-        coalesce(p.start_step, (SELECT max(end_step) FROM places), 0.0) AS step
-    FROM (SELECT *, rowid AS place FROM events WHERE run_id = $run_id) e
-    LEFT JOIN places p ON p.pass_index = e.pass_index
-    ORDER BY e.pass_index, e.place
-"""
-
 # What a position held, weighed by how long; and what a computed position was computed for.
 POSITIONS = """
     SELECT
@@ -118,16 +79,50 @@ POSITIONS = """
 """
 
 
-def blocks(cursor: duckdb.DuckDBPyConnection, run_id: str, limit: int) -> pd.DataFrame:
-    """Who held which block from when to when, the earliest first."""
-    return frame_of(cursor, BLOCKS, {"run_id": run_id, "limit": limit})
+class KvMemory:
+    """The KV memory of runs. Every method may be called from any thread; a run that is not known has no rows."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def blocks_at(cursor: duckdb.DuckDBPyConnection, run_id: str, pass_index: int) -> pd.DataFrame:
-    """Who held which block during one pass."""
-    return frame_of(cursor, BLOCKS_AT, {"run_id": run_id, "pass_index": pass_index})
+    def blocks(self, run_id: str, *, limit: int = 100_000) -> pd.DataFrame:
+        """Which request held which block: block_id, request_id, table_index, start_pass, end_pass (exclusive), start_s,
+        end_s.
 
+        The first `limit` holds in order of their begin; `block_map` shows a run of any size. What was not given back
+        ends with the last pass that was logged. A block got and given back before the same pass is left out.
+        """
+        return frame_of(self._database.cursor(), BLOCKS, {"run_id": run_id, "limit": limit})
 
-def kv_positions(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> pd.DataFrame:
-    """A row a run, in the order asked for."""
-    return frame_of(cursor, POSITIONS, {"run_ids": list(run_ids)})
+    def blocks_at(self, run_id: str, pass_index: int) -> pd.DataFrame:
+        """The blocks held during a pass, in order: block_id, request_id, table_index, positions (filled when the pass
+        is over; while several prompts are being read in chunks, their last blocks count as full)."""
+        return frame_of(self._database.cursor(), BLOCKS_AT, {"run_id": run_id, "pass_index": pass_index})
+
+    def block_map(
+        self,
+        run_id: str,
+        *,
+        max_blocks: int = 128,
+        max_bins: int = 400,
+        unit: Unit = "step",
+        num_blocks: int | None = None,
+    ) -> BlockMap:
+        """The pool (or its first `num_blocks`) over the run as a grid of at most `max_blocks` x `max_bins` cells.
+
+        A cell of several blocks, or of more than a pass, names one owner: the request that held most of it; of two that
+        held as much, the earlier one. Lost are the others' names, and when within the cell it changed hands: `held`,
+        `owned` and `requests` say how much is lost. Binned means keep their largest beside them.
+        """
+        return block_map(
+            self._database.cursor(), run_id, max_blocks=max_blocks, max_bins=max_bins, unit=unit, num_blocks=num_blocks
+        )
+
+    def positions(self, run_ids: Sequence[str]) -> pd.DataFrame:
+        """Where token positions went, a row a run in the order asked for, whatever its KV layout.
+
+        As memory, in position-seconds (a pass's positions x its seconds): reserved_position_s, and what it is the sum
+        of: used_, padding_, dead_, fragment_, room_position_s. As work, in positions: computed_positions, the sum of
+        real_, padding_ and dead_positions. Missing where it was not logged: before schema 2 all but reserved and used.
+        """
+        return frame_of(self._database.cursor(), POSITIONS, {"run_ids": list(run_ids)})

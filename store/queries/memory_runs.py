@@ -16,7 +16,7 @@ import duckdb
 from engine.core.memory_model import ModelDimensions, PassMemory
 from engine.core.memory_plan import EngineShape, Length, run_memory
 from store.database import SUMMARIES
-from store.queries.runs import frame_of
+from store.queries.frames import frame_of
 
 MOST_RUNS = 200
 VALUE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}

@@ -1,4 +1,4 @@
-"""The prepared questions: a file of SQL each, that a person can read and change. See store/queries/prepared/.
+"""The prepared queries: a file of SQL each, that a person can read and change. See store/queries/prepared/.
 
 A file begins with comments: the title, then what it shows, then how its answer is best drawn
 (`-- chart: bar x=engine y=dead_fraction`; `-- chart: none` for a table alone).
@@ -26,7 +26,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedQuestion:
+class PreparedQuery:
     """`name` is short and stays the same: links use it. `chart` is None for an answer that is best read as a table."""
 
     name: str
@@ -37,16 +37,16 @@ class PreparedQuestion:
 
 
 @cache
-def prepared_questions() -> tuple[PreparedQuestion, ...]:
+def prepared_queries() -> tuple[PreparedQuery, ...]:
     """All of them, in the order of their files' numbers."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.sql")))
 
 
-def _read(path: Path) -> PreparedQuestion:
+def _read(path: Path) -> PreparedQuery:
     lines = path.read_text(encoding="utf-8").splitlines()
     head = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
     title, *shows, chart = head
-    return PreparedQuestion(
+    return PreparedQuery(
         name=path.stem.partition("_")[2],
         title=title,
         shows=" ".join(shows),

@@ -16,16 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
-from store.database import FILE, carry_out
-from store.snapshot import tables as snapshot_tables
+from store.database import FILE, Database, carry_out
+from store.snapshot import tables
 from store.snapshot.tables import Contents, Part
-
-if TYPE_CHECKING:
-    from store.store import Store
 
 SNAPSHOT = "snapshot.duckdb"
 Progress = Callable[[float, str], None]
@@ -50,9 +46,9 @@ class Snapshot:
 class Snapshots:
     """Publishes snapshots of a store. Every method may be called from any thread."""
 
-    def __init__(self, store: Store) -> None:
-        self.path = store.home / SNAPSHOT
-        self._store = store
+    def __init__(self, database: Database) -> None:
+        self.path = database.home / SNAPSHOT
+        self._database = database
         self._publishing = threading.Lock()
         self._latest: Snapshot | None = None
 
@@ -67,7 +63,7 @@ class Snapshots:
     def is_stale(self) -> bool:
         """Whether the store has changed since the snapshot was made, or there is none."""
         latest = self.latest()
-        return latest is None or latest.state != snapshot_tables.contents(self._store.cursor()).state
+        return latest is None or latest.state != tables.contents(self._database.cursor()).state
 
     def publish(self, on_progress: Progress = lambda share, what: None) -> Snapshot:
         """The snapshot of the store as it is now: the one that stands, or a new one where the store has changed.
@@ -91,19 +87,19 @@ class Snapshots:
             return self._latest
 
     def _make(self, new: Path, on_progress: Progress) -> Snapshot:
-        began, latest, cursor = time.perf_counter(), self.latest(), self._store.cursor()
+        began, latest, cursor = time.perf_counter(), self.latest(), self._database.cursor()
         on_progress(0.0, "copying")
-        with self._store.writing:  # nobody writes while the file is copied, and the transaction begins at that state
-            before = None if latest is None else snapshot_tables.marks(self.path)
+        with self._database.writing:  # nobody writes while the file is copied, and the transaction begins at that state
+            before = None if latest is None else tables.marks(self.path)
             if before is None:
                 carry_out(cursor, "CHECKPOINT")
-                _copy_store(self._store.home / FILE, new)
+                _copy_store(self._database.home / FILE, new)
             else:
                 shutil.copyfile(self.path, new)
             name = str(new).replace("'", "''")
             carry_out(cursor, f"ATTACH '{name}' AS snapshot")
             carry_out(cursor, "BEGIN")
-            now = snapshot_tables.contents(cursor)
+            now = tables.contents(cursor)
         try:
             made = self._fill(cursor, now, before, began, on_progress)
             carry_out(cursor, "COMMIT")
@@ -126,17 +122,17 @@ class Snapshots:
     ) -> Snapshot:
         """Bring the copy up to `now`; `before` has the marks of the runs that are in it, None for the store's copy."""
         if before is None:
-            snapshot_tables.begin(cursor)
+            tables.begin(cursor)
             changed = list(now.runs)
         else:
             changed = [run_id for run_id, run in now.runs.items() if before.get(run_id) != run.mark]
-            snapshot_tables.replace_logs(cursor, changed, list(before.keys() - now.runs.keys()))
-        snapshot_tables.fill_small(cursor)
-        snapshot_tables.compute_requests(cursor, changed)
-        for part in snapshot_tables.parts(now, changed):
+            tables.replace_logs(cursor, changed, list(before.keys() - now.runs.keys()))
+        tables.fill_small(cursor)
+        tables.compute_requests(cursor, changed)
+        for part in tables.parts(now, changed):
             on_progress(0.1 + 0.9 * part.share, _said(part))
-            snapshot_tables.compute_gaps(cursor, part)
-        snapshot_tables.fill_run_metrics(cursor)
+            tables.compute_gaps(cursor, part)
+        tables.fill_run_metrics(cursor)
         made = Snapshot(
             path=self.path,
             made_at=datetime.now(UTC),
@@ -146,7 +142,7 @@ class Snapshots:
             state=now.state,
         )
         about = (made.made_at.replace(tzinfo=None), made.seconds, made.runs, made.tokens, made.state)
-        snapshot_tables.sign(cursor, about, now)
+        tables.sign(cursor, about, now)
         return made
 
 
@@ -155,7 +151,7 @@ def _said(part: Part) -> str:
 
 
 def _read(path: Path) -> Snapshot | None:
-    about = snapshot_tables.signature(path)
+    about = tables.signature(path)
     if about is None:
         return None
     made_at, seconds, runs, tokens, state = about

@@ -15,8 +15,8 @@ import duckdb
 
 from engine.core.prediction import OUTCOMES, Expectation, Question
 from engine.runlog.reader import RUN_ID
-from store.database import carry_out
-from store.ingest.run_rows import utc
+from store.database import utc
+from store.predictions.predictions import insert_prediction
 
 TEXTS = ("prediction_id", "subject_kind", "subject_id", "question", "why", "outcome")
 NOTES = ("simulated_note", "reason")
@@ -77,15 +77,8 @@ def take_predictions(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[s
     known = {str(name) for (name,) in cursor.execute("SELECT prediction_id FROM predictions").fetchall()}
     new = [row for row in rows if row["prediction_id"] not in known]
     for row in new:
-        places = ", ".join("?" for _ in row)
-        carry_out(cursor, f"INSERT INTO predictions ({', '.join(row)}) VALUES ({places})", [*row.values()])
+        insert_prediction(cursor, row)
     return [str(row["prediction_id"]) for row in new]
-
-
-def forget_predictions(cursor: duckdb.DuckDBPyConnection, prediction_ids: Sequence[str]) -> None:
-    """Take back what `take_predictions` inserted."""
-    query = "DELETE FROM predictions WHERE list_contains(?::VARCHAR[], prediction_id)"
-    carry_out(cursor, query, [list(prediction_ids)])
 
 
 def _plain(value: Any) -> Any:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from engine.runlog.experiment_log import ExperimentLog, is_experiment_folder
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE, SCHEMA_VERSION
+from store.store import Store
 from store.transfer.bundle import (
     EXPERIMENT_FILES,
     MANIFEST,
@@ -27,9 +28,6 @@ from store.transfer.bundle import (
     place_of,
 )
 from store.transfer.bundled_predictions import predictions_out
-
-if TYPE_CHECKING:
-    from store.store import Store
 
 COPY_BYTES = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say: when a file was copied is no part of a run
@@ -45,12 +43,18 @@ class Exported:
     bytes: int
 
 
+def default_name(names: list[str]) -> str:
+    """`01hz….zip`, or `01hz…-and-2-more.zip`."""
+    more = f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
+    return f"{names[0].replace('/', '_')}{more}.zip"
+
+
 def runs_named(store: Store, names: Sequence[str]) -> list[str]:
     """The ids of runs and of experiments' runs, each once, in order. ValueError for a name that is neither's."""
     found: dict[str, None] = {}
     for name in names:
-        of_experiment = [str(run_id) for run_id in store.experiment(name)["run_id"]]
-        if not of_experiment and not store.has_run(name):
+        of_experiment = [str(run_id) for run_id in store.experiments.runs(name)["run_id"]]
+        if not of_experiment and not store.runs.has(name):
             raise ValueError(f"the store has no run or experiment {name}")
         found |= dict.fromkeys(of_experiment or [name])
     return list(found)
@@ -81,7 +85,7 @@ def write_bundle(
     store: Store, run_ids: Sequence[str], file: IO[bytes], on_progress: Progress = lambda share, what: None
 ) -> None:
     """Write the zip into an open file."""
-    rows = {run_id: store.run(run_id) for run_id in run_ids}
+    rows = {run_id: store.runs.get(run_id) for run_id in run_ids}
     folders = {run_id: _folder(run_id, Path(row["folder"])) for run_id, row in rows.items()}
     experiments = whole_experiments(store, run_ids)
     total = max(1, sum(path.stat().st_size for folder in folders.values() for path in files_of(folder)))
@@ -94,7 +98,7 @@ def write_bundle(
                 files.append(_add(archive, path, place_of(run_id, path.name)))
                 written += files[-1].bytes
                 on_progress(min(1.0, written / total), run_id)
-            said, status = store.annotation(run_id), str(rows[run_id]["status"])
+            said, status = store.annotations.of(run_id), str(rows[run_id]["status"])
             bundled.append(BundledRun(run_id=run_id, status=status, files=tuple(files), said=said))
         manifest = Manifest(
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,36 +1,60 @@
 """Takes a file of runs into a store: all of it, or nothing of it.
 
-The file is looked at before it is unpacked, unpacked beside the runs where nobody sees it, and each run log is read
-to its end. Only then are the runs moved to where runs lie, and taken in; if one cannot be, all of them go again.
+The file is checked before it is unpacked, unpacked in a hidden folder beside the runs, and each run log is read to its
+end. Only then are the runs moved to where runs lie, and taken in; if one cannot be, all of them go again.
+
+Refused are: what is no zip; names outside the bundle's own (absolute, with `..`, with a backslash, unknown); names
+twice; links, folders and other things that are no plain files; encrypted entries and unusual compression; entries that
+share their bytes; and more data than a run log of that size can hold, since few bytes can unpack to very many.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
+import stat
+import struct
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.core.run_id import new_run_id
+from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.foreign import check_run_log
 from engine.runlog.reader import RunLogReader
 from store.annotations import Annotation, annotate
-from store.database import in_transaction
-from store.ingest.rows import delete_rows
-from store.transfer.bundle import MANIFEST, BundledFile, BundledRun, Manifest, parse_manifest
+from store.database import first_row, in_transaction
+from store.folders import STAGING
+from store.ingest.experiments import forget_experiment, read_experiment
+from store.ingest.run_rows import delete_rows
+from store.predictions.predictions import delete_predictions
+from store.store import Store
+from store.transfer.bundle import (
+    MANIFEST,
+    BundledExperiment,
+    BundledFile,
+    BundledRun,
+    Manifest,
+    is_place,
+    parse_manifest,
+)
+from store.transfer.bundled_predictions import take_predictions
 from store.transfer.exporter import COPY_BYTES, file_hash, files_of
-from store.transfer.imported_experiments import ImportedExperiments, check_experiment
-from store.transfer.zip_check import DAMAGE, check_room, open_bundle
 
-if TYPE_CHECKING:
-    from store.store import Store
+MAX_DIRECTORY_BYTES = 16 << 20  # some hundred thousand files
+MAX_MANIFEST_BYTES = 32 << 20
+MAX_JSON_BYTES = 64 << 20
+MAX_RATIO = 100  # run logs shrink to a tenth or so
+FREE_RATIO = 64 << 20  # so much may come of any file, however small
+SPARE_BYTES = 256 << 20
 
-STAGING = ".importing-"
-UPLOADING = ".upload-"  # a file on its way in from a browser
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, UnicodeError)
+
 Progress = Callable[[float, str], object]
 
 
@@ -49,15 +73,15 @@ def import_runs(
     shown = name or path.name
     staging = store.runs_folder / f"{STAGING}{new_run_id()}"
     try:
-        with open_bundle(path) as archive:
+        with _open_bundle(path) as archive:
             manifest = _manifest(archive)
-            check_room(archive, store.home)
+            _check_room(archive, store.home)
             staging.mkdir(parents=True)
             _unpack(archive, manifest, staging, on_progress)
         for run in manifest.runs:
             _check(staging / run.run_id, run)
         for one in manifest.experiments:
-            check_experiment(staging / one.experiment_id, one)
+            _check_experiment(staging / one.experiment_id, one)
         return _take_in(store, manifest, staging)
     except DAMAGE as error:
         raise ValueError(f"{shown}: it is damaged: {_first_line(error)}") from error
@@ -68,12 +92,78 @@ def import_runs(
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def sweep_imports(home: Path) -> None:
-    """Remove what a process that died in the middle of an import has left."""
-    for staging in (home / "runs").glob(f"{STAGING}*"):
-        shutil.rmtree(staging, ignore_errors=True)
-    for upload in home.glob(f"{UPLOADING}*"):
-        upload.unlink(missing_ok=True)
+class _BoundedFile(io.BufferedReader):
+    """A file that gives at most MAX_DIRECTORY_BYTES in one read, and refuses more.
+
+    zipfile reads a zip's list of files in one read, and makes many times as much of it in memory.
+    """
+
+    is_bounded = True
+
+    def read(self, size: int | None = -1) -> bytes:
+        if not self.is_bounded:
+            return super().read(size)
+        asked = MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else min(size, MAX_DIRECTORY_BYTES + 1)
+        found = super().read(asked)
+        if len(found) > MAX_DIRECTORY_BYTES:
+            raise _TooManyFiles("it lists more files than a bundle of runs can hold")
+        return found
+
+
+class _TooManyFiles(ValueError):
+    """The zip's list of files is too long to be read."""
+
+
+@contextmanager
+def _open_bundle(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The zip, every entry of it checked. ValueError in one line, without the file's name, for what is refused."""
+    with _BoundedFile(io.FileIO(path)) as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is no zip file, or its end is missing")
+        try:
+            archive = zipfile.ZipFile(file)
+        except _TooManyFiles:
+            raise
+        except (*DAMAGE, ValueError) as error:
+            raise ValueError("it is damaged: its list of files cannot be read") from error
+        file.is_bounded = False
+        with archive:
+            _check_entries(archive, path.stat().st_size)
+            yield archive
+
+
+def _check_room(archive: zipfile.ZipFile, folder: Path) -> None:
+    """Whether a disk has room for the run logs and for as much again in the store."""
+    needed = 2 * sum(entry.file_size for entry in archive.infolist()) + SPARE_BYTES
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ValueError(f"it needs {needed >> 20:,} MiB of disk space, and {free >> 20:,} MiB are free")
+
+
+def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
+    seen: set[str] = set()
+    for entry in archive.infolist():
+        shown = repr(entry.orig_filename[:80])
+        if entry.filename != entry.orig_filename or not (entry.filename == MANIFEST or is_place(entry.filename)):
+            raise ValueError(f"{shown} is no file of a run log")
+        if entry.filename.casefold() in seen:
+            raise ValueError(f"{shown} is in it twice")
+        seen.add(entry.filename.casefold())
+        mode = entry.external_attr >> 16
+        if (stat.S_IFMT(mode) and not stat.S_ISREG(mode)) or entry.is_dir():
+            raise ValueError(f"{shown} is no plain file but a link, a folder or a device")
+        if entry.flag_bits & 0x1:
+            raise ValueError(f"{shown} is encrypted")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{shown} is compressed in a way that the lab does not use")
+        limit = MAX_MANIFEST_BYTES if entry.filename == MANIFEST else MAX_JSON_BYTES
+        if entry.filename.endswith((".json", ".jsonl")) and entry.file_size > limit:
+            raise ValueError(f"{shown} would be {entry.file_size >> 20:,} MiB large")
+    if MANIFEST not in seen:
+        raise ValueError(f"it has no {MANIFEST}: it is no export of the lab")
+    unpacked, packed = (sum(getattr(e, name) for e in archive.infolist()) for name in ("file_size", "compress_size"))
+    if packed > size or unpacked > FREE_RATIO + MAX_RATIO * size:
+        raise ValueError(f"{size:,} bytes would unpack to {unpacked:,}: no run log shrinks so far")
 
 
 def _manifest(archive: zipfile.ZipFile) -> Manifest:
@@ -120,19 +210,19 @@ def _check(folder: Path, run: BundledRun) -> None:
 def _take_in(store: Store, manifest: Manifest, staging: Path) -> Imported:
     """Move the runs that are new and ingest them; take all of that back if one of them cannot be."""
     begun: list[_Begun] = []
-    others = ImportedExperiments(store)
+    others = _ImportedExperiments(store)
     with store.writing:
         new = [run for run in manifest.runs if not _is_known(store, run, staging / run.run_id)]
         try:
             others.take_in(manifest, staging)  # first: what was predicted is closed before its run is here
             for run in new:
                 folder = store.runs_folder / run.run_id
-                said = store.annotation(run.run_id)
-                begun.append(_Begun(run_id=run.run_id, folder=folder, had_rows=store.has_run(run.run_id), said=said))
+                said = store.annotations.of(run.run_id)
+                begun.append(_Begun(run_id=run.run_id, folder=folder, had_rows=store.runs.has(run.run_id), said=said))
                 if said == Annotation():  # before the run: should this process die, the next start takes in both
                     _say(store, run.run_id, run.said)
                 (staging / run.run_id).rename(folder)
-                store.ingest_folder(folder)
+                store.ingest.run(folder)
         except BaseException:
             for one in begun:
                 _take_back(store, one)
@@ -140,6 +230,56 @@ def _take_in(store: Store, manifest: Manifest, staging: Path) -> Imported:
             raise
     new_ids = tuple(run.run_id for run in new)
     return Imported(new=new_ids, known=tuple(r.run_id for r in manifest.runs if r.run_id not in new_ids))
+
+
+def _check_experiment(folder: Path, told: BundledExperiment) -> None:
+    """Whether an unpacked experiment can be read, and is the one that it says it is. ValueError in one line."""
+    experiment_id = read_experiment(folder).plan.experiment_id
+    if experiment_id != told.experiment_id:
+        raise ValueError(f"{told.experiment_id}/experiment.json is of experiment {experiment_id}")
+
+
+class _ImportedExperiments:
+    """One import's part in experiments and predictions."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._moved: list[tuple[str, Path]] = []
+        self._predicted: list[str] = []
+
+    def take_in(self, manifest: Manifest, staging: Path) -> None:
+        """All that is new. ValueError where another experiment has an id of the bundle."""
+        store, cursor = self._store, self._store.cursor()
+        for told in manifest.experiments:
+            if self._is_known(told):
+                continue
+            folder = store.runs_folder / told.experiment_id
+            (staging / told.experiment_id).rename(folder)
+            self._moved.append((told.experiment_id, folder))
+            store.ingest.experiment(folder)
+        self._predicted = in_transaction(cursor, lambda: take_predictions(cursor, manifest.predictions))
+
+    def take_back(self) -> None:
+        """As it was before."""
+        cursor = self._store.cursor()
+        in_transaction(cursor, lambda: delete_predictions(cursor, self._predicted))
+        for experiment_id, folder in self._moved:
+            in_transaction(cursor, lambda gone=experiment_id: forget_experiment(cursor, gone))  # type: ignore[misc]
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _is_known(self, told: BundledExperiment) -> bool:
+        """Whether the very same experiment is here. ValueError where another one has its id, or one that went on."""
+        experiment_id = told.experiment_id
+        row = first_row(
+            self._store.cursor(), "SELECT folder FROM experiments WHERE experiment_id = ?", [experiment_id]
+        )
+        folder = Path(row[0]) if row and row[0] else self._store.runs_folder / experiment_id
+        if not folder.exists():
+            return False
+        here = {name: file_hash(folder / name) for name in told.hashes if (folder / name).is_file()}
+        if not is_experiment_folder(folder) or here != told.hashes:
+            raise ValueError(f"experiment {experiment_id} is here with other content; delete that one first")
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +307,11 @@ def _say(store: Store, run_id: str, said: Annotation) -> None:
 def _is_known(store: Store, run: BundledRun, unpacked: Path) -> bool:
     """Whether the very same run is here. ValueError where another one has its id."""
     other = f"run {run.run_id} is here with other content; delete that one first"
-    if not store.has_run(run.run_id):
+    if not store.runs.has(run.run_id):
         if (store.runs_folder / run.run_id).exists():
             raise ValueError(other)
         return False
-    row = store.run(run.run_id)
+    row = store.runs.get(run.run_id)
     folder = Path(row["folder"])
     if files_of(folder):
         if {path.name: file_hash(path) for path in files_of(folder)} != run.hashes:

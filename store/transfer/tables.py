@@ -8,16 +8,14 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pandas as pd
 
 from engine.core.metrics import RUN_METRICS
 from store.database import SUMMARIES, first_row, in_transaction
 from store.queries.history import RunFilter
-
-if TYPE_CHECKING:
-    from store.store import Store
+from store.store import Store
 
 HIDDEN = frozenset({"ingest_progress", "schema_migrations"})  # the store's own bookkeeping
 RENAMED = {SUMMARIES: "run_metrics"}
@@ -95,7 +93,7 @@ def write_csv(store: Store, file: IO[str], run_ids: Sequence[str] | None = None)
     `_bytes`, `_tokens_per_s`; a `_fraction` or `_share` is between 0 and 1). What is missing is empty; `lost` names
     the badges that the run did not earn. Returns how many rows there are.
     """
-    rows = store.find_runs(RunFilter(), limit=None).rows
+    rows = store.history.find(RunFilter(), limit=None).rows
     summaries = store.cursor().execute(f"FROM {SUMMARIES}").df()
     named = [name for name in METRIC_NAMES if name in summaries]
     table = rows.drop(columns=[name for name in named if name in rows]).merge(
