@@ -188,11 +188,11 @@ def _log_pass(log: RunLogWriter, number: int, first: int, index: int) -> None:
 def measure(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
         cpu_before = time.process_time()
-        seconds, report = _timed(lambda: store.ingest_folder(folder))
+        seconds, report = _timed(lambda: store.ingest.run(folder))
         cpu_s = time.process_time() - cpu_before  # on a busy machine, what the clock does not show
         tokens = report.rows["tokens"]
         ingest_rss = _peak_bytes()
-        again, _ = _timed(lambda: store.ingest_folder(folder))
+        again, _ = _timed(lambda: store.ingest.run(folder))
         return {
             "tokens": tokens,
             "ingest_s": seconds,
@@ -200,14 +200,14 @@ def measure(folder: Path) -> dict[str, Any]:
             "tokens_per_s": tokens / seconds,
             "tokens_per_cpu_s": tokens / cpu_s,
             "ingest_again_s": again,
-            "list_s": _timed(store.runs)[0],
+            "list_s": _timed(store.runs.list)[0],
             "metrics_view_s": _timed(lambda: store.cursor().execute("FROM run_metrics").fetchall())[0],
-            "spans_s": _timed(lambda: store.spans(RUN_ID))[0],
-            "passes_s": _timed(lambda: store.passes(RUN_ID))[0],
-            "requests_s": _timed(lambda: store.requests(RUN_ID))[0],
-            "gaps_s": _timed(lambda: store.gaps(RUN_ID))[0],
-            "block_map_s": _timed(lambda: store.block_map(RUN_ID))[0],
-            "verify_s": _timed(lambda: store.verify(RUN_ID))[0],
+            "spans_s": _timed(lambda: store.runs.spans(RUN_ID))[0],
+            "passes_s": _timed(lambda: store.runs.passes(RUN_ID))[0],
+            "requests_s": _timed(lambda: store.runs.requests(RUN_ID))[0],
+            "gaps_s": _timed(lambda: store.runs.gaps(RUN_ID))[0],
+            "block_map_s": _timed(lambda: store.kv.block_map(RUN_ID))[0],
+            "verify_s": _timed(lambda: store.ingest.verify(RUN_ID))[0],
             "peak_after_ingest_bytes": ingest_rss,
             "peak_bytes": _peak_bytes(),
         }

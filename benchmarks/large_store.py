@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from store import Store
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_queries
 from store.sandbox import Asking
 
 QUESTION_REPEATS = 3
@@ -36,8 +36,8 @@ def main() -> None:
 def measure_ingest(home: Path) -> dict[str, Any]:
     """All run folders into a new store; then the same once more, when nothing is new."""
     with Store(home) as store:
-        seconds, (reports, problems) = _timed(lambda: store.ingest_new(home / "runs"))
-        again, _ = _timed(lambda: store.ingest_new(home / "runs"))
+        seconds, (reports, problems) = _timed(lambda: store.ingest.all_in(home / "runs"))
+        again, _ = _timed(lambda: store.ingest.all_in(home / "runs"))
         tokens = sum(report.rows["tokens"] for report in reports)
     return {
         "runs": len(reports),
@@ -55,11 +55,11 @@ def measure_questions(home: Path) -> dict[str, Any]:
     """Opening, a page of the history, the snapshot, and each prepared question in the sandbox: its median."""
     opening, store = _timed(lambda: Store(home))
     with store:
-        history = _median(lambda: store.runs(limit=50))
+        history = _median(lambda: store.runs.list(limit=50))
         snapshot, made = _timed(store.snapshots.publish)
         questions = {
             question.name: _median(partial(_answer, made.path, question.sql))
-            for question in prepared_questions()
+            for question in prepared_queries()
         }
     return {
         "open_s": opening,

@@ -25,7 +25,7 @@ from pages.parts.run_words import busy_line, engine_line, machine_line, workload
 from pages.parts.shared.links import MAX_RUNS, RUNS
 from pages.parts.tables import draw_table
 from pages.parts.validity_section import draw_validity_warning
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 ANYWAY = "anyway"
 

@@ -20,7 +20,7 @@ from pages.parts.lab import lab
 from pages.parts.run_choice import draw_no_runs
 from pages.parts.shared.trash import NOTICE
 from pages.parts.transfer import draw_upload
-from store.history import Found, RunFilter
+from store.queries.history import Found, RunFilter
 
 PAGE_RUNS = 50
 PAGE = "page"
@@ -33,7 +33,7 @@ def render() -> None:
     if NOTICE in st.session_state:
         st.toast(plain(st.session_state.pop(NOTICE)), icon=":material/info:")
     draw_undo()
-    known = lab().store.count_runs()
+    known = lab().store.runs.count()
     if known:
         _draw_history(known)
     else:
@@ -55,7 +55,7 @@ def _draw_history(known: int) -> None:
     with actions:
         draw_actions(chosen)
     st.caption(_counted(found, known))
-    _watch(lab().store.pulse())
+    _watch(lab().store.history.pulse())
 
 
 def _page_of(wanted: RunFilter) -> Found:
@@ -63,7 +63,7 @@ def _page_of(wanted: RunFilter) -> Found:
     store = lab().store
     asked = st.query_params.get(PAGE, "1")
     page = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
-    found = store.find_runs(wanted, limit=PAGE_RUNS, offset=(max(page, 1) - 1) * PAGE_RUNS)
+    found = store.history.find(wanted, limit=PAGE_RUNS, offset=(max(page, 1) - 1) * PAGE_RUNS)
     pages = -(-found.total // PAGE_RUNS)
     if pages > 1:
         st.pagination(pages, key=PAGE, bind="query-params")
@@ -89,7 +89,7 @@ def _draw_nothing_fits(known: int) -> None:
 @st.fragment(run_every=WATCH_S)
 def _watch(drawn: tuple[int, ...]) -> None:
     """The page is drawn anew when the history has changed since, by whomever."""
-    if lab().store.pulse() != drawn:
+    if lab().store.history.pulse() != drawn:
         st.rerun()
 
 

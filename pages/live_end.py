@@ -115,7 +115,7 @@ def _kept(run: JobRun) -> str:
     """What of the run is safe, as the store has it."""
     if not run.has_log:
         return "Nothing was logged yet."
-    tokens = len(lab().store.tokens(run.run_id))
+    tokens = len(lab().store.runs.tokens(run.run_id))
     if not tokens:
         return "No token was logged yet."
     return f"{plural(tokens, 'token')} {'was' if tokens == 1 else 'were'} logged and kept."
@@ -131,7 +131,7 @@ def _await_results(run_ids: list[str]) -> None:
 def _is_open(run_id: str) -> bool:
     """Whether the store does not know yet how a run ended."""
     try:
-        return bool(lab().store.run(run_id)["status"] == "running")
+        return bool(lab().store.runs.get(run_id)["status"] == "running")
     except KeyError:
         return True
 

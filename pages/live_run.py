@@ -22,7 +22,7 @@ from pages.parts.forecast import forecast_of
 from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
 from pages.parts.live_timeline import live_timeline
-from store.few_passes import few_passes
+from store.queries.downsampled_passes import downsampled_passes
 
 MAX_CARDS = 12
 
@@ -35,7 +35,7 @@ def mark_watched(run: JobRun) -> None:
 
 def live_passes(run: JobRun) -> pd.DataFrame:
     """The passes of the run at hand so far, read once a redrawing."""
-    return few_passes(lab().store.cursor(), run.run_id) if run.has_log else pd.DataFrame()
+    return downsampled_passes(lab().store.cursor(), run.run_id) if run.has_log else pd.DataFrame()
 
 
 def draw_tiles(run: JobRun, passes: pd.DataFrame) -> None:
@@ -62,7 +62,7 @@ def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
     store = lab().store
     spans, lost = pd.DataFrame(), pd.DataFrame()
     if current and current.has_log:
-        spans, lost = store.spans(current.run_id), preemptions_of(store.events(current.run_id))
+        spans, lost = store.runs.spans(current.run_id), preemptions_of(store.runs.events(current.run_id))
     window = _window(job, spans)
     pictures = [
         _final_picture(run.run_id, run.config.engine, run.config.num_slots, window, is_dark())
@@ -90,16 +90,16 @@ def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, fl
         return kept[key]
     store = lab().store
     picture = live_timeline(
-        store.spans(run_id),
-        few_passes(store.cursor(), run_id),
+        store.runs.spans(run_id),
+        downsampled_passes(store.cursor(), run_id),
         window=window,
         num_lanes=slots,
         title=engine,
-        preemptions=preemptions_of(store.events(run_id)),
+        preemptions=preemptions_of(store.runs.events(run_id)),
         dark=dark,
     )
     with contextlib.suppress(KeyError):  # it was deleted meanwhile
-        if store.run(run_id)["status"] != "running":
+        if store.runs.get(run_id)["status"] != "running":
             kept[key] = picture
     return picture
 
@@ -110,7 +110,7 @@ def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
     planned = [forecast_of(run.config).steps for run in job.runs]
     steps = float(max((n for n in planned if n is not None), default=1))
     ended = [run.run_id for run in job.runs if run.state == "done" and run.has_log]
-    frames = [spans, *(lab().store.spans(run_id) for run_id in ended)]
+    frames = [spans, *(lab().store.runs.spans(run_id) for run_id in ended)]
     started = [frame[["start_step", "end_step"]].max().max() for frame in frames if not frame.empty]
     newest = float(max(started, default=0.0))
     if None not in planned and newest <= steps:
@@ -120,7 +120,7 @@ def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _decoder(run_id: str) -> Decoder:
-    return decoder_of(lab().store.run(run_id))
+    return decoder_of(lab().store.runs.get(run_id))
 
 
 def draw_answers(run: JobRun) -> None:
@@ -128,7 +128,7 @@ def draw_answers(run: JobRun) -> None:
     if not run.has_log:
         requests, texts = pd.DataFrame(), {}
     else:
-        requests = _shown(lab().store.requests(run.run_id))
+        requests = _shown(lab().store.runs.requests(run.run_id))
         texts = _texts(run, requests)
     st.markdown("**Answers as they are written**")
     cards = [_card(row, texts.get(int(row["request_id"]), "")) for _, row in requests.iterrows()]
@@ -150,7 +150,7 @@ def _texts(run: JobRun, requests: pd.DataFrame) -> dict[int, str]:
     if requests.empty:
         return {}
     few = requests["request_id"].tolist()
-    return decode_all(lab().store.tokens(run.run_id, of=few), _decoder(run.run_id))
+    return decode_all(lab().store.runs.tokens(run.run_id, of=few), _decoder(run.run_id))
 
 
 def _card(row: pd.Series, text: str) -> str:

@@ -31,7 +31,7 @@ from pages.parts.memory_words import (
 )
 from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
-from store.memory_runs import measured_runs
+from store.queries.memory_runs import measured_runs
 
 LENGTHS = (16, 64, 256, 1024, 4096)
 WHY = """

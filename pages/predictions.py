@@ -40,7 +40,7 @@ def render() -> None:
         "Bench, Sweep or Load before the job starts; it closes when its first run starts and is graded when that is "
         "over."
     )
-    rows = lab().store.predictions()
+    rows = lab().store.predictions.list()
     asked = st.query_params.get(PREDICTION)
     if asked is not None:
         _draw_asked(rows, asked)
@@ -113,7 +113,7 @@ def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
 @st.fragment(run_every=WATCH_S)
 def _watch(drawn: tuple[tuple[str, ...], ...]) -> None:
     """The page is drawn anew when a prediction was made, edited, closed or graded, by whomever."""
-    if _pulse(lab().store.predictions()) != drawn:
+    if _pulse(lab().store.predictions.list()) != drawn:
         st.rerun()
 
 

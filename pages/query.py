@@ -40,7 +40,7 @@ MONOSPACE = f"<style>.st-key-{EDITOR} textarea {{font-family: monospace; font-si
 def render() -> None:
     """The editor with the schema beside it, then the answer."""
     st.title("Query", anchor=False)
-    if not lab().store.count_runs():
+    if not lab().store.runs.count():
         draw_no_runs("Here all runs can be asked in SQL: a dozen questions are prepared.")
         return
     st.markdown(

@@ -37,7 +37,7 @@ def _draw(chosen_runs: Choice, series: list[Measured]) -> None:
     ceilings = draw_choice(series)
     cases = cases_of_runs(series)
     if chosen_runs.experiment_id is not None:
-        cases = cases_of_points(lab().store.points(chosen_runs.experiment_id)) or cases
+        cases = cases_of_points(lab().store.experiments.points(chosen_runs.experiment_id)) or cases
     draw_finding(series, ceilings, cases)
     draw_roofline(series, ceilings)
     draw_bend(series, ceilings, cases)

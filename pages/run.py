@@ -20,7 +20,7 @@ from pages.parts.run_status import draw_status
 from pages.parts.run_tools import draw_run_tools
 from pages.parts.run_words import choice_label
 from pages.parts.validity_section import draw_validity
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 RUN_ID = "run_id"
 

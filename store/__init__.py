@@ -4,7 +4,7 @@
 """
 
 from store.database import StoreHeld
-from store.ingest import IngestReport
+from store.ingest.run_log import IngestReport
 from store.recorder import Recorder
 from store.store import Store
 

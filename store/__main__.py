@@ -1,7 +1,7 @@
 import os
 import sys
 
-from store.cli import main
+from store.cli.main import main
 
 try:
     status = main()

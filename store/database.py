@@ -1,4 +1,4 @@
-"""Opening the DuckDB file: one process at a time, its tables up to date, its memory bounded.
+"""The DuckDB file of a home: one process at a time, a cursor a thread, one writer, tables up to date, memory bounded.
 
 Tables change by numbered migrations, each in a transaction, the file copied before the first of them. Views are made
 anew at each opening, since they follow the metrics' definitions and hold no data.
@@ -9,10 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import duckdb
 
@@ -31,6 +35,7 @@ HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 VIEWS = HERE / "views"
 SUMMARIES = "run_summaries"
+CHECKS = "run_checks"
 TOKENS_AT_ONCE = 1_000_000
 TABLES = {stream: {"blocks": "block_events"}.get(stream, stream) for stream in STREAMS}  # where each stream goes
 
@@ -45,6 +50,48 @@ class StoreHeld(RuntimeError):
         super().__init__(f"{path} is held by {who}; one process at a time can open it: the app, or a command")
         self.path = path
         self.pid = pid
+
+
+class Database:
+    """One open connection. Any thread may use it: reading never waits for writing, and sees finished transactions.
+
+    `writing` is held by a thread while it changes rows.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.runs_folder = home / "runs"
+        self.writing = threading.RLock()
+        self._connection = open_database(home)
+        self._own = threading.local()
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # threads that end take theirs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file once the current ingest is done; queries under way are cut off. May be called twice."""
+        with self.writing:
+            for cursor in list(self._cursors):
+                close_cursor(cursor)
+            self._connection.close()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """This thread's own cursor: the tables, and the views request_metrics, token_gaps and run_metrics."""
+        cursor: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
+        if cursor is None:
+            cursor = self._own.cursor = self._connection.cursor()
+            self._cursors.add(cursor)
+        return cursor
+
+    def size_bytes(self) -> int:
+        """The size of the file on disk, without the run logs."""
+        return sum(path.stat().st_size for path in self.home.glob(f"{FILE}*") if path.is_file())
 
 
 def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyConnection:
@@ -99,6 +146,15 @@ def in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> 
         raise
     carry_out(cursor, "COMMIT")
     return outcome
+
+
+def utc(moment: object) -> datetime | None:
+    """A time of day in UTC without its zone, as DuckDB's TIMESTAMP is; None for what is no ISO time."""
+    try:
+        parsed = datetime.fromisoformat(str(moment))
+    except ValueError:
+        return None
+    return parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
 
 
 def close_cursor(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -1,12 +1,17 @@
-"""Which folders in a folder are runs, and which are experiments: a look at the names of the files in them."""
+"""Folders of runs and experiments on disk: which they are, how large, and what an import that died has left there."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.schema import RUN_FILE
+
+STAGING = ".importing-"  # where an import unpacks, in the runs folder
+UPLOADING = ".upload-"  # a file on its way in from a browser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +38,19 @@ def folders_in(parent: Path) -> Folders:
 def is_run_folder(folder: Path) -> bool:
     """Whether a run has begun in it."""
     return (folder / RUN_FILE).is_file()
+
+
+def log_bytes(folder: Path) -> int | None:
+    """How much a run's log takes on disk; None where it is gone."""
+    try:
+        return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def sweep_imports(home: Path) -> None:
+    """Remove what a process that died in the middle of an import has left."""
+    for staging in (home / "runs").glob(f"{STAGING}*"):
+        shutil.rmtree(staging, ignore_errors=True)
+    for upload in home.glob(f"{UPLOADING}*"):
+        upload.unlink(missing_ok=True)

@@ -11,15 +11,18 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
+
 from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE, ExperimentLog
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
+from engine.runlog.writer import END_OF_STREAM
+from store.cli.owner import OwnerSocket
 from store.folders import Folders, folders_in
-from store.owner import OwnerSocket
 from store.store import Store
-from store.taken_in import is_whole, read_so_far
 
 POLL_S = 0.5
 SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …
@@ -28,6 +31,15 @@ SWEEP_S = 10.0  # … but for a look this often
 FILES = (RUN_FILE, RESULT_FILE, *(stream_file(name) for name in STREAMS))
 EXPERIMENT_FILES = (EXPERIMENT_FILE, POINTS_FILE)
 Signature = tuple[tuple[int, int] | None, ...]
+
+# How far each stream was taken in, of every run that has ended with a result: so that a store of thousands of runs need
+# not read them all when it starts.
+READ_SO_FAR = """
+    SELECT r.folder, map(list(p.stream), list(p.offset_bytes)) AS offsets
+    FROM runs r JOIN ingest_progress p ON p.run_id = r.run_id
+    WHERE r.status NOT IN ('running', 'crashed') AND r.damage IS NULL
+    GROUP BY r.run_id, r.folder
+"""
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +90,11 @@ class Recorder:
         sweep = now - self._swept_at >= SWEEP_S
         if sweep:
             self._swept_at = now
-            self.store.ingest_calibrations()
+            self.store.ingest.calibrations()
         found = folders_in(self.runs_folder)
         folders = (*found.experiments, *found.runs)
         if self._read_so_far is None:
-            self._read_so_far = read_so_far(self.store.cursor())
+            self._read_so_far = _read_so_far(self.store.cursor())
         self._forget_gone(found)
         if sweep or found.experiments != self._experiments:
             self._look_again_at_refused(found.experiments)
@@ -96,8 +108,8 @@ class Recorder:
             elif not self._is_settled(folder, now) or sweep:
                 has_changed |= self._look_at(folder, now)
         if sweep and not self._stopping.is_set():  # and at those that were ingested from elsewhere
-            has_changed |= self.store.follow_running()
-            has_changed |= self.store.settle_predictions()
+            has_changed |= self.store.ingest.follow_running()
+            has_changed |= self.store.predictions.settle()
         if has_changed:
             self._changed()
         return has_changed
@@ -126,7 +138,7 @@ class Recorder:
             return False
         since = seen.since if is_same and seen is not None else now
         try:
-            report = self.store.ingest_folder(folder)
+            report = self.store.ingest.run(folder)
         except (ValueError, OSError) as error:
             if not (folder / RUN_FILE).exists():  # deleted meanwhile
                 return False
@@ -144,7 +156,7 @@ class Recorder:
             return False
         self._seen[folder] = _Seen(signature, now, is_over)
         try:
-            report = self.store.ingest_experiment(folder)
+            report = self.store.ingest.experiment(folder)
         except (ValueError, OSError) as error:
             return self._has_problem(folder, str(error))
         self.problems.pop(folder, None)
@@ -161,13 +173,13 @@ class Recorder:
         """Whether the store had all of a run that has ended before this recorder began: it need not be read."""
         offsets = (self._read_so_far or {}).get(str(folder.resolve()))
         sizes = {stream: None if file is None else file[0] for stream, file in zip(STREAMS, signature[2:], strict=True)}
-        return offsets is not None and signature[1] is not None and is_whole(offsets, sizes)
+        return offsets is not None and signature[1] is not None and _is_whole(offsets, sizes)
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.look()
-                if self.store.simulate_predictions():
+                if self.store.predictions.simulate():
                     self._changed()
             except Exception:  # whatever it was, the next look may go well; a dead recorder shows nothing any more
                 if not self._stopping.is_set():
@@ -187,3 +199,20 @@ def _signature(folder: Path, files: tuple[str, ...] = FILES) -> Signature:
             entry = (folder / name).stat()
         found.append(None if entry is None else (entry.st_size, entry.st_mtime_ns))
     return tuple(found)
+
+
+def _read_so_far(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
+    """By folder, of every run that has ended with a result: how many bytes of each stream have been taken in."""
+    return {folder: dict(offsets) for folder, offsets in cursor.execute(READ_SO_FAR).fetchall()}
+
+
+def _is_whole(offsets: Mapping[str, int], sizes: Mapping[str, int | None]) -> bool:
+    """Whether files of these sizes (None: not there) hold nothing more; behind the last batch stands a stream's end."""
+    return all(
+        sizes[stream] is None if stream not in offsets else sizes[stream] in _ends(offsets[stream])
+        for stream in STREAMS
+    )
+
+
+def _ends(offset: int) -> tuple[int, int]:
+    return offset, offset + len(END_OF_STREAM)

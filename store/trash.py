@@ -15,20 +15,19 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.core.run_id import new_run_id
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
-from store.database import first_row, in_transaction
-from store.experiments import forget_experiment
-from store.notes import forget
-from store.rows import delete_rows
-from store.run_row import log_bytes
-
-if TYPE_CHECKING:
-    from store.store import Store
+from store.annotations import forget
+from store.database import Database, first_row, in_transaction
+from store.folders import log_bytes
+from store.ingest.experiments import forget_experiment
+from store.ingest.ingest import Ingest
+from store.ingest.run_rows import delete_rows
+from store.queries.experiments import Experiments
+from store.queries.runs import Runs
 
 ENTRY_FILE = "entry.json"
 LOG = "log"
@@ -64,9 +63,12 @@ class Outcome:
 class Trash:
     """The trash of a store. Every method may be called from any thread."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.folder = store.home / "trash"
+    def __init__(self, database: Database, runs: Runs, experiments: Experiments, ingest: Ingest) -> None:
+        self.folder = database.home / "trash"
+        self._database = database
+        self._runs = runs
+        self._experiments = experiments
+        self._ingest = ingest
 
     def entries(self) -> list[Entry]:
         """All that is in it, the last deleted first. An entry that cannot be read is not listed."""
@@ -88,15 +90,15 @@ class Trash:
         entries, refused = [], []
         for run_id in run_ids:
             try:
-                entries.append(self.delete_one(run_id))
+                entries.append(self.delete_run(run_id))
             except (KeyError, ValueError, OSError) as error:
                 refused.append(_line(run_id, error))
         return Outcome(entries=tuple(entries), refused=tuple(refused))
 
-    def delete_one(self, run_id: str) -> Entry:
+    def delete_run(self, run_id: str) -> Entry:
         """Move a run here. KeyError for one that is not known, ValueError for one that is still going."""
-        with self.store.writing:
-            run = self.store.run(run_id)
+        with self._database.writing:
+            run = self._runs.get(run_id)
             folder = Path(run["folder"])
             if is_held(folder / LOCK_FILE):
                 raise ValueError(f"run {run_id} is still going; stop it before deleting it")
@@ -106,9 +108,9 @@ class Trash:
     def delete_experiment(self, experiment_id: str) -> Outcome:
         """Move an experiment here, with all of its runs. KeyError for one that is not known, ValueError for one that
         somebody is at work on; where a run cannot be deleted, the experiment stays too."""
-        with self.store.writing:
+        with self._database.writing:
             row = first_row(
-                self.store.cursor(),
+                self._database.cursor(),
                 "SELECT folder, label, created_at FROM experiments WHERE experiment_id = ?",
                 [experiment_id],
             )
@@ -117,7 +119,7 @@ class Trash:
             folder = None if row[0] is None else Path(row[0])
             if folder is not None and is_held(folder / LOCK_FILE):
                 raise ValueError(f"experiment {experiment_id} is still going; stop it before deleting it")
-            done = self.delete([str(run_id) for run_id in self.store.experiment(experiment_id)["run_id"]])
+            done = self.delete([str(run_id) for run_id in self._experiments.runs(experiment_id)["run_id"]])
             if done.refused or folder is None:
                 return done
             created_at = f"{row[2]}+00:00" if row[2] else ""
@@ -141,7 +143,7 @@ class Trash:
         return entry
 
     def _delete_rows(self, entry: Entry) -> None:
-        cursor = self.store.cursor()
+        cursor = self._database.cursor()
         if entry.kind == "experiment":
             in_transaction(cursor, lambda: forget_experiment(cursor, entry.run_id))
         else:
@@ -149,9 +151,9 @@ class Trash:
 
     def _is_here(self, entry: Entry) -> bool:
         if entry.kind != "experiment":
-            return self.store.has_run(entry.run_id)
+            return self._runs.has(entry.run_id)
         query = "SELECT 1 FROM experiments WHERE experiment_id = ? AND plan IS NOT NULL"
-        return first_row(self.store.cursor(), query, [entry.run_id]) is not None
+        return first_row(self._database.cursor(), query, [entry.run_id]) is not None
 
     def restore(self, entry_ids: Sequence[str]) -> Outcome:
         """Undo: put runs back where they were and take them in again."""
@@ -166,7 +168,7 @@ class Trash:
     def purge(self, entry_ids: Sequence[str]) -> int:
         """Delete for good, notes and tags too. Returns how many were there."""
         count = 0
-        with self.store.writing:
+        with self._database.writing:
             for entry in [entry for entry in self.entries() if entry.entry_id in entry_ids]:
                 aside = self.folder / f"{PURGED}{entry.entry_id}"
                 (self.folder / entry.entry_id).rename(aside)
@@ -189,11 +191,11 @@ class Trash:
             if entry.is_ours and not (path / LOG).exists():
                 shutil.rmtree(path, ignore_errors=True)  # nothing was deleted yet, or all of it is back
             elif entry.is_ours and not Path(entry.folder).exists():
-                with self.store.writing:
+                with self._database.writing:
                     self._delete_rows(entry)
 
     def _restore_one(self, entry_id: str) -> Entry:
-        with self.store.writing:
+        with self._database.writing:
             place = self.folder / entry_id
             if place not in self._paths():
                 raise KeyError(f"the trash has no {entry_id}: it was restored or purged")
@@ -207,7 +209,7 @@ class Trash:
             elif not folder.is_dir():
                 raise ValueError(f"{entry.kind} {entry.run_id}: its folder is gone: {folder}")
             shutil.rmtree(place, ignore_errors=True)
-            take_in = self.store.ingest_experiment if entry.kind == "experiment" else self.store.ingest_folder
+            take_in = self._ingest.experiment if entry.kind == "experiment" else self._ingest.run
             take_in(folder)
             return entry
 
@@ -216,7 +218,7 @@ class Trash:
             entry_id=new_run_id(),
             run_id=name,
             folder=str(folder),
-            is_ours=folder.parent == self.store.runs_folder.resolve() and folder.is_dir(),
+            is_ours=folder.parent == self._database.runs_folder.resolve() and folder.is_dir(),
             deleted_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             engine=title,
             created_at=created_at,
@@ -226,8 +228,8 @@ class Trash:
 
     def _forget_notes(self, run_id: str) -> None:
         """Unless the run is here again, or lies in the trash a second time."""
-        if not self.store.has_run(run_id) and all(entry.run_id != run_id for entry in self.entries()):
-            forget(self.store.cursor(), run_id)
+        if not self._runs.has(run_id) and all(entry.run_id != run_id for entry in self.entries()):
+            forget(self._database.cursor(), run_id)
 
     def _paths(self) -> list[Path]:
         try:

@@ -18,7 +18,7 @@ from tests.app_server import ROOT
 def take_in(home: Path) -> None:
     """Take every run folder of `home` into its store, as the app's recorder would within a moment."""
     store = Store(home)
-    store.ingest_new(home / "runs")
+    store.ingest.all_in(home / "runs")
     store.close()
 
 

@@ -85,5 +85,5 @@ def calibrate(home: Path, **changes: Any) -> None:
     """Keep a calibration as the command does, and take it into the store."""
     calibration(**changes).save(home / "calibrations")
     store = Store(home)
-    store.ingest_calibrations()
+    store.ingest.calibrations()
     store.close()

@@ -125,7 +125,8 @@ def test_repeats_are_stopped_and_gone_on_with_to_their_ratio(home: Path, own_loc
     queue.cancel(job.job_id)
     stopped = queue.wait(job.job_id, timeout_s=PATIENCE_S)
     assert 1 <= stopped.done_points < 4
-    wait_for(lambda: len(store.points(folder.name)) > 0 and not store.experiments()["is_open"].any(), PATIENCE_S)
+    experiments = store.experiments
+    wait_for(lambda: len(experiments.points(folder.name)) > 0 and not experiments.list()["is_open"].any(), PATIENCE_S)
     app = open_page("repeats", experiment=folder.name)
     assert "This experiment was cancelled" in words(app)
     press(app, "Resume")
@@ -134,8 +135,8 @@ def test_repeats_are_stopped_and_gone_on_with_to_their_ratio(home: Path, own_loc
     assert queue.wait(again.job_id, timeout_s=PATIENCE_S).outcome == "completed"
     assert set(good_records(folder).values()) == {1}
     assert len(good_records(folder)) == 4
-    wait_for(lambda: bool(store.points(folder.name)["has_run"].all()), PATIENCE_S)
-    wait_for(lambda: bool(store.predictions()["outcome"].eq("held").all()), PATIENCE_S)
+    wait_for(lambda: bool(store.experiments.points(folder.name)["has_run"].all()), PATIENCE_S)
+    wait_for(lambda: bool(store.predictions.list()["outcome"].eq("held").all()), PATIENCE_S)
     said = words(open_page("repeats", experiment=folder.name))
     assert "static's output tokens/s" in said
     assert "over 2 repeats: " in said

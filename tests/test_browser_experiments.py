@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from engine.core.experiment import Point
 from engine.core.prediction import Expectation, Question
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests import load_experiments, repeats_experiments, sweep_experiments
 from tests.app_server import AppServer
 from tests.load_experiments import WORKLOAD, load_plan_of, write_load
@@ -93,7 +93,7 @@ def predict(home: Path) -> None:
         for run_id, count in (("one", 60), ("two", 1), ("dead", 1)):
             for number in range(count):
                 expected = Expectation(low=float(number), high=None, why=f"of {run_id}")
-                store.predict(Subject(kind="run", subject_id=run_id), ASKED, expected)
+                store.predictions.add(Subject(kind="run", subject_id=run_id), ASKED, expected)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def screen(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("home")
     write_home(home)
     with Store(home) as store:
-        store.ingest_new(home / "runs")
+        store.ingest.all_in(home / "runs")
     with AppServer(home) as app, contextlib.closing(browser.new_context()) as context:
         screen = Screen(page=context.new_page(), url=app.url)
         screen.page.on("pageerror", lambda error: screen.errors.append(str(error)))

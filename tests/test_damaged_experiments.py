@@ -18,9 +18,9 @@ from engine.core.experiment import PointRecord
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
 from store import Recorder, Store
-from store.cli import main as store_main
-from store.exporter import export_runs
-from store.importer import import_runs
+from store.cli.main import main as store_main
+from store.transfer.exporter import export_runs
+from store.transfer.importer import import_runs
 from tests.experiments import run_point, sweep_plan
 from tests.page_app import open_page, words
 from tests.processes import wait_for
@@ -98,7 +98,7 @@ def test_a_bundle_with_a_damaged_plan_is_refused_in_a_line(how: str, home: Path,
         with ExperimentLog.create(home / "runs", sweep_plan()) as log:
             run_point(log, log.plan.points[0])
         Recorder(store, home / "runs").look()
-        export_runs(store, store.runs()["run_id"].tolist(), tmp_path / "good.zip")
+        export_runs(store, store.runs.list()["run_id"].tolist(), tmp_path / "good.zip")
     file = log.folder / "experiment.json"
     before = sha256(file.read_bytes()).hexdigest()
     damage(file, how)
@@ -210,7 +210,7 @@ def test_a_damaged_plan_that_is_in_the_store_is_a_message(page: str, kind: str, 
     with ExperimentLog.create(home / "runs", plan) as log:
         pass
     store = lab().store
-    store.ingest_experiment(log.folder)
+    store.ingest.experiment(log.folder)
     settings = {"batch_sizes": "x", "prompts": [1], "engines": 7, "repeats": None}
     damaged = json.dumps({**plan.to_dict(), "kind": kind, "settings": settings})
     (log.folder / "experiment.json").write_text(DEEP)  # the recorder cannot mend what is in the store …
@@ -227,11 +227,11 @@ def test_damaged_totals_that_are_in_the_store_are_missing_figures(home: Path, pa
         for point in plan.points:
             log.append(PointRecord(key=point.key, repeat=0, run_id=None, status="completed", totals={"tpot_p50_s": 1}))
     store = lab().store
-    store.ingest_experiment(log.folder)
+    store.ingest.experiment(log.folder)
     (log.folder / "points.jsonl").write_text(DEEP + "\n")
     wait_for(lambda: log.folder in lab().recorder.problems, 30)
     store.cursor().execute("UPDATE experiment_points SET totals = ?", [json.dumps({"tpot_p50_s": ["a"]})])
-    assert store.points("sweep1")["tpot_p50_s"].isna().all()
+    assert store.experiments.points("sweep1")["tpot_p50_s"].isna().all()
     assert not open_page("sweep", experiment="sweep1").exception
 
 
@@ -253,5 +253,5 @@ def test_a_copied_folder_says_whose_copy_it_is(home: Path, pages: None) -> None:
     with ExperimentLog.create(home / "runs", sweep_plan()) as log:
         pass
     log.folder.rename(log.folder.with_name("copy"))
-    lab().store.ingest_new(home / "runs")
+    lab().store.ingest.all_in(home / "runs")
     assert "The folder copy is a copy of experiment sweep1" in words(open_page("sweep", experiment="copy"))

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.prediction import Expectation, Question
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests.load_experiments import load_plan_of, write_load
 from tests.page_app import open_page, take_in, words
 from tests.repeats_experiments import repeats_plan, write_repeats
@@ -34,8 +34,8 @@ def test_empty_parameters_are_none(page: str, names: str, said: str, home: Path)
 
 def test_an_empty_filter_of_predictions_shows_all(home: Path) -> None:
     with Store(home) as store:
-        expected = Expectation(low=0.1, high=0.2, why="so")
-        store.predict(Subject(kind="run", subject_id="r"), Question(measure="metric", metric="itl_max_s"), expected)
+        question, expected = Question(measure="metric", metric="itl_max_s"), Expectation(low=0.1, high=0.2, why="so")
+        store.predictions.add(Subject(kind="run", subject_id="r"), question, expected)
     assert "expected 100 ms to 200 ms" in words(open_page("predictions", show="", page="")).replace("**", "")
 
 

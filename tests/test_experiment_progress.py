@@ -30,7 +30,7 @@ def seen_at_work(store: Store, points: int, monkeypatch: pytest.MonkeyPatch, job
     queue = SimpleNamespace(runs_folder=store.runs_folder, jobs=lambda: jobs)
     monkeypatch.setattr(experiment_progress, "lab", lambda: SimpleNamespace(store=store, queue=queue))
     with ExperimentLog.create(store.runs_folder, sweep_plan((1, 2))) as log:
-        store.ingest_experiment(log.folder)
+        store.ingest.experiment(log.folder)
         for point in log.plan.points[:points]:
             run_point(log, point)
         assert state_of("sweep1") == "live"
@@ -46,7 +46,7 @@ def test_behind_a_job_of_this_app_nobody_else_is_said_to_be_at_work(
     assert is_being_closed("sweep1")
     with ExperimentLog.open(folder):
         assert not is_being_closed("sweep1")  # resumed on the command line
-    store.ingest_experiment(folder)
+    store.ingest.experiment(folder)
     assert state_of("sweep1") == state
 
 
@@ -56,7 +56,7 @@ def test_of_an_experiment_of_the_command_line_the_store_is_believed(
     folder = seen_at_work(store, 1, monkeypatch, [])
     assert state_of("sweep1") == "live"
     assert not is_being_closed("sweep1")
-    store.ingest_experiment(folder)
+    store.ingest.experiment(folder)
     assert state_of("sweep1") == "cut off"
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.app_server import ROOT
 
 MAX_FUNCTION_LINES = 50
-MAX_FILE_LINES = 300
+MAX_FILE_LINES = 450  # a guide is 400; over this a file has a second noun
 TEXT_SUFFIXES = {"", ".cfg", ".json", ".lock", ".md", ".py", ".sh", ".sql", ".toml", ".txt", ".yaml", ".yml"}
 
 # What only makes sense on one machine, in one tracker or in one conversation. Written so that no pattern finds itself.

@@ -13,8 +13,8 @@ from pages.parts.compared import METRIC_BY_NAME, Compared, run_names
 from pages.parts.comparison import differences, verdict
 from pages.parts.metric_text import metric_text
 from pages.parts.same_tokens import agreement_words
-from store.agreement import Agreement
-from store.agreement import agreement as compare_tokens
+from store.queries.agreement import Agreement
+from store.queries.agreement import agreement as compare_tokens
 
 SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
 

@@ -22,7 +22,7 @@ from pages.parts.counted_run import counted, recounted_metrics
 from pages.parts.lab import lab
 from pages.parts.movement import Movement, movements
 from pages.parts.run_data import load_run
-from store.counted import counted_requests
+from store.queries.latency_definitions import counted_requests
 from tests.page_app import figures, open_page, take_in, words
 from tests.page_runs import config_of, run_info, write_run
 
@@ -146,7 +146,7 @@ def test_requests_as_csv_follow_the_choice_in_full_precision(runs: Path) -> None
     take_in(runs.parent)
     store = lab().store
     by = Definitions(failures="infinite", tpot="with-first")
-    text = requests_csv({"r1": store.requests("r1")}, {"r1": counted_requests(store.cursor(), "r1", by)}, by)
+    text = requests_csv({"r1": store.runs.requests("r1")}, {"r1": counted_requests(store.cursor(), "r1", by)}, by)
     table = pd.read_csv(io.StringIO(text))
     assert table["run_id"].tolist() == ["r1"] * 4
     assert table["ttft_s"].tolist() == [2.0, 1.0, 1.0, math.inf]

@@ -15,8 +15,8 @@ from engine.runlog.schema import LOCK_FILE
 from pages.parts.lab import lab
 from pages.parts.shared.run_notes import save_notes
 from store import Store
-from store.exporter import export_runs
-from store.notes import Annotation
+from store.annotations import Annotation
+from store.transfer.exporter import export_runs
 from tests.page_app import links, open_page, take_in, words
 from tests.page_runs import write_crashed, write_run
 
@@ -107,7 +107,7 @@ def three(runs: Path) -> Path:
     write_crashed(runs, "r0", "static")
     take_in(runs.parent)
     with Store(runs.parent) as store:
-        store.annotate("r1", Annotation(note="The long tail", tags=("baseline",)))
+        store.annotations.set("r1", Annotation(note="The long tail", tags=("baseline",)))
     return runs
 
 
@@ -232,10 +232,10 @@ def test_runs_are_pinned_and_spoken_of(three: Path) -> None:
     app = press(select(app, 1), "Note and tags …")
     assert app.text_area[0].value == "The long tail"
     save_notes(["r1"], "Another note", ["baseline"])
-    assert lab().store.annotation("r1") == Annotation(note="Another note", tags=("baseline",))
+    assert lab().store.annotations.of("r1") == Annotation(note="Another note", tags=("baseline",))
     save_notes(["r1", "r2"], "", ["slow"])
-    assert lab().store.annotation("r1") == Annotation(note="Another note", tags=("baseline", "slow"))
-    assert lab().store.annotation("r2").tags == ("slow",)
+    assert lab().store.annotations.of("r1") == Annotation(note="Another note", tags=("baseline", "slow"))
+    assert lab().store.annotations.of("r2").tags == ("slow",)
 
 
 def test_a_run_is_repeated_with_its_own_settings(three: Path) -> None:
@@ -263,5 +263,5 @@ def test_a_running_run_cannot_be_deleted(runs: Path) -> None:
     with hold(folder / LOCK_FILE, purpose="run r1"):
         take_in(runs.parent)
         with pytest.raises(ValueError, match="r1"):
-            lab().store.delete_run("r1")
+            lab().store.trash.delete_run("r1")
     assert folder.is_dir()

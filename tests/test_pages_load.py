@@ -30,7 +30,7 @@ RATES = "Achieved against offered rate"
 
 def table_from_logs(home: Path) -> LoadTable:
     """The newest load test's table, worked out from its runs' logs and not from the store."""
-    rows = lab().store.points("load1").to_dict("records")
+    rows = lab().store.experiments.points("load1").to_dict("records")
     read = {row["run_id"]: load_point(RunLogReader(home / "runs" / row["run_id"]).record()) for row in rows}
     return load_table(["static", "continuous"], load_samples(rows, read.get))
 
@@ -183,7 +183,7 @@ def test_a_run_that_was_deleted_leaves_its_row(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="20", confirm=False))
     take_in(home)
     store = lab().store
-    store.delete_run("load1_static_20_0")
+    store.trash.delete_run("load1_static_20_0")
     app = open_page("load")
     rows = table(app, "achieved/s")
     gone = rows[(rows["engine"] == "static") & (rows["rate"] == "20/s")].iloc[0]
@@ -224,7 +224,7 @@ def test_figures_wait_until_the_store_has_the_whole_of_a_run(home: Path) -> None
     assert data.is_being_read
     assert [len(row.points) for row in data.table.rows] == [0, 1]
     hidden.rename(result)
-    lab().store.ingest_new(home / "runs")
+    lab().store.ingest.all_in(home / "runs")
     data = load_load("load1")
     assert data is not None
     assert not data.is_being_read

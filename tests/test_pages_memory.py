@@ -10,7 +10,7 @@ import pytest
 from engine.core.machine_memory import host_memory
 from pages.parts.format import size
 from store import Store
-from store.memory_runs import measured_runs
+from store.queries.memory_runs import measured_runs
 from tests.memory_runs import MODEL, POSITION, write_memory_run
 from tests.page_app import figures, open_page, take_in, words
 

@@ -16,10 +16,11 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.lab import lab
 from pages.parts.prediction_words import range_words, tally_words, value_text
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests.experiments import run_point, sweep_plan
 from tests.page_app import links, open_page, words
 from tests.sample_runs import write_sample_run
+from tests.test_store_predictions import row_of
 
 RUN = Subject(kind="run", subject_id="run1")
 PAIR = {"id": "pair1", "kind": "pair", "label": "static and continuous"}
@@ -35,7 +36,7 @@ def home(lab_home: Path) -> Iterator[Path]:
 
 def predict(store: Store, metric: str, low: float | None, high: float | None, subject: Subject = RUN) -> str:
     question = Question(measure="metric", metric=metric)
-    return store.predict(subject, question, Expectation(low=low, high=high, why="it *always* does `so`"))
+    return store.predictions.add(subject, question, Expectation(low=low, high=high, why="it *always* does `so`"))
 
 
 def graded_home(home: Path) -> dict[str, str]:
@@ -47,7 +48,7 @@ def graded_home(home: Path) -> dict[str, str]:
             "ungraded": predict(store, "ttft_p99_s", None, 1.0),
             "open": predict(store, "itl_max_s", 0.1, 0.2, Subject(kind="run", subject_id="later")),
         }
-        store.ingest_folder(write_sample_run(store.runs_folder, "static", run_id="run1"))
+        store.ingest.run(write_sample_run(store.runs_folder, "static", run_id="run1"))
     return ids
 
 
@@ -62,7 +63,8 @@ def draw_one(function: str, prediction_id: str) -> AppTest:
     code = (
         "from pages.parts.lab import lab\n"
         f"from pages.parts.predictions_section import {function}\n"
-        f"{function}(lab().store.prediction({prediction_id!r}))"
+        "rows = lab().store.predictions.list().set_index('prediction_id', drop=False)\n"
+        f"{function}(rows.loc[{prediction_id!r}].to_dict())"
     )
     return AppTest.from_string(code, default_timeout=30).run()
 
@@ -147,9 +149,9 @@ def test_a_pair_shows_it_on_compare(home: Path) -> None:
     with Store(home) as store:
         ratio = Question(measure="ratio", metric="output_tokens_per_s", key="continuous", base="static")
         pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
-        store.predict(pair, ratio, Expectation(low=1.2, high=None, why="no dead rows"))
+        store.predictions.add(pair, ratio, Expectation(low=1.2, high=None, why="no dead rows"))
         for run_id, engine in (("one", "static"), ("two", "continuous")):
-            store.ingest_folder(write_sample_run(store.runs_folder, engine, run_id=run_id, experiment=PAIR))
+            store.ingest.run(write_sample_run(store.runs_folder, engine, run_id=run_id, experiment=PAIR))
     said = words(open_page("compare", runs="one,two"))
     assert "Throughput: continuous over static: expected at least 1.20x" in said.replace("**", "")
     assert "Measured: 1.22x" in said
@@ -166,13 +168,13 @@ def test_an_open_one_is_edited_and_withdrawn_after_a_question(home: Path) -> Non
     assert "from 0.3 to 0.2 holds nothing; the lowest value comes first" in words(app)
     app.number_input[0].set_value(0.15)
     button(app, "Save").click().run()
-    assert lab().store.prediction(ids["open"])["low"] == 0.15
+    assert row_of(lab().store, ids["open"])["low"] == 0.15
     app = open_page("predictions", prediction=ids["open"])
     button(app, "Withdraw …").click().run()
     assert "This cannot be undone." in words(app)
-    assert len(lab().store.predictions()) == 4
+    assert len(lab().store.predictions.list()) == 4
     button(draw_one("draw_withdraw", ids["open"]), "Withdraw").click().run()
-    assert len(lab().store.predictions()) == 3
+    assert len(lab().store.predictions.list()) == 3
 
 
 def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path
     for app, label in ((edit, "Save"), (withdraw, "Withdraw")):
         button(app, label).click().run()
         assert "run later has begun: predictions of it are closed, and stay as they were written" in words(app)
-    assert lab().store.prediction(ids["open"])["low"] == 0.1
+    assert row_of(lab().store, ids["open"])["low"] == 0.1
 
 
 BENCH = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests": "2", "budget": "4"}
@@ -226,13 +228,13 @@ def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
     button(app, "Run continuous").click().run()
     queue, store = lab().queue, lab().store
     job = queue.jobs()[0]
-    row = store.predictions().iloc[0]
+    row = store.predictions.list().iloc[0]
     assert (row["subject_kind"], row["subject_id"]) == ("run", job.runs[0].run_id)
     assert "Throughput: expected at most 1,000,000,000 tokens/s" in words(app).replace("**", "")
     done = queue.wait(job.job_id, timeout_s=120)
     assert done.outcome == "completed"
     deadline_s = time.monotonic() + 20
-    while (row := store.prediction(str(row["prediction_id"])))["outcome"] in ("open", "pending"):
+    while (row := row_of(store, str(row["prediction_id"])))["outcome"] in ("open", "pending"):
         assert time.monotonic() < deadline_s, "the recorder did not take the run in"
         time.sleep(0.1)
     assert row["outcome"] == "held"
@@ -248,9 +250,9 @@ def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
     ).run()
     button(app, "Delete").click().run()
     assert "3 predictions of it stay" in words(app)
-    assert lab().store.has_run("run1")
+    assert lab().store.runs.has("run1")
     button(drawn("pages.parts.history_actions.draw_confirmation", ["run1"]), "Delete 1 run").click().run()
-    assert not lab().store.has_run("run1")
+    assert not lab().store.runs.has("run1")
     said = words(open_page("predictions", prediction=ids["held"]))
     assert "run run1, which is gone: it was deleted, and this stays" in said
     assert "below its highest" in said
@@ -260,17 +262,17 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
     with Store(home) as store:
         with ExperimentLog.create(store.runs_folder, sweep_plan((1,))) as log:
             run_point(log, log.plan.points[0])
-        store.ingest_new(store.runs_folder)
+        store.ingest.all_in(store.runs_folder)
     app = AppTest.from_string(
         "from pages.parts.experiments.tools import draw_experiment_tools\ndraw_experiment_tools('sweep1')",
         default_timeout=30,
     ).run()
     button(app, "Delete …").click().run()
     assert "The experiment and 1 run go into the trash" in words(app)
-    assert len(lab().store.experiments()) == 1
+    assert len(lab().store.experiments.list()) == 1
     asked = drawn("pages.parts.experiments.tools.draw_confirmation", "sweep1", [])
     button(asked, "Keep").click().run()
-    assert len(lab().store.experiments()) == 1
+    assert len(lab().store.experiments.list()) == 1
 
 
 @pytest.mark.parametrize(
@@ -292,4 +294,4 @@ def test_ranges_are_said_in_their_units(unit: str, low: float | None, high: floa
 def test_nothing_graded_is_no_hit_rate(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
-        assert tally_words(store.predictions()) == "None of your predictions has been graded yet."
+        assert tally_words(store.predictions.list()) == "None of your predictions has been graded yet."

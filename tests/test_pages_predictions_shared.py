@@ -12,9 +12,10 @@ from engine.core.prediction import Expectation, Question
 from pages.parts.lab import lab
 from pages.parts.predictions_section import state_of_predictions
 from store import Store
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 from tests.page_app import words
 from tests.test_pages_predictions import button
+from tests.test_store_predictions import row_of
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def asked(lab_home: Path) -> Iterator[str]:
     with Store(lab_home) as store:
         question = Question(measure="metric", metric="itl_max_s")
         subject = Subject(kind="run", subject_id="later")
-        prediction_id = store.predict(subject, question, Expectation(low=0.1, high=0.2, why="so"))
+        prediction_id = store.predictions.add(subject, question, Expectation(low=0.1, high=0.2, why="so"))
     yield prediction_id
     lab().close()
 
@@ -34,7 +35,8 @@ def opened(prediction_id: str) -> AppTest:
         "import streamlit as st\n"
         "from pages.parts.lab import lab\n"
         "from pages.parts.predictions_section import draw_edit\n"
-        f"draw_edit(st.session_state.setdefault('row', lab().store.prediction({prediction_id!r})))"
+        "rows = lab().store.predictions.list().set_index('prediction_id', drop=False)\n"
+        f"draw_edit(st.session_state.setdefault('row', rows.loc[{prediction_id!r}].to_dict()))"
     )
     return AppTest.from_string(code, default_timeout=30).run()
 
@@ -45,13 +47,13 @@ def test_the_second_of_two_edits_is_refused_in_a_line(asked: str) -> None:
     button(one, "Save").click().run()
     other.number_input[1].set_value(0.9)
     app = button(other, "Save").click().run()
-    row = lab().store.prediction(asked)
+    row = row_of(lab().store, asked)
     assert (row["low"], row["high"]) == (0.15, 0.2)
-    assert "somebody else has edited this prediction since" in words(app)
+    assert "this prediction has been edited elsewhere since" in words(app)
 
 
 def test_what_is_shown_of_a_prediction_is_its_state(asked: str) -> None:
-    row = lab().store.predictions().to_dict("records")[0]
+    row = lab().store.predictions.list().to_dict("records")[0]
     before = state_of_predictions([row])
     for change in ({"low": None}, {"high": 0.3}, {"why": "that"}, {"outcome": "pending"}, {"reason": "gone"}):
         assert state_of_predictions([{**row, **change}]) != before

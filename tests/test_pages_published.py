@@ -29,11 +29,11 @@ def test_the_texts_get_the_labs_own_grade_where_it_asked_the_same(home: Path) ->
     asked = WorkloadConfig(prompts="p16,p4096", requests=6, budget="2-8")
     with Store(home) as store:
         for engine in ("continuous", "paged"):
-            store.ingest_folder(write_sample_run(store.runs_folder, engine, experiment=PAIR, workload=asked, slots=2))
+            store.ingest.run(write_sample_run(store.runs_folder, engine, experiment=PAIR, workload=asked, slots=2))
         with ExperimentLog.create(store.runs_folder, sweep_plan((1, 2, 4))) as log:
             for point in log.plan.points:
                 run_point(log, point)
-        store.ingest_new(store.runs_folder)
+        store.ingest.all_in(store.runs_folder)
     said = words(open_page("predictions"))
     assert "x, missed, by pair pair1." in said  # of made-up passes, which take paged longer over a long prompt
     assert "held, by sweep" not in said

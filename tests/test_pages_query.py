@@ -13,9 +13,9 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.parts.lab import lab
-from store.answer_files import to_csv
-from store.catalogue import tables
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_queries
+from store.sandbox.answer_files import to_csv
+from store.snapshot.catalog import tables
 from tests.page_app import figures, links, open_page, take_in, words
 from tests.page_runs import write_run
 
@@ -71,7 +71,7 @@ def test_without_runs_the_page_leads_to_bench(lab_home: Path) -> None:
 def test_a_first_visit_offers_the_prepared_questions_and_asks_nothing(home: Path) -> None:
     app = open_page("query")
     said = words(app)
-    for question in prepared_questions():
+    for question in prepared_queries():
         assert app.button(key=f"query_begin_{question.name}").label == question.title
         assert question.shows in said
     assert not app.dataframe
@@ -98,7 +98,7 @@ def test_a_prepared_question_is_asked_by_one_click(home: Path) -> None:
     assert "Waste by engine" in [header.value for header in app.subheader]
     assert dict(app.query_params) == {"question": "waste_by_engine"}
     assert "dead_fraction: least 0 (engine continuous), most 0.25 (engine static)." in words(app)
-    assert app.text_area(key="query_sql").value == prepared_questions()[0].sql
+    assert app.text_area(key="query_sql").value == prepared_queries()[0].sql
 
 
 def test_a_prepared_question_is_chosen_from_the_list(home: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_prepared_question_is_chosen_from_the_list(home: Path) -> None:
     assert app.selectbox(key="query_prepared").value is None
 
 
-@pytest.mark.parametrize("question", prepared_questions(), ids=lambda question: question.name)
+@pytest.mark.parametrize("question", prepared_queries(), ids=lambda question: question.name)
 def test_every_prepared_question_has_a_link(home: Path, question: object) -> None:
     app = settled(open_page("query", question=question.name))  # type: ignore[attr-defined]
     assert question.title in [header.value for header in app.subheader]  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ def test_an_error_shows_its_place(home: Path) -> None:
 def test_what_may_not_be_asked_is_told(home: Path, sql: str, told: str) -> None:
     app = ask(open_page("query"), sql)
     assert told in words(app)
-    assert lab().store.count_runs() == 2
+    assert lab().store.runs.count() == 2
 
 
 def test_a_cancel_ends_the_question(home: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
     app = ask(open_page("query"), "SELECT count(*) AS n FROM runs")
     assert rows(app) == [{"n": 2}]
     write_run(home / "runs", "r3", "static")
-    lab().store.ingest_new(home / "runs")
+    lab().store.ingest.all_in(home / "runs")
     assert "Runs have changed since: ask again to see them." in words(app.run())
     app = ask(app, "SELECT count(*) AS n FROM runs")
     assert rows(app) == [{"n": 3}]
@@ -217,22 +217,22 @@ def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
     app.text_input(key="query_name").set_value("mine")
     next(button for button in app.button if button.label == "Save the question").click()
     app = app.run()
-    assert [question.name for question in lab().store.notebook.saved()] == ["mine"]
+    assert [question.name for question in lab().store.saved_queries.list()] == ["mine"]
     app = press(ask(app, "SELECT 2 AS two"), "query_saved_0")
     assert rows(app) == [{"one": 1}]
     app = press(app, "query_forget_0")
-    assert lab().store.notebook.saved() == []
+    assert lab().store.saved_queries.list() == []
     assert "Deleted “mine”." in words(app)
     next(button for button in app.button if button.label == "Undo").click()
     assert "Deleted" not in words(app.run())
-    assert [question.sql for question in lab().store.notebook.saved()] == ["SELECT 1 AS one"]
+    assert [question.sql for question in lab().store.saved_queries.list()] == ["SELECT 1 AS one"]
 
 
 def test_saving_without_a_name_is_told(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
     next(button for button in app.button if button.label == "Save the question").click()
     assert app.run().toast[0].value == "Give the question a name."
-    assert lab().store.notebook.saved() == []
+    assert lab().store.saved_queries.list() == []
 
 
 def test_the_last_ones_asked_are_a_click_away(home: Path) -> None:

@@ -189,7 +189,7 @@ def test_with_a_calibration_shares_of_both_ceilings_are_told(home: Path) -> None
     write_sweep(home / "runs", sweep_plan())
     calibration().save(home / "calibrations")
     app = opened(home)
-    lab().store.ingest_calibrations()
+    lab().store.ingest.calibrations()
     app.run()
     row = table(app, "TPOT ms").iloc[0]
     assert row["% bandwidth"] == pytest.approx(100 * 4_016_384 / 0.011 / 1e9, rel=1e-3)

@@ -16,7 +16,7 @@ from pages.parts.history_table import said
 from pages.parts.lab import lab
 from pages.parts.validity_words import badge_differences, lost_by_all, lost_words, marks, summary
 from store import Store
-from store.notes import Annotation
+from store.annotations import Annotation
 from tests.page_app import open_page, take_in, words
 from tests.page_runs import write_run
 
@@ -69,7 +69,7 @@ def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
 
 def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
     with Store(runs.parent) as store:
-        store.annotate("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
+        store.annotations.set("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
     app = open_page("run", run_id="r1")
     assert "First line" in words(app)
     assert "second *line*" in words(app)
@@ -77,7 +77,7 @@ def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
     assert {"Unpin", "Note and tags …"} <= {button.label for button in app.button}
     next(button for button in app.button if button.label == "Unpin").click()
     app.run()
-    assert not lab().store.annotation("r1").pinned
+    assert not lab().store.annotations.of("r1").pinned
 
 
 def checks(**outcomes: str) -> list[dict[str, Any]]:

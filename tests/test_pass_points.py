@@ -13,7 +13,7 @@ from engine.core.model_presets import model_shape
 from engine.core.pass_points import pass_points, predicted_bend, seen_bend, summed_facts, utilisation
 from engine.core.roofline import Ceilings, ModelShape
 from store import Store
-from store.pass_bins import pass_bins
+from store.queries.downsampled_passes import pass_bins
 from tests.page_runs import write_run
 
 # Weights 2,000 bytes, a cached position 16, 872 parameters in the layers, 128 in the table, 32 FLOP a score.
@@ -144,7 +144,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     write_run(tmp_path / "runs", "r1", "static")
     write_run(tmp_path / "runs", "r2", "continuous")
     opened = Store(tmp_path)
-    opened.ingest_new(tmp_path / "runs")
+    opened.ingest.all_in(tmp_path / "runs")
     yield opened
     opened.close()
 

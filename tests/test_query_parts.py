@@ -10,8 +10,8 @@ import pytest
 from pages.parts.query_link import MAX_LINK_CHARACTERS, link_to, linked, params_of
 from pages.parts.query_result import ago, as_shown, cut_words, default_drawing
 from pages.parts.query_schema import matching
-from store.catalogue import tables
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_queries
+from store.snapshot.catalog import tables
 
 
 def test_a_search_takes_whole_tables_by_name_and_columns_by_meaning() -> None:
@@ -21,7 +21,7 @@ def test_a_search_takes_whole_tables_by_name_and_columns_by_meaning() -> None:
 
 
 def test_links_carry_prepared_questions_by_name_and_others_by_text() -> None:
-    prepared = prepared_questions()[0]
+    prepared = prepared_queries()[0]
     assert params_of(f"\n{prepared.sql}\n") == {"question": prepared.name}
     params = params_of("SELECT 'ä&b'\n")
     assert params == {"sql": "SELECT 'ä&b'"}
@@ -56,7 +56,7 @@ def test_cuts_in_words() -> None:
 
 def test_a_changed_question_is_drawn_by_its_columns_alone() -> None:
     frame = pd.DataFrame({"engine": ["a", "b"], "dead_fraction": [0.1, 0.2]})
-    drawing = default_drawing(prepared_questions()[0].sql, frame)
+    drawing = default_drawing(prepared_queries()[0].sql, frame)
     assert drawing is not None
     assert (drawing.kind, drawing.x, drawing.y) == ("bar", "engine", "dead_fraction")
     assert default_drawing("SELECT 1", frame.head(1)) is None

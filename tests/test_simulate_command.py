@@ -96,13 +96,13 @@ def test_a_simulated_run_is_a_run_folder_that_says_so(home: Path, capsys: pytest
     assert reader.table("tokens")["token_id"].null_count == report["output_tokens"]
     assert reader.table("blocks").num_rows > 0
     with Store(home) as store:
-        store.ingest_folder(folder)
-        (row,) = store.runs().to_dict("records")
+        store.ingest.run(folder)
+        (row,) = store.runs.list().to_dict("records")
         assert (row["run_id"], row["simulated"], row["status"]) == (report["run_id"], True, "completed")
-        metrics = store.metrics(report["run_id"])
+        metrics = store.runs.metrics(report["run_id"])
         for name in ("output_tokens_per_s", "ttft_p50_s", "itl_max_s", "passes", "kv_unused_fraction"):
             assert metrics[name] == pytest.approx(report[name]), name
-        assert len(store.spans(report["run_id"])) > 0
+        assert len(store.runs.spans(report["run_id"])) > 0
 
 
 def test_tokens_may_be_left_out_of_the_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,10 +18,10 @@ import pyarrow.parquet
 import pytest
 
 from store import Recorder, Store
-from store.answer_files import to_arrow, to_csv, to_parquet, to_rows
-from store.query_command import shown
+from store.cli.query import shown
 from store.sandbox import Refusal, ask
 from store.sandbox.answer import in_words, place_in, tidied
+from store.sandbox.answer_files import to_arrow, to_csv, to_parquet, to_rows
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
 
@@ -29,8 +29,8 @@ from tests.sample_runs import write_sample_run
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store(tmp_path_factory.mktemp("home")) as opened:
-        opened.ingest_folder(write_sample_run(opened.runs_folder, "static", run_id="r1"))
-        opened.ingest_folder(write_sample_run(opened.runs_folder, "continuous", run_id="r2"))
+        opened.ingest.run(write_sample_run(opened.runs_folder, "static", run_id="r1"))
+        opened.ingest.run(write_sample_run(opened.runs_folder, "continuous", run_id="r2"))
         yield opened
 
 
@@ -218,7 +218,7 @@ def test_the_command_beside_the_app_sees_what_has_just_been_written(tmp_path: Pa
         recorder.start()
         assert json.loads(query(home, "SELECT count(*) AS n FROM runs", "--json").stdout) == [{"n": 0}]
         folder = write_sample_run(tmp_path / "elsewhere", "static")
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
         assert json.loads(query(home, "SELECT run_id FROM runs", "--json").stdout) == [{"run_id": folder.name}]
         recorder.stop()
 

@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.mark.parametrize("unit", ["step", "second"])
 def test_a_map_with_room_for_all_shows_all(store: Store, unit: Any) -> None:
     hand_made(store)
-    pool = store.block_map("run", unit=unit)
+    pool = store.kv.block_map("run", unit=unit)
     shape = (pool.num_blocks, pool.used_blocks, pool.blocks_a_row, pool.rows, pool.columns, pool.end)
     assert shape == (10, 3, 1, 10, 6, 6.0)
     owners = {(row, column): request for row, column, request, *_ in rows(pool.cells)}
@@ -40,7 +40,7 @@ def test_a_map_with_room_for_all_shows_all(store: Store, unit: Any) -> None:
 def test_a_cell_of_several_names_who_held_most_and_says_what_it_leaves_out(store: Store) -> None:
     hand_made(store)
     # Rows of 3 blocks, columns of 2 passes: 6 block-passes a cell. In the middle request 0 has 4 + 1, request 1 one.
-    pool = store.block_map("run", max_blocks=4, max_bins=3)
+    pool = store.kv.block_map("run", max_blocks=4, max_bins=3)
     assert (pool.blocks_a_row, pool.rows, pool.columns) == (3, 4, 3)
     assert pool.cells.columns.tolist() == ["row", "column", "request_id", "held", "owned", "requests"]
     sixth = 1 / 6
@@ -49,7 +49,7 @@ def test_a_cell_of_several_names_who_held_most_and_says_what_it_leaves_out(store
         (0, 1, 0, pytest.approx(1.0), pytest.approx(5 * sixth), 2),
         (0, 2, 0, pytest.approx(4 * sixth), pytest.approx(4 * sixth), 1),
     ]
-    top = store.block_map("run", num_blocks=2, max_blocks=1, max_bins=3)
+    top = store.kv.block_map("run", num_blocks=2, max_blocks=1, max_bins=3)
     assert rows(top.cells)[-1] == (0, 2, 0, pytest.approx(0.5), pytest.approx(0.5), 1)
 
 
@@ -62,8 +62,8 @@ def test_a_maps_columns_say_how_much_was_unfilled(store: Store) -> None:
         for pass_index in (1, 1, 3):
             log.append("events", event="preempt", request_id=0, pass_index=pass_index)
         log.finish(RESULT)
-    store.ingest_folder(log.folder)
-    columns = store.block_map("run", max_bins=2).by_column
+    store.ingest.run(log.folder)
+    columns = store.kv.block_map("run", max_bins=2).by_column
     expected = {
         "column": [0, 1],
         "passes": [2, 2],
@@ -87,9 +87,9 @@ def test_seconds_in_which_the_engine_stood_idle_hold_nothing(store: Store) -> No
                               "allocated": [True, False, True], "pass_index": [0, 1, 1],
                               "time_s": [0.0, 9.0, 9.0]})  # fmt: skip
         log.finish(RESULT)
-    store.ingest_folder(log.folder)
-    assert rows(store.blocks("run")[["block_id", "start_s", "end_s"]]) == [(0, 0.0, 1.0), (1, 9.0, 10.0)]
-    cells = store.block_map("run", unit="second", max_bins=2).cells
+    store.ingest.run(log.folder)
+    assert rows(store.kv.blocks("run")[["block_id", "start_s", "end_s"]]) == [(0, 0.0, 1.0), (1, 9.0, 10.0)]
+    cells = store.kv.block_map("run", unit="second", max_bins=2).cells
     assert rows(cells[["row", "column", "held"]]) == [(0, 0, pytest.approx(0.2)), (1, 1, pytest.approx(0.2))]
 
 
@@ -126,18 +126,18 @@ def test_random_events_are_what_a_plain_replay_makes_of_them(store: Store, seed:
         log_passes(log, NUM_PASSES)
         log_blocks(log, events)
         log.finish(RESULT)
-    store.ingest_folder(log.folder)
+    store.ingest.run(log.folder)
     for index in range(0, NUM_PASSES, 7):
         found = {block: request for block, request, _ in held_at(store, index)}
         assert found == {block: owner for block, owner in enumerate(grid[index]) if owner is not None}
     by_pass: list[list[int | None]] = [[None] * NUM_BLOCKS for _ in range(NUM_PASSES)]
-    for block, request, _, start, end, start_s, end_s in rows(store.blocks("run")):
+    for block, request, _, start, end, start_s, end_s in rows(store.kv.blocks("run")):
         assert (start_s, end_s) == (start, end)
         for index in range(start, end):
             assert by_pass[index][block] is None, "two own it"
             by_pass[index][block] = request
     assert by_pass == grid
-    pool = store.block_map("run", max_blocks=5, max_bins=20)  # cells of 3 blocks x 3 passes, the last row of 1
+    pool = store.kv.block_map("run", max_blocks=5, max_bins=20)  # cells of 3 blocks x 3 passes, the last row of 1
     cells = {(row, column): cell for row, column, *cell in rows(pool.cells)}
     for row in range(5):
         for column in range(20):

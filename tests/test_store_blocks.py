@@ -67,7 +67,7 @@ def hand_made(store: Store, *, result: bool = True) -> None:
         log.append("events", event="preempt", request_id=1, lane=1, blocks=1, tokens=3, pass_index=3, time_s=3.0)
         if result:
             log.finish(RESULT)
-    store.ingest_folder(store.runs_folder / "run")
+    store.ingest.run(store.runs_folder / "run")
 
 
 def rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
@@ -80,18 +80,18 @@ def test_a_block_is_held_from_the_pass_it_was_got_for_to_that_before_it_was_give
 ) -> None:
     hand_made(store, result=result)  # what a crashed run holds, it holds to its last pass
     columns = ["block_id", "request_id", "table_index", "start_pass", "end_pass", "start_s", "end_s"]
-    assert store.blocks("run").columns.tolist() == columns
-    assert rows(store.blocks("run")) == [
+    assert store.kv.blocks("run").columns.tolist() == columns
+    assert rows(store.kv.blocks("run")) == [
         (0, 0, 0, 0, 6, 0.0, 6.0),
         (1, 0, 1, 0, 4, 0.0, 4.0),
         (2, 1, 0, 1, 3, 1.0, 3.0),
         (2, 0, 2, 3, 6, 3.0, 6.0),
     ]
-    assert rows(store.blocks("run", limit=1)) == [(0, 0, 0, 0, 6, 0.0, 6.0)]
+    assert rows(store.kv.blocks("run", limit=1)) == [(0, 0, 0, 0, 6, 0.0, 6.0)]
 
 
 def held_at(store: Store, pass_index: int) -> list[tuple[Any, ...]]:
-    return rows(store.blocks_at("run", pass_index)[["block_id", "request_id", "table_index"]])
+    return rows(store.kv.blocks_at("run", pass_index)[["block_id", "request_id", "table_index"]])
 
 
 def test_the_blocks_of_one_pass(store: Store) -> None:
@@ -100,7 +100,7 @@ def test_the_blocks_of_one_pass(store: Store) -> None:
     assert held_at(store, 2) == [(0, 0, 0), (1, 0, 1), (2, 1, 0)]
     assert held_at(store, 3) == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
     assert held_at(store, 5) == [(0, 0, 0), (2, 0, 2)]
-    assert store.blocks_at("run", 6).empty
+    assert store.kv.blocks_at("run", 6).empty
 
 
 def test_how_far_the_blocks_of_one_pass_are_filled(store: Store) -> None:
@@ -116,9 +116,9 @@ def test_how_far_the_blocks_of_one_pass_are_filled(store: Store) -> None:
         got: list[Event] = [(0, 0, 0, True, 0), (1, 0, 1, True, 0), (2, 1, 0, True, 1), (3, 1, 1, True, 2)]
         log_blocks(log, [*got, *again, (4, 0, 2, True, 4)])
         log.finish(RESULT)
-    store.ingest_folder(log.folder)
+    store.ingest.run(log.folder)
     filled = [
-        {block: positions for block, _, _, positions in rows(store.blocks_at("run", index))} for index in range(6)
+        {block: positions for block, _, _, positions in rows(store.kv.blocks_at("run", index))} for index in range(6)
     ]
     assert filled == [
         {0: 4, 1: 1},
@@ -135,12 +135,12 @@ def test_blocks_of_a_run_that_is_going_are_held_so_far(store: Store) -> None:
         log_blocks(log, [(0, 0, 0, True, 0), (1, 0, 1, True, 2)])  # of a pass that is not over nothing is known
         log_passes(log, 2)
         log.flush()
-        store.ingest_folder(log.folder)
-        assert rows(store.blocks("run")) == [(0, 0, 0, 0, 2, 0.0, 2.0)]
+        store.ingest.run(log.folder)
+        assert rows(store.kv.blocks("run")) == [(0, 0, 0, 0, 2, 0.0, 2.0)]
         log_passes(log, 1, first=2)
         log.flush()
-        store.ingest_folder(log.folder)
-        assert store.blocks("run")["end_pass"].tolist() == [3, 3]
+        store.ingest.run(log.folder)
+        assert store.kv.blocks("run")["end_pass"].tolist() == [3, 3]
 
 
 def test_a_torn_log_of_blocks_leaves_them_held_and_a_damaged_one_is_told(store: Store) -> None:
@@ -153,14 +153,14 @@ def test_a_torn_log_of_blocks_leaves_them_held_and_a_damaged_one_is_told(store: 
         log_blocks(log, EVENTS[3:])
     whole = file.read_bytes()
     file.write_bytes(whole[:-100])  # within the second batch
-    store.ingest_folder(log.folder)
-    assert store.run("run")["damage"] is None
-    assert store.blocks("run")["end_pass"].tolist() == [6, 6, 6]
+    store.ingest.run(log.folder)
+    assert store.runs.get("run")["damage"] is None
+    assert store.kv.blocks("run")["end_pass"].tolist() == [6, 6, 6]
     file.write_bytes(whole[:first_bytes] + b"rubbish!" + whole[first_bytes + 8 :])
     with pytest.raises(ValueError, match=rf"blocks\.arrows: damaged behind byte {first_bytes}"):
-        store.ingest_folder(log.folder)
-    assert store.run("run")["damage"].startswith("blocks.arrows: damaged behind byte")
-    assert len(store.blocks("run")) == 3
+        store.ingest.run(log.folder)
+    assert store.runs.get("run")["damage"].startswith("blocks.arrows: damaged behind byte")
+    assert len(store.kv.blocks("run")) == 3
 
 
 def test_events_lie_on_the_axis_of_steps(store: Store) -> None:
@@ -171,8 +171,8 @@ def test_events_lie_on_the_axis_of_steps(store: Store) -> None:
             log.append("events", event="preempt", request_id=request_id, lane=1, blocks=2, tokens=9,
                        pass_index=pass_index, time_s=pass_index * 1.0)  # fmt: skip
         log.finish(RESULT)
-    store.ingest_folder(log.folder)
-    events = store.events("run")
+    store.ingest.run(log.folder)
+    events = store.runs.events("run")
     assert events.columns.tolist() == [
         "event", "request_id", "lane", "blocks", "tokens", "pass_index", "time_s", "step"
     ]  # fmt: skip
@@ -190,8 +190,8 @@ def test_where_positions_went_run_by_run(store: Store) -> None:
         with RunLogWriter(store.runs_folder / run_id, {**INFO, "run_id": run_id}) as log:
             log_passes(log, count, **held)
             log.finish(RESULT)
-        store.ingest_folder(log.folder)
-    found = store.kv_positions(["three", "one"])
+        store.ingest.run(log.folder)
+    found = store.kv.positions(["three", "one"])
     expected = {
         "reserved_position_s": 20, "used_position_s": 9, "padding_position_s": 2, "dead_position_s": 3,
         "fragment_position_s": 1, "room_position_s": 5,
@@ -199,19 +199,19 @@ def test_where_positions_went_run_by_run(store: Store) -> None:
     }  # fmt: skip
     assert found["run_id"].tolist() == ["three", "one"]
     assert {name: found[name].tolist() for name in expected} == {name: [3 * n, n] for name, n in expected.items()}
-    assert store.kv_positions([]).empty
+    assert store.kv.positions([]).empty
 
 
 def test_a_run_without_blocks_has_none(store: Store) -> None:
     with RunLogWriter(store.runs_folder / "run", {**INFO, "kv_layout": "slots", "kv_blocks": None}) as log:
         log_passes(log, 3)
         log.finish(RESULT)
-    store.ingest_folder(log.folder)
+    store.ingest.run(log.folder)
     for run_id in ("run", "nobody"):
-        assert store.blocks(run_id).empty
-        assert store.blocks_at(run_id, 0).empty
-        assert store.events(run_id).empty
-        pool = store.block_map(run_id)
+        assert store.kv.blocks(run_id).empty
+        assert store.kv.blocks_at(run_id, 0).empty
+        assert store.runs.events(run_id).empty
+        pool = store.kv.block_map(run_id)
         assert (pool.num_blocks, pool.rows) == (0, 0)
         assert pool.cells.empty
 
@@ -219,14 +219,14 @@ def test_a_run_without_blocks_has_none(store: Store) -> None:
 @pytest.mark.parametrize("settings", [PREEMPTED, CHUNKED])
 def test_blocks_add_up_to_what_the_passes_say_they_hold(store: Store, settings: dict[str, Any]) -> None:
     run_id = write_sample_run(store.runs_folder, **settings).name
-    store.ingest_folder(store.runs_folder / run_id)
-    passes, events, requests = store.passes(run_id), store.events(run_id), store.requests(run_id)
+    store.ingest.run(store.runs_folder / run_id)
+    passes, events, requests = store.runs.passes(run_id), store.runs.events(run_id), store.runs.requests(run_id)
     for index in passes["pass_index"]:
-        blocks = store.blocks_at(run_id, index)
+        blocks = store.kv.blocks_at(run_id, index)
         assert 4 * len(blocks) == passes["kv_reserved_positions"][index]
         assert blocks["positions"].sum() == passes["kv_used_positions"][index]
     assert len(events) == requests["preemptions"].sum() > 0
-    assert store.run(run_id)["kv_blocks"] == settings["num_blocks"]
-    chunks = store.spans(run_id)["chunk"].dropna()
+    assert store.runs.get(run_id)["kv_blocks"] == settings["num_blocks"]
+    chunks = store.runs.spans(run_id)["chunk"].dropna()
     assert (len(chunks) > 0) == (settings is CHUNKED)
     assert len(chunks) == passes["chunk_rows"].sum() + (chunks == 0).sum()  # one a prefill is the last, and yields

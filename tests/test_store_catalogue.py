@@ -9,8 +9,8 @@ import pytest
 
 from engine.core.metrics import METRICS
 from store import Store
-from store.catalogue import tables, unit_of
-from store.snapshot_tables import PRIVATE
+from store.snapshot.catalog import tables, unit_of
+from store.snapshot.tables import PRIVATE
 
 
 def columns_of(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:

@@ -15,8 +15,8 @@ import pytest
 
 from engine.core.config import WorkloadConfig
 from store import Recorder, Store
-from store.cli import SHOWN
-from store.owner import ask_owner
+from store.cli.main import SHOWN
+from store.cli.owner import ask_owner
 from tests.app_server import ROOT
 from tests.sample_runs import write_sample_run
 from tests.test_store_database import HOLDS
@@ -99,7 +99,7 @@ def test_the_owner_answers_while_it_has_the_store(home: Path, tmp_path: Path, ow
     version = owner.version
     assert answer(home, "ingest", folder)["runs"][0]["is_new"] is True
     assert owner.version > version
-    assert owner.store.run(folder.name)["status"] == "completed"
+    assert owner.store.runs.get(folder.name)["status"] == "completed"
     assert [run["run_id"] for run in answer(home, "list")] == [folder.name]
     assert answer(home, "verify")["agree"] == 1
 
@@ -217,10 +217,10 @@ def test_verify_finds_what_is_not_as_it_was_logged(home: Path, case: str) -> Non
     workload = WorkloadConfig(prompts="p5", requests=4, budget="53")
     folder = write_sample_run(home / "runs", "continuous", workload=workload)
     with Store(home) as store:
-        store.ingest_folder(folder)
-        assert store.verify(folder.name).outcome == "agrees"
+        store.ingest.run(folder)
+        assert store.ingest.verify(folder.name).outcome == "agrees"
         store.cursor().execute(sql).fetchall()
-        verdict = store.verify(folder.name)
+        verdict = store.ingest.verify(folder.name)
     assert verdict.outcome == "differs"
     assert any(told in line for line in verdict.lines), verdict.lines
 
@@ -228,7 +228,7 @@ def test_verify_finds_what_is_not_as_it_was_logged(home: Path, case: str) -> Non
 def test_verify_exits_1_where_something_differs(home: Path) -> None:
     folder = write_sample_run(home / "runs", "continuous")
     with Store(home) as store:
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
         store.cursor().execute("DELETE FROM tokens WHERE token_index = 0").fetchall()
     reply = answer(home, "verify", exit_status=1)
     assert (reply["ok"], reply["differ"], reply["runs"][0]["run_id"]) == (False, 1, folder.name)
@@ -237,12 +237,12 @@ def test_verify_exits_1_where_something_differs(home: Path) -> None:
 def test_verify_finds_a_log_that_was_cut_short_or_damaged(home: Path) -> None:
     with Store(home) as store:
         folders = [write_sample_run(home / "runs") for _ in range(3)]
-        store.ingest_new(home / "runs")
+        store.ingest.all_in(home / "runs")
         tokens = [folder / "tokens.arrows" for folder in folders]
         tokens[0].write_bytes(tokens[0].read_bytes()[:-300])
         tokens[1].write_bytes(tokens[1].read_bytes()[:-8] + b"rubbish.")
         (folders[2] / "result.json").unlink()
-        lines = [store.verify(folder.name).lines for folder in folders]
+        lines = [store.ingest.verify(folder.name).lines for folder in folders]
     assert any(line.startswith("tokens: ") for line in lines[0])
     assert any("damaged behind byte" in line for line in lines[1])
     assert any(line.startswith("status: crashed by the run log, completed") for line in lines[2])

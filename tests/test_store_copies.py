@@ -11,7 +11,7 @@ import pytest
 
 from engine.runlog.experiment_log import POINTS_FILE, ExperimentLog
 from store import Recorder, Store
-from store.cli import main as store_main
+from store.cli.main import main as store_main
 from store.recorder import SWEEP_S
 from tests.experiments import out_of_memory, sweep_plan
 from tests.sample_runs import write_sample_run
@@ -42,7 +42,7 @@ def gone_on(folder: Path, place: Path) -> Path:
 def kept(store: Store) -> tuple[list[str], str]:
     """How each point stands, and the folder that the store has the experiment from."""
     (row,) = store.cursor().execute("SELECT folder FROM experiments").fetchall()
-    return store.points("sweep1")["status"].tolist(), row[0]
+    return store.experiments.points("sweep1")["status"].tolist(), row[0]
 
 
 @pytest.mark.parametrize("name", ["copy", "zcopy"])  # before the original in the order of names, and after
@@ -67,38 +67,38 @@ def test_the_folder_that_has_the_experiments_name_counts(store: Store, original:
 def test_a_copy_that_came_first_gives_way_to_the_original(store: Store, original: Path, tmp_path: Path) -> None:
     copy = gone_on(original, tmp_path / "elsewhere/copy")
     away = original.rename(tmp_path / "away")
-    store.ingest_experiment(copy)
+    store.ingest.experiment(copy)
     assert kept(store) == (["oom", "oom", "pending"], str(copy.resolve()))
     away.rename(original)
-    assert store.ingest_experiment(original).has_changed
+    assert store.ingest.experiment(original).has_changed
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     with pytest.raises(ValueError, match="copy of experiment sweep1"):
-        store.ingest_experiment(copy)
+        store.ingest.experiment(copy)
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
 
 
 def test_a_folder_that_was_renamed_can_be_looked_at(store: Store, original: Path) -> None:
     renamed = original.rename(original.with_name("renamed"))
-    assert store.ingest_new(store.runs_folder) == ([], {})
+    assert store.ingest.all_in(store.runs_folder) == ([], {})
     assert kept(store) == (["oom", "pending", "pending"], str(renamed.resolve()))
 
 
 def test_of_two_folders_of_one_name_the_first_counts(store: Store, original: Path, tmp_path: Path) -> None:
-    store.ingest_experiment(original)
+    store.ingest.experiment(original)
     same = tmp_path / "same/sweep1"
     shutil.copytree(original, same)
-    assert not store.ingest_experiment(same).has_changed
+    assert not store.ingest.experiment(same).has_changed
     other = gone_on(original, tmp_path / "other/sweep1")
     with pytest.raises(ValueError, match="nothing is taken in of this one"):
-        store.ingest_experiment(other)
+        store.ingest.experiment(other)
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     shutil.rmtree(original)  # it was moved
-    assert store.ingest_experiment(other).has_changed
+    assert store.ingest.experiment(other).has_changed
     assert kept(store) == (["oom", "oom", "pending"], str(other.resolve()))
 
 
 def test_a_home_that_was_copied_follows_its_own_experiments(store: Store, original: Path, tmp_path: Path) -> None:
-    store.ingest_experiment(original)
+    store.ingest.experiment(original)
     store.close()
     new = tmp_path / "new"
     shutil.copytree(tmp_path / "home", new)
@@ -113,15 +113,15 @@ def test_a_home_that_was_copied_follows_its_own_experiments(store: Store, origin
         assert kept(copied) == (["oom", "pending", "oom"], str(own.resolve()))
         assert not recorder.problems
         with pytest.raises(ValueError, match=f"whose folder is {own.resolve()}: "):
-            copied.ingest_experiment(original)
+            copied.ingest.experiment(original)
 
 
 def test_a_copy_of_another_name_is_refused_whatever_it_says(store: Store, original: Path) -> None:
     copy = original.with_name("copy")
     shutil.copytree(original, copy)
-    store.ingest_experiment(original)
+    store.ingest.experiment(original)
     with pytest.raises(ValueError, match="nothing is taken in of this one"):
-        store.ingest_experiment(copy)
+        store.ingest.experiment(copy)
 
 
 def test_a_copy_is_looked_at_again_when_the_original_goes_and_comes(
@@ -148,12 +148,12 @@ def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Stor
     recorder.look()
     (entry,) = store.trash.delete_experiment("sweep1").entries
     recorder.look()
-    assert store.experiments().empty
+    assert store.experiments.list().empty
     assert "sweep1, which is in the trash: nothing is taken in" in recorder.problems[copy]
     version = recorder.version
     again = Recorder(store, store.runs_folder)  # as after a restart
     again.look()
-    assert store.experiments().empty
+    assert store.experiments.list().empty
     again._swept_at -= SWEEP_S
     recorder._swept_at -= SWEEP_S
     recorder.look()
@@ -171,7 +171,7 @@ def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Stor
 
 def test_the_only_folder_comes_back_from_the_trash_whatever_its_name(store: Store, original: Path) -> None:
     renamed = original.rename(original.with_name("renamed"))
-    store.ingest_experiment(renamed)
+    store.ingest.experiment(renamed)
     (entry,) = store.trash.delete_experiment("sweep1").entries
     assert store.trash.restore([entry.entry_id]).refused == ()
     assert kept(store)[1] == str(renamed.resolve())
@@ -185,12 +185,12 @@ def test_a_copied_home_has_its_runs_from_its_own_folders(tmp_path: Path) -> None
     with Store(tmp_path / "new") as new:
         Recorder(new, new.runs_folder).look()
         own = new.runs_folder.resolve() / "run1"
-        assert new.run("run1")["folder"] == str(own)
-        new.ingest_folder(folder)  # the old home's, named by hand, changes nothing
-        assert new.run("run1")["folder"] == str(own)
+        assert new.runs.get("run1")["folder"] == str(own)
+        new.ingest.run(folder)  # the old home's, named by hand, changes nothing
+        assert new.runs.get("run1")["folder"] == str(own)
         new.trash.delete(["run1"])
         Recorder(new, new.runs_folder).look()
-        assert new.runs().empty
+        assert new.runs.list().empty
         assert folder.exists()
         assert not own.exists()
 

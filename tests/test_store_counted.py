@@ -14,7 +14,8 @@ from engine.core.definitions import CHOICES, Definitions
 from engine.core.metrics import RUN_METRICS
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
-from store import Store, counted
+from store import Store
+from store.queries import latency_definitions as counted
 from tests.page_runs import config_of, run_info
 from tests.sample_runs import write_sample_run
 from tests.test_store_views import RUNS, assert_metrics
@@ -55,7 +56,7 @@ def test_every_choice_has_been_taken() -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_the_sql_equals_the_definitions(store: Store, tmp_path: Path, name: str) -> None:
     folder = write_sample_run(tmp_path, **RUNS[name])
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     for definitions in (Definitions(), Definitions(failures="infinite"), INFINITE):
         assert_equal(store, folder, definitions)
 
@@ -63,15 +64,15 @@ def test_the_sql_equals_the_definitions(store: Store, tmp_path: Path, name: str)
 @pytest.mark.parametrize("name", ["stopped", "crashed, whole", "continuous, arrivals"])
 def test_the_sql_equals_the_definitions_in_every_combination(store: Store, tmp_path: Path, name: str) -> None:
     folder = write_sample_run(tmp_path, **RUNS[name])
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     for definitions in ALL:
         assert_equal(store, folder, definitions)
 
 
 def test_the_labs_own_definitions_give_the_kept_metrics(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, **RUNS["stopped"])
-    store.ingest_folder(folder)
-    kept = store.metrics(folder.name)
+    store.ingest.run(folder)
+    kept = store.runs.metrics(folder.name)
     mine = metrics_of(counted.distributions(store.cursor(), folder.name, Definitions()), Definitions())
     assert set(mine) < {metric.name for metric in RUN_METRICS}
     assert_metrics(mine, {name: kept[name] for name in mine})
@@ -87,7 +88,7 @@ def test_few_points_of_many_keep_the_extremes_and_what_percentiles_rest_on(store
             {"request_id": [0] * len(times), "token_index": list(range(len(times))), "delivered_s": times.tolist()},
         )
         log.finish({"status": "completed", "totals": {}})
-    store.ingest_folder(tmp_path / "long")
+    store.ingest.run(tmp_path / "long")
     measured = np.diff(times)
     found = counted.distributions(store.cursor(), "long", Definitions())["itl"]
     assert found.n == 30_000

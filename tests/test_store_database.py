@@ -37,7 +37,7 @@ home = Path(sys.argv[1])
 with Store(home) as store:
     while True:
         folder = write_sample_run(home / "runs")
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
         print(folder.name, flush=True)
 """
 
@@ -54,7 +54,7 @@ def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
         assert "\n" not in str(told.value)
         process.kill()
     with Store(tmp_path) as store:
-        assert store.runs().empty
+        assert store.runs.list().empty
 
 
 def test_every_ingest_that_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_every_ingest_that_was_acknowledged_survives_a_kill(tmp_path: Path) -> N
         process.kill()
         acknowledged += process.stdout.read().split()
     with Store(tmp_path) as store:
-        store.ingest_new(store.runs_folder)
-        assert set(acknowledged) <= set(store.runs()["run_id"])
-        for run_id in store.runs()["run_id"]:
-            assert store.verify(run_id).lines == []
+        store.ingest.all_in(store.runs_folder)
+        assert set(acknowledged) <= set(store.runs.list()["run_id"])
+        for run_id in store.runs.list()["run_id"]:
+            assert store.ingest.verify(run_id).lines == []
 
 
 def test_tables_have_the_run_logs_columns(tmp_path: Path) -> None:
@@ -84,12 +84,12 @@ def test_tables_have_the_run_logs_columns(tmp_path: Path) -> None:
 def test_a_store_is_what_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         folder = write_sample_run(store.runs_folder, "static")
-        store.ingest_folder(folder)
-        before = store.metrics(folder.name), store.runs(), store.spans(folder.name)
+        store.ingest.run(folder)
+        before = store.runs.metrics(folder.name), store.runs.list(), store.runs.spans(folder.name)
     with Store(tmp_path) as store:
-        assert store.metrics(folder.name) == before[0]
-        assert store.runs().equals(before[1])
-        assert store.spans(folder.name).equals(before[2])
+        assert store.runs.metrics(folder.name) == before[0]
+        assert store.runs.list().equals(before[1])
+        assert store.runs.spans(folder.name).equals(before[2])
         applied = store.cursor().execute("SELECT version, name FROM schema_migrations ORDER BY version").fetchall()
         assert applied == [(number, path.stem) for number, path in enumerate(NUMBERED, 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab.duckdb", "runs"]
@@ -107,7 +107,7 @@ def test_a_migration_copies_the_file_first(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
     migrations = with_one_more_migration(
         tmp_path / "migrations", "ALTER TABLE runs ADD COLUMN mood VARCHAR DEFAULT 'fine'"
     )
@@ -137,24 +137,24 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
 def test_summaries_follow_the_metrics_definitions(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         folder = write_sample_run(store.runs_folder)
-        store.ingest_folder(folder)
-        before = store.metrics(folder.name)
+        store.ingest.run(folder)
+        before = store.runs.metrics(folder.name)
         # As a store that an older lab made, which knew fewer metrics.
         store.cursor().execute("ALTER TABLE run_summaries DROP COLUMN ttft_p50_s")
     with Store(tmp_path) as store:
-        assert store.metrics(folder.name) == before
-        assert store.runs()["ttft_p50_s"].tolist() == [before["ttft_p50_s"]]
+        assert store.runs.metrics(folder.name) == before
+        assert store.runs.list()["ttft_p50_s"].tolist() == [before["ttft_p50_s"]]
 
 
 def test_summaries_follow_a_formula_that_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, views = tmp_path / "home", tmp_path / "views"
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
-        store.ingest_folder(folder)
-        requests = store.metrics(folder.name)["requests"]
+        store.ingest.run(folder)
+        requests = store.runs.metrics(folder.name)["requests"]
         store.cursor().execute("UPDATE run_summaries SET requests = 7").fetchall()
     with Store(home) as store:
-        assert store.metrics(folder.name)["requests"] == 7, "the same formulas, yet they were made anew"
+        assert store.runs.metrics(folder.name)["requests"] == 7, "the same formulas, yet they were made anew"
     views.mkdir()
     for path in VIEWS.glob("*.sql"):
         text = path.read_text()
@@ -163,7 +163,7 @@ def test_summaries_follow_a_formula_that_has_changed(tmp_path: Path, monkeypatch
         (views / path.name).write_text(changed)
     monkeypatch.setattr("store.database.VIEWS", views)
     with Store(home) as store:
-        assert store.metrics(folder.name)["requests"] == requests + 100
+        assert store.runs.metrics(folder.name)["requests"] == requests + 100
 
 
 def test_what_is_no_store_is_told_in_one_line(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_threads_read_while_one_writes(tmp_path: Path) -> None:
         def read() -> None:
             try:
                 while not done.is_set():
-                    for run_id in store.runs()["run_id"]:
-                        spans, tokens = store.spans(run_id), store.tokens(run_id)
+                    for run_id in store.runs.list()["run_id"]:
+                        spans, tokens = store.runs.spans(run_id), store.runs.tokens(run_id)
                         assert len(tokens) > 0
                         assert spans["lane"].notna().all()
             except BaseException as error:
@@ -190,11 +190,11 @@ def test_threads_read_while_one_writes(tmp_path: Path) -> None:
 
         readers = [threading.Thread(target=read) for _ in range(4)]
         folders = [write_sample_run(tmp_path / "elsewhere", engine) for engine in ("static", "continuous", "serial")]
-        store.ingest_folder(folders[0])
+        store.ingest.run(folders[0])
         for reader in readers:
             reader.start()
         for folder in folders[1:]:
-            store.ingest_folder(folder)
+            store.ingest.run(folder)
         done.set()
         for reader in readers:
             reader.join()
@@ -206,7 +206,7 @@ def test_a_closed_store_is_free_whatever_threads_have_used_it(tmp_path: Path) ->
     with Store(tmp_path) as store:
 
         def use() -> None:
-            store.runs()
+            store.runs.list()
             used.set()
             leave.wait()
 
@@ -223,6 +223,6 @@ def test_a_closed_store_is_free_whatever_threads_have_used_it(tmp_path: Path) ->
 def test_the_store_is_opened_where_nothing_was(tmp_path: Path) -> None:
     home = tmp_path / "a" / "b"
     with Store(home) as store:
-        assert store.runs().empty
-        assert "run_id" in store.runs()
+        assert store.runs.list().empty
+        assert "run_id" in store.runs.list()
     assert os.listdir(home) == ["lab.duckdb"]

@@ -14,10 +14,10 @@ from engine.core.validity import CHECKS
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from store.checks import evidence_of
-from store.history import RunFilter
-from store.notes import Annotation
-from store.rows import delete_rows
+from store.annotations import Annotation
+from store.ingest.checks import evidence_of
+from store.ingest.run_rows import delete_rows
+from store.queries.history import RunFilter
 from tests.evidence import INFO, RESULT, passes, requests
 from tests.sample_runs import write_sample_run
 
@@ -31,12 +31,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def add(store: Store, run_id: str, *args: Any, **settings: Any) -> str:
-    store.ingest_folder(write_sample_run(store.runs_folder, *args, run_id=run_id, **settings))
+    store.ingest.run(write_sample_run(store.runs_folder, *args, run_id=run_id, **settings))
     return run_id
 
 
 def found(store: Store, **wanted: Any) -> list[str]:
-    return store.find_runs(RunFilter(**wanted)).rows["run_id"].tolist()
+    return store.history.find(RunFilter(**wanted)).rows["run_id"].tolist()
 
 
 def with_three(store: Store) -> Store:
@@ -45,8 +45,8 @@ def with_three(store: Store) -> Store:
     add(store, "r2", "continuous", created_at=NOON + timedelta(hours=1), status="stopped")
     other = WorkloadConfig(prompts="p7", requests=3)
     add(store, "r3", "serial", created_at=NOON + timedelta(days=1), workload=other)
-    store.annotate("r1", Annotation(note="The warm one, 50% done", tags=("Baseline", "cpu run")))
-    store.annotate("r2", Annotation(tags=("cpu run",)))
+    store.annotations.set("r1", Annotation(note="The warm one, 50% done", tags=("Baseline", "cpu run")))
+    store.annotations.set("r2", Annotation(tags=("cpu run",)))
     return store
 
 
@@ -100,32 +100,32 @@ def test_runs_are_filtered(unchanged: Store, wanted: dict[str, Any], expected: l
 
 
 def test_what_is_pinned_comes_first_and_pages_do_not_overlap(three: Store) -> None:
-    three.annotate("r1", Annotation(pinned=True))
+    three.annotations.set("r1", Annotation(pinned=True))
     assert found(three) == ["r1", "r3", "r2"]
     assert found(three, pinned=True) == ["r1"]
-    first, second = (three.find_runs(RunFilter(), limit=2, offset=offset) for offset in (0, 2))
+    first, second = (three.history.find(RunFilter(), limit=2, offset=offset) for offset in (0, 2))
     assert (first.rows["run_id"].tolist(), second.rows["run_id"].tolist()) == (["r1", "r3"], ["r2"])
     assert first.total == second.total == 3
-    behind = three.find_runs(RunFilter(), limit=2, offset=40)
+    behind = three.history.find(RunFilter(), limit=2, offset=40)
     assert (behind.rows["run_id"].tolist(), behind.total) == (["r1", "r3"], 3)
-    assert three.find_runs(RunFilter(text="nowhere")).total == 0
+    assert three.history.find(RunFilter(text="nowhere")).total == 0
 
 
 def test_a_row_says_all_of_a_run(unchanged: Store) -> None:
-    rows = unchanged.find_runs(RunFilter()).rows.set_index("run_id").to_dict("index")
+    rows = unchanged.history.find(RunFilter()).rows.set_index("run_id").to_dict("index")
     assert (rows["r1"]["note"], rows["r1"]["tags"]) == ("The warm one, 50% done", "Baseline, cpu run")
     assert (rows["r3"]["note"], rows["r3"]["tags"], rows["r3"]["pinned"]) == ("", "", False)
     assert "real_weights" in rows["r1"]["lost"].split(",")
     assert rows["r1"]["earned"].split(",")[:1] == ["exact_prompts"]
-    plain = unchanged.runs()
-    assert unchanged.find_runs(RunFilter()).rows[list(plain)].equals(plain)
+    plain = unchanged.runs.list()
+    assert unchanged.history.find(RunFilter()).rows[list(plain)].equals(plain)
     sizes = {run_id: sum(p.stat().st_size for p in (unchanged.runs_folder / run_id).iterdir()) for run_id in rows}
     assert {run_id: row["log_bytes"] for run_id, row in rows.items()} == pytest.approx(sizes, abs=40)  # of the lock
-    assert unchanged.find_runs(RunFilter()).log_bytes == pytest.approx(sum(sizes.values()), abs=120)
+    assert unchanged.history.find(RunFilter()).log_bytes == pytest.approx(sum(sizes.values()), abs=120)
 
 
 def test_what_there_is_to_filter_by(unchanged: Store) -> None:
-    assert unchanged.facets() == {
+    assert unchanged.history.facets() == {
         "engine": ["continuous", "serial", "static"],
         "model": ["tiny-random"],
         "device_name": ["a made-up CPU"],
@@ -135,13 +135,13 @@ def test_what_there_is_to_filter_by(unchanged: Store) -> None:
 
 
 def test_notes_outlive_the_rows(three: Store) -> None:
-    before = three.annotation("r1")
+    before = three.annotations.of("r1")
     delete_rows(three.cursor(), "r1")
     assert found(three) == ["r3", "r2"]
-    three.ingest_new(three.runs_folder)
-    assert three.annotation("r1") == before
-    three.annotate("r1", Annotation())
-    assert three.annotation("r1") == Annotation()
+    three.ingest.all_in(three.runs_folder)
+    assert three.annotations.of("r1") == before
+    three.annotations.set("r1", Annotation())
+    assert three.annotations.of("r1") == Annotation()
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ def test_notes_outlive_the_rows(three: Store) -> None:
     ],
 )
 def test_what_is_too_much_to_say_is_refused_and_changes_nothing(three: Store, said: Annotation, told: str) -> None:
-    before = three.annotation("r1")
+    before = three.annotations.of("r1")
     with pytest.raises(ValueError, match=told):
-        three.annotate("r1", said)
-    assert three.annotation("r1") == before
+        three.annotations.set("r1", said)
+    assert three.annotations.of("r1") == before
     with pytest.raises(KeyError, match="no run nobody"):
-        three.annotate("nobody", Annotation(note="hello"))
+        three.annotations.set("nobody", Annotation(note="hello"))
 
 
 # The checks, from a run log on disk to rows of the store.
@@ -175,12 +175,12 @@ def write_hand_made(store: Store, run_id: str, **requested: Any) -> str:
         columns = {name: column.tolist() for name, column in passes().items() if name != "issue_s"}
         log.extend("passes", columns)
         log.finish({**RESULT, "warm_up": {"prompt_tokens": [15, 16], "rows": 2}, "totals": {}})
-    store.ingest_folder(log.folder)
+    store.ingest.run(log.folder)
     return run_id
 
 
 def outcomes(store: Store, run_id: str) -> dict[str, str]:
-    return {row["check_name"]: row["outcome"] for row in store.checks(run_id)}
+    return {row["check_name"]: row["outcome"] for row in store.runs.checks(run_id)}
 
 
 def lost(store: Store, run_id: str) -> list[str]:
@@ -190,7 +190,7 @@ def lost(store: Store, run_id: str) -> list[str]:
 def test_a_run_log_that_earns_every_badge(store: Store) -> None:
     write_hand_made(store, "good")
     assert outcomes(store, "good") == dict.fromkeys((check.name for check in CHECKS), "pass")
-    assert store.find_runs(RunFilter(earned=tuple(check.name for check in CHECKS))).total == 1
+    assert store.history.find(RunFilter(earned=tuple(check.name for check in CHECKS))).total == 1
 
 
 def test_three_hand_made_logs_each_lose_exactly_their_badge(store: Store) -> None:
@@ -206,8 +206,8 @@ def test_three_hand_made_logs_each_lose_exactly_their_badge(store: Store) -> Non
     assert lost(store, "slow") == ["offered_rate"]
     assert lost(store, "preempted") == ["no_preemption"]
     assert lost(store, "inexact") == ["exact_prompts"]
-    assert store.find_runs(RunFilter(lost=("no_preemption",))).rows["run_id"].tolist() == ["preempted"]
-    finding = {row["check_name"]: row for row in store.checks("preempted")}["no_preemption"]
+    assert store.history.find(RunFilter(lost=("no_preemption",))).rows["run_id"].tolist() == ["preempted"]
+    finding = {row["check_name"]: row for row in store.runs.checks("preempted")}["no_preemption"]
     assert (finding["value"], finding["threshold"]) == (2.0, 0.0)
     assert finding["finding"].startswith("1 of 40 requests lost their KV memory, 2 times in all;")
 
@@ -215,16 +215,16 @@ def test_three_hand_made_logs_each_lose_exactly_their_badge(store: Store) -> Non
 def test_a_watched_run_loses_its_badge_and_a_running_one_has_none_yet(store: Store) -> None:
     folder = write_sample_run(store.runs_folder, "continuous")
     (folder / "watched").touch()
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     assert outcomes(store, folder.name)["unwatched"] == "fail"
     with RunLogWriter(store.runs_folder / "live", {"run_id": "live", "schema_version": 1}) as log:
         log.append("requests", request_id=0, arrival_s=0.0)
         log.flush()
-        store.ingest_folder(log.folder)
-        assert store.checks("live") == []
-    store.ingest_folder(log.folder)  # it has crashed
-    assert len(store.checks("live")) == len(CHECKS)
-    assert store.checks("nobody") == []
+        store.ingest.run(log.folder)
+        assert store.runs.checks("live") == []
+    store.ingest.run(log.folder)  # it has crashed
+    assert len(store.runs.checks("live")) == len(CHECKS)
+    assert store.runs.checks("nobody") == []
 
 
 def test_the_store_judges_by_the_same_evidence_as_the_run_log_holds(store: Store) -> None:
@@ -238,15 +238,15 @@ def test_the_store_judges_by_the_same_evidence_as_the_run_log_holds(store: Store
 def test_runs_judged_by_other_definitions_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path) as store:
         run_id = add(store, "r1")
-        before = store.checks(run_id)
+        before = store.runs.checks(run_id)
         store.cursor().execute("UPDATE run_checks SET finding = 'as it was found'").fetchall()
         store.cursor().execute("UPDATE runs SET log_bytes = NULL").fetchall()
     with Store(tmp_path) as store:
-        assert {row["finding"] for row in store.checks(run_id)} == {"as it was found"}
-        assert store.find_runs(RunFilter()).rows["log_bytes"].tolist()[0] > 1000
-    monkeypatch.setattr("store.checks.VALIDITY_VERSION", 999)
+        assert {row["finding"] for row in store.runs.checks(run_id)} == {"as it was found"}
+        assert store.history.find(RunFilter()).rows["log_bytes"].tolist()[0] > 1000
+    monkeypatch.setattr("store.ingest.checks.VALIDITY_VERSION", 999)
     with Store(tmp_path) as store:
-        assert store.checks(run_id) == before
+        assert store.runs.checks(run_id) == before
 
 
 @pytest.mark.parametrize(
@@ -263,5 +263,5 @@ def test_a_strange_run_log_is_judged_without_a_fuss(store: Store, strange: dict[
         log.append("requests", request_id=0)
         log.append("passes", pass_index=0)
         log.finish(result)
-    store.ingest_folder(log.folder)
-    assert len(store.checks("odd")) == len(CHECKS)
+    store.ingest.run(log.folder)
+    assert len(store.runs.checks("odd")) == len(CHECKS)

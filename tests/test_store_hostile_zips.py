@@ -18,9 +18,8 @@ import pytest
 
 from engine.runlog.schema import STREAMS, TOKENS
 from store import Store
-from store.exporter import export_runs
-from store.importer import import_runs
-from store.zip_check import MAX_RATIO
+from store.transfer.exporter import export_runs
+from store.transfer.importer import MAX_DIRECTORY_BYTES, MAX_RATIO, import_runs
 from tests.sample_runs import write_sample_run
 from tests.test_store_ingest import everything
 
@@ -34,7 +33,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("here")
     with Store(home) as store:
         for run_id, engine in (("r1", "static"), ("r2", "continuous")):
-            store.ingest_folder(write_sample_run(store.runs_folder, engine, run_id=run_id))
+            store.ingest.run(write_sample_run(store.runs_folder, engine, run_id=run_id))
         export_runs(store, ["r1", "r2"], home / "good.zip")
     return home / "good.zip"
 
@@ -42,7 +41,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "there") as store:
-        store.ingest_folder(write_sample_run(store.runs_folder, run_id="mine"))
+        store.ingest.run(write_sample_run(store.runs_folder, run_id="mine"))
         yield store
 
 
@@ -131,9 +130,19 @@ def flipped(data: bytearray) -> bytearray:
     return data
 
 
-def list_of_gigabytes(data: bytearray) -> bytearray:
+def list_that_says_a_gigabyte(data: bytearray) -> bytearray:
     struct.pack_into("<I", data, data.rfind(b"PK\x05\x06") + 12, 1 << 30)
     return data
+
+
+def list_of_many_megabytes(data: bytearray) -> bytearray:
+    """The list of files, repeated until it is too long."""
+    end = data.rfind(b"PK\x05\x06")
+    size, begin = struct.unpack_from("<II", data, end + 12)
+    entries = data[begin : begin + size] * (MAX_DIRECTORY_BYTES // size + 1)
+    tail = data[end:]
+    struct.pack_into("<I", tail, 12, len(entries))
+    return data[:begin] + entries + tail
 
 
 def with_nul(path: Path) -> None:
@@ -178,7 +187,11 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "its end is cut off": (bytes_of(lambda data: data[:-40]), "its end is missing"),
     "its middle is cut out": (bytes_of(lambda data: data[:3000] + data[6000:]), ""),
     "a bit is flipped": (bytes_of(flipped), "damaged"),
-    "a list of files of a gigabyte": (bytes_of(list_of_gigabytes), "more files than a bundle of runs can hold"),
+    "a list of files that says a gigabyte": (bytes_of(list_that_says_a_gigabyte), "its list of files cannot be read"),
+    "a list of files of many megabytes": (
+        bytes_of(list_of_many_megabytes),
+        "more files than a bundle of runs can hold",
+    ),
     "a list that says it is longer": (patched_entry("run.json", 28, "<H", 60_000), ""),
     "no manifest": (lambda path: write(path, {"runs/r1/run.json": b"{}"}, honest=False), "no manifest.json"),
     "a manifest of something else": (
@@ -292,6 +305,6 @@ def test_a_stream_of_an_older_lab_is_taken(there: Store, good: Path, tmp_path: P
 
 
 def test_there_has_to_be_room(there: Store, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.zip_check.SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr("store.transfer.importer.SPARE_BYTES", 1 << 60)
     with pytest.raises(ValueError, match=r"good\.zip: not imported: it needs [\d,]+ MiB of disk space"):
         import_runs(there, good)

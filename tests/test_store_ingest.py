@@ -62,7 +62,7 @@ def stored(store: Store, run_id: str, stream: str) -> list[dict[str, Any]]:
 )
 def test_every_row_of_the_log_is_in_the_store(store: Store, tmp_path: Path, settings: dict[str, Any]) -> None:
     folder = write_sample_run(tmp_path, **settings)
-    report = store.ingest_folder(folder)
+    report = store.ingest.run(folder)
     assert (report.status, report.is_new, report.has_changed) == ("completed", True, True)
     for stream in STREAMS:
         assert stored(store, folder.name, stream) == log_of(folder, stream), stream
@@ -73,10 +73,10 @@ def test_ingesting_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
     folders = [write_sample_run(tmp_path, engine) for engine in ("static", "continuous")]
     folders.append(write_sample_run(tmp_path, status=None, stop_after_passes=20, **CHUNKED))
     for folder in folders:
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
     before = everything(store)
     for folder in folders:
-        report = store.ingest_folder(folder)
+        report = store.ingest.run(folder)
         assert not report.has_changed
         assert set(report.rows.values()) == {0}
     assert everything(store) == before
@@ -90,9 +90,9 @@ def test_a_run_that_grows_ends_as_if_it_had_been_ingested_at_once(store: Store, 
 
         def follow() -> None:
             log.flush()
-            statuses.append(store.ingest_folder(log.folder).status)
-            counts.append(len(store.tokens("live")))
-            assert store.metrics("live")["output_tokens"] == counts[-1]
+            statuses.append(store.ingest.run(log.folder).status)
+            counts.append(len(store.runs.tokens("live")))
+            assert store.runs.metrics("live")["output_tokens"] == counts[-1]
 
         dice = random.Random(0)
         play(log, config, plan, num_blocks=26, on_pass=lambda: follow() if dice.random() < 0.5 else None)
@@ -101,10 +101,10 @@ def test_a_run_that_grows_ends_as_if_it_had_been_ingested_at_once(store: Store, 
     assert set(statuses) == {"running"}
     assert counts == sorted(counts)
     assert counts[-1] == sum(request.budget_tokens for request in plan.requests)
-    assert store.ingest_folder(tmp_path / "live").status == "completed"
+    assert store.ingest.run(tmp_path / "live").status == "completed"
     grown = everything(store)
     with Store(tmp_path / "other") as other:
-        other.ingest_folder(tmp_path / "live")
+        other.ingest.run(tmp_path / "live")
         at_once = everything(other)
     assert grown == at_once
     assert len(grown["events"]) == 3
@@ -142,21 +142,21 @@ def test_a_run_killed_at_any_moment_keeps_every_token_that_was_logged(
         deadline = time.monotonic() + 20
         while RunLogReader(folder).table("tokens").num_rows < 100 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert store.ingest_folder(folder).status == "running"
+        assert store.ingest.run(folder).status == "running"
         time.sleep(random.Random(seed).random() * 0.4)
         os.kill(process.pid, signal.SIGKILL)
-    report = store.ingest_folder(folder)
+    report = store.ingest.run(folder)
     assert (report.status, report.status_before) == ("crashed", "running")
     assert stored(store, "killed", "tokens") == log_of(folder, "tokens")
     assert stored(store, "killed", "spans") == log_of(folder, "spans")
-    passes, spans = store.passes("killed"), store.spans("killed")
-    assert len(store.tokens("killed")) >= 100
+    passes, spans = store.runs.passes("killed"), store.runs.spans("killed")
+    assert len(store.runs.tokens("killed")) >= 100
     assert spans["end_step"].notna().all()
     assert spans["end_s"].max() == passes["end_s"].max()
     assert spans["end_step"].max() == passes["end_step"].max()
-    assert set(store.requests("killed")["state"]) <= {"finished", "stopped"}
-    assert store.run("killed")["status"] == "crashed"
-    assert store.verify("killed").lines == []
+    assert set(store.runs.requests("killed")["state"]) <= {"finished", "stopped"}
+    assert store.runs.get("killed")["status"] == "crashed"
+    assert store.ingest.verify("killed").lines == []
 
 
 def test_a_log_torn_anywhere_is_taken_in_as_far_as_it_is_whole(store: Store, tmp_path: Path) -> None:
@@ -164,11 +164,11 @@ def test_a_log_torn_anywhere_is_taken_in_as_far_as_it_is_whole(store: Store, tmp
     file = folder / "tokens.arrows"
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    report = store.ingest_folder(folder)
+    report = store.ingest.run(folder)
     assert report.status == "crashed"
     assert report.rows["tokens"] == RunLogReader(folder).table("tokens").num_rows
     file.write_bytes(whole)  # it was still being copied
-    assert store.ingest_folder(folder).has_changed
+    assert store.ingest.run(folder).has_changed
     assert stored(store, folder.name, "tokens") == log_of(folder, "tokens")
 
 
@@ -178,12 +178,12 @@ def test_a_folder_still_being_copied_becomes_what_it_is(store: Store, tmp_path: 
     here.mkdir()
     for name in ("run.json", "requests.arrows", "spans.arrows"):
         shutil.copy(folder / name, here)
-    assert store.ingest_folder(here).status == "crashed"
+    assert store.ingest.run(here).status == "crashed"
     shutil.copytree(folder, here, dirs_exist_ok=True)
-    assert store.ingest_folder(here).status == "completed"
+    assert store.ingest.run(here).status == "completed"
     for stream in STREAMS:
         assert stored(store, folder.name, stream) == log_of(folder, stream), stream
-    assert store.metrics(folder.name)["dead_fraction"] == pytest.approx(
+    assert store.runs.metrics(folder.name)["dead_fraction"] == pytest.approx(
         json.loads((folder / "result.json").read_text())["totals"]["dead_fraction"]
     )
 
@@ -195,28 +195,28 @@ def test_a_run_from_another_machine_needs_nothing_of_it(store: Store, tmp_path: 
     info["environment"] = {"home": "/nowhere"}
     (folder / "run.json").write_text(json.dumps(info))
     moved = folder.rename(tmp_path / "a name of somebody's choice")
-    assert store.ingest_folder(moved).status == "completed"
-    run = store.run(info["run_id"])
+    assert store.ingest.run(moved).status == "completed"
+    run = store.runs.get(info["run_id"])
     assert (run["folder"], run["tokenizer_file"]) == (str(moved), "/nowhere/tokenizer.json")
-    assert store.verify(info["run_id"]).outcome == "agrees"
+    assert store.ingest.verify(info["run_id"]).outcome == "agrees"
 
 
 def test_a_run_is_followed_to_where_it_was_moved_and_a_copy_changes_nothing(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    assert not store.ingest_folder(copy).has_changed
-    assert store.run(folder.name)["folder"] == str(folder)
+    assert not store.ingest.run(copy).has_changed
+    assert store.runs.get(folder.name)["folder"] == str(folder)
     shutil.rmtree(folder)
-    store.ingest_folder(copy)
-    assert store.run(folder.name)["folder"] == str(copy)
+    store.ingest.run(copy)
+    assert store.runs.get(folder.name)["folder"] == str(copy)
 
 
 def test_two_runs_of_one_id_are_not_mixed(store: Store, tmp_path: Path) -> None:
-    store.ingest_folder(write_sample_run(tmp_path / "a", "static", run_id="same"))
+    store.ingest.run(write_sample_run(tmp_path / "a", "static", run_id="same"))
     before = everything(store)
     with pytest.raises(ValueError, match="another run with the id same"):
-        store.ingest_folder(write_sample_run(tmp_path / "b", "continuous", run_id="same"))
+        store.ingest.run(write_sample_run(tmp_path / "b", "continuous", run_id="same"))
     assert everything(store) == before
 
 
@@ -228,7 +228,7 @@ def test_one_bad_folder_does_not_stop_the_others(store: Store, tmp_path: Path) -
     (tmp_path / "foreign/run.json").write_text('{"name": "another tool\'s"}')
     (tmp_path / "yet to begin").mkdir()
     (tmp_path / "a file").write_text("")
-    reports, problems = store.ingest_new(tmp_path)
+    reports, problems = store.ingest.all_in(tmp_path)
     assert [report.run_id for report in reports] == [good.name]
     assert set(problems) == {torn, tmp_path / "foreign"}
     assert "tokens.arrows: damaged behind byte 0" in problems[torn]
@@ -244,14 +244,14 @@ def test_rows_without_a_key_are_refused_whole(store: Store, tmp_path: Path) -> N
         log.append("tokens", request_id=None, token_index=1)
         log.finish({"status": "completed", "totals": {}})
     with pytest.raises(ValueError, match="not taken in: .*NOT NULL") as told:
-        store.ingest_folder(tmp_path / "odd")
+        store.ingest.run(tmp_path / "odd")
     assert "\n" not in str(told.value)
-    assert len(store.tokens("odd")) == 0
+    assert len(store.runs.tokens("odd")) == 0
 
 
 def test_an_empty_run_is_a_run(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "continuous", workload=WorkloadConfig(requests=0, prompts="p4"))
-    assert store.ingest_folder(folder).status == "completed"
-    assert store.metrics(folder.name)["requests"] == 0
-    assert store.runs()["output_tokens"].tolist() == [0]
-    assert store.spans(folder.name).empty
+    assert store.ingest.run(folder).status == "completed"
+    assert store.runs.metrics(folder.name)["requests"] == 0
+    assert store.runs.list()["output_tokens"].tolist() == [0]
+    assert store.runs.spans(folder.name).empty

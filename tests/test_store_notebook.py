@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import Store
-from store.notebook import KEPT_ASKED
+from store.saved_queries import KEPT_RECENT
 
 
 @pytest.fixture
@@ -19,21 +19,21 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_a_saved_question_is_there_when_the_store_is_opened_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        store.notebook.save("  waste   of static ", "SELECT 1")
-        store.notebook.save("Another", "SELECT 2")
+        store.saved_queries.save("  waste   of static ", "SELECT 1")
+        store.saved_queries.save("Another", "SELECT 2")
     with Store(tmp_path) as store:
-        assert [(q.name, q.sql) for q in store.notebook.saved()] == [
+        assert [(q.name, q.sql) for q in store.saved_queries.list()] == [
             ("Another", "SELECT 2"),
             ("waste of static", "SELECT 1"),
         ]
 
 
 def test_a_name_stands_for_one_question(store: Store) -> None:
-    store.notebook.save("mine", "SELECT 1")
-    store.notebook.save("mine", "SELECT 1")
+    store.saved_queries.save("mine", "SELECT 1")
+    store.saved_queries.save("mine", "SELECT 1")
     with pytest.raises(ValueError, match="“mine” is another question's name"):
-        store.notebook.save("mine", "SELECT 2")
-    assert [q.sql for q in store.notebook.saved()] == ["SELECT 1"]
+        store.saved_queries.save("mine", "SELECT 2")
+    assert [q.sql for q in store.saved_queries.list()] == ["SELECT 1"]
 
 
 @pytest.mark.parametrize(
@@ -41,30 +41,30 @@ def test_a_name_stands_for_one_question(store: Store) -> None:
 )
 def test_what_cannot_be_saved_is_told(store: Store, name: str, sql: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        store.notebook.save(name, sql)
-    assert store.notebook.saved() == []
+        store.saved_queries.save(name, sql)
+    assert store.saved_queries.list() == []
 
 
 def test_what_was_forgotten_can_be_saved_again(store: Store) -> None:
-    store.notebook.save("mine", "SELECT 1")
-    forgotten = store.notebook.forget("mine")
-    assert store.notebook.saved() == []
-    store.notebook.save(forgotten.name, forgotten.sql)
-    assert [q.name for q in store.notebook.saved()] == ["mine"]
+    store.saved_queries.save("mine", "SELECT 1")
+    forgotten = store.saved_queries.delete("mine")
+    assert store.saved_queries.list() == []
+    store.saved_queries.save(forgotten.name, forgotten.sql)
+    assert [q.name for q in store.saved_queries.list()] == ["mine"]
     with pytest.raises(KeyError, match="yours"):
-        store.notebook.forget("yours")
+        store.saved_queries.delete("yours")
 
 
 def test_the_last_ones_asked_come_first_and_once_each(store: Store) -> None:
     for sql, outcome in (("SELECT 1", "1 row"), ("SELECT 2", "1 row"), ("SELECT 1", "2 rows")):
-        store.notebook.note_asked(sql, outcome)
-    assert [(q.sql, q.outcome) for q in store.notebook.asked()] == [("SELECT 1", "2 rows"), ("SELECT 2", "1 row")]
-    assert [q.sql for q in store.notebook.asked(1)] == ["SELECT 1"]
+        store.saved_queries.remember(sql, outcome)
+    assert [(q.sql, q.outcome) for q in store.saved_queries.recent()] == [("SELECT 1", "2 rows"), ("SELECT 2", "1 row")]
+    assert [q.sql for q in store.saved_queries.recent(1)] == ["SELECT 1"]
 
 
 def test_only_so_many_are_remembered(store: Store) -> None:
-    for number in range(KEPT_ASKED + 3):
-        store.notebook.note_asked(f"SELECT {number}", "1 row")
-    asked = store.notebook.asked(1000)
-    assert len(asked) == KEPT_ASKED
+    for number in range(KEPT_RECENT + 3):
+        store.saved_queries.remember(f"SELECT {number}", "1 row")
+    asked = store.saved_queries.recent(1000)
+    assert len(asked) == KEPT_RECENT
     assert asked[-1].sql == "SELECT 3"

@@ -11,8 +11,7 @@ import pytest
 
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from store.few_passes import few_passes, pass_kinds, pass_totals
-from store.request_texts import request_numbers, request_texts
+from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
 from tests.page_runs import config_of, run_info
 from tests.sample_runs import write_sample_run
 
@@ -43,8 +42,8 @@ def write_many(folder: Path, **columns: Any) -> None:
 
 def test_few_passes_are_all_of_them(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
-    store.ingest_folder(folder)
-    found, every = few_passes(store.cursor(), folder.name), store.passes(folder.name)
+    store.ingest.run(folder)
+    found, every = downsampled_passes(store.cursor(), folder.name), store.runs.passes(folder.name)
     assert len(every) > 50
     assert found.equals(every)
 
@@ -54,15 +53,15 @@ def test_of_many_the_extremes_stay_in_their_places(store: Store, tmp_path: Path)
     seconds[31_337], seconds[40_000] = 0.5, 1e-6
     queue[12_345], width[49_001] = 99, 1
     write_many(tmp_path / "many", end_s=np.arange(MANY) / 1000 + seconds, queue_depth=queue, width=width)
-    store.ingest_folder(tmp_path / "many")
-    found = few_passes(store.cursor(), "many").set_index("pass_index")
+    store.ingest.run(tmp_path / "many")
+    found = downsampled_passes(store.cursor(), "many").set_index("pass_index")
     assert len(found) < 20_000
     assert {0, 12_345, 31_337, 40_000, 49_001, MANY - 1} <= set(found.index)
     assert (found["pass_s"].idxmax(), found["pass_s"].idxmin()) == (31_337, 40_000)
     assert (found["queue_depth"].max(), found["width"].min()) == (99, 1)
     assert found.loc[31_337, ["start_step", "end_step"]].tolist() == [15_668.5, 15_669.0]
     assert found.loc[40_000, ["start_step", "end_step"]].tolist() == [20_000.0, 20_000.5]
-    every = store.passes("many").set_index("pass_index").loc[found.index]
+    every = store.runs.passes("many").set_index("pass_index").loc[found.index]
     assert list(found) == list(every)
     assert found[["step", "start_step", "end_step", "pass_s"]].equals(
         every[["step", "start_step", "end_step", "pass_s"]]
@@ -77,7 +76,7 @@ def test_what_all_passes_add_up_to(store: Store, tmp_path: Path) -> None:
         log.append("passes", pass_index=0, tokens=30, recomputed_tokens=7, **one, **shared)
         log.append("passes", pass_index=1, tokens=3, bucket_tokens=4, recomputed_tokens=0, **two, **shared)
         log.finish({"status": "completed", "totals": {}})
-    store.ingest_folder(tmp_path / "r1")
+    store.ingest.run(tmp_path / "r1")
     assert pass_totals(store.cursor(), "r1") == {
         "passes": 2,
         "recomputed_tokens": 7,
@@ -98,7 +97,7 @@ def test_what_all_passes_add_up_to(store: Store, tmp_path: Path) -> None:
 
 def test_a_sum_of_what_some_passes_did_not_log_is_no_sum(store: Store, tmp_path: Path) -> None:
     write_many(tmp_path / "old")
-    store.ingest_folder(tmp_path / "old")
+    store.ingest.run(tmp_path / "old")
     totals = pass_totals(store.cursor(), "old")
     assert (totals["passes"], totals["captured_passes"]) == (MANY, 0)
     assert totals["kv_room_position_s"] is totals["recomputed_tokens"] is totals["bucket_padding_tokens"] is None
@@ -107,10 +106,10 @@ def test_a_sum_of_what_some_passes_did_not_log_is_no_sum(store: Store, tmp_path:
 
 def test_requests_come_without_their_texts_and_texts_by_their_ids(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
-    store.ingest_folder(folder)
-    whole, numbers = store.requests(folder.name), request_numbers(store.cursor(), folder.name)
+    store.ingest.run(folder)
+    whole, numbers = store.runs.requests(folder.name), store.runs.request_numbers(folder.name)
     assert numbers.equals(whole.drop(columns=["prompt_text", "output_text"]))
-    texts = request_texts(store.cursor(), folder.name, [5, 2])
+    texts = store.runs.request_texts(folder.name, [5, 2])
     assert texts["request_id"].tolist() == [2, 5]
     assert texts["prompt_text"].tolist() == ["What is question 2 about?", "What is question 5 about?"]
     assert texts["output_text"].tolist() == whole["output_text"].iloc[[2, 5]].tolist()

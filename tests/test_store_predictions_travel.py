@@ -13,10 +13,10 @@ import pytest
 
 from engine.core.prediction import Question
 from store import Store
-from store.bundled_predictions import checked_prediction
-from store.exporter import export_runs
-from store.importer import import_runs
-from store.predicting import Subject
+from store.predictions.predictions import Subject
+from store.transfer.bundled_predictions import checked_prediction
+from store.transfer.exporter import export_runs
+from store.transfer.importer import import_runs
 from tests.test_store_predictions import PAIR, THROUGHPUT, add, expect
 
 
@@ -30,9 +30,9 @@ def test_predictions_travel_with_what_they_are_of(store: Store, tmp_path: Path) 
     pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
     ratio = Question(measure="ratio", metric="output_tokens_per_s", key="continuous", base="static")
     ids = [
-        store.predict(Subject(kind="run", subject_id="one"), THROUGHPUT, expect()),
-        store.predict(pair, ratio, expect(1.2, None)),
-        store.predict(Subject(kind="run", subject_id="later"), THROUGHPUT, expect()),
+        store.predictions.add(Subject(kind="run", subject_id="one"), THROUGHPUT, expect()),
+        store.predictions.add(pair, ratio, expect(1.2, None)),
+        store.predictions.add(Subject(kind="run", subject_id="later"), THROUGHPUT, expect()),
     ]
     add(store, "one", experiment=PAIR)
     add(store, "two", "continuous", experiment=PAIR)
@@ -41,12 +41,12 @@ def test_predictions_travel_with_what_they_are_of(store: Store, tmp_path: Path) 
     columns = ["prediction_id", "outcome", "measured", "low", "high", "why", "label", "unit", "made_at", "closed_at"]
     with Store(tmp_path / "other") as other:
         import_runs(other, tmp_path / "one.zip")
-        assert other.predictions()["prediction_id"].tolist() == ids[:1]
+        assert other.predictions.list()["prediction_id"].tolist() == ids[:1]
         import_runs(other, tmp_path / "pair.zip")
-        here = store.predictions()
+        here = store.predictions.list()
         here = here[here["prediction_id"].isin(ids[:2])].reset_index(drop=True)
-        pd.testing.assert_frame_equal(other.predictions()[columns], here[columns])
-        assert not other.predictions()["is_unknown"].any()
+        pd.testing.assert_frame_equal(other.predictions.list()[columns], here[columns])
+        assert not other.predictions.list()["is_unknown"].any()
 
 
 TOLD: dict[str, Any] = {

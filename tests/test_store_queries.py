@@ -29,22 +29,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def add(store: Store, *args: Any, **settings: Any) -> str:
     folder = write_sample_run(store.runs_folder, *args, **settings)
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     return folder.name
 
 
 def test_runs_are_listed_newest_first_a_page_at_a_time(store: Store) -> None:
     ids = [add(store, created_at=NOON + timedelta(hours=hour)) for hour in (1, 0, 2)]
     newest_first = [ids[2], ids[0], ids[1]]
-    assert store.runs()["run_id"].tolist() == newest_first
-    assert store.runs(limit=1, offset=1)["run_id"].tolist() == newest_first[1:2]
-    assert store.count_runs() == 3
-    assert store.runs()["created_at"].tolist()[0] == pd.Timestamp("2026-03-04 14:00", tz="UTC")
+    assert store.runs.list()["run_id"].tolist() == newest_first
+    assert store.runs.list(limit=1, offset=1)["run_id"].tolist() == newest_first[1:2]
+    assert store.runs.count() == 3
+    assert store.runs.list()["created_at"].tolist()[0] == pd.Timestamp("2026-03-04 14:00", tz="UTC")
 
 
 def test_a_runs_row_says_what_it_was_and_how_it_went(store: Store) -> None:
     run_id = add(store, "static", slots=2, created_at=NOON)
-    row = store.runs().to_dict("records")[0]
+    row = store.runs.list().to_dict("records")[0]
     expected = {
         "run_id": run_id,
         "created_at": pd.Timestamp(NOON),
@@ -63,12 +63,12 @@ def test_a_runs_row_says_what_it_was_and_how_it_went(store: Store) -> None:
         "watched": False,
     }
     assert {name: row[name] for name in expected} == expected
-    metrics = store.metrics(run_id)
+    metrics = store.runs.metrics(run_id)
     for name in ("output_tokens", "output_tokens_per_s", "ttft_p50_s", "dead_fraction", "duration_s"):
         assert row[name] == metrics[name], name
     assert metrics["dead_fraction"] > 0
-    assert store.run(run_id)["info"]["config"]["slots"] == 2
-    assert store.run(run_id)["result"]["status"] == "completed"
+    assert store.runs.get(run_id)["info"]["config"]["slots"] == 2
+    assert store.runs.get(run_id)["result"]["status"] == "completed"
 
 
 def test_a_running_run_has_its_tokens_so_far_and_no_metrics(store: Store) -> None:
@@ -77,19 +77,19 @@ def test_a_running_run_has_its_tokens_so_far_and_no_metrics(store: Store) -> Non
     with RunLogWriter(store.runs_folder / "live", info) as log:
         log.extend("tokens", {"request_id": [0, 1], "token_index": [0, 0]})
         log.flush()
-        store.ingest_folder(log.folder)
-        row = store.runs().to_dict("records")[0]
+        store.ingest.run(log.folder)
+        row = store.runs.list().to_dict("records")[0]
         assert (row["status"], row["output_tokens"]) == ("running", 2)
         assert pd.isna(row["output_tokens_per_s"])
         assert pd.isna(row["finished_requests"])
-        assert store.run("live")["result"] is None
+        assert store.runs.get("live")["result"] is None
 
 
 def test_a_watched_run_is_marked(store: Store) -> None:
     folder = write_sample_run(store.runs_folder)
     (folder / "watched").touch()
-    store.ingest_folder(folder)
-    assert store.run(folder.name)["watched"] is True
+    store.ingest.run(folder)
+    assert store.runs.get(folder.name)["watched"] is True
 
 
 def test_an_experiment_has_its_runs_oldest_first(store: Store) -> None:
@@ -97,19 +97,20 @@ def test_an_experiment_has_its_runs_oldest_first(store: Store) -> None:
     first = add(store, "static", experiment=pair, created_at=NOON)
     second = add(store, "continuous", experiment=pair, created_at=NOON + timedelta(seconds=9))
     add(store, "serial")
-    frame = store.experiment("exp1")
+    frame = store.experiments.runs("exp1")
     assert frame["run_id"].tolist() == [first, second]
     assert set(frame["experiment_kind"]) == {"pair"}
-    assert store.experiment("none").empty
+    assert store.experiments.runs("none").empty
 
 
 def test_an_unknown_run_has_no_rows_and_no_row(store: Store) -> None:
     add(store)
-    for ask in (store.requests, store.passes, store.spans, store.gaps, store.tokens, store.memory):
+    runs = store.runs
+    for ask in (runs.requests, runs.passes, runs.spans, runs.gaps, runs.tokens, runs.memory):
         frame = ask("nobody")
         assert frame.empty
         assert "request_id" in frame or "pass_index" in frame
-    for refuse in (store.run, store.metrics, store.delete_run, store.verify):
+    for refuse in (store.runs.get, store.runs.metrics, store.trash.delete_run, store.ingest.verify):
         with pytest.raises(KeyError, match="no run nobody"):
             refuse("nobody")
 
@@ -155,14 +156,14 @@ def hand_made(store: Store, status: str | None) -> RunLogWriter:
         log.finish({"status": status, "totals": {}})
     else:
         log.flush()
-    store.ingest_folder(log.folder)
+    store.ingest.run(log.folder)
     return log
 
 
 @pytest.mark.parametrize("status", ["completed", None])
 def test_spans_lie_on_the_axis_of_steps(store: Store, status: str | None) -> None:
     with hand_made(store, status):
-        spans = store.spans("hand").set_index("span_id").sort_index()
+        spans = store.runs.spans("hand").set_index("span_id").sort_index()
     assert spans["start_step"].tolist() == [0.0, 0.0, 0.5, 0.5, 2.0, 2.5]
     assert spans["end_step"].tolist() == [0.5, 0.5, 3.0, 2.0, 2.5, 3.0]
     assert spans["end_s"].tolist() == [0.75, 0.75, 4.75, 2.75, 3.75, 4.75]
@@ -172,7 +173,7 @@ def test_spans_lie_on_the_axis_of_steps(store: Store, status: str | None) -> Non
 
 def test_passes_divide_a_step_evenly(store: Store) -> None:
     with hand_made(store, "completed"):
-        passes = store.passes("hand")
+        passes = store.runs.passes("hand")
     assert passes["start_step"].tolist() == [0.0, 0.5, 1.0, 2.0, 2.5]
     assert passes["end_step"].tolist() == [0.5, 1.0, 2.0, 2.5, 3.0]
     assert passes["pass_s"].tolist() == [0.75] * 5
@@ -182,11 +183,11 @@ def test_a_live_steps_prefill_leaves_room_for_its_decode(store: Store) -> None:
     with hand_made(store, None) as log:
         log.append("passes", pass_index=5, step=3, kind="prefill", start_s=5.0, end_s=5.5)
         log.flush()
-        store.ingest_folder(log.folder)
-        assert store.passes("hand")["end_step"].tolist()[-1] == 3.5
-        assert store.spans("hand")["end_step"].max() == 3.5
-    store.ingest_folder(log.folder)  # dead now: nothing more will come
-    assert store.passes("hand")["end_step"].tolist()[-1] == 4.0
+        store.ingest.run(log.folder)
+        assert store.runs.passes("hand")["end_step"].tolist()[-1] == 3.5
+        assert store.runs.spans("hand")["end_step"].max() == 3.5
+    store.ingest.run(log.folder)  # dead now: nothing more will come
+    assert store.runs.passes("hand")["end_step"].tolist()[-1] == 4.0
 
 
 def test_a_live_chunked_steps_prefill_is_the_whole_step(store: Store) -> None:
@@ -196,9 +197,9 @@ def test_a_live_chunked_steps_prefill_is_the_whole_step(store: Store) -> None:
         log.append("passes", pass_index=0, step=0, kind="prefill", start_s=0.0, end_s=0.5)
         log.append("spans", span_id=0, lane=0, request_id=0, phase="prefill", chunk=0, start_pass=0, start_s=0.0)
         log.flush()
-        store.ingest_folder(log.folder)
-        assert store.passes("live")["end_step"].tolist() == [1.0]
-        assert store.spans("live")[["chunk", "end_step"]].to_numpy().tolist() == [[0, 1.0]]
+        store.ingest.run(log.folder)
+        assert store.runs.passes("live")["end_step"].tolist() == [1.0]
+        assert store.runs.spans("live")[["chunk", "end_step"]].to_numpy().tolist() == [[0, 1.0]]
 
 
 @pytest.mark.parametrize(
@@ -208,20 +209,20 @@ def test_a_live_chunked_steps_prefill_is_the_whole_step(store: Store) -> None:
 )
 def test_the_spans_of_a_lane_meet_and_count_every_slot_step(store: Store, settings: dict[str, Any]) -> None:
     run_id = add(store, **settings)
-    spans, passes = store.spans(run_id), store.passes(run_id)
+    spans, passes = store.runs.spans(run_id), store.runs.passes(run_id)
     for _, lane in spans.groupby("lane"):
         ordered = lane.sort_values("start_step")
         assert (ordered["start_step"].iloc[1:].to_numpy() == ordered["end_step"].iloc[:-1].to_numpy()).all()
         assert ordered["start_step"].iloc[0] == 0.0
         assert ordered["end_step"].iloc[-1] == passes["end_step"].max()
     last = spans[spans["phase"] != "empty"].groupby("request_id")["tokens_so_far"].max()
-    requests = store.requests(run_id).set_index("request_id")
+    requests = store.runs.requests(run_id).set_index("request_id")
     assert last.to_dict() == requests["output_tokens"].to_dict()
 
 
 def test_requests_have_texts_and_latencies(store: Store) -> None:
     run_id = add(store, "continuous", status=None, stop_after_passes=40)
-    requests = store.requests(run_id)
+    requests = store.runs.requests(run_id)
     assert requests["request_id"].tolist() == list(range(8))
     assert requests["prompt_text"].iloc[3] == "What is question 3 about?"
     finished = requests["state"] == "finished"
@@ -230,30 +231,30 @@ def test_requests_have_texts_and_latencies(store: Store) -> None:
     assert requests.loc[finished, "e2e_s"].notna().all()
     assert requests.loc[~finished, "e2e_s"].isna().all()
     assert all(text is None for text in requests.loc[~finished, "output_text"])
-    assert requests["output_tokens"].sum() == len(store.tokens(run_id))
+    assert requests["output_tokens"].sum() == len(store.runs.tokens(run_id))
 
 
 def test_tokens_of_one_request_of_some_and_of_all(store: Store) -> None:
     run_id = add(store, "continuous")
-    everything = store.tokens(run_id)
-    assert len(everything) == store.metrics(run_id)["output_tokens"]
-    one = store.tokens(run_id, 3)
+    everything = store.runs.tokens(run_id)
+    assert len(everything) == store.runs.metrics(run_id)["output_tokens"]
+    one = store.runs.tokens(run_id, 3)
     assert set(one["request_id"]) == {3}
     assert one["token_index"].tolist() == list(range(len(one)))
-    some = store.tokens(run_id, of=[3, 5])
-    assert len(some) == len(one) + len(store.tokens(run_id, 5))
-    assert store.tokens(run_id, of=[]).empty
+    some = store.runs.tokens(run_id, of=[3, 5])
+    assert len(some) == len(one) + len(store.runs.tokens(run_id, 5))
+    assert store.runs.tokens(run_id, of=[]).empty
 
 
 def test_tokens_returned_whole_were_delivered_at_the_batchs_end(store: Store) -> None:
     run_id = add(store, "static", returns="whole")
-    tokens, requests = store.tokens(run_id), store.requests(run_id).set_index("request_id")
+    tokens, requests = store.runs.tokens(run_id), store.runs.requests(run_id).set_index("request_id")
     assert (tokens["delivered_s"] == tokens["request_id"].map(requests["returned_s"])).all()
-    assert store.gaps(run_id).empty
+    assert store.runs.gaps(run_id).empty
 
 
 def test_memory_in_order_of_time(store: Store) -> None:
-    memory = store.memory(add(store))
+    memory = store.runs.memory(add(store))
     assert memory["time_s"].is_monotonic_increasing
     assert set(memory["free_bytes"]) == {1 << 33}
 
@@ -261,40 +262,41 @@ def test_memory_in_order_of_time(store: Store) -> None:
 def test_deleting_a_run_leaves_nothing_of_it_and_all_of_the_others(store: Store) -> None:
     pair = {"id": "exp1", "kind": "pair", "label": ""}
     kept, gone = add(store, experiment=pair, **PREEMPTED), add(store, experiment=pair, **CHUNKED)
-    streams = ("tokens", "spans", "passes", "requests", "memory", "blocks", "events")
-    before = {name: len(getattr(store, name)(kept)) for name in streams}
-    store.delete_run(gone)
-    assert store.runs()["run_id"].tolist() == [kept]
+    runs = store.runs
+    questions = (runs.tokens, runs.spans, runs.passes, runs.requests, runs.memory, runs.events, store.kv.blocks)
+    before = [len(question(kept)) for question in questions]
+    store.trash.delete_run(gone)
+    assert store.runs.list()["run_id"].tolist() == [kept]
     assert [path.name for path in store.runs_folder.iterdir()] == [kept]
     cursor = store.cursor()
     for table in (*TABLES.values(), "ingest_progress", "run_summaries", "runs"):
         assert cursor.execute(f"SELECT DISTINCT run_id FROM {table}").fetchall() == [(kept,)], table
-    assert {name: len(getattr(store, name)(kept)) for name in before} == before
-    assert len(store.experiment("exp1")) == 1
-    store.delete_run(kept)
+    assert [len(question(kept)) for question in questions] == before
+    assert len(store.experiments.runs("exp1")) == 1
+    store.trash.delete_run(kept)
     assert cursor.execute("SELECT count(*) FROM experiments").fetchall() == [(0,)]
 
 
 def test_a_run_that_is_going_is_not_deleted(store: Store) -> None:
     with hand_made(store, None) as log:
         with pytest.raises(ValueError, match="run hand is still going"):
-            store.delete_run("hand")
+            store.trash.delete_run("hand")
         assert log.folder.is_dir()
-    assert len(store.spans("hand")) == 6
+    assert len(store.runs.spans("hand")) == 6
 
 
 def test_a_folder_from_elsewhere_is_not_deleted(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "elsewhere")
-    store.ingest_folder(folder)
-    store.delete_run(folder.name)
-    assert store.runs().empty
+    store.ingest.run(folder)
+    store.trash.delete_run(folder.name)
+    assert store.runs.list().empty
     assert (folder / "tokens.arrows").exists()
 
 
 def test_a_run_whose_folder_is_gone_can_be_seen_and_deleted(store: Store) -> None:
     run_id = add(store)
     shutil.rmtree(store.runs_folder / run_id)
-    assert len(store.tokens(run_id)) > 0
-    assert store.verify(run_id).outcome == "unchecked"
-    store.delete_run(run_id)
-    assert store.runs().empty
+    assert len(store.runs.tokens(run_id)) > 0
+    assert store.ingest.verify(run_id).outcome == "unchecked"
+    store.trash.delete_run(run_id)
+    assert store.runs.list().empty

@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store(tmp_path_factory.mktemp("home")) as opened:
         for engine in ("static", "continuous"):
             write_sample_run(opened.runs_folder, engine)
-        opened.ingest_new(opened.runs_folder)
+        opened.ingest.all_in(opened.runs_folder)
         opened.snapshots.publish()
         recorder = Recorder(opened, opened.runs_folder)
         recorder.start()
@@ -251,7 +251,7 @@ def test_a_statement_that_is_nested_deeply_is_no_crash(snapshot: Path, depth: in
 
 DRIVER = """
 import contextlib, io, json, sys, time
-from store.cli import main
+from store.cli.main import main
 for sql in json.load(sys.stdin):
     out, err, began = io.StringIO(), io.StringIO(), time.monotonic()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

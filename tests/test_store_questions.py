@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from store import Store
-from store.prepared_questions import KINDS, PreparedQuestion, prepared_questions
+from store.queries.prepared_queries import KINDS, PreparedQuery, prepared_queries
 from store.sandbox import ask
 from tests.question_runs import write_question_runs
 
-QUESTIONS = {question.name: question for question in prepared_questions()}
+QUESTIONS = {question.name: question for question in prepared_queries()}
 CPU = "tiny-random, fp32, A test's CPU"
 
 
@@ -21,7 +21,7 @@ CPU = "tiny-random, fp32, A test's CPU"
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with Store(tmp_path_factory.mktemp("home")) as store:
         write_question_runs(store.runs_folder)
-        reports, problems = store.ingest_new(store.runs_folder)
+        reports, problems = store.ingest.all_in(store.runs_folder)
         assert (len(reports), problems) == (5, {})
         yield store.snapshots.publish().path
 
@@ -32,15 +32,15 @@ def answer(snapshot: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_there_are_a_dozen_and_each_says_what_it_shows() -> None:
-    assert len(QUESTIONS) == len(prepared_questions()) == 12
+    assert len(QUESTIONS) == len(prepared_queries()) == 12
     for question in QUESTIONS.values():
         assert question.title
         assert question.shows.endswith((".", "?"))
         assert question.sql.startswith(("SELECT", "WITH"))
 
 
-@pytest.mark.parametrize("question", prepared_questions(), ids=list(QUESTIONS))
-def test_its_chart_names_columns_of_its_answer(snapshot: Path, question: PreparedQuestion) -> None:
+@pytest.mark.parametrize("question", prepared_queries(), ids=list(QUESTIONS))
+def test_its_chart_names_columns_of_its_answer(snapshot: Path, question: PreparedQuery) -> None:
     columns = ask(snapshot, question.sql).table.column_names
     assert len(columns) == len(set(columns))
     if question.chart is not None:
@@ -48,8 +48,8 @@ def test_its_chart_names_columns_of_its_answer(snapshot: Path, question: Prepare
         assert {question.chart.x, question.chart.y, question.chart.colour or columns[0]} <= set(columns)
 
 
-@pytest.mark.parametrize("question", prepared_questions(), ids=list(QUESTIONS))
-def test_it_can_be_asked_of_an_empty_store(tmp_path: Path, question: PreparedQuestion) -> None:
+@pytest.mark.parametrize("question", prepared_queries(), ids=list(QUESTIONS))
+def test_it_can_be_asked_of_an_empty_store(tmp_path: Path, question: PreparedQuery) -> None:
     with Store(tmp_path) as store:
         assert ask(store.snapshots.publish().path, question.sql).table.num_rows == 0
 

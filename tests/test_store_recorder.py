@@ -38,10 +38,10 @@ def recorder(store: Store) -> Iterator[Recorder]:
 
 
 def test_a_run_appears_by_itself(store: Store, recorder: Recorder) -> None:
-    assert store.runs().empty
+    assert store.runs.list().empty
     version = recorder.version
     folder = write_sample_run(store.runs_folder)
-    wait_for(lambda: len(store.runs()) == 1 and store.run(folder.name)["status"] == "completed", 30)
+    wait_for(lambda: len(store.runs.list()) == 1 and store.runs.get(folder.name)["status"] == "completed", 30)
     assert recorder.version > version
     time.sleep(0.6)
     settled = recorder.version
@@ -57,13 +57,13 @@ def test_a_live_run_is_followed(store: Store, recorder: Recorder) -> None:
 
         def watch() -> None:
             time.sleep(0.02)
-            seen.add(len(store.tokens("live")))
+            seen.add(len(store.runs.tokens("live")))
             versions.add(recorder.version)
 
         play(log, config, plan, on_pass=watch)
         log.finish({"status": "completed", "totals": {}})
-    wait_for(lambda: store.run("live")["status"] == "completed", 30)
-    assert len(store.tokens("live")) == 320
+    wait_for(lambda: store.runs.get("live")["status"] == "completed", 30)
+    assert len(store.runs.tokens("live")) == 320
     assert len(seen) >= 4
     assert len(versions) >= 4
 
@@ -72,12 +72,12 @@ def test_a_killed_run_is_called_crashed_in_time(store: Store, recorder: Recorder
     folder = store.runs_folder / "killed"
     command = [sys.executable, "-c", RUNS_UNTIL_KILLED, str(folder), "continuous"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        wait_for(lambda: len(store.tokens("killed")) > 50, 30)
-        assert store.run("killed")["status"] == "running"
+        wait_for(lambda: len(store.runs.tokens("killed")) > 50, 30)
+        assert store.runs.get("killed")["status"] == "running"
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert wait_for(lambda: store.run("killed")["status"] == "crashed", 3.0) < 3.0
-    assert store.verify("killed").outcome == "agrees"
+    assert wait_for(lambda: store.runs.get("killed")["status"] == "crashed", 3.0) < 3.0
+    assert store.ingest.verify("killed").outcome == "agrees"
 
 
 def test_a_run_elsewhere_is_followed_to_its_end_and_a_lost_one_has_crashed(store: Store, tmp_path: Path) -> None:
@@ -90,24 +90,24 @@ def test_a_run_elsewhere_is_followed_to_its_end_and_a_lost_one_has_crashed(store
     for log in logs:
         play(log, config, plan, 4, closes=False)
         log.flush()
-        assert store.ingest_folder(log.folder).status == "running"
+        assert store.ingest.run(log.folder).status == "running"
     logs[0].finish({"status": "stopped", "totals": {}})
     logs[1].folder.rename(tmp_path / "renamed")
-    assert store.follow_running()
-    assert not store.follow_running()
-    assert [store.run(run_id)["status"] for run_id in ("far", "lost")] == ["stopped", "crashed"]
-    assert store.spans("lost")["end_s"].notna().all()
-    assert store.runs()["output_tokens"].tolist() == [16, 16]
+    assert store.ingest.follow_running()
+    assert not store.ingest.follow_running()
+    assert [store.runs.get(run_id)["status"] for run_id in ("far", "lost")] == ["stopped", "crashed"]
+    assert store.runs.spans("lost")["end_s"].notna().all()
+    assert store.runs.list()["output_tokens"].tolist() == [16, 16]
     logs[1].close()
-    store.delete_run("lost")
-    assert store.runs()["run_id"].tolist() == ["far"]
+    store.trash.delete_run("lost")
+    assert store.runs.list()["run_id"].tolist() == ["far"]
 
 
 def test_what_is_there_at_the_start_is_taken_in(store: Store) -> None:
     folders = [write_sample_run(store.runs_folder, engine) for engine in ("static", "continuous")]
     recorder = Recorder(store, store.runs_folder)
     assert recorder.look()
-    assert set(store.runs()["run_id"]) == {folder.name for folder in folders}
+    assert set(store.runs.list()["run_id"]) == {folder.name for folder in folders}
     assert not recorder.look()
 
 
@@ -119,14 +119,14 @@ def test_a_bad_folder_is_a_line_and_gone_when_it_is(store: Store, caplog: pytest
     good = write_sample_run(store.runs_folder)
     for _ in range(3):
         recorder.look()
-    assert store.runs()["run_id"].tolist() == [good.name]
+    assert store.runs.list()["run_id"].tolist() == [good.name]
     assert list(recorder.problems) == [bad]
     assert "not readable as JSON" in recorder.problems[bad]
     assert len(caplog.records) == 1
     (bad / "run.json").write_text((good / "run.json").read_text().replace(good.name, "mended"))
     recorder.look()
     assert recorder.problems == {}
-    assert store.run("mended")["status"] == "crashed"
+    assert store.runs.get("mended")["status"] == "crashed"
 
 
 def test_a_run_that_was_still_being_copied_is_looked_at_again(store: Store, tmp_path: Path) -> None:
@@ -139,16 +139,16 @@ def test_a_run_that_was_still_being_copied_is_looked_at_again(store: Store, tmp_
     for name in names:
         (here / name).write_bytes((folder / name).read_bytes())
         recorder.look()
-    assert store.run(folder.name)["status"] == "completed"
-    assert store.verify(folder.name).outcome == "agrees"
+    assert store.runs.get(folder.name)["status"] == "completed"
+    assert store.ingest.verify(folder.name).outcome == "agrees"
 
 
 def test_a_deleted_run_does_not_come_back(store: Store, recorder: Recorder) -> None:
     folder = write_sample_run(store.runs_folder)
-    wait_for(lambda: len(store.runs()) == 1, 30)
-    store.delete_run(folder.name)
+    wait_for(lambda: len(store.runs.list()) == 1, 30)
+    store.trash.delete_run(folder.name)
     time.sleep(0.8)
-    assert store.runs().empty
+    assert store.runs.list().empty
     assert list(store.runs_folder.iterdir()) == []
 
 
@@ -174,8 +174,8 @@ def test_calibrations_are_taken_in_once(store: Store) -> None:
     )
     measured.save(store.home / "calibrations")
     (store.home / "calibrations/broken.json").write_text("{}")
-    assert store.ingest_calibrations() == 1
-    assert store.ingest_calibrations() == 0
+    assert store.ingest.calibrations() == 1
+    assert store.ingest.calibrations() == 0
     rows = store.cursor().execute("SELECT device, read_bytes_per_s, calibration FROM calibrations").fetchall()
     assert rows[0][:2] == ("cpu", 1e10)
     assert Calibration.from_json(rows[0][2]) == measured

@@ -10,7 +10,7 @@ import pytest
 from engine.runlog.schema import stream_file
 from store import Recorder, Store
 from store.database import SUMMARIES, fit_summaries
-from store.queries import SPANS
+from store.queries.runs import SPANS
 from tests.sample_runs import write_sample_run
 
 
@@ -18,8 +18,8 @@ from tests.sample_runs import write_sample_run
 def test_summaries_made_anew_some_runs_at_a_time_are_the_same(tmp_path: Path, tokens_at_once: int) -> None:
     with Store(tmp_path) as store:
         for engine in ("static", "continuous", "serial"):
-            store.ingest_folder(write_sample_run(store.runs_folder, engine))
-        store.ingest_folder(write_sample_run(store.runs_folder, status=None, stop_after_passes=5))
+            store.ingest.run(write_sample_run(store.runs_folder, engine))
+        store.ingest.run(write_sample_run(store.runs_folder, status=None, stop_after_passes=5))
         cursor = store.cursor()
         query = f"FROM {SUMMARIES} ORDER BY run_id"
         before = cursor.execute(query).fetchall()
@@ -36,13 +36,13 @@ class Counting(Recorder):
     def __init__(self, store: Store, runs_folder: Path) -> None:
         super().__init__(store, runs_folder)
         self.read: list[str] = []
-        take_in = store.ingest_folder
+        take_in = store.ingest.run
 
         def ingest_folder(folder: Path) -> Any:
             self.read.append(folder.name)
             return take_in(folder)
 
-        store.ingest_folder = ingest_folder  # type: ignore[method-assign]
+        store.ingest.run = ingest_folder  # type: ignore[method-assign]
 
 
 def looked_at(home: Path) -> list[str]:
@@ -80,13 +80,13 @@ def test_a_run_that_crashed_or_has_more_to_tell_is_read_again(tmp_path: Path) ->
     assert grown.name in looked_at(tmp_path)
     assert grown.name not in looked_at(tmp_path)
     with Store(tmp_path) as store:
-        assert store.verify(grown.name).outcome == "agrees"
+        assert store.ingest.verify(grown.name).outcome == "agrees"
 
 
 def test_the_spans_of_a_run_are_never_joined_to_its_tokens_row_by_row(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         folder = write_sample_run(store.runs_folder)
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
         rows = store.cursor().execute(f"EXPLAIN {SPANS}", {"run_id": folder.name}).fetchall()
         plan = rows[0][1].upper().replace("_", " ")
     assert "ASOF JOIN" in plan

@@ -18,10 +18,10 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.workload import build_workload
 from engine.runlog.writer import RunLogWriter
 from store import Store
+from store.annotations import Annotation
 from store.database import TABLES
-from store.notes import Annotation
-from store.snapshot import Snapshot
-from store.snapshot_tables import HIDDEN_COLUMNS, PRIVATE
+from store.snapshot.snapshot import Snapshot
+from store.snapshot.tables import HIDDEN_COLUMNS, PRIVATE
 from tests.app_server import ROOT
 from tests.sample_runs import play, sample_run_info, write_sample_run
 
@@ -32,7 +32,7 @@ COMPUTED = ("request_metrics", "token_gaps", "run_metrics")
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "home") as opened:
         for engine in ("static", "continuous"):
-            opened.ingest_folder(write_sample_run(opened.runs_folder, engine))
+            opened.ingest.run(write_sample_run(opened.runs_folder, engine))
         yield opened
 
 
@@ -64,7 +64,7 @@ def test_it_holds_what_the_store_holds_and_what_it_computes(store: Store) -> Non
 
 
 def test_what_nobody_has_to_ask_for_is_not_in_it(store: Store) -> None:
-    store.notebook.save("mine", "SELECT 1")
+    store.saved_queries.save("mine", "SELECT 1")
     snapshot = store.snapshots.publish()
     names = {name for (name,) in ask(snapshot.path, "SELECT table_name FROM duckdb_tables()")}
     assert names.isdisjoint(PRIVATE)
@@ -75,11 +75,11 @@ def test_it_is_made_anew_only_when_the_store_has_changed(store: Store) -> None:
     assert store.snapshots.is_stale()
     first = store.snapshots.publish()
     made = first.path.stat()
-    store.notebook.note_asked("SELECT 1", "1 row")
+    store.saved_queries.remember("SELECT 1", "1 row")
     assert not store.snapshots.is_stale()
     assert store.snapshots.publish() == first
     assert first.path.stat() == made
-    store.ingest_folder(write_sample_run(store.runs_folder, "serial"))
+    store.ingest.run(write_sample_run(store.runs_folder, "serial"))
     assert store.snapshots.is_stale()
     second = store.snapshots.publish()
     assert second.runs == 3
@@ -87,7 +87,7 @@ def test_it_is_made_anew_only_when_the_store_has_changed(store: Store) -> None:
 
 
 def test_only_what_changed_is_replaced_and_nothing_is_left_behind(store: Store) -> None:
-    gone = store.runs()["run_id"].iloc[0]
+    gone = store.runs.list()["run_id"].iloc[0]
     config = RunConfig(engine="continuous", model="tiny-random", workload=WorkloadConfig(prompts="p16", requests=3))
     plan = build_workload(config.workload)
     folder, seen = store.runs_folder / "growing", []
@@ -97,10 +97,10 @@ def test_only_what_changed_is_replaced_and_nothing_is_left_behind(store: Store) 
             seen.append(len(seen))
             if len(seen) in (5, 12):
                 log.flush()
-                store.ingest_folder(folder)
+                store.ingest.run(folder)
                 if len(seen) == 12:
-                    store.delete_run(gone)
-                    store.ingest_folder(write_sample_run(store.runs_folder, "serial"))
+                    store.trash.delete_run(gone)
+                    store.ingest.run(write_sample_run(store.runs_folder, "serial"))
                 assert_equal_to_the_store(store.snapshots.publish(), store)
 
         play(log, config, plan, on_pass=on_pass)
@@ -111,7 +111,7 @@ def test_only_what_changed_is_replaced_and_nothing_is_left_behind(store: Store) 
     statuses = dict(ask(snapshot.path, "SELECT run_id, status FROM runs"))
     assert (len(statuses), statuses["growing"]) == (3, "running")
     assert ask(snapshot.path, "SELECT count(*) FROM run_metrics") == [(3,)]
-    store.follow_running()
+    store.ingest.follow_running()
     ended = store.snapshots.publish()
     assert_equal_to_the_store(ended, store)
     assert ask(ended.path, "SELECT status FROM runs WHERE run_id = 'growing'") == [("crashed",)]
@@ -119,14 +119,14 @@ def test_only_what_changed_is_replaced_and_nothing_is_left_behind(store: Store) 
 
 def test_a_note_is_a_change(store: Store) -> None:
     store.snapshots.publish()
-    store.annotate(store.runs()["run_id"].iloc[0], Annotation(note="odd"))
+    store.annotations.set(store.runs.list()["run_id"].iloc[0], Annotation(note="odd"))
     assert ask(store.snapshots.publish().path, "SELECT note FROM run_notes") == [("odd",)]
 
 
 def test_the_store_stays_this_processs_own(store: Store) -> None:
     """Whoever opens and closes DuckDB's file in its own process gives its lock away."""
     store.snapshots.publish()
-    store.ingest_folder(write_sample_run(store.runs_folder, "serial"))
+    store.ingest.run(write_sample_run(store.runs_folder, "serial"))
     store.snapshots.publish()
     code = "import sys, duckdb; duckdb.connect(sys.argv[1])"
     ran = subprocess.run(
@@ -142,7 +142,7 @@ def test_whoever_reads_an_old_one_may_go_on(store: Store) -> None:
         assert reader.execute("SELECT count(*) FROM runs").fetchall() == [(2,)]
         code = f"import duckdb; c = duckdb.connect({str(path)!r}, read_only=True); input(); print(c.sql('FROM runs'))"
         with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-            store.ingest_folder(write_sample_run(store.runs_folder, "serial"))
+            store.ingest.run(write_sample_run(store.runs_folder, "serial"))
             assert store.snapshots.publish().runs == 3
             out, _ = other.communicate(b"\n", timeout=30)
         assert other.returncode == 0
@@ -180,7 +180,7 @@ def test_a_snapshot_stands_when_the_store_is_opened_again(store: Store) -> None:
 
 def test_progress_is_told_and_nothing_is_left_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.home / ".snapshot.duckdb-1").write_bytes(b"left by one that was killed")
-    monkeypatch.setattr("store.snapshot_tables.PART_TOKENS", 1)
+    monkeypatch.setattr("store.snapshot.tables.PART_TOKENS", 1)
     told: list[tuple[float, str]] = []
     store.snapshots.publish(lambda share, what: told.append((share, what)))
     shares = [share for share, _ in told]
@@ -191,7 +191,7 @@ def test_progress_is_told_and_nothing_is_left_over(store: Store, monkeypatch: py
 
 
 def test_a_copy_that_fails_is_one_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.snapshot.FILE", "nowhere.duckdb")
+    monkeypatch.setattr("store.snapshot.snapshot.FILE", "nowhere.duckdb")
     with pytest.raises(OSError, match="the snapshot could not be made") as told:
         store.snapshots.publish()
     assert "\n" not in str(told.value)

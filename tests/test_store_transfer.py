@@ -16,10 +16,10 @@ from engine.core.config import WorkloadConfig
 from engine.core.metrics import RUN_METRICS
 from engine.runlog.locks import hold
 from store import Recorder, Store
-from store.exporter import export_runs, runs_named
-from store.importer import import_runs
-from store.notes import Annotation
-from store.rows import OF_A_RUN, delete_rows
+from store.annotations import Annotation
+from store.ingest.run_rows import OF_A_RUN, delete_rows
+from store.transfer.exporter import export_runs, runs_named
+from store.transfer.importer import import_runs
 from tests.sample_runs import write_sample_run
 from tests.test_store_commands import answer, run_store
 from tests.test_store_ingest import everything
@@ -40,8 +40,8 @@ def here(tmp_path: Path) -> Iterator[Store]:
         (folder / "watched").touch()
         with (folder / "tokens.arrows").open("ab") as file:
             file.write(b"\xff\xff\xff\xff\x40")  # a torn tail
-        store.ingest_new(store.runs_folder)
-        store.annotate("r1", SAID)
+        store.ingest.all_in(store.runs_folder)
+        store.annotations.set("r1", SAID)
         yield store
 
 
@@ -62,7 +62,7 @@ def rows_without_place(store: Store) -> dict[str, list[Any]]:
 
 def test_every_figure_is_the_same_in_another_store(here: Store, there: Store, tmp_path: Path) -> None:
     out = tmp_path / "out.zip"
-    run_ids = here.runs()["run_id"].tolist()
+    run_ids = here.runs.list()["run_id"].tolist()
     exported = export_runs(here, run_ids, out)
     assert exported.bytes == out.stat().st_size
     heard: list[float] = []
@@ -72,20 +72,20 @@ def test_every_figure_is_the_same_in_another_store(here: Store, there: Store, tm
     assert heard[-1] == 1.0
     assert rows_without_place(there) == rows_without_place(here)
     for run_id in run_ids:
-        assert there.metrics(run_id) == here.metrics(run_id)
-        assert there.tokens(run_id).equals(here.tokens(run_id))
-        assert there.spans(run_id).equals(here.spans(run_id))
-        assert there.verify(run_id).outcome == "agrees"
-    assert there.runs()["status"].value_counts().to_dict() == {"completed": 4, "crashed": 1}
-    assert there.annotation("r1") == SAID
+        assert there.runs.metrics(run_id) == here.runs.metrics(run_id)
+        assert there.runs.tokens(run_id).equals(here.runs.tokens(run_id))
+        assert there.runs.spans(run_id).equals(here.runs.spans(run_id))
+        assert there.ingest.verify(run_id).outcome == "agrees"
+    assert there.runs.list()["status"].value_counts().to_dict() == {"completed": 4, "crashed": 1}
+    assert there.annotations.of("r1") == SAID
     # Once more changes nothing, and not what people have said of it since.
-    there.annotate("r1", Annotation(note="another"))
+    there.annotations.set("r1", Annotation(note="another"))
     before, files = everything(there), sorted(there.home.rglob("*"))
     again = import_runs(there, out)
     assert (again.new, sorted(again.known)) == ((), ["r1", "r2", "r3", "r4", "r5"])
     assert everything(there) == before
     assert sorted(there.home.rglob("*")) == files
-    assert there.annotation("r1").note == "another"
+    assert there.annotations.of("r1").note == "another"
 
 
 def test_an_experiment_is_exported_by_its_name(here: Store, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_cannot_be_exported_is_told_and_leaves_nothing(here: Store, tmp_pat
 
 def test_a_run_of_the_same_id_and_other_content_is_refused_whole(here: Store, there: Store, tmp_path: Path) -> None:
     export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
-    there.ingest_folder(write_sample_run(there.runs_folder, "serial", run_id="r2"))
+    there.ingest.run(write_sample_run(there.runs_folder, "serial", run_id="r2"))
     before = everything(there)
     with pytest.raises(ValueError, match=r"out\.zip: not imported: run r2 is here with other content; delete that"):
         import_runs(there, tmp_path / "out.zip")
@@ -135,26 +135,26 @@ def test_a_run_whose_log_was_lost_gets_it_back(here: Store, tmp_path: Path) -> N
     (here.runs_folder / "r1").rename(tmp_path / "lost")
     assert import_runs(here, tmp_path / "out.zip").new == ("r1",)
     assert everything(here) == before
-    assert here.verify("r1").outcome == "agrees"
+    assert here.ingest.verify("r1").outcome == "agrees"
 
 
 def test_an_import_that_fails_at_the_last_takes_all_back(
     here: Store, there: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
-    before, take = everything(there), there.ingest_folder
+    before, take = everything(there), there.ingest.run
 
     def refuse(folder: Path) -> Any:
         if folder.name == "r2":
             raise ValueError("no room left")
         return take(folder)
 
-    monkeypatch.setattr(there, "ingest_folder", refuse)
+    monkeypatch.setattr(there.ingest, "run", refuse)
     with pytest.raises(ValueError, match=r"out\.zip: not imported: no room left"):
         import_runs(there, tmp_path / "out.zip")
     assert everything(there) == before
     assert list(there.runs_folder.iterdir()) == []
-    assert there.annotation("r1") == Annotation()
+    assert there.annotations.of("r1") == Annotation()
 
 
 def test_what_a_dead_import_left_is_swept(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_a_dead_import_left_is_swept(tmp_path: Path) -> None:
 
 def test_every_table_goes_to_parquet(here: Store, tmp_path: Path) -> None:
     home, folder = here.home, tmp_path / "tables"
-    tokens = len(here.tokens("r1"))
+    tokens = len(here.runs.tokens("r1"))
     here.close()
     reply = answer(home, "export", "--parquet", folder)
     assert reply["folder"] == str(folder)
@@ -187,8 +187,8 @@ def test_every_table_goes_to_parquet(here: Store, tmp_path: Path) -> None:
 
 
 def test_metrics_go_to_csv_a_run_a_row(here: Store, tmp_path: Path) -> None:
-    home, metrics = here.home, {run_id: here.metrics(run_id) for run_id in here.runs()["run_id"]}
-    here.annotate("r2", Annotation(note="=1+1", tags=("a", "b")))
+    home, metrics = here.home, {run_id: here.runs.metrics(run_id) for run_id in here.runs.list()["run_id"]}
+    here.annotations.set("r2", Annotation(note="=1+1", tags=("a", "b")))
     here.close()
     assert answer(home, "export", "--csv", tmp_path / "all.csv") == {"file": str(tmp_path / "all.csv"), "rows": 5}
     with (tmp_path / "all.csv").open(newline="") as file:
@@ -233,7 +233,7 @@ def test_commands_while_the_app_has_the_store(here: Store, there: Store, tmp_pat
         version = recorders[1].version
         assert answer(there.home, "import", out)["runs"][0]["is_new"]
         assert recorders[1].version > version, "pages that are open hear of it"
-        assert there.metrics("r3") == here.metrics("r3")
+        assert there.runs.metrics("r3") == here.runs.metrics("r3")
         assert answer(here.home, "export", "--csv", tmp_path / "all.csv")["rows"] == 5
         assert answer(here.home, "export", "--parquet", tmp_path / "tables")["tables"]["runs"] == 5
     finally:
@@ -261,5 +261,5 @@ def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], told:
 
 def test_rows_that_go_take_a_runs_checks_with_them(here: Store) -> None:
     delete_rows(here.cursor(), "r1")
-    assert here.checks("r1") == []
-    assert here.annotation("r1") == SAID
+    assert here.runs.checks("r1") == []
+    assert here.annotations.of("r1") == SAID

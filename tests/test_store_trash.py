@@ -11,7 +11,7 @@ import pytest
 
 from engine.runlog.locks import hold
 from store import Recorder, Store
-from store.notes import Annotation
+from store.annotations import Annotation
 from store.trash import ENTRY_FILE, LOG
 from tests.sample_runs import write_sample_run
 from tests.test_store_ingest import everything
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def add(store: Store, *args: Any, **settings: Any) -> str:
     folder = write_sample_run(store.runs_folder, *args, **settings)
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     return folder.name
 
 
@@ -35,12 +35,12 @@ def test_deleted_runs_come_back_as_they_were(store: Store) -> None:
     pair = {"id": "exp1", "kind": "pair", "label": "two"}
     run_ids = [add(store, engine, experiment=pair) for engine in ("static", "continuous")]
     add(store)
-    store.annotate(run_ids[0], SAID)
+    store.annotations.set(run_ids[0], SAID)
     before, files = everything(store), sorted(path for path in store.runs_folder.rglob("*"))
     done = store.trash.delete(run_ids)
     assert [entry.run_id for entry in done.entries] == run_ids
     assert not done.refused
-    assert len(store.runs()) == 1
+    assert len(store.runs.list()) == 1
     assert len(list(store.runs_folder.iterdir())) == 1
     assert store.cursor().execute("SELECT count(*) FROM experiments").fetchall() == [(0,)]
     assert {entry.run_id for entry in store.trash.entries()} == set(run_ids)
@@ -48,7 +48,7 @@ def test_deleted_runs_come_back_as_they_were(store: Store) -> None:
     assert (len(back.entries), back.refused) == (2, ())
     assert everything(store) == before
     assert sorted(path for path in store.runs_folder.rglob("*")) == files
-    assert store.annotation(run_ids[0]) == Annotation(note=SAID.note, tags=("cpu", "keep"), pinned=True)
+    assert store.annotations.of(run_ids[0]) == Annotation(note=SAID.note, tags=("cpu", "keep"), pinned=True)
     assert store.trash.entries() == []
 
 
@@ -56,22 +56,22 @@ def test_the_recorder_lets_a_deleted_run_lie(store: Store) -> None:
     run_id = add(store)
     recorder = Recorder(store, store.runs_folder)
     recorder.look()
-    store.delete_run(run_id)
+    store.trash.delete_run(run_id)
     recorder.look()
-    assert store.runs().empty
+    assert store.runs.list().empty
 
 
 def test_purged_is_gone_for_good_with_what_was_said_of_it(store: Store) -> None:
     kept, gone = add(store), add(store)
     for run_id in (kept, gone):
-        store.annotate(run_id, SAID)
-    entry = store.trash.delete_one(gone)
+        store.annotations.set(run_id, SAID)
+    entry = store.trash.delete_run(gone)
     assert entry.log_bytes is not None
     assert entry.log_bytes > 1000
-    assert store.annotation(gone).note == SAID.note  # while it can still come back
+    assert store.annotations.of(gone).note == SAID.note  # while it can still come back
     assert store.trash.purge([entry.entry_id, "nothing"]) == 1
-    assert store.annotation(gone) == Annotation()
-    assert store.annotation(kept).pinned
+    assert store.annotations.of(gone) == Annotation()
+    assert store.annotations.of(kept).pinned
     assert list(store.trash.folder.iterdir()) == []
     assert store.trash.restore([entry.entry_id]).refused == (
         f"the trash has no {entry.entry_id}: it was restored or purged",
@@ -91,13 +91,13 @@ def test_of_several_those_that_can_be_deleted_are(store: Store) -> None:
 
 def test_a_run_from_elsewhere_leaves_its_folder_and_comes_back_from_there(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "elsewhere")
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     before = everything(store)
-    entry = store.trash.delete_one(folder.name)
+    entry = store.trash.delete_run(folder.name)
     assert (folder / "tokens.arrows").exists()
     assert not store.trash.restore([entry.entry_id]).refused
     assert everything(store) == before
-    entry = store.trash.delete_one(folder.name)
+    entry = store.trash.delete_run(folder.name)
     shutil.rmtree(folder)
     assert "its folder is gone" in store.trash.restore([entry.entry_id]).refused[0]
     assert [left.entry_id for left in store.trash.entries()] == [entry.entry_id]
@@ -106,13 +106,13 @@ def test_a_run_from_elsewhere_leaves_its_folder_and_comes_back_from_there(store:
 def test_a_run_that_is_here_again_is_not_restored_over(store: Store, tmp_path: Path) -> None:
     run_id = add(store)
     copy = shutil.copytree(store.runs_folder / run_id, tmp_path / "copy")
-    entry = store.trash.delete_one(run_id)
+    entry = store.trash.delete_run(run_id)
     shutil.copytree(copy, store.runs_folder / run_id)
-    store.ingest_new(store.runs_folder)
+    store.ingest.all_in(store.runs_folder)
     assert store.trash.restore([entry.entry_id]).refused == (f"run {run_id} is here again; delete that one first",)
-    store.annotate(run_id, SAID)
+    store.annotations.set(run_id, SAID)
     store.trash.purge([entry.entry_id])
-    assert store.annotation(run_id).pinned, "what is said of the run that is here was lost with its copy"
+    assert store.annotations.of(run_id).pinned, "what is said of the run that is here was lost with its copy"
     assert (store.runs_folder / run_id).is_dir()
 
 
@@ -121,10 +121,10 @@ def test_what_a_dead_process_left_is_finished_or_taken_back(tmp_path: Path, step
     home = tmp_path / "home"
     with Store(home) as store:
         run_id = add(store)
-        entry = store.trash.delete_one(run_id)
+        entry = store.trash.delete_run(run_id)
         store.trash.restore([entry.entry_id])
         place, folder = store.trash.folder / entry.entry_id, store.runs_folder / run_id
-        entry = store.trash.delete_one(run_id)
+        entry = store.trash.delete_run(run_id)
         made = store.trash.folder / entry.entry_id
         if step == "purging":
             made.rename(store.trash.folder / f".purged-{entry.entry_id}")
@@ -138,13 +138,13 @@ def test_what_a_dead_process_left_is_finished_or_taken_back(tmp_path: Path, step
                 folder.rename(place / LOG)
     with Store(home) as store:
         is_deleted = step in ("moved", "purging")
-        assert store.has_run(run_id) is not is_deleted
+        assert store.runs.has(run_id) is not is_deleted
         assert (store.runs_folder / run_id).exists() is not is_deleted
         assert len(store.trash.entries()) == (step == "moved")
         assert len(list(store.trash.folder.iterdir())) == (step == "moved")
         if step == "moved":
             store.trash.restore([entry.entry_id for entry in store.trash.entries()])
-            assert store.verify(run_id).outcome == "agrees"
+            assert store.ingest.verify(run_id).outcome == "agrees"
 
 
 def test_rubbish_in_the_trash_is_in_nobodys_way(store: Store) -> None:
@@ -155,6 +155,6 @@ def test_rubbish_in_the_trash_is_in_nobodys_way(store: Store) -> None:
     (store.trash.folder / "a file").touch()
     assert store.trash.entries() == []
     store.trash.sweep()
-    entry = store.trash.delete_one(run_id)
+    entry = store.trash.delete_run(run_id)
     assert store.trash.restore([entry.entry_id, "../runs", "one"]).refused[0].startswith("the trash has no ../runs")
-    assert store.has_run(run_id)
+    assert store.runs.has(run_id)

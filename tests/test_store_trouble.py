@@ -13,8 +13,9 @@ import duckdb
 import pytest
 
 from engine.runlog.reader import RunLogReader
-from store import Recorder, Store, ingest
-from store.owner import OwnerSocket
+from store import Recorder, Store
+from store.cli.owner import OwnerSocket
+from store.ingest import run_log as ingest
 from tests.sample_runs import PEAK_BYTES, write_sample_run
 from tests.test_store_commands import answer, run_store
 
@@ -112,13 +113,13 @@ def test_what_is_whole_of_a_damaged_run_is_taken_in(home: Path) -> None:
     with Store(home) as store:
         for _ in range(2):
             with pytest.raises(ValueError, match=r"tokens\.arrows: damaged behind byte 0"):
-                store.ingest_folder(folder)
+                store.ingest.run(folder)
         reader = RunLogReader(folder)
-        assert len(store.passes(folder.name)) == reader.table("passes").num_rows > 0
-        assert len(store.requests(folder.name)) == 8
-        assert store.run(folder.name)["status"] == "completed"
-        assert len(store.tokens(folder.name)) == 0
-        assert store.verify(folder.name).outcome == "differs"
+        assert len(store.runs.passes(folder.name)) == reader.table("passes").num_rows > 0
+        assert len(store.runs.requests(folder.name)) == 8
+        assert store.runs.get(folder.name)["status"] == "completed"
+        assert len(store.runs.tokens(folder.name)) == 0
+        assert store.ingest.verify(folder.name).outcome == "differs"
 
 
 def test_a_damaged_run_says_so_until_its_log_is_whole(home: Path) -> None:
@@ -126,37 +127,37 @@ def test_a_damaged_run_says_so_until_its_log_is_whole(home: Path) -> None:
     whole = (folder / "tokens.arrows").read_bytes()
     damage(folder)
     with Store(home) as store:
-        store.ingest_new(store.runs_folder)
-        assert store.run(folder.name)["damage"].startswith("tokens.arrows: damaged behind byte 0: ")
-        assert store.run(good.name)["damage"] is None
+        store.ingest.all_in(store.runs_folder)
+        assert store.runs.get(folder.name)["damage"].startswith("tokens.arrows: damaged behind byte 0: ")
+        assert store.runs.get(good.name)["damage"] is None
         (folder / "tokens.arrows").write_bytes(whole)
-        store.ingest_folder(folder)
-        assert store.run(folder.name)["damage"] is None
-        assert store.verify(folder.name).outcome == "agrees"
+        store.ingest.run(folder)
+        assert store.runs.get(folder.name)["damage"] is None
+        assert store.ingest.verify(folder.name).outcome == "agrees"
 
 
 def test_a_damaged_run_does_not_keep_others_from_being_followed(home: Path, tmp_path: Path) -> None:
     with Store(home) as store:
         folders = [write_sample_run(tmp_path, status=None) for _ in range(2)]
         for folder in folders:
-            store.ingest_folder(folder)
+            store.ingest.run(folder)
         store.cursor().execute("UPDATE runs SET status = 'running'").fetchall()
         store.cursor().execute("DELETE FROM ingest_progress WHERE run_id = ?", [folders[0].name]).fetchall()
         damage(folders[0])
-        store.follow_running()
-        assert store.runs()["status"].tolist() == ["crashed", "crashed"]
+        store.ingest.follow_running()
+        assert store.runs.list()["status"].tolist() == ["crashed", "crashed"]
 
 
 def test_a_delete_that_fails_leaves_the_run_and_its_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
-        store.ingest_folder(folder)
-        monkeypatch.setattr("store.rows.OF_A_RUN", ("requests", "nowhere"))
+        store.ingest.run(folder)
+        monkeypatch.setattr("store.ingest.run_rows.OF_A_RUN", ("requests", "nowhere"))
         with pytest.raises(duckdb.Error, match="nowhere"):
-            store.delete_run(folder.name)
+            store.trash.delete_run(folder.name)
     with Store(home) as store:
         assert folder.is_dir()
-        assert store.verify(folder.name).outcome == "agrees"
+        assert store.ingest.verify(folder.name).outcome == "agrees"
 
 
 class Strict:
@@ -203,7 +204,7 @@ def test_ingest_reads_each_answer_before_it_asks_again(home: Path) -> None:
 
 def slowly(store: Store, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
     """Let every ingest take 0.3 s more. The event is set as one begins; the list has those that were finished."""
-    begun, finished, as_it_was = threading.Event(), [], store.ingest_folder
+    begun, finished, as_it_was = threading.Event(), [], store.ingest.run
 
     def take(folder: Path) -> Any:
         begun.set()
@@ -212,7 +213,7 @@ def slowly(store: Store, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Eve
         finished.append(report.run_id)
         return report
 
-    monkeypatch.setattr(store, "ingest_folder", take)
+    monkeypatch.setattr(store.ingest, "run", take)
     return begun, finished
 
 
@@ -272,10 +273,10 @@ def test_a_store_closes_though_a_question_is_at_hand(home: Path) -> None:
 def test_a_stored_peak_above_the_runs_own_differs_and_one_below_may_be_an_older_log(home: Path) -> None:
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
         outcomes = []
         for peak_bytes in (PEAK_BYTES - 1, PEAK_BYTES, PEAK_BYTES + 1):
             sql = "UPDATE run_summaries SET peak_memory_bytes = ?"
             store.cursor().execute(sql, [peak_bytes]).fetchall()
-            outcomes.append(store.verify(folder.name).outcome)
+            outcomes.append(store.ingest.verify(folder.name).outcome)
     assert outcomes == ["agrees", "agrees", "differs"]

@@ -119,12 +119,12 @@ def test_an_old_run_is_read_with_the_new_columns_null(folder: Path) -> None:
 
 
 def test_an_old_run_is_taken_in_with_the_new_columns_null(store: Store, folder: Path) -> None:
-    report = store.ingest_folder(folder)
+    report = store.ingest.run(folder)
     assert report.rows == {"requests": 1, "passes": 2, "tokens": 2, "spans": 2, "memory": 0, "blocks": 0, "events": 0}
-    metrics = store.metrics("old")
+    metrics = store.runs.metrics("old")
     assert figures(metrics) == pytest.approx(FIGURES)
     assert {name: metrics[name] for name in NOT_LOGGED} == NOT_LOGGED
-    positions = store.kv_positions(["old"]).iloc[0]
+    positions = store.kv.positions(["old"]).iloc[0]
     assert (positions["reserved_position_s"], positions["used_position_s"]) == (12.0, 2.5)
     assert positions[["padding_position_s", "fragment_position_s", "room_position_s"]].isna().all()
     for table, names in UNKNOWN.items():
@@ -133,7 +133,7 @@ def test_an_old_run_is_taken_in_with_the_new_columns_null(store: Store, folder: 
             assert known == [(0,)], (table, name)
     row = store.cursor().execute("SELECT block_size, max_num_batched_tokens, kv_blocks, damage FROM runs").fetchall()
     assert row == [(None, None, None, None)]
-    assert store.verify("old").outcome == "agrees"
+    assert store.ingest.verify("old").outcome == "agrees"
 
 
 def old_store(home: Path, folder: Path) -> None:
@@ -159,12 +159,12 @@ def test_an_old_store_is_migrated_with_a_copy_and_keeps_every_figure(tmp_path: P
     home = tmp_path / "home"
     old_store(home, folder)
     with Store(home) as store:
-        assert figures(store.metrics("old")) == pytest.approx(FIGURES)
-        assert store.runs()["run_id"].tolist() == ["old"]
-        assert store.spans("old")["end_step"].tolist() == [0.5, 1.0]
-        assert not store.ingest_folder(folder).has_changed
-        assert store.verify("old").outcome == "agrees"
-        store.delete_run("old")
+        assert figures(store.runs.metrics("old")) == pytest.approx(FIGURES)
+        assert store.runs.list()["run_id"].tolist() == ["old"]
+        assert store.runs.spans("old")["end_step"].tolist() == [0.5, 1.0]
+        assert not store.ingest.run(folder).has_changed
+        assert store.ingest.verify("old").outcome == "agrees"
+        store.trash.delete_run("old")
     with duckdb.connect(str(home / "lab.duckdb.backup-version-1"), read_only=True) as backup:
         assert backup.execute("SELECT run_id FROM runs").fetchall() == [("old",)]
         assert backup.execute("SELECT count(*) FROM tokens").fetchall() == [(2,)]

@@ -91,11 +91,11 @@ RUNS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_the_views_equal_the_definitions(store: Store, tmp_path: Path, name: str) -> None:
     folder = write_sample_run(tmp_path, **RUNS[name])
-    store.ingest_folder(folder)
+    store.ingest.run(folder)
     has_memory = RunLogReader(folder).table("memory").num_rows > 0
     expected = assert_equal(store, folder.name, folder, PEAK_BYTES if has_memory else None)
     assert list(expected) == [metric.name for metric in RUN_METRICS]
-    kept = store.metrics(folder.name)
+    kept = store.runs.metrics(folder.name)
     assert list(kept) == list(expected)
     assert_metrics(kept, expected)
 
@@ -124,7 +124,7 @@ def test_a_pass_on_a_gpu_has_time_to_issue(store: Store, tmp_path: Path) -> None
                 kv_used_positions=10,
             )
         log.finish({"status": "completed", "totals": {}})
-    store.ingest_folder(tmp_path / "gpu")
+    store.ingest.run(tmp_path / "gpu")
     found = assert_equal(store, "gpu", tmp_path / "gpu", None)
     assert (found["issue_s"], found["device_s"], found["between_passes_s"]) == (0.375, 0.1875, 0.5)
 
@@ -149,7 +149,7 @@ def test_chunks_preemptions_and_graphs_by_hand(store: Store, tmp_path: Path) -> 
         for index, delivered_s in enumerate([0.5, 1.0, 1.5, 3.5]):
             log.append("tokens", request_id=0, token_index=index, delivered_s=delivered_s)
         log.finish({"status": "completed", "totals": {}})
-    store.ingest_folder(tmp_path / "hand")
+    store.ingest.run(tmp_path / "hand")
     found = assert_equal(store, "hand", tmp_path / "hand", None)
     expected = {
         "mixed_passes": 1,
@@ -178,10 +178,10 @@ def test_the_view_counts_the_tokens_that_somebody_has_received(store: Store, tmp
         for request_id, count in ((0, 10), (1, 90)):
             log.extend("tokens", {"request_id": [request_id] * count, "token_index": list(range(count))})
         log.finish({"status": "stopped", "totals": {}})
-    store.ingest_folder(tmp_path / "cut")
-    found = store.metrics("cut")
+    store.ingest.run(tmp_path / "cut")
+    found = store.runs.metrics("cut")
     assert (found["output_tokens"], found["duration_s"], found["output_tokens_per_s"]) == (100, 1.0, 10.0)
-    assert store.runs()["output_tokens_per_s"].tolist() == [10.0]
+    assert store.runs.list()["output_tokens_per_s"].tolist() == [10.0]
 
 
 LIVE: dict[str, tuple[dict[str, Any], int | None]] = {
@@ -204,8 +204,8 @@ def test_the_views_hold_at_every_moment_of_a_run(store: Store, tmp_path: Path, n
             passes += 1
             if passes % 9 == 1:
                 log.flush()
-                assert store.ingest_folder(log.folder).status == "running"
-                assert_metrics(store.metrics("live"), assert_equal(store, "live", log.folder))
+                assert store.ingest.run(log.folder).status == "running"
+                assert_metrics(store.runs.metrics("live"), assert_equal(store, "live", log.folder))
 
         play(log, config, plan, num_blocks=num_blocks, on_pass=compare)
     assert passes > 50
@@ -215,7 +215,7 @@ def test_views_of_many_runs_keep_them_apart(store: Store, tmp_path: Path) -> Non
     names = ("static", "preempted", "crashed", "static, whole", "graphs, chunked")
     folders = [write_sample_run(tmp_path, **RUNS[name]) for name in names]
     for folder in folders:
-        store.ingest_folder(folder)
+        store.ingest.run(folder)
     for folder in folders:
         assert_equal(store, folder.name, folder)
     counted = store.cursor().execute("SELECT count(*) FROM run_metrics").fetchall()
@@ -224,8 +224,8 @@ def test_views_of_many_runs_keep_them_apart(store: Store, tmp_path: Path) -> Non
 
 def test_gaps_carry_the_pass_that_ended_them(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "continuous")
-    store.ingest_folder(folder)
-    gaps, tokens = store.gaps(folder.name), store.tokens(folder.name)
+    store.ingest.run(folder)
+    gaps, tokens = store.runs.gaps(folder.name), store.runs.tokens(folder.name)
     assert len(gaps) == len(tokens) - 8
     merged = gaps.merge(tokens, on=["request_id", "token_index"], suffixes=("", "_of_token"))
     assert np.array_equal(merged["pass_index"], merged["pass_index_of_token"])

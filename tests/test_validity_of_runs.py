@@ -34,8 +34,8 @@ def outcomes(store: Store, warm: WarmModel, config: RunConfig) -> dict[str, str]
     """What the checks found of a run of `config` made now."""
     folder = store.runs_folder / "r1"
     execute_run(prepare_run(config, warm, lambda what, share: None), "r1", folder, warm)
-    store.ingest_folder(folder)
-    return {row["check_name"]: row["outcome"] for row in store.checks("r1")}
+    store.ingest.run(folder)
+    return {row["check_name"]: row["outcome"] for row in store.runs.checks("r1")}
 
 
 @pytest.mark.parametrize("engine", ["continuous", "static", "paged", "chunked"])
@@ -69,6 +69,6 @@ def test_a_run_whose_pool_is_too_small_was_preempted(store: Store, warm: WarmMod
     prepared = prepare_run(config, warm, lambda what, share: None)
     block_bytes = 4 * prepared.kv_shape().position_bytes
     found = outcomes(store, warm, replace(config, pool_gib=12 * block_bytes / 2**30))
-    assert store.metrics("r1")["finished_requests"] == 3
+    assert store.runs.metrics("r1")["finished_requests"] == 3
     assert found["no_preemption"] == "fail"
     assert found["warm_up"] == "pass"

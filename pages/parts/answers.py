@@ -18,7 +18,6 @@ from tokenizers import Tokenizer
 from pages.parts.format import is_missing
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from store.request_texts import request_texts
 
 MAX_IDS_SHOWN = 40
 
@@ -71,7 +70,7 @@ def _tokenizer(file: str) -> Tokenizer:
 
 def with_texts(run: RunData, requests: pd.DataFrame) -> pd.DataFrame:
     """Some of the run's requests with prompt_text and output_text, None where there is none."""
-    texts = request_texts(lab().store.cursor(), run.run_id, requests["request_id"].tolist()).set_index("request_id")
+    texts = lab().store.runs.request_texts(run.run_id, requests["request_id"].tolist()).set_index("request_id")
     by_id = texts.reindex(requests["request_id"]).astype(object)
     by_id = by_id.where(by_id.notna(), None)
     return requests.assign(**{name: by_id[name].to_numpy() for name in ("prompt_text", "output_text")})
@@ -82,7 +81,7 @@ def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
     texts = {int(i): text for i, text in zip(requests["request_id"], requests["output_text"], strict=True)}
     unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
     if unfinished:
-        tokens = lab().store.tokens(run.run_id, of=unfinished)
+        tokens = lab().store.runs.tokens(run.run_id, of=unfinished)
         texts |= dict.fromkeys(unfinished, "") | decode_all(tokens, decoder_of(run.info))
     return texts
 

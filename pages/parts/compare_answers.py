@@ -13,7 +13,7 @@ from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from pages.parts.same_tokens import agreement_words
-from store.agreement import Agreement, agreement
+from store.queries.agreement import Agreement, agreement
 
 PAGE_REQUESTS = 12
 

@@ -14,7 +14,7 @@ from engine.core.distribution import Distribution
 from engine.core.metrics import Value
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
-from store.counted import counted_requests, distributions
+from store.queries.latency_definitions import counted_requests, distributions
 
 KEPT = 16
 REQUEST_VALUES = ("queue_wait_s", "ttft_s", "tpot_s", "e2e_s")

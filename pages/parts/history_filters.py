@@ -12,7 +12,7 @@ from engine.core.validity import CHECKS
 from pages.parts.experiments.description import experiment_name
 from pages.parts.lab import lab
 from pages.parts.run_words import when
-from store.history import RunFilter
+from store.queries.history import RunFilter
 
 CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
 EXPERIMENT, EXPERIMENT_FIELD, EXPERIMENT_SEEN = "experiment", "history_experiment", "history_experiment_seen"
@@ -36,7 +36,7 @@ def draw_filters() -> RunFilter:
     with pinned:
         only_pinned = st.toggle("Pinned only", key="pinned", bind="query-params")
     with st.expander("Filters", icon=":material/filter_list:", expanded=is_filtered()):
-        chosen = _draw_choices(lab().store.facets())
+        chosen = _draw_choices(lab().store.history.facets())
         left, right = st.columns(2)
         with left:
             experiment_id = _draw_experiment()
@@ -61,7 +61,8 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def _draw_experiment() -> str | None:
     """The experiment whose runs are wanted. Not bound: the address has its id, and the page what it is."""
     asked = st.query_params.get(EXPERIMENT) or None
-    names = {str(row["experiment_id"]): _experiment_line(row) for row in lab().store.experiments().to_dict("records")}
+    rows = lab().store.experiments.list().to_dict("records")
+    names = {str(row["experiment_id"]): _experiment_line(row) for row in rows}
     if EXPERIMENT_FIELD not in st.session_state or asked != st.session_state.get(EXPERIMENT_SEEN):
         st.session_state[EXPERIMENT_FIELD] = asked  # as a default it could not be cleared
     st.session_state[EXPERIMENT_SEEN] = asked  # Back, or a link, changes the address and not the field

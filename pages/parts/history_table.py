@@ -46,7 +46,7 @@ NAME_BEHIND = "#(.+)$"  # of an experiment's address: what is shown of it
 
 
 def history_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` as the store's `find_runs`; the same order."""
+    """`rows` as `History.find` has them; the same order."""
     table = rows.assign(
         created_at=[when(value) for value in rows["created_at"]],
         badges=[badge_text(row) for row in rows.to_dict("records")],

@@ -18,7 +18,7 @@ from pages.parts.movement import draw_definitions, movement_rows, movements
 from pages.parts.run_data import RunData
 from pages.parts.shared.links import WHO_COUNTS_SO
 from pages.parts.tables import draw_table
-from store.counted import counted_requests
+from store.queries.latency_definitions import counted_requests
 
 HEADER = ("metric", "here", "by the lab's own definitions", "difference")
 
@@ -84,7 +84,7 @@ def _draw_downloads(runs: Sequence[RunData], recounted: Sequence[RunData], defin
     def requests() -> str:
         store = lab().store
         return requests_csv(
-            {run.run_id: store.requests(run.run_id) for run in runs},
+            {run.run_id: store.runs.requests(run.run_id) for run in runs},
             {run.run_id: counted_requests(store.cursor(), run.run_id, definitions) for run in runs},
             definitions,
         )

@@ -19,12 +19,12 @@ RECENT = 60
 
 def known_position_bytes(model: str, dtype: str, device: str) -> int | None:
     """For a model by name and a dtype setting on a device; None where no recent run tells the model's shape."""
-    runs = lab().store.runs(limit=RECENT)
+    runs = lab().store.runs.list(limit=RECENT)
     mine = runs.loc[runs["model"] == model.strip(), "run_id"]
     number_bytes = NUMBER_BYTES.get(dtype_of(dtype, device))
     if mine.empty or number_bytes is None:
         return None
-    values = position_values(lab().store.run(str(mine.iloc[0]))["info"].get("model") or {})
+    values = position_values(lab().store.runs.get(str(mine.iloc[0]))["info"].get("model") or {})
     return None if values is None else values * number_bytes
 
 

@@ -16,7 +16,7 @@ from pages.parts.memory_controls import Asked
 from pages.parts.memory_words import RUNS_HEADER, prompts_words, run_rows, runs_finding
 from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
-from store.memory_runs import MeasuredRun, measured_runs
+from store.queries.memory_runs import MeasuredRun, measured_runs
 
 MOST_LISTED = 24
 WHY = """

@@ -10,7 +10,7 @@ from engine.core.memory_plan import MemoryPoint, Wall, memory_point
 from engine.core.presets import PRESETS
 from pages.parts.format import count, listed, number, plural, share, size
 from pages.parts.memory_controls import GIB, Asked
-from store.memory_runs import MeasuredRun
+from store.queries.memory_runs import MeasuredRun
 
 TERMS_HEADER = ("batch size", "weights", "KV cache", "MLP activation", "logits", "fp32 copy", "in all", "fits")
 WALLS_HEADER = ("prompt", "fits up to", "first to fail", "by", "asked in one piece", "left for it")

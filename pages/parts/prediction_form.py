@@ -16,7 +16,7 @@ from engine.core.prediction_questions import USUAL, Choice
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
 from pages.parts.prediction_words import entry_of, range_words
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 METRICS = (*USUAL, *(name for name in RUN_METRICS if name not in USUAL))
 DRAFTS = "prediction_drafts"
@@ -187,7 +187,7 @@ def _trouble_words(error: ValueError) -> str:
 def write_down(subject: Subject, drafts: Sequence[Draft]) -> None:
     """Store predictions of a subject that has not begun. ValueError where it has."""
     for draft in drafts:
-        lab().store.predict(subject, _question_for(subject, draft), draft.expected)
+        lab().store.predictions.add(subject, _question_for(subject, draft), draft.expected)
     if drafts:
         st.toast(f"{plural(len(drafts), 'prediction')} written down.", icon=":material/edit_note:")
 

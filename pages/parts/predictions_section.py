@@ -22,7 +22,7 @@ from pages.parts.prediction_words import (
     without_ticks,
     written_words,
 )
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 WATCH_S = 2.0
 CHANGING = ("prediction_id", "low", "high", "why", "outcome", "reason")
@@ -30,7 +30,7 @@ CHANGING = ("prediction_id", "low", "high", "why", "outcome", "reason")
 
 def draw_predictions(subject: Subject, *, title: str = "What was predicted") -> None:
     """Every prediction of a subject; nothing at all where nobody made one."""
-    rows = lab().store.predictions(subject).to_dict("records")
+    rows = lab().store.predictions.list(subject).to_dict("records")
     if not rows:
         return
     st.subheader(title, anchor="predictions")
@@ -43,7 +43,7 @@ def draw_predictions(subject: Subject, *, title: str = "What was predicted") -> 
 @st.fragment(run_every=WATCH_S)
 def _watch(subject: Subject, drawn: tuple[tuple[str, ...], ...]) -> None:
     """The page is drawn anew when one of them was edited, closed or graded since, by whomever."""
-    if state_of_predictions(lab().store.predictions(subject).to_dict("records")) != drawn:
+    if state_of_predictions(lab().store.predictions.list(subject).to_dict("records")) != drawn:
         st.rerun()
 
 
@@ -96,7 +96,7 @@ def _draw_link(row: Mapping[str, Any]) -> None:
         query = {"experiment": subject_id}
         st.page_link(page, label="The experiment", icon=":material/science:", query_params=query)
         return
-    runs = lab().store.experiment(subject_id)["run_id"].tolist()
+    runs = lab().store.experiments.runs(subject_id)["run_id"].tolist()
     if runs:
         query = {"runs": ",".join(map(str, runs[:8]))}
         st.page_link("pages/compare.py", label="The runs", icon=":material/compare_arrows:", query_params=query)
@@ -122,7 +122,7 @@ def draw_edit(row: Mapping[str, Any]) -> None:
             low_end, high_end = (None if ends[n] is None else ends[n] * entry.factor for n in ("low", "high"))
             expected = Expectation(low=low_end, high=high_end, why=why or "")
             seen = Expectation(**{n: None if is_missing(row[n]) else row[n] for n in ("low", "high")}, why=row["why"])
-            lab().store.edit_prediction(str(row["prediction_id"]), expected, instead_of=seen)
+            lab().store.predictions.edit(str(row["prediction_id"]), expected, instead_of=seen)
         except (KeyError, ValueError) as error:
             st.error(plain(str(error.args[0])), icon=":material/error:")
         else:
@@ -142,7 +142,7 @@ def draw_withdraw(row: Mapping[str, Any]) -> None:
     with st.container(horizontal=True):
         if st.button("Withdraw", type="primary", icon=":material/undo:"):
             try:
-                lab().store.withdraw_prediction(str(row["prediction_id"]))
+                lab().store.predictions.withdraw(str(row["prediction_id"]))
             except (KeyError, ValueError) as error:
                 st.error(plain(str(error.args[0])), icon=":material/error:")
             else:

@@ -82,7 +82,7 @@ def _lab_answers(home: str, version: int) -> dict[str, LabAnswer]:
     """By measure, each by the newest experiment that has one, else why the newest of its kind has none. Read anew when
     the store has changed."""
     store = lab().store
-    experiments = store.experiments()
+    experiments = store.experiments.list()
     measures = {published.ratio.measure for published in PUBLISHED if published.ratio is not None}
     found: dict[str, LabAnswer] = {}
     for row in experiments[experiments["completed"] > 0].head(LOOKED_AT).to_dict("records"):
@@ -92,8 +92,8 @@ def _lab_answers(home: str, version: int) -> dict[str, LabAnswer]:
             known = found.get(name)
             if kind not in GRADES[name][0] or (known is not None and known.value is not None):
                 continue
-            rows = rows if rows is not None else store.measured_points(experiment_id)
-            told = ask(name, rows, store.completion_rate)
+            rows = rows if rows is not None else store.experiments.measured_points(experiment_id)
+            told = ask(name, rows, store.runs.completion_rate)
             if known is None or told.value is not None:
                 found[name] = LabAnswer(value=told.value, reason=told.reason, experiment_id=experiment_id, kind=kind)
     return found

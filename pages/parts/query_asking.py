@@ -15,9 +15,9 @@ import streamlit as st
 from pages.parts.format import plural
 from pages.parts.lab import lab
 from pages.parts.query_link import params_of
-from store.answer_files import flat
 from store.sandbox import Answer, Asking, Limits, Refusal
-from store.snapshot import Snapshot
+from store.sandbox.answer_files import flat
+from store.snapshot.snapshot import Snapshot
 
 EDITOR = "query_sql"  # the editor's text
 PENDING = "query_pending"  # a text that is to be asked in this run of the page
@@ -103,7 +103,7 @@ def settle(question: Asked) -> None:
     except Refusal as refusal:
         question.refusal = refusal
         outcome = "not answered"
-    lab().store.notebook.note_asked(question.sql, outcome)
+    lab().store.saved_queries.remember(question.sql, outcome)
 
 
 def running_s(question: Asked) -> float:

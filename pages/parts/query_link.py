@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from store.prepared_questions import PreparedQuestion, prepared_questions
+from store.queries.prepared_queries import PreparedQuery, prepared_queries
 
 SQL, QUESTION = "sql", "question"
 MAX_LINK_CHARACTERS = 4_000  # as it stands in the address; some browsers and chats cut longer ones
@@ -54,11 +54,11 @@ def link_to(page: str, params: Mapping[str, str]) -> str:
     return f"{page.partition('?')[0]}?{urlencode(params, quote_via=quote)}"
 
 
-def named(name: str) -> PreparedQuestion | None:
+def named(name: str) -> PreparedQuery | None:
     """The prepared question of that name."""
-    return next((question for question in prepared_questions() if question.name == name), None)
+    return next((question for question in prepared_queries() if question.name == name), None)
 
 
-def prepared_as(sql: str) -> PreparedQuestion | None:
+def prepared_as(sql: str) -> PreparedQuery | None:
     """The prepared question that has this text, whole; None where a person wrote it or has changed it."""
-    return next((question for question in prepared_questions() if question.sql == sql.strip()), None)
+    return next((question for question in prepared_queries() if question.sql == sql.strip()), None)

@@ -25,9 +25,9 @@ from pages.parts.query_link import link_to, params_of, prepared_as
 from pages.parts.query_shelf import draw_save
 from pages.parts.run_words import when
 from pages.parts.shared.links import run_link
-from store.answer_files import to_arrow, to_csv, to_parquet
 from store.sandbox import Refusal
-from store.snapshot import Snapshot
+from store.sandbox.answer_files import to_arrow, to_csv, to_parquet
+from store.snapshot.snapshot import Snapshot
 
 FORMATS = (
     ("CSV", "csv", "text/csv", to_csv),

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.parts.format import plain, plural
 from pages.parts.query_asking import put
 from pages.parts.tables import draw_table
-from store.catalogue import Table, tables
+from store.snapshot.catalog import Table, tables
 
 HEIGHT_PX = 430
 LOOK_ROWS = 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from pages.parts.format import plain
@@ -9,8 +11,8 @@ from pages.parts.lab import lab
 from pages.parts.query_asking import put
 from pages.parts.query_link import named, prepared_as
 from pages.parts.run_words import when
-from store.notebook import MAX_NAME_CHARACTERS, AskedQuestion, SavedQuestion
-from store.prepared_questions import prepared_questions
+from store.queries.prepared_queries import prepared_queries
+from store.saved_queries import MAX_NAME_CHARACTERS, RecentQuery, SavedQuery
 
 PREPARED = "query_prepared"
 FORGOTTEN = "query_forgotten"
@@ -22,7 +24,7 @@ PREVIEW_CHARACTERS = 70
 
 def draw_shelf() -> None:
     """Three ways to a question, side by side; what was just saved or deleted, below."""
-    titles = {question.name: question.title for question in prepared_questions()}
+    titles = {question.name: question.title for question in prepared_queries()}
     with st.container(horizontal=True, vertical_alignment="center"):
         st.selectbox(
             "Prepared questions",
@@ -34,8 +36,8 @@ def draw_shelf() -> None:
             label_visibility="collapsed",
             on_change=_put_prepared,
         )
-        _draw_saved(lab().store.notebook.saved())
-        _draw_last_asked(lab().store.notebook.asked(LAST_ASKED))
+        _draw_saved(lab().store.saved_queries.list())
+        _draw_last_asked(lab().store.saved_queries.recent(LAST_ASKED))
     _draw_forgotten()
     if notice := st.session_state.pop(NOTICE, None):
         st.toast(notice, icon=":material/bookmark:")
@@ -45,7 +47,7 @@ def draw_prepared() -> None:
     """All prepared questions with what they show: for a visitor who has asked nothing yet."""
     st.subheader("Questions to begin with", anchor=False)
     columns = st.columns(2, gap="medium")
-    for place, question in enumerate(prepared_questions()):
+    for place, question in enumerate(prepared_queries()):
         with columns[place % 2]:
             st.button(question.title, key=f"query_begin_{question.name}", on_click=put, args=(question.sql,))
             st.caption(plain(question.shows))
@@ -65,7 +67,7 @@ def _put_prepared() -> None:
         put(question.sql)
 
 
-def _draw_saved(saved: list[SavedQuestion]) -> None:
+def _draw_saved(saved: Sequence[SavedQuery]) -> None:
     with st.popover("Saved", icon=":material/bookmark:", disabled=not saved):
         for place, question in enumerate(saved):
             with st.container(horizontal=True, vertical_alignment="center"):
@@ -80,7 +82,7 @@ def _draw_saved(saved: list[SavedQuestion]) -> None:
                 )
 
 
-def _draw_last_asked(last: list[AskedQuestion]) -> None:
+def _draw_last_asked(last: Sequence[RecentQuery]) -> None:
     with st.popover("Last asked", icon=":material/history:", disabled=not last):
         for place, question in enumerate(last):
             st.button(plain(preview(question.sql)), key=f"query_last_{place}", on_click=put, args=(question.sql,))
@@ -96,7 +98,7 @@ def preview(sql: str) -> str:
 
 def _draw_forgotten() -> None:
     """What was deleted last, and the way back."""
-    question: SavedQuestion | None = st.session_state.get(FORGOTTEN)
+    question: SavedQuery | None = st.session_state.get(FORGOTTEN)
     if question is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -106,7 +108,7 @@ def _draw_forgotten() -> None:
 
 def _save(sql: str) -> None:
     try:
-        saved = lab().store.notebook.save(str(st.session_state.get(NAME, "")), sql)
+        saved = lab().store.saved_queries.save(str(st.session_state.get(NAME, "")), sql)
     except ValueError as error:
         st.session_state[NOTICE] = plain(str(error))
         return
@@ -117,14 +119,14 @@ def _save(sql: str) -> None:
 
 def _forget(name: str) -> None:
     try:
-        st.session_state[FORGOTTEN] = lab().store.notebook.forget(name)
+        st.session_state[FORGOTTEN] = lab().store.saved_queries.delete(name)
     except KeyError:  # another visitor was faster
         st.session_state[FORGOTTEN] = None
 
 
 def _bring_back() -> None:
-    question: SavedQuestion = st.session_state.pop(FORGOTTEN)
+    question: SavedQuery = st.session_state.pop(FORGOTTEN)
     try:
-        lab().store.notebook.save(question.name, question.sql)
+        lab().store.saved_queries.save(question.name, question.sql)
     except ValueError as error:
         st.session_state[NOTICE] = plain(str(error))

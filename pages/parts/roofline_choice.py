@@ -55,7 +55,7 @@ def choose() -> Choice:
 
 def _experiment() -> str | None:
     """The experiment that was chosen, if any; nothing is offered where none has ended runs."""
-    rows = lab().store.experiments().to_dict("records")
+    rows = lab().store.experiments.list().to_dict("records")
     labels = {str(row["experiment_id"]): experiment_label(row) for row in rows}
     asked = st.query_params.get(EXPERIMENT) or None
     if asked is not None and asked not in labels:
@@ -118,7 +118,7 @@ def _of_runs(run_ids: list[str]) -> list[Measured]:
 
 def _of_experiment(experiment_id: str) -> list[Measured]:
     """All its runs that have passes and are like the first, as one series; what was left out is said."""
-    ids = lab().store.experiment(experiment_id)["run_id"].tolist()[:MAX_MEMBERS]
+    ids = lab().store.experiments.runs(experiment_id)["run_id"].tolist()[:MAX_MEMBERS]
     rows = [row for run_id in ids if (row := find_row(str(run_id))) is not None and row["status"] != "running"]
     rows.sort(key=lambda row: row["status"] != "completed")  # the first says what the others have to be like
     if not rows:

@@ -19,7 +19,7 @@ from engine.core.run_shape import shape_of_run
 from pages.parts.comparable import dtype_name
 from pages.parts.lab import lab
 from pages.parts.run_data import find_row
-from store.pass_bins import By, pass_bins
+from store.queries.downsampled_passes import By, pass_bins
 
 KEPT = 32
 MAX_MEMBERS = 200
@@ -30,7 +30,7 @@ MANY_ROWS = 6  # sizes that were often seen: enough to look for a bend among the
 class Measured:
     """One series: a run, or an experiment's runs. `rows` are the runs' rows of the store, the newest run first.
 
-    `bins` are by shape, `groups` by doublings of rows, `by_rows` by rows alone: see store.pass_bins.
+    `bins` are by shape, `groups` by doublings of rows, `by_rows` by rows alone: see store.queries.downsampled_passes.
     """
 
     name: str

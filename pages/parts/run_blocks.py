@@ -18,7 +18,7 @@ from pages.parts.run_data import RunData
 from pages.parts.shared.charts import show
 from pages.parts.tables import draw_table
 from pages.parts.unit_switch import chosen_unit
-from store.block_map import BlockMap
+from store.queries.block_map import BlockMap
 
 MAX_LISTED = 20
 
@@ -69,11 +69,11 @@ def _caption(run: RunData, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int)
 def _block_map(home: str, run_id: str, version: int, unit: Unit) -> BlockMap:
     """Up to the highest block that was ever held: a pool may be far larger than the workload. Kept as run_data does."""
     store = lab().store
-    whole = store.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)
+    whole = store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)
     if not 0 < whole.used_blocks < whole.num_blocks:
         return whole
     used = whole.used_blocks
-    return store.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit, num_blocks=used)
+    return store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit, num_blocks=used)
 
 
 def _version(run: RunData) -> int:
@@ -109,7 +109,7 @@ def _draw_moment(run: RunData, pool_blocks: int) -> None:
     fullest = int(run.passes["kv_reserved_positions"].fillna(0).to_numpy().argmax())
     place = st.slider("Pass", 0, last, fullest, key=f"pool_at_{run.run_id}") if last else 0
     at = run.passes.iloc[place]
-    held = lab().store.blocks_at(run.run_id, int(at["pass_index"]))
+    held = lab().store.kv.blocks_at(run.run_id, int(at["pass_index"]))
     size = run.config.block_size
     figure = pool_at(held, num_blocks=pool_blocks, block_size=size, dark=is_dark())
     show(figure, key="pool", alt="KV blocks at one moment", config={"displayModeBar": False})

@@ -18,7 +18,7 @@ AWAIT_S = 0.5
 
 def recent_rows() -> list[dict[str, Any]]:
     """The newest runs, the newest first, as rows of the store's `runs`."""
-    return lab().store.runs(limit=RECENT).to_dict("records")
+    return lab().store.runs.list(limit=RECENT).to_dict("records")
 
 
 def draw_no_runs(what: str) -> None:
@@ -31,7 +31,7 @@ def draw_no_runs(what: str) -> None:
 @st.fragment(run_every=AWAIT_S)
 def _await_first() -> None:
     """A first run may come from the command line; the page is drawn anew when it does."""
-    if lab().store.count_runs():
+    if lab().store.runs.count():
         st.rerun()
 
 

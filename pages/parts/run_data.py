@@ -23,9 +23,8 @@ from pages.parts.compared import Compared
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
-from store.counted import distributions
-from store.few_passes import few_passes, pass_kinds, pass_totals
-from store.request_texts import request_numbers
+from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
+from store.queries.latency_definitions import distributions
 
 KEPT_RUNS = 8
 
@@ -37,7 +36,7 @@ class RunData:
     Frames are shared by all visitors; nothing may change them. `requests` are without texts; `events` are what befell
     them: preemptions.
     `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`. Of very
-    many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all: see store.few_passes.
+    many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all.
     """
 
     run_id: str
@@ -108,7 +107,7 @@ class RunData:
 def find_row(run_id: str) -> dict[str, Any] | None:
     """The run's row as in the store's `runs`, or None when there is no such run."""
     try:
-        return lab().store.run(run_id)
+        return lab().store.runs.get(run_id)
     except KeyError:
         return None
 
@@ -136,7 +135,7 @@ def companions_of(run: RunData) -> tuple[str, ...]:
     experiment = run.row.get("experiment_id")
     if not experiment or run.row.get("experiment_kind") not in ("pair", "layouts"):
         return ()
-    rows = lab().store.experiment(str(experiment)).sort_values("created_at")
+    rows = lab().store.experiments.runs(str(experiment)).sort_values("created_at")
     run_ids = [str(run_id) for run_id in rows["run_id"]]
     if len(run_ids) == 2:
         run_ids.sort(key=lambda run_id: run_id != run.run_id)
@@ -148,19 +147,19 @@ def _read(home: str, run_id: str, status: str, version: int) -> RunData:
     """Kept by what may change: a run's status and, while it is live, the store's version. `home` tells stores apart."""
     store = lab().store
     cursor = store.cursor()
-    row = store.run(run_id)
+    row = store.runs.get(run_id)
     info = row["info"]
     return RunData(
         run_id=run_id,
         row=row,
         info=info,
         config=RunConfig.from_dict(info["config"]),
-        metrics=store.metrics(run_id),
-        spans=store.spans(run_id),
-        passes=few_passes(cursor, run_id),
+        metrics=store.runs.metrics(run_id),
+        spans=store.runs.spans(run_id),
+        passes=downsampled_passes(cursor, run_id),
         pass_totals=pass_totals(cursor, run_id),
         pass_kinds=pass_kinds(cursor, run_id),
-        requests=request_numbers(cursor, run_id),
+        requests=store.runs.request_numbers(run_id),
         latencies=distributions(cursor, run_id, Definitions()),
-        events=store.events(run_id),
+        events=store.runs.events(run_id),
     )

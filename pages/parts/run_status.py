@@ -34,7 +34,7 @@ def _watch(run_id: str) -> None:
     row = find_row(run_id)
     if row is None or row["status"] != "running":
         st.rerun()
-    metrics = lab().store.metrics(run_id)
+    metrics = lab().store.runs.metrics(run_id)
     done = (
         f"This run is still going: {count(metrics.get('finished_requests') or 0)} requests finished, "
         f"{plural(int(metrics.get('output_tokens') or 0), 'token')} so far."

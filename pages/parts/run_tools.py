@@ -11,12 +11,12 @@ from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from pages.parts.shared.run_notes import edit_notes, set_pinned
 from pages.parts.transfer import draw_download
-from store.run_row import log_bytes
+from store.folders import log_bytes
 
 
 def draw_run_tools(run: RunData) -> None:
     """The note and tags with the way to change them, the pin, and the run as one file once it is over."""
-    said = lab().store.annotation(run.run_id)
+    said = lab().store.annotations.of(run.run_id)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for tag in said.tags:
             st.badge(plain(tag), icon=":material/sell:", color="gray")

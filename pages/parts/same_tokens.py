@@ -7,7 +7,7 @@ candidates were most likely closer to each other than the dtype can tell apart; 
 from __future__ import annotations
 
 from pages.parts.format import count, plural
-from store.agreement import Agreement
+from store.queries.agreement import Agreement
 
 
 def agreement_words(first: str, second: str, found: Agreement, *, as_far_as_both: bool = False) -> str:

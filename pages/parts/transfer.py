@@ -13,10 +13,10 @@ import streamlit as st
 from pages.parts.format import plain, plural, size
 from pages.parts.lab import lab
 from store import Store
-from store.exporter import write_bundle
-from store.importer import UPLOADING, import_runs
-from store.tables_out import write_csv
-from store.transfer_options import default_name
+from store.folders import UPLOADING
+from store.transfer.exporter import default_name, write_bundle
+from store.transfer.importer import import_runs
+from store.transfer.tables import write_csv
 
 MAX_DOWNLOAD_BYTES = 200 << 20  # a browser gets it out of this process's memory
 MAX_UPLOAD_MIB = 200

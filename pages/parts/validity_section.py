@@ -21,7 +21,7 @@ MARKS = {
 
 def draw_validity(run: RunData) -> None:
     """The badges in a row, the lost ones first, and all of them explained behind an expander."""
-    checks = lab().store.checks(run.run_id)
+    checks = lab().store.runs.checks(run.run_id)
     if not checks:  # it is still going
         return
     st.subheader("Validity", anchor="validity")
@@ -41,7 +41,7 @@ def draw_validity(run: RunData) -> None:
 
 def draw_validity_warning(runs: Mapping[str, RunData]) -> None:
     """In a comparison: where one run earned a badge that another lost, which may be why their figures differ."""
-    checks: dict[str, Checks] = {name: lab().store.checks(run.run_id) for name, run in runs.items()}
+    checks: dict[str, Checks] = {name: lab().store.runs.checks(run.run_id) for name, run in runs.items()}
     differing = badge_differences(list(checks.values()))
     if differing:
         labels = ", ".join(difference.label for difference in differing)

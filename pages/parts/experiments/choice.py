@@ -23,7 +23,7 @@ AWAIT_S = 0.5
 
 def experiment_rows(kind: str) -> list[dict[str, Any]]:
     """The stored experiments of a kind, the newest first, as rows of the store's `experiments`."""
-    return lab().store.experiments(kind).to_dict("records")
+    return lab().store.experiments.list(kind).to_dict("records")
 
 
 def open_jobs(kind: str) -> dict[str, Job]:
@@ -89,7 +89,7 @@ def _draw_unknown(asked: str, kind: str, noun: str) -> None:
 
 def kind_of(experiment_id: str) -> str | None:
     """The kind of a stored experiment; None where the store does not have it."""
-    rows = lab().store.experiments()
+    rows = lab().store.experiments.list()
     mine = rows.loc[rows["experiment_id"] == experiment_id, "kind"]
     return None if mine.empty else str(mine.iloc[0])
 

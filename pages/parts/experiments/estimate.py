@@ -136,15 +136,15 @@ def duration_words(seconds: float) -> str:
 @st.cache_data(ttl=KNOWN_S, show_spinner=False)
 def known_pace(model: str, dtype: str, device: str, execution: str) -> Pace | None:
     """The pace of the newest completed runs of a model in a dtype on this kind of device."""
-    runs = lab().store.runs(limit=RECENT_RUNS)
+    runs = lab().store.runs.list(limit=RECENT_RUNS)
     if runs.empty:
         return None
     mine = runs[(runs["model"] == model.strip()) & (runs["status"] == "completed") & ~runs["simulated"].astype(bool)]
     frames = []
     for run_id in mine["run_id"]:
-        run = lab().store.run(str(run_id))
+        run = lab().store.runs.get(str(run_id))
         if _is_like(run["info"], dtype, device, execution):
-            passes = lab().store.passes(str(run_id))
+            passes = lab().store.runs.passes(str(run_id))
             frames.append(passes.assign(seconds=passes["end_s"] - passes["start_s"]))
         if len(frames) == READ_RUNS:
             break

@@ -25,7 +25,7 @@ from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_words import machine_line
-from store.predicting import Subject
+from store.predictions.predictions import Subject
 
 REFRESH_S = 2.0
 

@@ -31,7 +31,7 @@ def job_of(experiment_id: str) -> Job | None:
 
 def row_of(experiment_id: str) -> dict[str, Any] | None:
     """The experiment as a row of the store's `experiments`; None where the store does not have it yet."""
-    rows = lab().store.experiments()
+    rows = lab().store.experiments.list()
     mine = rows[rows["experiment_id"] == experiment_id].to_dict("records")
     return {str(name): value for name, value in mine[0].items()} if mine else None
 
@@ -63,7 +63,7 @@ def show_progress(experiment_id: str) -> str:
 
 def _stage(experiment_id: str) -> tuple[object, ...]:
     """What the page around the bar depends on: the state, which experiments there are, and while idle how far it is."""
-    rows, state = lab().store.experiments(), state_of(experiment_id)
+    rows, state = lab().store.experiments.list(), state_of(experiment_id)
     known = tuple(rows.loc[rows["has_plan"].astype(bool), "experiment_id"])
     mine = rows.loc[rows["experiment_id"] == experiment_id, ["points", "done"]]
     return state, known, () if state == "live" else tuple(mine.to_numpy().ravel())

@@ -18,7 +18,6 @@ from engine.core.experiment import ENDED, Plan
 from engine.core.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from pages.parts.lab import lab
-from store.experiment_queries import run_infos
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,7 +60,7 @@ def stored_experiment(experiment_id: str) -> StoredExperiment | None:
     plan = stored_plan(experiment_id)
     if plan is None:
         return None
-    points = lab().store.points(experiment_id)
+    points = lab().store.experiments.points(experiment_id)
     return StoredExperiment(
         experiment_id=experiment_id,
         settings=plan.get("settings") or {},
@@ -77,7 +76,7 @@ def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
     ValueError, one line, for one that an earlier version of the lab took in damaged.
     """
     try:
-        plan: Mapping[str, Any] = lab().store.experiment_plan(experiment_id)
+        plan: Mapping[str, Any] = lab().store.experiments.plan(experiment_id)
     except KeyError:
         return None
     check_plan(Plan.from_dict(plan))
@@ -95,7 +94,7 @@ def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
     ranked = pd.concat([ran[ran["status"] == "completed"], ran])
     for run_id in ranked["run_id"].head(2):
         with contextlib.suppress(KeyError):  # deleted since
-            info: Mapping[str, Any] = lab().store.run(str(run_id))["info"]
+            info: Mapping[str, Any] = lab().store.runs.get(str(run_id))["info"]
             return info
     return {}
 
@@ -105,7 +104,7 @@ def busy_line_of(points: pd.DataFrame) -> str:
     if points.empty:
         return ""
     run_ids = points[points["has_run"].astype(bool)]["run_id"].astype(str).tolist()
-    return busy_words_of(load_of(info) for info in run_infos(lab().store.cursor(), run_ids))
+    return busy_words_of(load_of(info) for info in lab().store.runs.infos(run_ids))
 
 
 def is_any_on_disk(run_ids: Iterable[str]) -> bool:

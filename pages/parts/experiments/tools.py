@@ -10,7 +10,7 @@ from pages.parts.format import plural
 from pages.parts.lab import lab
 from pages.parts.shared.trash import delete_experiment, predictions_words
 from pages.parts.transfer import draw_download
-from store.history import RunFilter
+from store.queries.history import RunFilter
 
 TO_DELETE = "experiment_to_delete"
 
@@ -30,9 +30,9 @@ def delete_if_confirmed() -> None:
 
 def draw_experiment_tools(experiment_id: str) -> None:
     """Two buttons. Deleting asks first, says what becomes of predictions, and can be undone on History."""
-    rows = lab().store.experiment(experiment_id)
+    rows = lab().store.experiments.runs(experiment_id)
     run_ids = [str(run_id) for run_id in rows["run_id"]]
-    found = lab().store.find_runs(RunFilter(text=experiment_id), limit=1)
+    found = lab().store.history.find(RunFilter(text=experiment_id), limit=1)
     is_going = bool((rows["status"] == "running").any())
     with st.container(horizontal=True):
         draw_download(run_ids, found.log_bytes, label="Export", key=f"export_{experiment_id}")

@@ -70,7 +70,7 @@ def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _figures(home: str, run_id: str, ttft_limit_s: float | None, tpot_limit_s: float | None) -> LoadPoint:
     _require_whole(run_id)
-    return load_point(lab().store.record(run_id), Limits(ttft_s=ttft_limit_s, tpot_s=tpot_limit_s))
+    return load_point(lab().store.runs.record(run_id), Limits(ttft_s=ttft_limit_s, tpot_s=tpot_limit_s))
 
 
 def waiting_of(run_id: str) -> pd.DataFrame | None:
@@ -83,7 +83,7 @@ def waiting_of(run_id: str) -> pd.DataFrame | None:
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _waiting(home: str, run_id: str) -> pd.DataFrame:
     _require_whole(run_id)
-    stays = Stays.of(lab().store.record(run_id))
+    stays = Stays.of(lab().store.runs.record(run_id))
     time_s, number = number_over_time(stays.arrival_s, stays.admitted_s)
     frame = pd.DataFrame({"time_s": [0.0, *time_s, stays.end_s], "queue_depth": [0.0, *number, 0.0]})
     return frame.sort_values("time_s", kind="stable", ignore_index=True)
@@ -91,5 +91,5 @@ def _waiting(home: str, run_id: str) -> pd.DataFrame:
 
 def _require_whole(run_id: str) -> None:
     """KeyError for a run that the store does not have to its end: what is kept of it has to be the whole of it."""
-    if lab().store.run(run_id)["status"] != "completed":
+    if lab().store.runs.get(run_id)["status"] != "completed":
         raise KeyError(run_id)

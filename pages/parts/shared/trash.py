@@ -39,9 +39,9 @@ def predictions_words(subject_ids: Sequence[str]) -> str:
     A pair goes with the last of its runs.
     """
     store, ids = lab().store, set(subject_ids)
-    rows = store.predictions()
+    rows = store.predictions.list()
     for experiment_id in rows.loc[rows["subject_kind"] == "experiment", "subject_id"].unique():
-        runs = set(store.experiment(experiment_id)["run_id"])
+        runs = set(store.experiments.runs(experiment_id)["run_id"])
         if runs and runs <= ids:
             ids.add(experiment_id)
     count = int(rows["subject_id"].isin(ids).sum())

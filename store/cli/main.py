@@ -1,0 +1,173 @@
+"""`python -m store`: take run folders in, list runs, ask in SQL, take runs elsewhere, check the store by the run logs.
+
+Exit status: 0 done; 1 not everything could be taken in, something differs, a question failed or the store is held;
+2 bad input, and a statement that may not be asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine.core.home import lab_home
+from store.cli.commands import answer, one_line
+from store.cli.owner import ask_owner
+from store.cli.query import add_query_command, answer_query, question_of
+from store.cli.transfer import add_transfer_commands, export_request, shown_export, shown_import
+from store.database import StoreHeld
+from store.store import Store
+
+DONE, REFUSED, BAD_INPUT = 0, 1, 2
+OWNER_PATIENCE_S = 3.0
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse, but bad input gets one line and no usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        request = _request(options)
+        question = question_of(options) if options.command == "query" else None
+        reply, problems = _carry_out(lab_home(), request)
+    except StoreHeld as error:
+        print(f"store: {error}", file=sys.stderr)
+        return REFUSED
+    except (ValueError, OSError) as error:
+        print(f"store: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    for problem in problems:
+        print(f"store: not taken in: {problem}", file=sys.stderr)
+    for problem in reply["problems"] if options.command == "import" else ():
+        print(f"store: {problem}", file=sys.stderr)
+    if question is not None:
+        return answer_query(options, question, reply)
+    if options.json:
+        print(json.dumps(reply))
+    else:
+        for line in SHOWN[options.command](reply):
+            print(line)
+    return _status(options.command, reply)
+
+
+def _request(options: argparse.Namespace) -> dict[str, Any]:
+    """What is asked of the store. ValueError where the options do not go together."""
+    if options.command == "export":
+        return export_request(options)
+    if options.command == "query":
+        return {"command": "snapshot"}
+    request: dict[str, Any] = {"command": options.command}
+    if options.command == "ingest":
+        request["paths"] = [str(path.resolve()) for path in options.paths]
+    if options.command == "import":
+        request["paths"] = [str(path.absolute()) for path in options.files]
+    return request
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog="python -m store",
+        description="The store of runs: LAB_HOME/lab.duckdb (LAB_HOME is ./data unless set). "
+        "While the app runs, it has the file and answers for it.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    ingest = commands.add_parser("ingest", help="take in folders of runs and experiments, or folders of them")
+    what = "the folder of a run or an experiment, or one that holds such folders"
+    ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=what)
+    listing = commands.add_parser("list", help="the runs in the store, the newest first")
+    query = add_query_command(commands)
+    transfers = add_transfer_commands(commands)
+    verify = commands.add_parser("verify", help="does the store agree with the run logs?")
+    for command in (ingest, listing, query, *transfers, verify):
+        command.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Here, when nobody has the store; else by whoever has it. StoreHeld when that one does not answer.
+
+    The answer, and for a list a line for each folder that is not in it since it could not be taken in.
+    """
+    try:
+        with Store(home) as store:
+            return _asked(lambda question: answer(store, question), request)
+    except StoreHeld as held:
+        deadline = time.monotonic() + OWNER_PATIENCE_S
+        while True:
+            try:
+                return _asked(lambda question: ask_owner(home, question), request)
+            except ConnectionError:
+                if time.monotonic() > deadline:
+                    raise held from None
+                time.sleep(0.1)  # an owner that has just started opens its socket last
+
+
+def _asked(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    problems = ask({"command": "refresh"}) if request["command"] in ("list", "snapshot", "export") else []
+    return ask(request), problems
+
+
+def _status(command: str, reply: Any) -> int:
+    if command in ("ingest", "import"):
+        return REFUSED if reply["problems"] else DONE
+    if command == "verify":
+        return DONE if reply["ok"] else REFUSED
+    return DONE
+
+
+def _shown_ingest(reply: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for experiment in reply["experiments"]:
+        settled = f"{experiment['settled']} of {experiment['points']} points settled"
+        lines.append(f"{experiment['experiment_id']}  {experiment['kind']}, {_news(experiment)}, {settled}")
+    for run in reply["runs"]:
+        what = _news(run)
+        tokens = f"{run['rows']['tokens']:,} tokens taken in"
+        lines.append(f"{run['run_id']}  {run['status']}, {what}, {tokens}")
+    return [*lines, *(f"not taken in: {problem}" for problem in reply["problems"])]
+
+
+def _news(taken_in: Mapping[str, Any]) -> str:
+    return "new" if taken_in["is_new"] else "grown" if taken_in["has_changed"] else "nothing new"
+
+
+def _mark(run: Mapping[str, Any]) -> str:
+    """A run that nobody measured says so; NULL is measured."""
+    return "simulated" if run["simulated"] is True else ""
+
+
+def _shown_list(reply: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not reply:
+        return ["No runs yet."]
+    columns = ("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens")
+    rows = [(*columns, ""), *((*(_cell(run[name]) for name in columns), _mark(run)) for run in reply)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns) + 1)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else str(value)[:40]
+
+
+def _shown_verify(reply: Mapping[str, Any]) -> list[str]:
+    lines = [f"{run['run_id']}  {run['outcome']}: {line}" for run in reply["runs"] for line in run["lines"]]
+    return [*lines, f"{reply['agree']} runs agree, {reply['differ']} differ, {reply['unchecked']} not checked"]
+
+
+SHOWN: dict[str, Callable[[Any], list[str]]] = {
+    "ingest": _shown_ingest,
+    "list": _shown_list,
+    "export": shown_export,
+    "import": shown_import,
+    "verify": _shown_verify,
+}

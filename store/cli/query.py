@@ -1,0 +1,150 @@
+"""`python -m store query`: one SELECT over the snapshot, in the sandbox, as a table, JSON rows, or a file.
+
+Whoever has the store publishes the snapshot; the question itself runs in a process of the one who asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from store.cli.transfer import Commands
+from store.sandbox import Answer, Asking, Limits, Refusal
+from store.sandbox.answer_files import json_value, to_csv, to_parquet, to_rows
+from store.sandbox.asking import MAX_ROWS, MAX_SQL_CHARACTERS, MAX_TIMEOUT_S
+
+CELL_CHARACTERS = 60
+DONE, REFUSED, BAD_INPUT = 0, 1, 2
+UNREADABLE = ("Parser Error", "Binder Error", "Catalog Error")
+
+
+def add_query_command(commands: Commands) -> argparse.ArgumentParser:
+    """Add `query`."""
+    query = commands.add_parser(
+        "query",
+        help="ask the store in SQL",
+        description="Answer one SELECT over the store's tables, also while the app runs. It reads a snapshot, in a "
+        'process of its own that can change nothing. Try: "SHOW TABLES", "DESCRIBE run_metrics", '
+        '"SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal".',
+    )
+    query.add_argument("sql", metavar="SQL", help="the statement; - reads it from the standard input")
+    query.add_argument("--max-rows", type=int, default=1000, metavar="N", help=f"rows at most, 1 to {MAX_ROWS} (1000)")
+    query.add_argument(
+        "--timeout", type=float, default=5.0, metavar="S", help=f"seconds at most, 0.1 to {MAX_TIMEOUT_S:g} (5)"
+    )
+    form = query.add_mutually_exclusive_group()
+    form.add_argument("--csv", type=Path, metavar="FILE", help="write the answer as CSV")
+    form.add_argument("--parquet", type=Path, metavar="FILE", help="write the answer as Parquet")
+    return query
+
+
+def question_of(options: argparse.Namespace) -> tuple[str, Limits]:
+    """What is asked, and how much it may take. ValueError, one line, where that cannot be asked."""
+    sql = str(options.sql)
+    if sql == "-":
+        sql = sys.stdin.read(MAX_SQL_CHARACTERS + 1) if sys.stdin is not None else ""
+    if not sql.strip():
+        raise ValueError('query: there is no statement; try "SHOW TABLES"')
+    if len(sql) > MAX_SQL_CHARACTERS:
+        raise ValueError(f"query: the statement is longer than {MAX_SQL_CHARACTERS:,} characters")
+    if any("\ud800" <= character <= "\udfff" for character in sql):
+        raise ValueError("query: the statement is not UTF-8 text")
+    for target in (options.csv, options.parquet):
+        if target is not None and not target.absolute().parent.is_dir():
+            raise ValueError(f"{target}: there is no such folder")
+        if target is not None and target.is_dir():
+            raise ValueError(f"{target}: that is a folder; name a file")
+    return sql, Limits(timeout_s=options.timeout, max_rows=options.max_rows)
+
+
+def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snapshot: Mapping[str, Any]) -> int:
+    """Ask, and print or write the answer. Returns the exit status; what went wrong is told on stderr."""
+    asking = Asking(Path(snapshot["path"]), *question)
+    try:
+        answer = asking.result()
+    except Refusal as refusal:
+        print(f"store: {printable(refusal.explained())}", file=sys.stderr)
+        return BAD_INPUT if is_bad_input(refusal) else REFUSED
+    except KeyboardInterrupt:
+        asking.cancel()
+        print("store: cancelled", file=sys.stderr)
+        return REFUSED
+    try:
+        _deliver(options, answer)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"store: {options.csv or options.parquet}: {error.strerror or error}", file=sys.stderr)
+        return BAD_INPUT
+    if answer.more is not None:
+        print(f"store: {cut_short(answer)}; --max-rows allows more", file=sys.stderr)
+    return DONE
+
+
+def is_bad_input(refusal: Refusal) -> bool:
+    """The text itself may not be asked, or cannot be read; what fails while it is answered is a refusal."""
+    return refusal.reason == "statement" or str(refusal).startswith(UNREADABLE)
+
+
+def cut_short(answer: Answer) -> str:
+    """In words, why there are more rows than these."""
+    rows = "row" if answer.table.num_rows == 1 else "rows"
+    if answer.more == "bytes":
+        return f"the first {answer.table.num_rows:,} {rows}: there are more, and an answer may have 32 MiB"
+    return f"the first {answer.table.num_rows:,} {rows}: there are more"
+
+
+def _deliver(options: argparse.Namespace, answer: Answer) -> None:
+    table = answer.table
+    for target, convert in ((options.csv, to_csv), (options.parquet, to_parquet)):
+        if target is not None:
+            target.write_bytes(convert(table))
+    is_written = options.csv is not None or options.parquet is not None
+    if options.json:
+        print(json.dumps(to_rows(table), ensure_ascii=False))
+    elif is_written:
+        print(f"rows written: {table.num_rows:,}, to {options.csv or options.parquet}")
+    else:
+        print("\n".join(shown(table)))
+
+
+def shown(table: pa.Table) -> list[str]:
+    """The answer for people: columns of equal width, numbers to the right, what is missing as a dash."""
+    if table.column_names == ["explain_key", "explain_value"]:
+        return [str(plan) for plan in table["explain_value"].to_pylist()]
+    if table.num_rows == 0:
+        return [f"No rows. Columns: {', '.join(map(_cell, table.column_names))}"]
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    names = [_cell(name) for name in table.column_names]
+    widths = [max(len(name), *map(len, cells)) for name, cells in zip(names, columns, strict=True)]
+    is_number = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in table.schema]
+    lines = [names, *map(list, zip(*columns, strict=True))]
+    return [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, is_number, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    plain = json_value(value)
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    text = "".join(c if c.isprintable() else "⏎" if c == "\n" else " " for c in text)
+    return text if len(text) <= CELL_CHARACTERS else f"{text[: CELL_CHARACTERS - 1]}…"

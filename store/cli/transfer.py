@@ -1,0 +1,106 @@
+"""`export` and `import` on the command line: their options, their requests, what they do, how answers are shown.
+
+Requests and answers are plain data, so that the owner's process can answer them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from store.store import Store
+from store.transfer.exporter import default_name, export_runs, runs_named
+from store.transfer.importer import import_runs
+from store.transfer.tables import export_csv, export_parquet
+
+
+class Commands(Protocol):
+    """What argparse's add_subparsers gives."""
+
+    def add_parser(self, name: str, **kwargs: Any) -> argparse.ArgumentParser: ...
+
+
+def add_transfer_commands(commands: Commands) -> tuple[argparse.ArgumentParser, ...]:
+    """Add `export` and `import`."""
+    export = commands.add_parser(
+        "export",
+        help="runs as one file to take elsewhere; or the whole store for other tools",
+        description="Write runs, or all runs of experiments, into one zip that `import` takes in on another machine. "
+        "With --parquet every table of the store, with --csv the metrics of runs, one run a row.",
+    )
+    export.add_argument("names", nargs="*", metavar="RUN_ID|EXPERIMENT_ID", help="which runs")
+    export.add_argument("--out", type=Path, metavar="FILE", help="the zip to write (default: RUN_ID.zip, here)")
+    export.add_argument("--parquet", type=Path, metavar="FOLDER", help="write every table of the store as Parquet")
+    export.add_argument("--csv", type=Path, metavar="FILE", help="write the metrics of these runs, or of all, as CSV")
+    taking = commands.add_parser(
+        "import",
+        help="take in files that export wrote",
+        description="Take in runs from files that `export` wrote: each file whole, or nothing of it. A run that is "
+        "here already is left as it is.",
+    )
+    taking.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a zip that export wrote")
+    return export, taking
+
+
+def export_request(options: argparse.Namespace) -> dict[str, Any]:
+    """The request of an `export`. ValueError where the options do not go together."""
+    forms = [name for name in ("out", "parquet", "csv") if getattr(options, name) is not None]
+    if len(forms) > 1:
+        raise ValueError(f"--{forms[0]} and --{forms[1]} do not go together: one export a call")
+    form = "runs" if forms in ([], ["out"]) else forms[0]
+    if form == "runs" and not options.names:
+        raise ValueError("export: name a run or an experiment; `list` shows them")
+    if form == "parquet" and options.names:
+        raise ValueError("--parquet writes the whole store: name no runs beside it")
+    out = getattr(options, forms[0]) if forms else Path(default_name(options.names))
+    return {"command": "export", "form": form, "names": options.names, "out": str(out.absolute())}
+
+
+def export(store: Store, request: Mapping[str, Any]) -> dict[str, Any]:
+    """`form` is `runs`, `parquet` or `csv`; `out` the file or folder; `names` the runs and experiments, if not all.
+
+    ValueError in one line for what cannot be exported.
+    """
+    out, names = Path(request["out"]), list(request["names"])
+    if request["form"] == "parquet":
+        written = export_parquet(store, out)
+        return {"folder": str(out), "tables": written.rows}
+    run_ids = runs_named(store, names)
+    if request["form"] == "csv":
+        written = export_csv(store, out, run_ids if names else None)
+        return {"file": str(out), "rows": written.rows["runs"]}
+    exported = export_runs(store, run_ids, out)
+    return {"file": str(out), "bytes": exported.bytes, "runs": list(exported.run_ids)}
+
+
+def take_files(store: Store, paths: list[Path]) -> dict[str, Any]:
+    """Import files, each whole or not at all: an object a run, and a line for each file that was refused."""
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise ValueError(f"{missing[0]}: there is no such file")
+    runs: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            done = import_runs(store, path)
+        except (ValueError, OSError) as error:
+            problems.append(str(error).splitlines()[0])
+            continue
+        runs += [{"run_id": run_id, "file": str(path), "is_new": True} for run_id in done.new]
+        runs += [{"run_id": run_id, "file": str(path), "is_new": False} for run_id in done.known]
+    return {"runs": runs, "problems": problems}
+
+
+def shown_export(reply: Mapping[str, Any]) -> list[str]:
+    if "tables" in reply:
+        lines = [f"{table}  {rows:,} rows" for table, rows in reply["tables"].items()]
+        return [*lines, f"written to {reply['folder']}"]
+    if "rows" in reply:
+        return [f"runs written: {reply['rows']:,}, to {reply['file']}"]
+    return [f"runs written: {len(reply['runs']):,}, {reply['bytes']:,} bytes, to {reply['file']}"]
+
+
+def shown_import(reply: Mapping[str, Any]) -> list[str]:
+    return [f"{run['run_id']}  {'new' if run['is_new'] else 'already here'}" for run in reply["runs"]]

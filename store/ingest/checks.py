@@ -1,0 +1,86 @@
+"""Judges runs by the checks of validity once they are over, and keeps what was found: a row a check of a run.
+
+Judging needs a run's requests and passes, never its tokens. Runs that were judged by other definitions, or by none, are
+judged anew when the store is opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.core.check import PASS_COLUMNS, REQUEST_COLUMNS
+from engine.core.record import Column, RunRecord, Table
+from engine.core.validity import VALIDITY_VERSION, Evidence, judge_run
+from store.database import CHECKS, carry_out, first_row
+from store.folders import log_bytes
+
+
+def keep_checks(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Judge a run that is over and keep what was found instead of what was found before."""
+    carry_out(cursor, f"DELETE FROM {CHECKS} WHERE run_id = ?", [run_id])
+    rows = [
+        (run_id, name, verdict.outcome.value, verdict.value, verdict.limit, verdict.finding)
+        for name, verdict in judge_run(evidence_of(cursor, run_id)).items()
+    ]
+    places = ", ".join("(?, ?, ?, ?, ?, ?)" for _ in rows)
+    carry_out(cursor, f"INSERT INTO {CHECKS} VALUES {places}", [value for row in rows for value in row])
+
+
+def fit_checks(cursor: duckdb.DuckDBPyConnection) -> int:
+    """Judge what has not been judged by today's definitions; measure run logs that nobody measured. How many runs.
+
+    The table's comment says by which definitions its rows were made.
+    """
+    made_by = first_row(cursor, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [CHECKS])
+    if made_by is None or made_by[0] != str(VALIDITY_VERSION):
+        carry_out(cursor, f"DELETE FROM {CHECKS}")
+        carry_out(cursor, f"COMMENT ON TABLE {CHECKS} IS '{VALIDITY_VERSION}'")
+    unjudged = cursor.execute(
+        f"SELECT run_id FROM runs ANTI JOIN {CHECKS} USING (run_id) WHERE status <> 'running' ORDER BY run_id"
+    ).fetchall()
+    for (run_id,) in unjudged:
+        keep_checks(cursor, str(run_id))
+    for run_id, folder in cursor.execute("SELECT run_id, folder FROM runs WHERE log_bytes IS NULL").fetchall():
+        if Path(folder).is_dir():
+            carry_out(cursor, "UPDATE runs SET log_bytes = ? WHERE run_id = ?", [log_bytes(Path(folder)), run_id])
+    return len(unjudged)
+
+
+def evidence_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Evidence:
+    """What the store has of a run to judge it by. KeyError for a run that is not known."""
+    row = first_row(cursor, "SELECT run_info, result, watched FROM runs WHERE run_id = ?", [run_id])
+    if row is None:
+        raise KeyError(f"the store has no run {run_id}")
+    return Evidence(
+        record=RunRecord(
+            requests=_columns(cursor, "requests", REQUEST_COLUMNS, "request_id", run_id),
+            passes=_columns(cursor, "passes", PASS_COLUMNS, "pass_index", run_id),
+            tokens={},
+        ),
+        info=json.loads(row[0]),
+        result=json.loads(row[1]) if row[1] else {},
+        watched=bool(row[2]),
+    )
+
+
+def _columns(cursor: duckdb.DuckDBPyConnection, table: str, names: tuple[str, ...], key: str, run_id: str) -> Table:
+    listed = ", ".join(f'"{name}"' for name in names)  # `rows` means something to SQL
+    found: Mapping[str, Any] = cursor.execute(
+        f"SELECT {listed} FROM {table} WHERE run_id = ? ORDER BY {key}", [run_id]
+    ).fetchnumpy()
+    return {name: _filled(found[name]) for name in names}
+
+
+def _filled(column: Any) -> Column:
+    """What is missing is NaN, -1 or None, by the column's kind, as a RunRecord has it."""
+    if not isinstance(column, np.ma.MaskedArray):
+        return np.asarray(column)
+    if np.issubdtype(column.dtype, np.floating):
+        return np.asarray(column.filled(np.nan))
+    return np.asarray(column.filled(-1 if np.issubdtype(column.dtype, np.integer) else None))

@@ -1,0 +1,221 @@
+"""Takes a run folder into the store: what is new of each stream, and how far that got, in one transaction.
+
+Ingesting the same folder twice changes nothing; ingesting a folder that has grown adds what has grown. Of `requests`
+and `spans` a later row's values that are not null win. Whole chunks of some megabytes are handled at a time, so that a
+long run needs no more memory than a short one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from engine.runlog.batches import CHUNK_BYTES
+from engine.runlog.reader import RunLogReader, newest
+from engine.runlog.schema import KEYED, STREAMS
+from store.database import SUMMARIES, TABLES, carry_out, first_row, in_transaction
+from store.ingest.checks import keep_checks
+from store.ingest.run_rows import close_open_spans, upsert_run
+
+LAST_BYTES = CHUNK_BYTES // 2  # a chunk smaller than this is most likely a stream's last for now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What one ingest of one folder did. `rows` counts the log's rows that were new, by stream."""
+
+    run_id: str
+    folder: Path
+    status: str
+    is_new: bool
+    status_before: str | None
+    rows: dict[str, int]
+
+    @property
+    def has_changed(self) -> bool:
+        return self.is_new or self.status != self.status_before or any(self.rows.values())
+
+
+def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path) -> IngestReport:
+    """Take in what is new in a run folder. ValueError in one line where it is no run folder, or a damaged one.
+
+    Of two copies of a run that in `runs_folder`, the store's own, counts, else the first for as long as it is there.
+    Of a damaged one everything that is whole is taken in first. One thread at a time may ingest into a store.
+    """
+    reader = RunLogReader(folder)
+    # The status first: once a run is over, everything that will ever be in its log can be read.
+    status = reader.status()
+    info, result = reader.run_info(), reader.result()
+    known = _known(cursor, str(info["run_id"]))
+    if known is not None and json.loads(known.run_info) != info:
+        raise ValueError(f"{folder}: the store has another run with the id {info['run_id']}")
+    is_own = folder == runs_folder / str(info["run_id"])
+    place = known.folder if known is not None and known.folder.exists() and not is_own else folder
+    taking = _Taking(
+        cursor=cursor,
+        reader=reader,
+        place=place,
+        info=info,
+        result=result,
+        status=status,
+        is_new=known is None,
+        is_due=known is None or (known.status, known.folder) != (status, place),
+        rows=dict.fromkeys(STREAMS, 0),
+        damaged={},
+    )
+    try:
+        while in_transaction(cursor, taking.take_some):
+            pass
+    except duckdb.Error as error:
+        raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
+    _note_damage(cursor, taking, None if known is None else known.damage)
+    for damage in taking.damaged.values():
+        raise damage
+    return IngestReport(
+        run_id=str(info["run_id"]),
+        folder=folder,
+        status=status,
+        is_new=known is None,
+        status_before=None if known is None else known.status,
+        rows=taking.rows,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Taking:
+    """One ingest under way. `is_due`: the run's row does not yet say how it stands. `damaged`: broken streams."""
+
+    cursor: duckdb.DuckDBPyConnection
+    reader: RunLogReader
+    place: Path
+    info: dict[str, Any]
+    result: dict[str, Any] | None
+    status: str
+    is_new: bool
+    is_due: bool
+    rows: dict[str, int]
+    damaged: dict[str, ValueError]
+
+    def take_some(self) -> bool:
+        """Some of each stream, and with the last of it the run's state. Returns whether there may be more."""
+        new = {}
+        for stream in STREAMS:
+            try:
+                chunk = _ingest_chunk(self.cursor, self.reader, str(self.info["run_id"]), stream)
+            except ValueError as error:
+                self.damaged[stream] = error
+                continue
+            if chunk is not None:
+                new[stream] = chunk
+                self.rows[stream] += chunk.rows
+        self.is_due |= bool(new)
+        is_last = all(chunk.size_bytes < LAST_BYTES for chunk in new.values())
+        if is_last and self.is_due:
+            _set_state(self.cursor, self.place, self.info, self.result, self.status)
+            self.is_due = False
+        elif self.is_new and not is_last:
+            _set_state(self.cursor, self.place, self.info, None, "running")
+        return bool(new)
+
+
+def _note_damage(cursor: duckdb.DuckDBPyConnection, taking: _Taking, before: str | None) -> None:
+    """Keep with the run what of its log cannot be read, or that now all of it can."""
+    lines = [str(error).removeprefix(f"{taking.reader.folder}/") for error in taking.damaged.values()]
+    damage = "; ".join(lines) or None
+    if damage != before:
+        carry_out(cursor, "UPDATE runs SET damage = ? WHERE run_id = ?", [damage, taking.info["run_id"]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    status: str
+    run_info: str
+    folder: Path
+    damage: str | None
+
+
+def _known(cursor: duckdb.DuckDBPyConnection, run_id: str) -> _Known | None:
+    """What the store has of the run; None when it is new."""
+    row = first_row(cursor, "SELECT status, run_info, folder, damage FROM runs WHERE run_id = ?", [run_id])
+    return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]), row[3])
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    rows: int
+    size_bytes: int
+
+
+def _ingest_chunk(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str, stream: str) -> _Chunk | None:
+    """The next chunk of a stream; None where there is no more yet. ValueError where the stream goes on damaged."""
+    progress = first_row(
+        cursor, "SELECT offset_bytes, rows FROM ingest_progress WHERE run_id = ? AND stream = ?", [run_id, stream]
+    )
+    offset, rows = progress or (0, 0)
+    batches, following = reader.tail(stream, offset)
+    if following == offset:
+        return None
+    table = pa.Table.from_batches(batches, schema=STREAMS[stream])
+    _insert(cursor, stream, run_id, table)
+    place = [following, rows + table.num_rows, run_id, stream]
+    if progress is None:
+        statement = "INSERT INTO ingest_progress (offset_bytes, rows, run_id, stream) VALUES (?, ?, ?, ?)"
+    else:
+        statement = "UPDATE ingest_progress SET offset_bytes = ?, rows = ? WHERE run_id = ? AND stream = ?"
+    carry_out(cursor, statement, place)
+    return _Chunk(table.num_rows, following - offset)
+
+
+def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: pa.Table) -> None:
+    """Insert the rows of a stream; of a keyed one, bring rows that are there up to date."""
+    key, into = KEYED.get(stream), TABLES[stream]
+    cursor.register("incoming", table if key is None else newest(table, key))
+    if key is None:
+        carry_out(cursor, f"INSERT INTO {into} BY NAME SELECT ? AS run_id, n.* FROM incoming n", [run_id])
+    else:
+        others = [name for name in STREAMS[stream].names if name != key]
+        changes = ", ".join(f"{name} = coalesce(n.{name}, old.{name})" for name in others)
+        carry_out(
+            cursor,
+            f"UPDATE {into} AS old SET {changes} FROM incoming n WHERE old.run_id = ? AND old.{key} = n.{key}",
+            [run_id],
+        )
+        carry_out(
+            cursor,
+            f"INSERT INTO {into} BY NAME SELECT ? AS run_id, n.* FROM incoming n "
+            f"ANTI JOIN (SELECT {key} FROM {into} WHERE run_id = ?) old ON old.{key} = n.{key}",
+            [run_id, run_id],
+        )
+    cursor.unregister("incoming")  # not after an error: a transaction that failed takes nothing but its end
+
+
+def _set_state(
+    cursor: duckdb.DuckDBPyConnection, folder: Path, info: dict[str, Any], result: dict[str, Any] | None, status: str
+) -> None:
+    """Say how the run stands now; of a run that is over, close its spans and keep its metrics."""
+    run_id = str(info["run_id"])
+    upsert_run(cursor, folder, info, result, status)
+    carry_out(cursor, f"DELETE FROM {SUMMARIES} WHERE run_id = ?", [run_id])
+    if status != "running":
+        _conclude(cursor, run_id)
+
+
+def lose_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """The run was going when its folder went: it has crashed, with what was taken in by then."""
+
+    def work() -> None:
+        carry_out(cursor, "UPDATE runs SET status = 'crashed' WHERE run_id = ?", [run_id])
+        _conclude(cursor, run_id)
+
+    in_transaction(cursor, work)
+
+
+def _conclude(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    close_open_spans(cursor, run_id)
+    carry_out(cursor, f"INSERT INTO {SUMMARIES} BY NAME SELECT * FROM run_metrics WHERE run_id = ?", [run_id])
+    keep_checks(cursor, run_id)

@@ -1,0 +1,125 @@
+"""Closes the predictions whose subject has begun, and grades those whose subject has ended.
+
+A prediction closes with the first run of its subject that the store or the disk knows of. What was written later than
+that run began, whatever way it came in, gets no grade.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from engine.core.experiment import GOES_ON
+from engine.core.prediction import Question, SubjectKind, grade
+from engine.core.prediction_measure import Measured, measure
+from engine.runlog.experiment_log import POINTS_FILE
+from store.database import carry_out, first_row
+from store.folders import is_run_folder
+from store.queries.experiments import Experiments
+from store.queries.runs import Runs
+
+LATE = "it was written down after its subject had begun"
+
+# When each open prediction's subject began, where the store knows a run of it.
+BEGUN = """
+    SELECT p.prediction_id, min(r.created_at) AS begun_at, count(r.run_id) AS runs
+    FROM predictions p
+    JOIN runs r ON r.run_id = p.subject_id
+        OR (p.subject_kind = 'experiment' AND r.experiment_id = p.subject_id)
+        OR list_contains(p.run_ids::JSON::VARCHAR[], r.run_id)
+    WHERE p.closed_at IS NULL
+    GROUP BY p.prediction_id
+"""
+
+
+def has_begun(
+    cursor: duckdb.DuckDBPyConnection,
+    runs_folder: Path,
+    kind: SubjectKind,
+    subject_id: str,
+    run_ids: Sequence[str],
+) -> bool:
+    """Whether a subject has begun, by the store or, where that has yet to look, by the disk.
+
+    One that is gone had begun, if a prediction of it is closed.
+    """
+    closed = "SELECT 1 FROM predictions WHERE subject_kind = ? AND subject_id = ? AND closed_at IS NOT NULL"
+    if first_row(cursor, closed, [kind, subject_id]) is not None:
+        return True
+    if kind == "run":
+        known = "SELECT 1 FROM runs WHERE run_id = ?"
+    else:
+        known = (
+            "SELECT 1 FROM runs WHERE experiment_id = ?1 UNION ALL "
+            "SELECT 1 FROM experiment_points WHERE experiment_id = ?1 AND status IS NOT NULL LIMIT 1"
+        )
+    ids = [subject_id, *run_ids] if kind == "run" else list(run_ids)
+    if first_row(cursor, known, [subject_id]) is not None or any(is_run_folder(runs_folder / name) for name in ids):
+        return True
+    points = runs_folder / subject_id / POINTS_FILE
+    return kind == "experiment" and points.is_file() and points.stat().st_size > 0
+
+
+def close_begun(cursor: duckdb.DuckDBPyConnection) -> int:
+    """Close the predictions whose subject has begun. Returns how many; to be called in a transaction."""
+    begun = cursor.execute(BEGUN).fetchall()
+    for prediction_id, begun_at, _ in begun:
+        carry_out(
+            cursor,
+            "UPDATE predictions SET closed_at = coalesce(?, now()::TIMESTAMP), outcome = 'pending', "
+            "reason = 'it has not ended yet' WHERE prediction_id = ?",
+            [begun_at, prediction_id],
+        )
+        carry_out(
+            cursor,
+            "UPDATE predictions SET outcome = 'ungraded', reason = ? "
+            "WHERE prediction_id = ? AND coalesce(edited_at, made_at) > closed_at",
+            [LATE, prediction_id],
+        )
+    return len(begun)
+
+
+def grade_pending(cursor: duckdb.DuckDBPyConnection, runs: Runs, experiments: Experiments, now: datetime) -> int:
+    """Grade the closed predictions whose figure is there, say of the others why it is not. Returns how many changed."""
+    rows = cursor.execute(
+        "SELECT prediction_id, subject_kind, subject_id, json_array_length(run_ids), question, low, high, reason "
+        "FROM predictions WHERE outcome = 'pending'"
+    ).fetchall()
+    changed = 0
+    for prediction_id, kind, subject_id, num_runs, question, low, high, reason in rows:
+        found = measured_of(runs, experiments, kind, subject_id, Question.from_dict(json.loads(question)), num_runs)
+        if found is None or (not found.is_final and found.reason == reason):
+            continue
+        outcome = "pending"
+        if found.is_final:
+            held = found.value is not None and grade(low, high, found.value).held
+            outcome = "ungraded" if found.value is None else "held" if held else "missed"
+        carry_out(
+            cursor,
+            "UPDATE predictions SET outcome = ?, measured = ?, reason = ?, graded_at = ? WHERE prediction_id = ?",
+            [outcome, found.value, found.reason, now if found.is_final else None, prediction_id],
+        )
+        changed += 1
+    return changed
+
+
+def measured_of(
+    runs: Runs, experiments: Experiments, kind: SubjectKind, subject_id: str, question: Question, num_runs: int = 0
+) -> Measured | None:
+    """The figure as the store has it now; None where its subject is not here.
+
+    `num_runs` is how many runs an experiment without a plan is to have, where that is known.
+    """
+    if kind == "run":
+        rows = experiments.run_as_point(subject_id)
+        is_over = True
+    else:
+        rows = experiments.measured_points(subject_id)
+        is_planned = bool(rows) and "position" in rows[0]
+        is_broken_off = any(row["status"] not in (*GOES_ON, "running") for row in rows)
+        is_over = not is_planned and (len(rows) >= num_runs or is_broken_off)
+    return measure(question, rows, runs.completion_rate, is_over=is_over) if rows else None

@@ -1,0 +1,213 @@
+"""The predictions of a store: written before, closed at the start, graded after.
+
+Until its subject begins a prediction can be edited and withdrawn. From then on the store refuses both, whatever page or
+process asks: what was expected stays as it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from engine.core.prediction import Expectation, Question, SubjectKind, grade
+from engine.core.run_id import new_run_id
+from engine.runlog.reader import RUN_ID
+from store.database import Database, carry_out, first_row, in_transaction
+from store.predictions.grading import close_begun, grade_pending, has_begun
+from store.predictions.simulation import keep, simulate_due
+from store.queries.experiments import Experiments
+from store.queries.frames import frame_of
+from store.queries.runs import Runs
+
+LISTED = """
+    SELECT
+        p.* EXCLUDE (run_ids),
+        CASE p.subject_kind WHEN 'run' THEN r.run_id IS NULL ELSE e.experiment_id IS NULL END AS is_unknown,
+        r.status AS run_status, r.engine, r.model, e.kind AS experiment_kind, e.label AS experiment_label,
+        r.simulated AS is_simulated_run
+    FROM predictions p
+    LEFT JOIN runs r ON p.subject_kind = 'run' AND r.run_id = p.subject_id
+    LEFT JOIN experiments e ON p.subject_kind = 'experiment' AND e.experiment_id = p.subject_id
+    {where}
+    ORDER BY p.made_at DESC, p.prediction_id DESC
+"""
+
+
+class PredictionClosed(ValueError):
+    """The prediction's subject has begun: it can be neither made, edited nor withdrawn any more."""
+
+
+class PredictionEdited(ValueError):
+    """The prediction has been edited elsewhere since it was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is predicted of: a run, or an experiment. `run_ids` are its runs, as far as they are known beforehand."""
+
+    kind: SubjectKind
+    subject_id: str
+    run_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not RUN_ID.fullmatch(self.subject_id):
+            raise ValueError(f"{self.kind} {self.subject_id[:80]!r}: an id has 1 to 64 letters, digits, _ or -")
+
+
+class Predictions:
+    """The predictions of a store. Every method may be called from any thread."""
+
+    def __init__(self, database: Database, runs: Runs, experiments: Experiments) -> None:
+        self._database = database
+        self._runs = runs
+        self._experiments = experiments
+
+    def add(self, subject: Subject, question: Question, expected: Expectation) -> str:
+        """Write a prediction down; returns its id. PredictionClosed where the subject has begun."""
+        prediction_id = new_run_id()
+
+        def write() -> None:
+            row = {
+                "prediction_id": prediction_id,
+                "subject_kind": subject.kind,
+                "subject_id": subject.subject_id,
+                "run_ids": json.dumps(subject.run_ids),
+                "question": json.dumps(question.to_dict()),
+                "label": question.label,
+                "low": expected.low,
+                "high": expected.high,
+                "unit": question.unit,
+                "why": expected.why.strip(),
+                "made_at": _now(),
+                "outcome": "open",
+            }
+            insert_prediction(self._database.cursor(), row)
+
+        self._while_open(subject, write)
+        return prediction_id
+
+    def edit(self, prediction_id: str, expected: Expectation, *, instead_of: Expectation | None = None) -> None:
+        """Expect something else of the same question. KeyError where there is none, PredictionClosed once it began,
+        PredictionEdited where it is no longer `instead_of`, if that is given."""
+        new = [expected.low, expected.high, expected.why.strip()]
+        old = None if instead_of is None else [instead_of.low, instead_of.high, instead_of.why.strip()]
+        found = "SELECT low, high, why FROM predictions WHERE prediction_id = ?"
+
+        def write() -> None:
+            row = first_row(self._database.cursor(), found, [prediction_id])
+            if old is not None and row is not None and list(row) != old:
+                raise PredictionEdited("this prediction has been edited elsewhere since; close this and open it again")
+            carry_out(
+                self._database.cursor(),
+                "UPDATE predictions SET low = ?, high = ?, why = ?, edited_at = ? WHERE prediction_id = ?",
+                [*new, _now(), prediction_id],
+            )
+
+        self._while_open(self._subject_of(prediction_id), write)
+
+    def withdraw(self, prediction_id: str) -> None:
+        """Take a prediction back, as if it had never been made. KeyError and PredictionClosed as for editing."""
+        self._while_open(
+            self._subject_of(prediction_id), lambda: delete_predictions(self._database.cursor(), [prediction_id])
+        )
+
+    def settle(self) -> bool:
+        """Close what has begun and grade what has ended. Returns whether anything changed."""
+        cursor = self._database.cursor()
+        due = "SELECT 1 FROM predictions WHERE outcome IN ('open', 'pending') LIMIT 1"
+        if first_row(cursor, due) is None:
+            return False
+        with self._database.writing:
+            return in_transaction(
+                cursor,
+                lambda: bool(close_begun(cursor) + grade_pending(cursor, self._runs, self._experiments, _now())),
+            )
+
+    def simulate(self) -> bool:
+        """Ask the simulator what it expects of what has closed, unless something runs here: some seconds, in which the
+        store can be used. Returns whether anything was added."""
+        cursor = self._database.cursor()
+        answers = simulate_due(cursor, self._database.home)
+        if answers:
+            with self._database.writing:
+                in_transaction(cursor, lambda: keep(cursor, answers))
+        return bool(answers)
+
+    def list(self, subject: Subject | None = None) -> pd.DataFrame:
+        """Predictions (of a subject, or all), the newest first, with how far they were from their range.
+
+        Columns: prediction_id, subject_kind, subject_id, question (JSON), label, low, high, unit, why, made_at,
+        edited_at, closed_at, simulated, simulated_note, measured, outcome (open, pending, held, missed, ungraded),
+        reason, graded_at, is_unknown (the store has no such run or experiment: yet to begin, or deleted), run_status,
+        engine, model, experiment_kind, experiment_label, is_simulated_run, and bound, distance, relative as
+        `engine.core.prediction.Grade` has them. Numbers that are missing are NaN, texts None.
+        """
+        where, values = "", {}
+        if subject is not None:
+            where = "WHERE p.subject_kind = $kind AND p.subject_id = $subject_id"
+            values = {"kind": subject.kind, "subject_id": subject.subject_id}
+        frame = frame_of(self._database.cursor(), LISTED.format(where=where), values)
+        grades = [_grade_of(row) for row in frame.to_dict("records")]
+        for name in ("bound", "distance", "relative"):
+            column = [None if told is None else getattr(told, name) for told in grades]
+            frame[name] = pd.Series(column, index=frame.index, dtype="float64")
+        return frame
+
+    def _subject_of(self, prediction_id: str) -> Subject:
+        query = "SELECT subject_kind, subject_id, run_ids, closed_at FROM predictions WHERE prediction_id = ?"
+        row = first_row(self._database.cursor(), query, [prediction_id])
+        if row is None:
+            raise KeyError(f"there is no prediction {prediction_id}")
+        subject = Subject(kind=row[0], subject_id=row[1], run_ids=tuple(json.loads(row[2])))
+        if row[3] is not None:
+            raise _closed(subject)
+        return subject
+
+    def _while_open(self, subject: Subject, change: Callable[[], None]) -> None:
+        """Make a change, unless the subject has begun by the time it is made."""
+
+        def work() -> None:
+            change()
+            folder = self._database.runs_folder
+            if has_begun(self._database.cursor(), folder, subject.kind, subject.subject_id, subject.run_ids):
+                raise _closed(subject)
+
+        with self._database.writing:
+            in_transaction(self._database.cursor(), work)
+
+
+def insert_prediction(cursor: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> None:
+    """Insert one row; to be called in a transaction."""
+    places = ", ".join("?" for _ in row)
+    carry_out(cursor, f"INSERT INTO predictions ({', '.join(row)}) VALUES ({places})", [*row.values()])
+
+
+def delete_predictions(cursor: duckdb.DuckDBPyConnection, prediction_ids: Sequence[str]) -> None:
+    """Delete rows; to be called in a transaction."""
+    query = "DELETE FROM predictions WHERE list_contains(?::VARCHAR[], prediction_id)"
+    carry_out(cursor, query, [list(prediction_ids)])
+
+
+def _grade_of(row: Mapping[Any, Any]) -> Any:
+    if row["outcome"] not in ("held", "missed"):
+        return None
+    low, high = (None if pd.isna(row[end]) else float(row[end]) for end in ("low", "high"))
+    return grade(low, high, float(row["measured"]))
+
+
+def _closed(subject: Subject) -> PredictionClosed:
+    return PredictionClosed(
+        f"{subject.kind} {subject.subject_id} has begun: predictions of it are closed, and stay as they were written"
+    )
+
+
+def _now() -> datetime:
+    """UTC without a zone, as the store keeps times, in whole milliseconds as run.json does: so they can be compared."""
+    moment = datetime.now(UTC).replace(tzinfo=None)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

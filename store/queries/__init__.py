@@ -1,0 +1,1 @@
+"""What pages ask of the store, by subject: runs, experiments, the history, passes, KV memory, latencies."""

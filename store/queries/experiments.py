@@ -1,0 +1,159 @@
+"""What pages ask of experiments: which there are, how far each has come, and its points with what was measured.
+
+Figures of a point are its run's, as the store keeps them; where the run is gone, as the experiment's record has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.core.metrics import RUN_METRICS
+from store.database import SUMMARIES, Database, first_row
+from store.queries.frames import frame_of, plain_value
+from store.queries.runs import RUNS
+
+# An experiment without a plan, a pair, has its runs for points; one that has never had a record may have a plan alone.
+EXPERIMENTS = """
+    WITH planned AS (
+        SELECT
+            experiment_id, count(*) AS points, count(*) FILTER (WHERE status IN ('completed', 'oom', 'failed')) AS done,
+            count(*) FILTER (WHERE status = 'completed') AS completed, count(*) FILTER (WHERE status = 'oom') AS oom,
+            count(*) FILTER (WHERE status = 'failed') AS failed,
+            count(*) FILTER (WHERE status IN ('stopped', 'crashed')) AS stopped
+        FROM experiment_points GROUP BY experiment_id
+    ),
+    ran AS (
+        SELECT
+            experiment_id, count(*) AS points, count(*) FILTER (WHERE status <> 'running') AS done,
+            count(*) FILTER (WHERE status = 'completed') AS completed, count(*) FILTER (WHERE status = 'oom') AS oom,
+            count(*) FILTER (WHERE status = 'failed') AS failed,
+            count(*) FILTER (WHERE status IN ('stopped', 'crashed')) AS stopped
+        FROM runs WHERE experiment_id IS NOT NULL GROUP BY experiment_id
+    )
+    SELECT
+        e.experiment_id, e.kind, e.label, e.created_at,
+        {counts},
+        coalesce(e.is_worked_on, r.done < r.points, false) AS is_open,
+        e.plan IS NOT NULL AS has_plan
+    FROM experiments e
+    LEFT JOIN planned p ON p.experiment_id = e.experiment_id
+    LEFT JOIN ran r ON r.experiment_id = e.experiment_id
+    WHERE ($kind IS NULL OR e.kind = $kind)
+    ORDER BY e.created_at DESC NULLS LAST, e.experiment_id DESC
+""".format(
+    counts=", ".join(
+        f"CASE WHEN e.plan IS NULL THEN coalesce(r.{name}, 0) ELSE coalesce(p.{name}, 0) END AS {name}"
+        for name in ("points", "done", "completed", "oom", "failed", "stopped")
+    )
+)
+
+POINTS = f"""
+    WITH live AS (
+        SELECT
+            max(run_id) AS live_run_id, run_info ->> '$.experiment.key' AS key,
+            coalesce((run_info ->> '$.experiment.repeat')::INTEGER, 0) AS repeat
+        FROM runs WHERE experiment_id = $experiment_id AND status = 'running' GROUP BY 2, 3
+    )
+    SELECT
+        p.* EXCLUDE (experiment_id, status, totals), coalesce(p.status, 'pending') AS status, live.live_run_id,
+        m.run_id IS NOT NULL AS has_run, p.totals,
+        m.* EXCLUDE (run_id, prompt_tokens), m.prompt_tokens AS run_prompt_tokens
+    FROM experiment_points p
+    LEFT JOIN {SUMMARIES} m ON m.run_id = p.run_id
+    LEFT JOIN live ON live.key = p.key AND live.repeat = p.repeat
+    WHERE p.experiment_id = $experiment_id
+    ORDER BY p.position, p.key, p.repeat
+"""
+RUNS_AS_POINTS = f"""
+    SELECT m.* EXCLUDE (run_id), r.run_id, {{key}} AS key, r.engine, r.status, r.error,
+        r.run_info -> '$.config' AS config
+    FROM runs r LEFT JOIN {SUMMARIES} m ON m.run_id = r.run_id WHERE {{where}}
+"""
+
+RENAMED = {"prompt_tokens": "run_prompt_tokens"}  # a point's prompt_tokens are those of each of its prompts
+
+
+class Experiments:
+    """The experiments of a store. Every method may be called from any thread. Frames have their columns even when they
+    have no rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def plan(self, experiment_id: str) -> dict[str, Any]:
+        """The plan as experiment.json has it, with the points that were added since. KeyError where there is none."""
+        query = "SELECT plan FROM experiments WHERE experiment_id = ?"
+        row = first_row(self._database.cursor(), query, [experiment_id])
+        if row is None or row[0] is None:
+            raise KeyError(f"the store has no plan of an experiment {experiment_id}")
+        plan: dict[str, Any] = json.loads(row[0])
+        return plan
+
+    def runs(self, experiment_id: str) -> pd.DataFrame:
+        """The runs of an experiment, in the columns of `Runs.list`, the oldest first."""
+        query = f"{RUNS} WHERE r.experiment_id = $experiment_id ORDER BY r.created_at DESC NULLS LAST, r.run_id DESC"
+        frame = frame_of(self._database.cursor(), query, {"experiment_id": experiment_id})
+        return frame.iloc[::-1].reset_index(drop=True)
+
+    def points(self, experiment_id: str) -> pd.DataFrame:
+        """A row a point, in order of position: the plan, the record that holds, and every metric of its run.
+
+        Columns: key, repeat, position, engine, prompts, prompt_tokens (of each prompt), batch_size, rate_per_s, role,
+        config_label, timing, point_values (JSON), config (JSON), attempts, run_id, error, asked_bytes, free_bytes,
+        oom_where, ended_at, status (of the last settled attempt, else of the last; pending where there was none),
+        live_run_id (its run that is going now), has_run (the store has its run), and every metric of a run by its name
+        (`run_prompt_tokens` for prompt_tokens). Numbers that are missing are NaN, texts None.
+        """
+        frame = frame_of(self._database.cursor(), POINTS, {"experiment_id": experiment_id})
+        metrics = [RENAMED.get(metric.name, metric.name) for metric in RUN_METRICS]
+        numbers = {
+            name: pd.to_numeric(frame[name], errors="coerce").astype("float64") for name in metrics if name in frame
+        }
+        frame = frame.assign(**numbers)
+        for place in frame.index[~frame["has_run"] & frame["totals"].notna()]:
+            for name, value in json.loads(str(frame.at[place, "totals"])).items():
+                column = RENAMED.get(name, name)
+                if column in numbers:
+                    frame.at[place, column] = _number(value)
+        return frame.drop(columns=["totals"])
+
+    def measured_points(self, experiment_id: str) -> Sequence[dict[str, Any]]:
+        """The points as plain rows, as `engine.core.prediction_measure` reads them: what is missing is None. Of one
+        without a plan, a pair, its runs, whose engines are their keys."""
+        points = self.points(experiment_id)
+        if points.empty:
+            query = RUNS_AS_POINTS.format(key="r.engine", where="r.experiment_id = $id ORDER BY r.created_at")
+            points = frame_of(self._database.cursor(), query, {"id": experiment_id})
+        return _records(points)
+
+    def run_as_point(self, run_id: str) -> Sequence[dict[str, Any]]:
+        """One run as `measured_points` has the runs of a pair, with an empty key; no rows where it is not known."""
+        query = RUNS_AS_POINTS.format(key="''", where="r.run_id = $id")
+        return _records(frame_of(self._database.cursor(), query, {"id": run_id}))
+
+    def list(self, kind: str | None = None) -> pd.DataFrame:
+        """Experiments (of one kind, or all), the newest first: sweep, load, overhead, repeats, pair, layouts.
+
+        Columns: experiment_id, kind, label, created_at (UTC), points; of them done (nothing is left to run),
+        completed, oom, failed, stopped (cut off: stopped or crashed); is_open (it is being run now), has_plan. One
+        without a plan has its runs for points.
+        """
+        return frame_of(self._database.cursor(), EXPERIMENTS, {"kind": kind})
+
+
+def _number(value: Any) -> float:
+    """A total as a number; NaN where it is none, as a store that took in damaged records may have."""
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def _records(rows: pd.DataFrame) -> Sequence[dict[str, Any]]:
+    """Rows as plain mappings: what is missing is None."""
+    return [{str(name): plain_value(value) for name, value in row.items()} for row in rows.to_dict("records")]

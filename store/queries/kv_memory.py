@@ -1,0 +1,128 @@
+"""KV memory of runs: which request held which block when, what happened to it, what the positions held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from store.database import Database
+from store.queries.block_map import INTERVALS, BlockMap, Unit, block_map
+from store.queries.frames import frame_of
+
+BLOCKS = f"{INTERVALS} ORDER BY start_pass, block_id LIMIT $limit"
+
+# A request that has yielded a token since it got its first block has cached all its tokens but the newest. Before that
+# it takes blocks as its chunks need them: all but the last are full. Where it is alone in that, what the pass logged as
+# used is the others' and the rest its own; else its last block counts as full.
+BLOCKS_AT = f"""
+    WITH held AS MATERIALIZED (
+        SELECT block_id, request_id, table_index, start_pass FROM ({INTERVALS})
+        WHERE start_pass <= $pass_index AND end_pass > $pass_index
+    ),
+    said AS (
+        SELECT request_id, count(*) AS tokens, max(pass_index) AS last_pass
+        FROM tokens WHERE run_id = $run_id AND pass_index <= $pass_index GROUP BY request_id
+    ),
+    known AS (
+        SELECT
+            h.request_id,
+            CASE WHEN any_value(s.last_pass) >= min(h.start_pass)
+                THEN any_value(q.prompt_tokens) + any_value(s.tokens) - 1 END AS positions
+        FROM held h
+        LEFT JOIN said s ON s.request_id = h.request_id
+        LEFT JOIN (SELECT request_id, prompt_tokens FROM requests WHERE run_id = $run_id) q
+            ON q.request_id = h.request_id
+        GROUP BY h.request_id
+    ),
+    filled AS (
+        SELECT
+            request_id,
+            coalesce(
+                positions,
+                CASE WHEN count(*) FILTER (WHERE positions IS NULL) OVER () = 1
+                    THEN (SELECT kv_used_positions FROM passes WHERE run_id = $run_id AND pass_index = $pass_index)
+                        - coalesce(sum(positions) OVER (), 0) END,
+                2147483647
+            ) AS positions
+        FROM known
+    )
+    SELECT
+        h.block_id, h.request_id, h.table_index,
+        least(greatest(f.positions - h.table_index::BIGINT * r.block_size, 0), r.block_size)::INTEGER AS positions
+    FROM held h
+    JOIN filled f ON f.request_id = h.request_id
+    CROSS JOIN (SELECT block_size FROM runs WHERE run_id = $run_id) r
+    ORDER BY h.block_id
+"""
+
+# What a position held, weighed by how long; and what a computed position was computed for.
+POSITIONS = """
+    SELECT
+        asked.run_id,
+        sum(p.s * p.kv_reserved_positions) AS reserved_position_s,
+        sum(p.s * p.kv_used_positions) AS used_position_s,
+        sum(p.s * p.kv_padding_positions) AS padding_position_s,
+        sum(p.s * p.kv_dead_positions) AS dead_position_s,
+        sum(p.s * p.kv_fragment_positions) AS fragment_position_s,
+        sum(p.s * (p.kv_reserved_positions - p.kv_used_positions - p.kv_padding_positions - p.kv_dead_positions
+            - p.kv_fragment_positions)) AS room_position_s,
+        sum(p.computed_positions)::BIGINT AS computed_positions,
+        sum(p.computed_positions - p.padding_positions - p.dead_positions)::BIGINT AS real_positions,
+        sum(p.padding_positions)::BIGINT AS padding_positions,
+        sum(p.dead_positions)::BIGINT AS dead_positions
+    FROM (SELECT unnest($run_ids::VARCHAR[]) AS run_id, generate_subscripts($run_ids::VARCHAR[], 1) AS place) asked
+    LEFT JOIN (SELECT *, end_s - start_s AS s FROM passes WHERE run_id IN (SELECT unnest($run_ids::VARCHAR[]))) p
+        ON p.run_id = asked.run_id
+    GROUP BY asked.run_id
+    ORDER BY min(asked.place)
+"""
+
+
+class KvMemory:
+    """The KV memory of runs. Every method may be called from any thread; a run that is not known has no rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def blocks(self, run_id: str, *, limit: int = 100_000) -> pd.DataFrame:
+        """Which request held which block: block_id, request_id, table_index, start_pass, end_pass (exclusive), start_s,
+        end_s.
+
+        The first `limit` holds in order of their begin; `block_map` shows a run of any size. What was not given back
+        ends with the last pass that was logged. A block got and given back before the same pass is left out.
+        """
+        return frame_of(self._database.cursor(), BLOCKS, {"run_id": run_id, "limit": limit})
+
+    def blocks_at(self, run_id: str, pass_index: int) -> pd.DataFrame:
+        """The blocks held during a pass, in order: block_id, request_id, table_index, positions (filled when the pass
+        is over; while several prompts are being read in chunks, their last blocks count as full)."""
+        return frame_of(self._database.cursor(), BLOCKS_AT, {"run_id": run_id, "pass_index": pass_index})
+
+    def block_map(
+        self,
+        run_id: str,
+        *,
+        max_blocks: int = 128,
+        max_bins: int = 400,
+        unit: Unit = "step",
+        num_blocks: int | None = None,
+    ) -> BlockMap:
+        """The pool (or its first `num_blocks`) over the run as a grid of at most `max_blocks` x `max_bins` cells.
+
+        A cell of several blocks, or of more than a pass, names one owner: the request that held most of it; of two that
+        held as much, the earlier one. Lost are the others' names, and when within the cell it changed hands: `held`,
+        `owned` and `requests` say how much is lost. Binned means keep their largest beside them.
+        """
+        return block_map(
+            self._database.cursor(), run_id, max_blocks=max_blocks, max_bins=max_bins, unit=unit, num_blocks=num_blocks
+        )
+
+    def positions(self, run_ids: Sequence[str]) -> pd.DataFrame:
+        """Where token positions went, a row a run in the order asked for, whatever its KV layout.
+
+        As memory, in position-seconds (a pass's positions x its seconds): reserved_position_s, and what it is the sum
+        of: used_, padding_, dead_, fragment_, room_position_s. As work, in positions: computed_positions, the sum of
+        real_, padding_ and dead_positions. Missing where it was not logged: before schema 2 all but reserved and used.
+        """
+        return frame_of(self._database.cursor(), POSITIONS, {"run_ids": list(run_ids)})

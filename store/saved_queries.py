@@ -1,0 +1,105 @@
+"""SQL queries worth keeping: those saved under a name, and the most recent ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from store.database import Database, carry_out, first_row, in_transaction
+
+MAX_NAME_CHARACTERS = 80
+KEPT_RECENT = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedQuery:
+    """A query under its name; `saved_at` is in UTC."""
+
+    name: str
+    sql: str
+    saved_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentQuery:
+    """A query that was run; `asked_at` is the last time, in UTC, `outcome` its result in a few words."""
+
+    sql: str
+    asked_at: datetime
+    outcome: str
+
+
+class SavedQueries:
+    """The queries that a store keeps. Every method may be called from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(self, name: str, sql: str) -> SavedQuery:
+        """Keep a query. ValueError where the name is empty, too long or another query's, or the text is empty."""
+        name = " ".join(name.split())
+        if not name:
+            raise ValueError("Give the question a name.")
+        if len(name) > MAX_NAME_CHARACTERS:
+            raise ValueError(f"A name of {len(name)} characters: {MAX_NAME_CHARACTERS} are the most.")
+        if not sql.strip():
+            raise ValueError("There is no question to save.")
+        new = SavedQuery(name=name, sql=sql, saved_at=datetime.now(UTC))
+        with self._database.writing:
+            cursor = self._database.cursor()
+            known = first_row(cursor, "SELECT sql FROM saved_questions WHERE name = ?", [name])
+            if known is not None and known[0] != sql:
+                raise ValueError(f"“{name}” is another question's name. Give this one a name of its own.")
+            if known is None:
+                row = [new.name, new.sql, _stamp(new.saved_at)]
+                carry_out(cursor, "INSERT INTO saved_questions VALUES (?, ?, ?)", row)
+        return new
+
+    def delete(self, name: str) -> SavedQuery:
+        """Delete a saved query and return it, so that it can be saved again. KeyError for an unknown name."""
+        with self._database.writing:
+            found = [query for query in self.list() if query.name == name]
+            if not found:
+                raise KeyError(f"no question is saved as “{name}”")
+            carry_out(self._database.cursor(), "DELETE FROM saved_questions WHERE name = ?", [name])
+        return found[0]
+
+    def recent(self, limit: int = 10) -> Sequence[RecentQuery]:
+        """The most recent queries, the newest first."""
+        query = "SELECT sql, asked_at, outcome FROM asked_questions ORDER BY asked_at DESC LIMIT ?"
+        rows = self._database.cursor().execute(query, [limit]).fetchall()
+        return [RecentQuery(sql=sql, asked_at=_in_utc(at), outcome=outcome) for sql, at, outcome in rows]
+
+    def remember(self, sql: str, outcome: str) -> None:
+        """Keep a query as the most recent one, and forget the oldest where there are many."""
+        with self._database.writing:
+            cursor = self._database.cursor()
+
+            def work() -> None:
+                carry_out(cursor, "DELETE FROM asked_questions WHERE sql = ?", [sql])
+                row = [sql, _stamp(datetime.now(UTC)), outcome]
+                carry_out(cursor, "INSERT INTO asked_questions VALUES (?, ?, ?)", row)
+                carry_out(
+                    cursor,
+                    "DELETE FROM asked_questions WHERE asked_at NOT IN "
+                    "(SELECT asked_at FROM asked_questions ORDER BY asked_at DESC LIMIT ?)",
+                    [KEPT_RECENT],
+                )
+
+            in_transaction(cursor, work)
+
+    def list(self) -> Sequence[SavedQuery]:
+        """Saved queries by name."""
+        query = "SELECT name, sql, saved_at FROM saved_questions ORDER BY lower(name)"
+        rows = self._database.cursor().execute(query).fetchall()
+        return [SavedQuery(name=name, sql=sql, saved_at=_in_utc(at)) for name, sql, at in rows]
+
+
+def _stamp(moment: datetime) -> datetime:
+    """As DuckDB's TIMESTAMP is: in UTC, without its zone."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC)

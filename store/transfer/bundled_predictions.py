@@ -1,0 +1,93 @@
+"""Predictions in a bundle: what was expected of its runs and experiments goes with them, closed and graded as it is.
+
+What comes from elsewhere is read field by field; a prediction that is here already stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from engine.core.prediction import OUTCOMES, Expectation, Question
+from engine.runlog.reader import RUN_ID
+from store.database import utc
+from store.predictions.predictions import insert_prediction
+
+TEXTS = ("prediction_id", "subject_kind", "subject_id", "question", "why", "outcome")
+NOTES = ("simulated_note", "reason")
+NUMBERS = ("low", "high", "simulated", "measured")
+TIMES = ("made_at", "edited_at", "closed_at", "graded_at")
+MAX_NOTE = 4_000
+
+
+def predictions_out(
+    cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str], experiment_ids: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The closed predictions of these runs and experiments, as plain JSON values."""
+    names = [*TEXTS, *NOTES, *NUMBERS, *TIMES]
+    rows = cursor.execute(
+        f"SELECT {', '.join(names)} FROM predictions WHERE closed_at IS NOT NULL AND "
+        "((subject_kind = 'run' AND list_contains(?::VARCHAR[], subject_id)) OR "
+        "(subject_kind = 'experiment' AND list_contains(?::VARCHAR[], subject_id))) ORDER BY prediction_id",
+        [list(run_ids), list(experiment_ids)],
+    ).fetchall()
+    return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
+
+
+def checked_prediction(told: Any) -> dict[str, Any]:
+    """A prediction of a bundle as columns. ValueError in one line where it is none."""
+    try:
+        return _checked(told)
+    except (OverflowError, RecursionError) as error:
+        raise ValueError("a prediction in it is not readable") from error
+
+
+def _checked(told: Any) -> dict[str, Any]:
+    if not isinstance(told, Mapping) or not all(isinstance(told.get(name), str) for name in TEXTS):
+        raise ValueError("a prediction in it is not readable")
+    shown = f"prediction {told['prediction_id'][:80]!r}"
+    ids = (told["prediction_id"], told["subject_id"])
+    if not all(RUN_ID.fullmatch(name) for name in ids) or told["subject_kind"] not in ("run", "experiment"):
+        raise ValueError(f"{shown}: its id or what it is of is not readable")
+    if told["outcome"] not in OUTCOMES or told["outcome"] == "open":
+        raise ValueError(f"{shown}: its outcome is {told['outcome'][:80]!r}")
+    numbers = {name: _number(told.get(name), shown) for name in NUMBERS}
+    times = {name: None if told.get(name) is None else utc(told[name]) for name in TIMES}
+    if times["made_at"] is None or times["closed_at"] is None:
+        raise ValueError(f"{shown}: when it was made and closed is not readable")
+    if told["outcome"] in ("held", "missed") and numbers["measured"] is None:
+        raise ValueError(f"{shown}: it is {told['outcome']}, and nothing was measured")
+    try:
+        question = Question.from_dict(json.loads(told["question"]))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{shown}: {error}") from error
+    expected = Expectation(low=numbers["low"], high=numbers["high"], why=told["why"])
+    notes = {name: str(told[name])[:MAX_NOTE] if told.get(name) is not None else None for name in NOTES}
+    texts = {name: told[name] for name in TEXTS} | {"question": json.dumps(question.to_dict()), "why": expected.why}
+    return {**texts, **notes, **numbers, **times, "label": question.label, "unit": question.unit, "run_ids": "[]"}
+
+
+def take_predictions(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Insert those that are not here; to be called in a transaction. Returns their ids."""
+    known = {str(name) for (name,) in cursor.execute("SELECT prediction_id FROM predictions").fetchall()}
+    new = [row for row in rows if row["prediction_id"] not in known]
+    for row in new:
+        insert_prediction(cursor, row)
+    return [str(row["prediction_id"]) for row in new]
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat(timespec="milliseconds") + "+00:00" if isinstance(value, datetime) else value
+
+
+def _number(value: Any, shown: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{shown}: a number of it is not readable")
+    return float(value)
