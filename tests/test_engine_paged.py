@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.kv_layout import blocks_for
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import Chunk
-from engine.core.presets import blocks_for
 from engine.runlog.reader import RunLogReader
 from engine.runtime.capacity import CapacityCheck
 from engine.runtime.device_memory import GIB
@@ -145,7 +145,7 @@ def test_the_end_of_a_sequence_gives_its_blocks_back(warm: WarmModel, expected: 
     assert {r.request_id: r.output_ids for r in requests} == {
         i: ids[: ids.index(eos) + 1] if eos in ids else ids for i, ids in free.items()
     }
-    assert not any(r.blocks for r in requests)
+    assert not any(r.block_table for r in requests)
 
 
 def test_a_pool_is_what_the_workload_can_use_unless_a_cap_allows_less(warm: WarmModel) -> None:
@@ -174,7 +174,7 @@ def test_a_capacity_leaves_the_pool_what_weights_and_the_largest_pass_do_not_tak
 def test_a_request_that_alone_does_not_fit_is_out_of_memory_with_clear_numbers(warm: WarmModel, tmp_path: Path) -> None:
     run = prepared(warm, "paged", WorkloadConfig(prompts="p30", requests=2, budget="20"), **pool(12, 4))
     check_lone_request(run, run.requests(), 13)  # 30 + 20 - 1 positions: the last token's keys are never needed
-    with pytest.raises(EngineOutOfMemory, match="request 0 alone: 50 tokens in 13 blocks of 4 positions, 12 to be had"):
+    with pytest.raises(EngineOutOfMemory, match="request 0 alone: 50 tokens in 13 blocks of 4 positions, 12 available"):
         check_lone_request(run, run.requests(), 12)
     result = execute_run(run, "lone", tmp_path / "lone", warm)
     assert result["status"] == "oom"

@@ -139,4 +139,4 @@ def test_a_crowded_pool_and_late_ends(warm: WarmModel, engine: str) -> None:
         assert {r.request_id: r.output_ids for r in requests} == said
         held = Counter(e["allocated"] for e in rows.of("blocks"))
         assert held[False] <= held[True]
-        assert all(not r.blocks for r in requests)
+        assert all(not r.block_table for r in requests)

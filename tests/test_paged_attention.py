@@ -75,7 +75,7 @@ def by_hand(pool: KVPool, planned: PlannedPass, query: Tensor, key: Tensor, valu
     tokens += [(c.request, c.start + i) for c in planned.chunks for i in range(c.tokens)]
 
     def place(r: Request, column: int) -> int:
-        return r.blocks[column // BLOCK] * BLOCK + column % BLOCK
+        return r.block_table[column // BLOCK] * BLOCK + column % BLOCK
 
     keys, values = pool.keys[1].cpu().clone(), pool.values[1].cpu().clone()
     for i, (r, column) in enumerate(tokens):
@@ -122,7 +122,7 @@ def test_a_kernel_pass_sends_tables_what_is_new_alone() -> None:
     asked = requests()
     attention.prepare(pack(planned(asked[:2]), tables))
     assert attention.tables.tolist() == [[4, 9, 0], [0] * 3, [0] * 3, [11, 2, 7], [0] * 3, [0] * 3]
-    asked[1].blocks.append(12)
+    asked[1].block_table.append(12)
     inputs = pack(planned(asked[:3]), tables)
     assert inputs.table_blocks.tolist() == [12, 1, 13, 6]
     attention.prepare(inputs)

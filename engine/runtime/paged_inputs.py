@@ -41,11 +41,11 @@ class BlockTables:
             owner = (request, request.num_preemptions)
             if self._owners[slot] != owner:  # requests compare by identity
                 self._owners[slot], self._known[slot] = owner, 0
-            known, held = self._known[slot], len(request.blocks)
+            known, held = self._known[slot], len(request.block_table)
             if held > known:
                 first = slot * self.ids.shape[1]
                 places.extend(range(first + known, first + held))
-                blocks.extend(request.blocks[known:])
+                blocks.extend(request.block_table[known:])
                 self._known[slot] = held
         where, what = np.array(places, dtype=np.int32), np.array(blocks, dtype=np.int32)
         self.ids.reshape(-1)[where] = what

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.core.kv_layout import slot_width
 from engine.core.metrics import run_metrics
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.core.presets import PRESETS, make_scheduler, slot_width
+from engine.core.presets import PRESETS, make_scheduler
 from engine.core.recorder import Recorder, Sink
 from engine.core.request import Request
 from engine.runlog.reader import RunLogReader

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from engine.core.config import FormRule, RunConfig
-from engine.core.presets import make_scheduler, slot_width
+from engine.core.kv_layout import slot_width
+from engine.core.presets import make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request
 from engine.runtime.clock import RunClock

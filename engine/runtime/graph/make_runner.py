@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.core.presets import PRESETS, slot_width
+from engine.core.kv_layout import slot_width
+from engine.core.presets import PRESETS
 from engine.core.request import Request
 from engine.runtime.device_memory import GIB
 from engine.runtime.graph.fused_decoder import FusedDecoder, why_not_fused
