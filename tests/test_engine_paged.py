@@ -16,15 +16,14 @@ from engine.core.kv_layout import blocks_for
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import Chunk
 from engine.runlog.reader import RunLogReader
-from engine.runtime.capacity import CapacityCheck
+from engine.runtime.build_engine import build_engine, capacity_check, make_runner
 from engine.runtime.device_memory import GIB
-from engine.runtime.kv_cache import KVShape
-from engine.runtime.kv_pool import KVPool
+from engine.runtime.kv_cache import KVPool, KVShape
 from engine.runtime.paged_runner import PagedRunner
 from engine.runtime.parity import engine_outputs, generate_outputs
 from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, execute_run, make_runner
+from engine.runtime.run import execute_run
 from engine.runtime.warm_up import NoSink, warm_up
 from tests.test_paged_inputs import planned, request
 
@@ -223,12 +222,17 @@ def test_an_empty_workload_completes_with_nothing(warm: WarmModel, tmp_path: Pat
 
 def test_a_mixed_pass_needs_its_new_tokens_and_the_whole_pool(warm: WarmModel) -> None:
     """Two rows decode, 14 tokens of a prompt beside them: 16 tokens through the MLP, two rows of logits."""
-    dimensions = prepared(warm, "chunked").dimensions()
-    pool_positions = 11 * 16
+    num_blocks = 11
+    pool_positions = num_blocks * 16
     needed = 4 * 151_872 + pool_positions * POSITION_BYTES + 3 * 16 * 160 * 4 + 2 * 512 * 4
     asked = [request(i, 20, slot=i, blocks=[]) for i in range(3)]
     mixed = replace(planned(asked[:2], [Chunk(request=asked[2], start=0, tokens=14, is_last=False)]), tokens=16)
-    settings: dict[str, Any] = {"sampled_in_fp32": False, "pool_positions": pool_positions}
-    CapacityCheck(dimensions, needed, **settings)(mixed)
+    enough, too_little = (
+        capacity_check(prepared(warm, "chunked", block_size=16, capacity_gib=capacity / GIB), num_blocks)
+        for capacity in (needed, needed - 1)
+    )
+    assert enough is not None
+    assert too_little is not None
+    enough(mixed)
     with pytest.raises(EngineOutOfMemory, match="mixed of 2 rows"):
-        CapacityCheck(dimensions, needed - 1, **settings)(mixed)
+        too_little(mixed)

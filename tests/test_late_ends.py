@@ -17,11 +17,10 @@ from engine.core.passes import PassTiming
 from engine.core.presets import make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request
-from engine.runtime.clock import RunClock
+from engine.runtime.build_engine import make_runner
 from engine.runtime.engine import Engine
-from engine.runtime.passes_in_flight import InFlight, Landed
+from engine.runtime.passes_in_flight import InFlight, Landed, RunClock
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import make_runner
 
 BUDGET = 12
 

@@ -50,12 +50,12 @@ def test_decode_rows_come_first_and_chunks_follow_end_to_end() -> None:
     inputs = pack(planned([a, b, c], chunks), BlockTables(slots=4, blocks_per_row=3, block_size=4))
     assert inputs.token_ids.tolist() == [ON_DEVICE, ON_DEVICE, 400, 401, 402, 302, 303, 304, 305]
     assert inputs.positions.tolist() == [6, 4, 0, 1, 2, 2, 3, 4, 5]
-    assert inputs.pool_positions.tolist() == [3 * 4 + 2, 1 * 4, 0, 1, 2, 2 * 4 + 2, 2 * 4 + 3, 6 * 4, 6 * 4 + 1]
-    assert inputs.lengths.tolist() == [7, 5]
+    assert inputs.slot_mapping.tolist() == [3 * 4 + 2, 1 * 4, 0, 1, 2, 2 * 4 + 2, 2 * 4 + 3, 6 * 4, 6 * 4 + 1]
+    assert inputs.context_lens.tolist() == [7, 5]
     assert inputs.row_slots.tolist() == [2, 0, 1]
-    assert inputs.segments.tolist() == [[3, 2, 3, 0, 0], [1, 5, 4, 2, 0]]
+    assert inputs.segments.tolist() == [(3, 2, 3, 0, 0), (1, 5, 4, 2, 0)]
     assert inputs.logits_indices.tolist() == [0, 1, 8]
-    assert {a.dtype for a in (inputs.token_ids, inputs.positions, inputs.pool_positions)} == {np.dtype(np.int32)}
+    assert {a.dtype for a in (inputs.token_ids, inputs.positions, inputs.slot_mapping)} == {np.dtype(np.int32)}
 
 
 def test_a_request_computed_anew_reads_its_prompt_and_what_it_has_said() -> None:

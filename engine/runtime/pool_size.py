@@ -35,9 +35,7 @@ def check_lone_request(prepared: PreparedRun, requests: Sequence[Request], num_b
     """EngineOutOfMemory where a request could not run even with the pool to itself: it would wait for ever."""
     block_size = prepared.config.block_size
     block_bytes = block_size * prepared.kv_shape().position_bytes
-    require_lone_request(
-        requests, num_blocks, block_size, block_bytes, lambda p: room_bytes(prepared, requests, p)
-    )
+    require_lone_request(requests, num_blocks, block_size, block_bytes, lambda p: room_bytes(prepared, requests, p))
 
 
 def room_bytes(prepared: PreparedRun, requests: Sequence[Request], preempted: bool) -> int | None:
