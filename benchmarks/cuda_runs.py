@@ -13,9 +13,10 @@ from engine.core.home import device_lock
 from engine.core.run_id import new_run_id
 from engine.core.workload import Workload
 from engine.runlog.locks import hold
+from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, execute_run, long_lived_objects_at_rest, make_runner
+from engine.runtime.run import execute_run, long_lived_objects_at_rest
 from engine.runtime.warm_up import NoSink, warm_up
 
 

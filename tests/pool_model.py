@@ -32,4 +32,4 @@ class PoolModel:
 
     def _place(self, request: Request, position: int) -> int:
         block, offset = divmod(position, self.block_size)
-        return request.blocks[block] * self.block_size + offset
+        return request.block_table[block] * self.block_size + offset

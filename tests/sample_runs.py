@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.kv_layout import blocks_for
 from engine.core.metrics import run_metrics
 from engine.core.passes import PassKind, PassTiming, PlannedPass
-from engine.core.presets import PRESETS, blocks_for, make_scheduler
+from engine.core.presets import PRESETS, make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request
 from engine.core.run_id import new_run_id

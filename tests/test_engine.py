@@ -13,11 +13,12 @@ from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConf
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import PlannedPass
 from engine.runlog.reader import RunLogReader
+from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.model_runner import SlotRunner
 from engine.runtime.parity import engine_outputs, generate_outputs
-from engine.runtime.passes_in_flight import make_timing
+from engine.runtime.passes_in_flight import RunClock, make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, execute_run, make_runner
+from engine.runtime.run import execute_run
 
 ENGINES = ("serial", "static", "continuous")
 RAGGED = WorkloadConfig(prompts="p5,p9,p17,p30", requests=9, budget="1-20")
@@ -251,7 +252,11 @@ def test_passes_in_flight_are_logged_when_the_run_fails(
     warm: WarmModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = prepared(warm, workload=WorkloadConfig(prompts="p8", requests=1, budget="20"), warmups=0)
-    monkeypatch.setattr("engine.runtime.run.make_timing", lambda n, d, clock: LateTiming(make_timing(n, d, clock)))
+
+    def make_late(name: str, device: Any, clock: RunClock) -> LateTiming:
+        return LateTiming(make_timing(name, device, clock))
+
+    monkeypatch.setattr("engine.runtime.build_engine.make_timing", make_late)
 
     def fail_at_the_seventh(self: SlotRunner, planned: PlannedPass) -> Any:
         if planned.index == 6:

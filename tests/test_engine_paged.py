@@ -12,19 +12,18 @@ import pytest
 import torch
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.kv_layout import blocks_for
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import Chunk
-from engine.core.presets import blocks_for
 from engine.runlog.reader import RunLogReader
-from engine.runtime.capacity import CapacityCheck
+from engine.runtime.build_engine import build_engine, capacity_check, make_runner
 from engine.runtime.device_memory import GIB
-from engine.runtime.kv_cache import KVShape
-from engine.runtime.kv_pool import KVPool
+from engine.runtime.kv_cache import KVPool, KVShape
 from engine.runtime.paged_runner import PagedRunner
 from engine.runtime.parity import engine_outputs, generate_outputs
 from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, execute_run, make_runner
+from engine.runtime.run import execute_run
 from engine.runtime.warm_up import NoSink, warm_up
 from tests.test_paged_inputs import planned, request
 
@@ -145,7 +144,7 @@ def test_the_end_of_a_sequence_gives_its_blocks_back(warm: WarmModel, expected: 
     assert {r.request_id: r.output_ids for r in requests} == {
         i: ids[: ids.index(eos) + 1] if eos in ids else ids for i, ids in free.items()
     }
-    assert not any(r.blocks for r in requests)
+    assert not any(r.block_table for r in requests)
 
 
 def test_a_pool_is_what_the_workload_can_use_unless_a_cap_allows_less(warm: WarmModel) -> None:
@@ -174,7 +173,7 @@ def test_a_capacity_leaves_the_pool_what_weights_and_the_largest_pass_do_not_tak
 def test_a_request_that_alone_does_not_fit_is_out_of_memory_with_clear_numbers(warm: WarmModel, tmp_path: Path) -> None:
     run = prepared(warm, "paged", WorkloadConfig(prompts="p30", requests=2, budget="20"), **pool(12, 4))
     check_lone_request(run, run.requests(), 13)  # 30 + 20 - 1 positions: the last token's keys are never needed
-    with pytest.raises(EngineOutOfMemory, match="request 0 alone: 50 tokens in 13 blocks of 4 positions, 12 to be had"):
+    with pytest.raises(EngineOutOfMemory, match="request 0 alone: 50 tokens in 13 blocks of 4 positions, 12 available"):
         check_lone_request(run, run.requests(), 12)
     result = execute_run(run, "lone", tmp_path / "lone", warm)
     assert result["status"] == "oom"
@@ -223,12 +222,17 @@ def test_an_empty_workload_completes_with_nothing(warm: WarmModel, tmp_path: Pat
 
 def test_a_mixed_pass_needs_its_new_tokens_and_the_whole_pool(warm: WarmModel) -> None:
     """Two rows decode, 14 tokens of a prompt beside them: 16 tokens through the MLP, two rows of logits."""
-    dimensions = prepared(warm, "chunked").dimensions()
-    pool_positions = 11 * 16
+    num_blocks = 11
+    pool_positions = num_blocks * 16
     needed = 4 * 151_872 + pool_positions * POSITION_BYTES + 3 * 16 * 160 * 4 + 2 * 512 * 4
     asked = [request(i, 20, slot=i, blocks=[]) for i in range(3)]
     mixed = replace(planned(asked[:2], [Chunk(request=asked[2], start=0, tokens=14, is_last=False)]), tokens=16)
-    settings: dict[str, Any] = {"sampled_in_fp32": False, "pool_positions": pool_positions}
-    CapacityCheck(dimensions, needed, **settings)(mixed)
+    enough, too_little = (
+        capacity_check(prepared(warm, "chunked", block_size=16, capacity_gib=capacity / GIB), num_blocks)
+        for capacity in (needed, needed - 1)
+    )
+    assert enough is not None
+    assert too_little is not None
+    enough(mixed)
     with pytest.raises(EngineOutOfMemory, match="mixed of 2 rows"):
-        CapacityCheck(dimensions, needed - 1, **settings)(mixed)
+        too_little(mixed)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
-from engine.core.scheduler import ContinuousScheduler
+from engine.core.continuous_scheduler import ContinuousScheduler
+from engine.core.fast_forward import decode_run_of
+from engine.core.paged_scheduler import PagedScheduler
+from engine.core.presets import PRESETS, make_scheduler
+from engine.core.scheduler import Scheduler
 from engine.core.simulated_machine import simulated_machine
 from engine.core.simulator import Replica, Simulation, simulate, simulated_requests
+from engine.core.static_scheduler import StaticScheduler
 from engine.core.workload import build_workload
 from tests.simulated import STREAMS, on_card, played
 
@@ -74,6 +81,30 @@ def test_equal_steps_are_not_planned_one_by_one(
     )
     assert simulation.sink.num_passes == 1000
     assert len(asked) == plans
+
+
+class RestsAfterEverySixthPass(ContinuousScheduler):
+    """A policy that is not known: it admits at certain passes only."""
+
+    def num_admissible(self, now_s: float) -> int:
+        return super().num_admissible(now_s) if self.num_passes % 6 == 0 else 0
+
+
+def test_a_policy_that_is_not_known_is_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(4, 30, 0.0), (4, 13, 2.5), (4, 21, 2.75), (4, 3, 12.0)]
+    config = RunConfig(engine="continuous", slots=3)
+    known = played(config, rows, streams=STREAMS)
+    preset = replace(PRESETS["continuous"], scheduler=RestsAfterEverySixthPass)
+    monkeypatch.setitem(PRESETS, "continuous", preset)
+    fast, slow = (played(config, rows, streams=STREAMS, fast_forward=way) for way in (True, False))
+    assert_same(fast, slow)
+    assert fast.sink.rows("passes") != known.sink.rows("passes")
+
+
+@pytest.mark.parametrize("policy", [StaticScheduler, ContinuousScheduler, PagedScheduler, ChunkedScheduler])
+def test_the_lab_knows_its_own_policies(policy: type[Scheduler]) -> None:
+    engine = next(name for name, preset in PRESETS.items() if preset.scheduler is policy)
+    assert decode_run_of(make_scheduler(RunConfig(engine=engine), [])) is not None
 
 
 class Copy:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS, bucket_for, row_buckets, token_buckets
-from engine.runtime.graph.slot_book import SlotBook
+from engine.runtime.graph.rows import OwnRows
 
 
 def test_rows_have_fine_steps_first() -> None:
@@ -34,8 +34,7 @@ def test_at_most_a_fifth_of_a_large_bucket_is_padding(size: int) -> None:
 
 
 def test_rows_of_their_own_lie_one_after_the_other() -> None:
-    book = SlotBook(slots=3, table_width=2, block_size=4)
-    book.lay_out_rows()
-    assert book.tables.ids.tolist() == [[0, 1], [2, 3], [4, 5]]
+    rows = OwnRows(slots=3, table_width=2, block_size=4)
+    assert rows.tables.ids.tolist() == [[0, 1], [2, 3], [4, 5]]
     slots, columns = np.array([0, 1, 2], dtype=np.int32), np.array([3, 4, 7], dtype=np.int32)
-    assert book.tables.pool_positions(slots, columns).tolist() == [3, 12, 23]
+    assert rows.tables.slot_mapping(slots, columns).tolist() == [3, 12, 23]

@@ -22,16 +22,16 @@ from transformers import (
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.runtime.build_engine import build_engine, make_graph_runner
 from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine
 from engine.runtime.warm_up import NoSink
 from tests.triton_here import DEVICE, importing_kernels
 
 with importing_kernels():
     from engine.runtime.graph.fused_decoder import FusedDecoder, merge_linears, why_not_fused
     from engine.runtime.graph.graph_runner import GraphRunner
-    from engine.runtime.graph.make_runner import make_graph_runner
     from engine.runtime.kernels.tokens import embed_tokens, keep_tokens, write_tables
 
 RAGGED = WorkloadConfig(prompts="p3,p5,p9", requests=4, budget="1-5")
@@ -57,7 +57,8 @@ def prepared(warm: WarmModel, engine: str, **more: object) -> PreparedRun:
 
 def graph_outputs(run: PreparedRun) -> tuple[dict[int, list[int]], GraphRunner]:
     requests = run.requests()
-    runner = make_graph_runner(run, requests, None)
+    runner = make_graph_runner(run, requests, pool_blocks(run, requests))
+    assert isinstance(runner, GraphRunner)
     if DEVICE.type == "cuda":
         runner.capture(lambda: False)
     engine = build_engine(run, requests, runner, NoSink())
@@ -179,7 +180,7 @@ def int32(values: list[int]) -> torch.Tensor:
     ("engine", "words"),
     [("static", "2 rows x 16 columns"), ("continuous", "2 slots x 16 columns"), ("serial", "1 slot x 16 columns")],
 )
-def test_a_pool_that_is_too_small_is_told_in_the_layouts_own_words(warm: WarmModel, engine: str, words: str) -> None:
+def test_a_pool_that_is_too_small_is_named_in_the_layouts_own_terms(warm: WarmModel, engine: str, words: str) -> None:
     run = prepared(warm, engine, pool_gib=2**-30)
     with pytest.raises(EngineOutOfMemory, match=f"KV pool asked for .* \\({words}\\)"):
         make_graph_runner(run, run.requests(), None)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.runtime.kernels.tiles import MAX_SPLITS, SPLIT_COLUMNS, decode_splits, make_tiles, max_tiles
+from engine.runtime.kernels.tiles import (
+    LONG_ROW,
+    MAX_SPLITS,
+    SPLIT_COLUMNS,
+    captured_splits,
+    decode_splits,
+    make_tiles,
+    max_tiles,
+)
 
 
 def test_tiles_by_hand() -> None:
@@ -51,3 +59,16 @@ def test_splits_by_hand() -> None:
     assert decode_splits(512, 2, 4096, 132) == 1
     assert decode_splits(1, 2, SPLIT_COLUMNS - 1, 132) == 1
     assert decode_splits(0, 2, 0, 132) == 1
+
+
+def test_captured_decodes_split_for_the_rows_that_may_come() -> None:
+    """132 processors are 264 programs; rows that may be long ask for four times as many, and four splits at least."""
+    assert captured_splits(8, 2, LONG_ROW - 1, 132) == 16
+    assert captured_splits(9, 2, LONG_ROW - 1, 132) == 14
+    assert captured_splits(128, 2, LONG_ROW - 1, 132) == 1
+    assert captured_splits(1, 2, 128, 132) == 2
+    assert captured_splits(1, 2, SPLIT_COLUMNS - 1, 132) == 1
+    assert captured_splits(1, 2, LONG_ROW, 132) == MAX_SPLITS
+    assert captured_splits(64, 2, LONG_ROW, 132) == 8
+    assert captured_splits(512, 2, LONG_ROW, 132) == 4
+    assert captured_splits(64, 2, LONG_ROW, 108) == 6

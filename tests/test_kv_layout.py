@@ -16,7 +16,7 @@ def request(prompt_tokens: int, scheduled: int = 0, budget: int = 10) -> Request
         sampling_seed=0,
     )
     computed = prompt_tokens + scheduled - 1 if scheduled else 0
-    return Request(spec=spec, prompt_ids=[1] * prompt_tokens, num_scheduled=scheduled, num_computed=computed)
+    return Request(spec=spec, prompt_ids=[1] * prompt_tokens, num_scheduled=scheduled, num_computed_tokens=computed)
 
 
 def test_a_packed_prefill_computes_real_tokens_only() -> None:

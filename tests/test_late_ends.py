@@ -17,11 +17,10 @@ from engine.core.passes import PassTiming
 from engine.core.presets import make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request
-from engine.runtime.clock import RunClock
+from engine.runtime.build_engine import make_runner
 from engine.runtime.engine import Engine
-from engine.runtime.passes_in_flight import InFlight, Landed
+from engine.runtime.passes_in_flight import InFlight, Landed, RunClock
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import make_runner
 
 BUDGET = 12
 
@@ -139,4 +138,4 @@ def test_a_crowded_pool_and_late_ends(warm: WarmModel, engine: str) -> None:
         assert {r.request_id: r.output_ids for r in requests} == said
         held = Counter(e["allocated"] for e in rows.of("blocks"))
         assert held[False] <= held[True]
-        assert all(not r.blocks for r in requests)
+        assert all(not r.block_table for r in requests)

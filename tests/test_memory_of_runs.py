@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.kv_layout import blocks_for
 from engine.core.memory_model import TERM_WORDS
 from engine.core.memory_plan import EngineShape, MemoryGrid, memory_point
 from engine.core.model_presets import model_shape
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.core.presets import blocks_for
 from engine.runtime.device_memory import GIB, kept_by_graphs
 from engine.runtime.parity import engine_outputs
 from engine.runtime.pool_size import pool_blocks

@@ -11,7 +11,6 @@ import pytest
 from engine.core.memory_model import pass_memory
 from engine.core.memory_plan import (
     EngineShape,
-    Length,
     MemoryGrid,
     MemoryPoint,
     kv_positions,
@@ -21,6 +20,7 @@ from engine.core.memory_plan import (
     walls,
 )
 from engine.core.model_presets import model_shape
+from engine.core.request import Length
 from engine.runtime.device_memory import GIB
 
 QWEN = model_shape("qwen2.5-1.5b", dtype="fp16")

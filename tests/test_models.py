@@ -15,8 +15,7 @@ from transformers import AutoModelForCausalLM
 from engine.core.model_catalogue import CATALOGUE, find_entry, list_models, smollm2_wheel
 from engine.core.request import TextPrompt
 from engine.runtime import models
-from engine.runtime.model_shapes import model_shape
-from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
+from engine.runtime.models import LoadedModel, load_model, model_shape, resolve_device, resolve_dtype
 
 CPU = torch.device("cpu")
 

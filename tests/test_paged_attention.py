@@ -9,8 +9,7 @@ from torch import Tensor
 from engine.core.passes import Chunk, PlannedPass
 from engine.core.request import Request
 from engine.runtime.attention import KVPass
-from engine.runtime.kv_cache import KVShape
-from engine.runtime.kv_pool import KVPool
+from engine.runtime.kv_cache import KVPool, KVShape
 from engine.runtime.paged_attention import GatherAttention
 from engine.runtime.paged_inputs import BlockTables, PackedInputs, pack
 from tests.test_paged_inputs import planned, request
@@ -75,7 +74,7 @@ def by_hand(pool: KVPool, planned: PlannedPass, query: Tensor, key: Tensor, valu
     tokens += [(c.request, c.start + i) for c in planned.chunks for i in range(c.tokens)]
 
     def place(r: Request, column: int) -> int:
-        return r.blocks[column // BLOCK] * BLOCK + column % BLOCK
+        return r.block_table[column // BLOCK] * BLOCK + column % BLOCK
 
     keys, values = pool.keys[1].cpu().clone(), pool.values[1].cpu().clone()
     for i, (r, column) in enumerate(tokens):
@@ -108,7 +107,7 @@ def test_what_a_pass_computed_is_kept_where_its_tables_say(how: str) -> None:
     before = pool.keys.clone()
     key = torch.arange(14 * KV_HEADS * WIDTH, dtype=torch.float32).view(1, KV_HEADS, 14, WIDTH).to(pool.keys.device)
     kv_pass.attend(0, torch.zeros(1, HEADS, 14, WIDTH, device=key.device), key, key + 1, SCALE)
-    written = inputs.pool_positions.tolist()
+    written = inputs.slot_mapping.tolist()
     assert torch.equal(pool.keys[0, written], key[0].transpose(0, 1))
     assert torch.equal(pool.values[0, written], key[0].transpose(0, 1) + 1)
     others = sorted(set(range(60)) - set(written))
@@ -122,7 +121,7 @@ def test_a_kernel_pass_sends_tables_what_is_new_alone() -> None:
     asked = requests()
     attention.prepare(pack(planned(asked[:2]), tables))
     assert attention.tables.tolist() == [[4, 9, 0], [0] * 3, [0] * 3, [11, 2, 7], [0] * 3, [0] * 3]
-    asked[1].blocks.append(12)
+    asked[1].block_table.append(12)
     inputs = pack(planned(asked[:3]), tables)
     assert inputs.table_blocks.tolist() == [12, 1, 13, 6]
     attention.prepare(inputs)

@@ -33,7 +33,7 @@ def planned(rows: Sequence[Request], chunks: Sequence[Chunk] = ()) -> PlannedPas
 def request(request_id: int, prompt: int, slot: int, blocks: list[int], said: Sequence[int] = ()) -> Request:
     made = requests([9] * (request_id + 1), prompts=[prompt] * (request_id + 1))[request_id]
     made.prompt_ids = [100 * request_id + i for i in range(prompt)]
-    made.slot, made.blocks = slot, blocks
+    made.slot, made.block_table = slot, blocks
     made.output_ids, made.num_scheduled = list(said), len(said)
     return made
 
@@ -50,12 +50,12 @@ def test_decode_rows_come_first_and_chunks_follow_end_to_end() -> None:
     inputs = pack(planned([a, b, c], chunks), BlockTables(slots=4, blocks_per_row=3, block_size=4))
     assert inputs.token_ids.tolist() == [ON_DEVICE, ON_DEVICE, 400, 401, 402, 302, 303, 304, 305]
     assert inputs.positions.tolist() == [6, 4, 0, 1, 2, 2, 3, 4, 5]
-    assert inputs.pool_positions.tolist() == [3 * 4 + 2, 1 * 4, 0, 1, 2, 2 * 4 + 2, 2 * 4 + 3, 6 * 4, 6 * 4 + 1]
-    assert inputs.lengths.tolist() == [7, 5]
+    assert inputs.slot_mapping.tolist() == [3 * 4 + 2, 1 * 4, 0, 1, 2, 2 * 4 + 2, 2 * 4 + 3, 6 * 4, 6 * 4 + 1]
+    assert inputs.context_lens.tolist() == [7, 5]
     assert inputs.row_slots.tolist() == [2, 0, 1]
-    assert inputs.segments.tolist() == [[3, 2, 3, 0, 0], [1, 5, 4, 2, 0]]
+    assert inputs.segments.tolist() == [(3, 2, 3, 0, 0), (1, 5, 4, 2, 0)]
     assert inputs.logits_indices.tolist() == [0, 1, 8]
-    assert {a.dtype for a in (inputs.token_ids, inputs.positions, inputs.pool_positions)} == {np.dtype(np.int32)}
+    assert {a.dtype for a in (inputs.token_ids, inputs.positions, inputs.slot_mapping)} == {np.dtype(np.int32)}
 
 
 def test_a_request_computed_anew_reads_its_prompt_and_what_it_has_said() -> None:
@@ -81,13 +81,13 @@ def test_tables_learn_what_is_new_alone_and_forget_a_slots_last_owner() -> None:
     first, second = request(1, 4, slot=1, blocks=[5]), request(2, 4, slot=0, blocks=[6, 7])
     places, blocks = tables.learn([first, second])
     assert (places.tolist(), blocks.tolist()) == ([3, 0, 1], [5, 6, 7])
-    first.blocks.append(9)
+    first.block_table.append(9)
     places, blocks = tables.learn([first, second])
     assert (places.tolist(), blocks.tolist()) == ([4], [9])
     other = request(3, 4, slot=1, blocks=[2, 8])
     places, blocks = tables.learn([other])
     assert (places.tolist(), blocks.tolist()) == ([3, 4], [2, 8])
-    other.blocks, other.num_preemptions = [1, 0], 1  # it lost its blocks and came back to the same slot
+    other.block_table, other.num_preemptions = [1, 0], 1  # it lost its blocks and came back to the same slot
     places, blocks = tables.learn([other])
     assert (places.tolist(), blocks.tolist()) == ([3, 4], [1, 0])
     assert tables.ids.tolist() == [[6, 7, 0], [1, 0, 0]]

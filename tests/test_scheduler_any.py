@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.config import RunConfig
-from engine.core.paged_scheduler import PagedScheduler, blocks_of
+from engine.core.kv_layout import blocks_for, blocks_of
+from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind, PlannedPass
-from engine.core.presets import blocks_for, make_scheduler
+from engine.core.presets import make_scheduler
 from engine.core.request import FinishReason, Request
 from tests.pool_model import PoolModel
 from tests.schedule import Played, name, play, requests
@@ -88,7 +89,7 @@ def crowded(draw: st.DrawFn) -> tuple[RunConfig, Workload, int]:
         max_num_batched_tokens=slots + draw(st.integers(0, 20)),
     )
     made = made_of(workload)
-    least = max(blocks_of(r, config.block_size) for r in made)
+    least = max(blocks_of(r.length, config.block_size) for r in made)
     return config, workload, draw(st.integers(least, max(least, blocks_for(config, made))))
 
 
@@ -105,7 +106,7 @@ class _Watched:
         self.pool.watch(planned)
         assert planned.rows or planned.chunks
         assert len(set(planned.rows)) == len(planned.rows)
-        assert planned.kv.used == sum(r.num_computed for r in self.scheduler.running) + planned.tokens
+        assert planned.kv.used == sum(r.num_computed_tokens for r in self.scheduler.running) + planned.tokens
         assert planned.kv.reserved == planned.kv.used + planned.kv.fragment
         # Nobody is given more than the block that the next position needs.
         assert planned.kv.fragment < self.config.block_size * len(self.scheduler.running)

@@ -6,10 +6,12 @@ Rows decode one pass more than they should; the token of it is taken back, and t
 from engine.core.block_manager import BlockManager
 from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.config import FormRule
+from engine.core.continuous_scheduler import ContinuousScheduler
 from engine.core.kv_layout import PaddedLayout, SlotLayout
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.request import FinishReason, Request
-from engine.core.scheduler import ContinuousScheduler, Scheduler, StaticScheduler
+from engine.core.scheduler import Scheduler
+from engine.core.static_scheduler import StaticScheduler
 from tests.schedule import play, requests
 
 BUDGET, EOS = FinishReason.BUDGET, FinishReason.EOS

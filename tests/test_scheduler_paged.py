@@ -9,9 +9,10 @@ import pytest
 
 from engine.core.block_manager import BlockManager
 from engine.core.config import RunConfig
+from engine.core.kv_layout import blocks_for
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
-from engine.core.presets import blocks_for, make_scheduler
+from engine.core.presets import make_scheduler
 from engine.core.request import FinishReason, Request, RequestState
 from tests.schedule import Played, name, play, requests
 
@@ -153,7 +154,7 @@ def test_a_preempted_request_waits_without_slot_lane_or_blocks() -> None:
             seen.append(scheduler.waiting[0])
             request = seen[0]
             assert (request.state, request.slot, request.lane) == (RequestState.WAITING, None, None)
-            assert (request.blocks, request.num_computed, request.num_scheduled) == ([], 0, 5)
+            assert (request.block_table, request.num_computed_tokens, request.num_scheduled) == ([], 0, 5)
 
     play(scheduler, watch=watch)
     assert seen == [made[2]]

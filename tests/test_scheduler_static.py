@@ -7,7 +7,7 @@ import pytest
 from engine.core.config import FormRule
 from engine.core.kv_layout import PaddedLayout
 from engine.core.request import FinishReason, Request
-from engine.core.scheduler import StaticScheduler
+from engine.core.static_scheduler import StaticScheduler
 from tests.schedule import Played, play, requests
 
 

@@ -2,9 +2,9 @@
 
     pool of num_blocks blocks -> a block holds block_size token positions -> a request's table lists its blocks in order
 
-Paged KV memory follows PagedAttention (Kwon et al., SOSP 2023). A request's table is `Request.blocks`: position p lives
-in block `blocks[p // block_size]`, at offset `p % block_size`. The manager knows ids and counts; the keys and values
-are the runtime's, and whom to preempt when no block is left is the scheduler's business.
+Paged KV memory follows PagedAttention (Kwon et al., SOSP 2023). A request's table is `Request.block_table`: position p
+lives in block `block_table[p // block_size]`, at offset `p % block_size`. The manager knows ids and counts; the keys
+and values are the runtime's, and whom to preempt when no block is left is the scheduler's business.
 """
 
 from __future__ import annotations
@@ -29,6 +29,18 @@ def watermark_blocks(num_blocks: int, watermark: float = WATERMARK) -> int:
     return math.ceil(watermark * num_blocks)
 
 
+def blocks_without_waiting(blocks: Sequence[int], slots: int) -> int:
+    """The fewest blocks that avoid preemption and waiting for blocks, with `slots` requests at once.
+
+    `blocks` are what each request needs from its prompt to its last token.
+    """
+    largest = sorted(blocks, reverse=True)[:slots]
+    needed = num_blocks = sum(largest)
+    while len(largest) > 1 and num_blocks - watermark_blocks(num_blocks) < needed:
+        num_blocks += 1  # a request that runs alone may use the watermark up
+    return num_blocks
+
+
 class BlockManager:
     """Hands out the blocks 0 .. num_blocks - 1, each to one request at a time.
 
@@ -47,7 +59,7 @@ class BlockManager:
         self.watermark_blocks = watermark_blocks(num_blocks, watermark)
         self._free = list(range(num_blocks - 1, -1, -1))
         self._events: list[BlockEvent] = []
-        self.notes_events = True  # False where nobody will ask: there is one for each block that changes hands
+        self.notes_events = True  # False where the events are not read: there is one for each block that changes hands
 
     @property
     def num_free(self) -> int:
@@ -58,44 +70,40 @@ class BlockManager:
         return self.num_blocks - len(self._free)
 
     def can_allocate(self, num_tokens: int) -> bool:
-        """Whether a newcomer may have room for `num_tokens` positions, the watermark left over.
+        """Whether an admission may reserve `num_tokens` positions, the watermark left over.
 
-        A pool that nobody uses may be filled to the last block: no one is there who could need the rest.
+        A pool that is not in use may be filled to the last block: no request runs that could need the rest.
         """
         spare = 0 if self.num_free == self.num_blocks else self.watermark_blocks
         return blocks_for_tokens(num_tokens, self.block_size) + spare <= self.num_free
 
     def allocate(self, request: Request, num_tokens: int) -> None:
         """Give a request that holds no blocks a table for `num_tokens` positions. Ask `can_allocate` first."""
-        assert not request.blocks, f"request {request.request_id} holds blocks already"
+        assert not request.block_table, f"request {request.request_id} holds blocks already"
         self.append(request, num_tokens)
 
-    def can_append(self, request: Request, num_tokens: int) -> bool:
-        """Whether the request's table can be made to hold `num_tokens` positions. The watermark may be used up."""
-        return blocks_for_tokens(num_tokens, self.block_size) - len(request.blocks) <= len(self._free)
-
     def append(self, request: Request, num_tokens: int) -> None:
-        """Make the request's table hold `num_tokens` positions. Ask `can_append` first."""
-        held = len(request.blocks)
+        """Make the request's table hold `num_tokens` positions. There must be enough free; the watermark counts."""
+        held = len(request.block_table)
         missing = blocks_for_tokens(num_tokens, self.block_size) - held
         if missing <= 0:
             return
         taken = self._take(missing)
-        request.blocks += taken
+        request.block_table += taken
         self._note(request, taken, held, allocated=True)
 
     def append_one_each(self, requests: Collection[Request]) -> None:
         """One more block for each request, whose tables are full. There have to be as many free."""
         for request, block in zip(requests, self._take(len(requests)), strict=True):
-            index = len(request.blocks)
-            request.blocks.append(block)
+            index = len(request.block_table)
+            request.block_table.append(block)
             self._note(request, (block,), index, allocated=True)
 
     def free(self, request: Request) -> None:
         """Take back all blocks of the request; its table is empty then."""
-        self._free += reversed(request.blocks)
-        self._note(request, request.blocks, 0, allocated=False)
-        request.blocks.clear()
+        self._free += reversed(request.block_table)
+        self._note(request, request.block_table, 0, allocated=False)
+        request.block_table.clear()
 
     def drain_events(self) -> tuple[BlockEvent, ...]:
         """What changed hands since the last call, in order."""
@@ -109,7 +117,7 @@ class BlockManager:
         request's tokens fill; of a request that ended, none.
         """
         tables = {request.request_id: request for request in requests}
-        owned = [block for request in tables.values() for block in request.blocks]
+        owned = [block for request in tables.values() for block in request.block_table]
         for block, count in Counter([*owned, *self._free]).items():
             assert 0 <= block < self.num_blocks, f"block {block} is not of this pool of {self.num_blocks}"
             assert count == 1, f"block {block} is held {count} times"
@@ -120,14 +128,14 @@ class BlockManager:
             self._check_table(request)
 
     def _check_table(self, request: Request) -> None:
-        held = len(request.blocks)
+        held = len(request.block_table)
         if request.finish_reason is not None:
             assert held == 0, f"request {request.request_id} has ended and holds {held} blocks"
             return
-        least = blocks_for_tokens(request.num_computed, self.block_size)
+        least = blocks_for_tokens(request.num_computed_tokens, self.block_size)
         most = blocks_for_tokens(request.num_tokens, self.block_size)
         assert held >= least, (
-            f"request {request.request_id} has computed {request.num_computed} positions but holds {held} blocks"
+            f"request {request.request_id} has computed {request.num_computed_tokens} positions but holds {held} blocks"
         )
         assert held <= most, f"request {request.request_id} of {request.num_tokens} tokens holds {held} blocks"
 

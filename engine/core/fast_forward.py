@@ -1,8 +1,11 @@
 """Runs through decode passes that differ in nothing but their width, without planning or recording each by itself.
 
-While nobody arrives who could be admitted, nobody ends and every row that fills its last block gets another, a step is
-one decode pass over the same rows, each one position longer. Their times are computed pass by pass, by the same model
-and in the same order as if they had been stepped through: the result is the same to the last bit.
+While no arrival could be admitted, no request ends and every row that fills its last block gets another, a step is one
+decode pass over the same rows, each one position longer. Their times are computed pass by pass, by the same model and
+in the same order as if they had been stepped through: the result is the same to the last bit.
+
+`DecodeRun` knows what a policy does in such a step. A policy that it does not know, a subclass of a known one included,
+is never run through: the simulator plans each of its steps.
 """
 
 from __future__ import annotations
@@ -10,12 +13,79 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+from engine.core.chunked_scheduler import ChunkedScheduler
+from engine.core.continuous_scheduler import ContinuousScheduler
 from engine.core.kv_layout import PagedLayout
+from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PlannedPass
 from engine.core.recorder import Recorder
 from engine.core.roofline import CostModel, pass_facts
 from engine.core.scheduler import Scheduler
 from engine.core.simulated_log import MemorySink, TokenTimes
+from engine.core.static_scheduler import StaticScheduler
+
+
+class DecodeRun:
+    """Steps of `scheduler` that hold one decode pass each, over the rows of its last one, counted and not planned."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+
+    def most_steps(self) -> int:
+        """How many steps can follow before one in which a row spends its budget."""
+        rows, live = self.scheduler.decode_rows()
+        return min((rows[i].spec.budget_tokens - rows[i].num_scheduled for i in live), default=1) - 1
+
+    def would_admit(self, now_s: float) -> bool:
+        """Whether a step that begins now could admit a request."""
+        return self.scheduler.num_admissible(now_s) > 0
+
+    def step(self) -> bool:
+        """Count one more step, all but the rows' own tokens (`finish`). False, and nothing done, if it needs a plan."""
+        scheduler = self.scheduler
+        scheduler.step += 1
+        scheduler.num_passes += 1
+        scheduler.num_decodes += 1
+        scheduler.spent_with.pop(scheduler.num_decodes, None)  # of requests that were preempted since
+        scheduler.num_used += len(scheduler.decode_rows().live)
+        return True
+
+    def finish(self, count: int) -> None:
+        """Count the tokens of `count` steps for each row."""
+        rows, live = self.scheduler.decode_rows()
+        for i in live:
+            rows[i].num_scheduled += count
+            rows[i].num_computed_tokens += count
+
+
+class PagedDecodeRun(DecodeRun):
+    """The same over a pool of blocks: rows grow, requests wait for blocks, and a preemption ends the run."""
+
+    def __init__(self, scheduler: PagedScheduler) -> None:
+        super().__init__(scheduler)
+        self.paged = scheduler
+
+    def most_steps(self) -> int:
+        return 0 if self.paged.prefilling else super().most_steps()
+
+    def would_admit(self, now_s: float) -> bool:
+        return super().would_admit(now_s) and self.paged.blocks.can_allocate(self.paged.waiting[0].num_tokens)
+
+    def step(self) -> bool:
+        full = self.paged.full_rows()
+        if len(full) > self.paged.blocks.num_free:
+            return False
+        self.paged.blocks.append_one_each(full)
+        return super().step()
+
+
+def decode_run_of(scheduler: Scheduler) -> DecodeRun | None:
+    """None for a policy whose steps have to be planned one by one."""
+    if type(scheduler) in (StaticScheduler, ContinuousScheduler):
+        return DecodeRun(scheduler)
+    if isinstance(scheduler, PagedScheduler) and type(scheduler) in (PagedScheduler, ChunkedScheduler):
+        return PagedDecodeRun(scheduler)
+    return None
 
 
 class FastForward:
@@ -27,7 +97,7 @@ class FastForward:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        decode_run: DecodeRun,
         cost: CostModel,
         recorder: Recorder,
         sink: MemorySink,
@@ -36,7 +106,8 @@ class FastForward:
         *,
         runs_ahead: bool,
     ) -> None:
-        self.scheduler = scheduler
+        self.decode_run = decode_run
+        self.scheduler = decode_run.scheduler
         self.cost = cost
         self.recorder = recorder
         self.sink = sink
@@ -48,17 +119,17 @@ class FastForward:
     def run(self, planned: PlannedPass, now_s: float, known_s: float, until_s: float) -> tuple[float, float]:
         """Steps that begin from `now_s` on, none at `until_s` or later, after the decode pass `planned`.
 
-        Who had arrived by `known_s` is known to the first of them. Returns both moments for the step after them.
+        Requests that had arrived by `known_s` are known to the first of them. Returns both moments for the step after.
         """
-        scheduler = self.scheduler
-        most = scheduler.passes_alike()
-        if most < 1 or scheduler.would_admit(known_s):
+        scheduler, decode_run = self.scheduler, self.decode_run
+        most = decode_run.most_steps()
+        if most < 1 or decode_run.would_admit(known_s):
             return now_s, known_s
         facts = pass_facts(planned)
         starts_s, ends_s, passes_s = array("d"), array("d"), array("d")
         queued, reserved = array("q"), array("q")
         for number in range(1, most + 1):
-            if now_s >= until_s or self._somebody_joins(known_s) or not scheduler.repeat():
+            if now_s >= until_s or self._an_arrival_joins(known_s) or not decode_run.step():
                 break
             facts = facts.longer()
             pass_s = self.cost.pass_s(facts)
@@ -72,17 +143,17 @@ class FastForward:
             now_s += self.pause_s(pass_s)
             known_s = starts_s[-1] if self.runs_ahead else now_s
         if starts_s:
-            scheduler.catch_up(len(starts_s))
+            decode_run.finish(len(starts_s))
             self._log(planned, starts_s, ends_s, passes_s, queued, reserved)
         return now_s, known_s
 
-    def _somebody_joins(self, now_s: float) -> bool:
-        """Whether a step that begins now would admit somebody who has just arrived."""
+    def _an_arrival_joins(self, now_s: float) -> bool:
+        """Whether a step that begins now would admit a request that has just arrived."""
         pending = self.scheduler.pending
         if not pending or pending[0].spec.arrival_s > now_s:
             return False
         self.recorder.submitted(self.scheduler.submit_arrived(now_s), {})
-        return self.scheduler.would_admit(now_s)
+        return self.decode_run.would_admit(now_s)
 
     def _drain_blocks(self, pass_index: int, start_s: float) -> None:
         layout = self.scheduler.layout

@@ -6,32 +6,75 @@ the pass at hand, its own new token included.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Protocol
+from typing import ClassVar, Self
 
-from engine.core.block_manager import BlockManager
-from engine.core.passes import Chunk, KVHeld, PassKind, PassShape
-from engine.core.request import Request
+from engine.core.block_manager import BlockManager, blocks_for_tokens, blocks_without_waiting
+from engine.core.config import RunConfig
+from engine.core.passes import Chunk, KVHeld, PassKind, PassShape, PlannedPass
+from engine.core.request import Length, Request
 
-_num_computed = attrgetter("num_computed")  # mapped over hundreds of rows a step: several times faster than a loop
+# Mapped over hundreds of rows a step: several times faster than a loop.
+_num_computed_tokens = attrgetter("num_computed_tokens")
 
 
-class KVLayout(Protocol):
-    """How rows share the KV cache. `reserved` and what is `held` are in token positions."""
+class KVLayout(ABC):
+    """How rows share the KV cache. `reserved` and what is `held` are in token positions.
 
-    name: str
+    An instance follows one run. The class methods answer before there is one, for requests of given lengths that all
+    wait from the start: how much is allocated when, and what the largest prefill computes.
+    """
+
+    name: ClassVar[str]
+    has_blocks: ClassVar[bool] = False  # rows share a pool of blocks, so requests may wait for blocks or be preempted
+
+    @classmethod
+    @abstractmethod
+    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+        """The layout of a run. `num_blocks` of its pool, where it has one; None for as many as it can use."""
+
+    @classmethod
+    @abstractmethod
+    def most_positions(cls, lengths: Sequence[Length], slots: int, block_size: int) -> int:
+        """Positions that are allocated for these requests, of which there is at least one."""
+
+    @classmethod
+    def prefill_tokens(cls, lengths: Sequence[Length], slots: int, *, preempted: bool) -> int:
+        """New tokens of the largest prefill. A `preempted` request is read again with the tokens it has generated."""
+        return sum(sorted((e.positions if preempted else e.prompt_tokens for e in lengths), reverse=True)[:slots])
+
+    @classmethod
+    def row_width(cls, lengths: Sequence[Length]) -> int:
+        """Columns that hold any row from its prompt to its last token."""
+        return max((each.positions for each in lengths), default=1)
+
+    @classmethod
+    def run_buffer(cls, lengths: Sequence[Length], slots: int) -> tuple[int, int] | None:
+        """Rows and columns of a buffer that is kept for the whole run; None if there is none."""
+        return None
+
+    @classmethod
+    def batch_buffer(cls, planned: PlannedPass) -> tuple[int, int] | None:
+        """Rows and columns of the buffer that is allocated for this prefill; None if there is none."""
+        return None
 
     @property
+    @abstractmethod
     def reserved(self) -> int: ...
 
-    def admit(self, newcomers: Sequence[Request]) -> None: ...
+    def admit(self, admitted: Sequence[Request]) -> None:  # noqa: B027 - most layouts have nothing to do
+        """These requests have joined."""
 
+    @abstractmethod
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape: ...
 
+    @abstractmethod
     def held(self, running: Sequence[Request], used: int) -> KVHeld: ...
 
-    def release_all(self) -> None: ...
+    def release_all(self) -> None:  # noqa: B027 - most layouts have nothing to do
+        """Every row has left."""
 
 
 def decode_widths(rows: Sequence[Request]) -> tuple[int, int, int]:
@@ -39,14 +82,14 @@ def decode_widths(rows: Sequence[Request]) -> tuple[int, int, int]:
 
     A row sees what it has computed and its newest token, whose keys and values that pass writes.
     """
-    computed = list(map(_num_computed, rows))
+    computed = list(map(_num_computed_tokens, rows))
     return min(computed) + 1, max(computed) + 1, sum(computed) + len(computed)
 
 
-class SlotLayout:
+class SlotLayout(KVLayout):
     """`slots` rows of one fixed width; each row fills its own slot from column 0 and keeps its own length.
 
-    A decode pass spans every column up to the widest live row. A prefill packs the newcomers' real tokens end to end.
+    A decode pass spans every column up to the widest live row. A prefill packs the prompts' real tokens end to end.
     """
 
     name = "slots"
@@ -55,6 +98,18 @@ class SlotLayout:
         self.slots = slots
         self.width = width
 
+    @classmethod
+    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+        return cls(config.num_slots, slot_width(requests))
+
+    @classmethod
+    def most_positions(cls, lengths: Sequence[Length], slots: int, block_size: int) -> int:
+        return slots * cls.row_width(lengths)
+
+    @classmethod
+    def run_buffer(cls, lengths: Sequence[Length], slots: int) -> tuple[int, int] | None:
+        return slots, cls.row_width(lengths)
+
     @property
     def reserved(self) -> int:
         return self.slots * self.width
@@ -62,11 +117,8 @@ class SlotLayout:
     def held(self, running: Sequence[Request], used: int) -> KVHeld:
         return KVHeld(reserved=self.reserved, used=used)
 
-    def admit(self, newcomers: Sequence[Request]) -> None:
-        assert all(r.num_prompt_tokens + r.spec.budget_tokens <= self.width for r in newcomers)
-
-    def release_all(self) -> None:
-        """The buffer is kept for the run; nothing to give back."""
+    def admit(self, admitted: Sequence[Request]) -> None:
+        assert all(r.length.positions <= self.width for r in admitted)
 
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape:
         if kind is PassKind.PREFILL:
@@ -86,7 +138,7 @@ class SlotLayout:
         )
 
 
-class PaddedLayout:
+class PaddedLayout(KVLayout):
     """One buffer a batch: rows x (longest prompt + longest budget), prompts left-padded to the longest.
 
     All rows share one column counter. A batch of equal prompts has no padding and takes the unmasked path.
@@ -101,15 +153,38 @@ class PaddedLayout:
         self.uniform = True
         self._pads: list[int] = []  # columns before each row's prompt
 
+    @classmethod
+    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+        return cls()
+
+    @classmethod
+    def most_positions(cls, lengths: Sequence[Length], slots: int, block_size: int) -> int:
+        return min(slots, len(lengths)) * cls.row_width(lengths)
+
+    @classmethod
+    def prefill_tokens(cls, lengths: Sequence[Length], slots: int, *, preempted: bool) -> int:
+        return min(slots, len(lengths)) * max((each.prompt_tokens for each in lengths), default=0)
+
+    @classmethod
+    def row_width(cls, lengths: Sequence[Length]) -> int:
+        """As wide as the widest batch could be."""
+        longest_prompt = max((each.prompt_tokens for each in lengths), default=1)
+        return longest_prompt + max((each.budget_tokens for each in lengths), default=1)
+
+    @classmethod
+    def batch_buffer(cls, planned: PlannedPass) -> tuple[int, int] | None:
+        rows = len(planned.rows)
+        return rows, planned.kv.reserved // rows
+
     @property
     def reserved(self) -> int:
         return self.rows * self.buffer_width
 
-    def admit(self, newcomers: Sequence[Request]) -> None:
-        lengths = [r.num_prompt_tokens for r in newcomers]
-        self.rows = len(newcomers)
+    def admit(self, admitted: Sequence[Request]) -> None:
+        lengths = [r.num_prompt_tokens for r in admitted]
+        self.rows = len(admitted)
         self.prompt_width = max(lengths)
-        self.buffer_width = self.prompt_width + max(r.spec.budget_tokens for r in newcomers)
+        self.buffer_width = self.prompt_width + max(r.spec.budget_tokens for r in admitted)
         self.uniform = min(lengths) == self.prompt_width
         self._pads = [self.prompt_width - length for length in lengths]
 
@@ -127,7 +202,7 @@ class PaddedLayout:
         self.uniform = True
 
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape:
-        # Rows that still run have all said as much.
+        # Rows that still run have all generated equally many tokens.
         generated = 0 if kind is PassKind.PREFILL else rows[live[0]].num_scheduled
         width = self.prompt_width + generated
         padding = sum(map(self._pads.__getitem__, live))
@@ -140,16 +215,25 @@ class PaddedLayout:
         )
 
 
-class PagedLayout:
+class PagedLayout(KVLayout):
     """Blocks of one pool, listed by each request's table. A row is read at its true length, so nothing is padding.
 
     What a table holds and does not use is the unfilled end of its last block.
     """
 
     name = "paged"
+    has_blocks = True
 
     def __init__(self, blocks: BlockManager) -> None:
         self.blocks = blocks
+
+    @classmethod
+    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+        return cls(BlockManager(blocks_for(config, requests) if num_blocks is None else num_blocks, config.block_size))
+
+    @classmethod
+    def most_positions(cls, lengths: Sequence[Length], slots: int, block_size: int) -> int:
+        return blocks_without_waiting([blocks_of(each, block_size) for each in lengths], slots) * block_size
 
     @property
     def reserved(self) -> int:
@@ -158,12 +242,6 @@ class PagedLayout:
     def held(self, running: Sequence[Request], used: int) -> KVHeld:
         reserved = self.reserved
         return KVHeld(reserved=reserved, used=used, fragment=reserved - used)
-
-    def admit(self, newcomers: Sequence[Request]) -> None:
-        """The scheduler gives out blocks itself: a newcomer without them is not admitted."""
-
-    def release_all(self) -> None:
-        """Blocks go back with each request; nothing else to give back."""
 
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape:
         if kind is PassKind.DECODE:
@@ -184,3 +262,18 @@ class PagedLayout:
 
 def _unpadded(width: int, computed: int) -> PassShape:
     return PassShape(width=width, masked=False, computed_positions=computed, padding_positions=0, dead_positions=0)
+
+
+def slot_width(requests: Sequence[Request]) -> int:
+    """Columns that hold any of the requests from its prompt to its last token."""
+    return max((r.length.positions for r in requests), default=1)
+
+
+def blocks_of(length: Length, block_size: int) -> int:
+    """Blocks that a request needs from its prompt to its last token, whose own keys are never read."""
+    return blocks_for_tokens(length.positions - 1, block_size)
+
+
+def blocks_for(config: RunConfig, requests: Sequence[Request]) -> int:
+    """The fewest blocks that avoid preemption and block-bound waiting."""
+    return blocks_without_waiting([blocks_of(r.length, config.block_size) for r in requests], config.num_slots)

@@ -7,30 +7,20 @@ to wait from the start, which is what makes the largest prefill.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from engine.core.block_manager import blocks_for_tokens
 from engine.core.config import BLOCK_SIZES, ENGINES, RunConfig
+from engine.core.kv_layout import blocks_of
 from engine.core.memory_model import ModelDimensions, PassMemory, Shortage, pass_memory
-from engine.core.presets import PRESETS, blocks_without_waiting
+from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.presets import PRESETS
+from engine.core.request import Length, Request
 
 MAX_BATCH = 65_536
 MAX_PROMPT_TOKENS = 131_072
 MAX_POINTS = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Length:
-    """A request as far as memory is concerned."""
-
-    prompt_tokens: int
-    budget_tokens: int
-
-    @property
-    def positions(self) -> int:
-        return self.prompt_tokens + self.budget_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,28 +73,48 @@ def kv_positions(shape: EngineShape, slots: int, lengths: Sequence[Length]) -> i
     """Positions that the KV layout allocates: a padded batch's buffer, all slots, or the blocks that all rows need."""
     if not lengths:
         return 0
-    layout, slots = PRESETS[shape.engine].kv_layout, shape.rows(slots)
-    if layout == "padded":
-        width = max(each.prompt_tokens for each in lengths) + max(each.budget_tokens for each in lengths)
-        return min(slots, len(lengths)) * width
-    if layout == "slots":
-        return slots * max(each.positions for each in lengths)
-    # The keys of a request's last token are never read.
-    blocks = [blocks_for_tokens(each.positions - 1, shape.block_size) for each in lengths]
-    return blocks_without_waiting(blocks, slots) * shape.block_size
+    return PRESETS[shape.engine].layout.most_positions(lengths, shape.rows(slots), shape.block_size)
 
 
 def largest_pass_tokens(shape: EngineShape, slots: int, lengths: Sequence[Length], *, preempted: bool = False) -> int:
     """New tokens of the largest pass: as many prompts as there are slots, read in one prefill.
 
     A padded prefill is as wide as its longest prompt; the chunked engine's step is cut to its token budget. A request
-    that was `preempted` is read anew with what it has said.
+    that was `preempted` is read again with the tokens it has generated.
     """
-    slots = shape.rows(slots)
-    if PRESETS[shape.engine].kv_layout == "padded":
-        return min(slots, len(lengths)) * max((each.prompt_tokens for each in lengths), default=0)
-    tokens = sum(sorted((e.positions if preempted else e.prompt_tokens for e in lengths), reverse=True)[:slots])
-    return min(tokens, max(shape.max_num_batched_tokens, slots)) if shape.engine == "chunked" else tokens
+    preset, slots = PRESETS[shape.engine], shape.rows(slots)
+    tokens = preset.layout.prefill_tokens(lengths, slots, preempted=preempted)
+    return min(tokens, max(shape.max_num_batched_tokens, slots)) if preset.is_chunked else tokens
+
+
+PoolRoom = Callable[[bool], int | None]
+"""Bytes that a KV pool may take, None without a limit; less where requests may be preempted, and are read again."""
+
+
+def blocks_that_fit(wanted: int, block_bytes: int, room_bytes: PoolRoom) -> int:
+    """Blocks of a pool that is to have `wanted` of them, with which no request is ever preempted."""
+    room = room_bytes(False)
+    if room is None or wanted * block_bytes <= room:
+        return wanted
+    return max(0, min(wanted, (room_bytes(True) or 0) // block_bytes))
+
+
+def require_lone_request(
+    requests: Sequence[Request], num_blocks: int, block_size: int, block_bytes: int, room_bytes: PoolRoom
+) -> None:
+    """EngineOutOfMemory where a request could not run even with the pool to itself: it would wait for ever."""
+    longest = max(requests, key=lambda r: r.length.positions, default=None)
+    needed = 0 if longest is None else blocks_of(longest.length, block_size)
+    if longest is None or needed <= num_blocks:
+        return
+    room = room_bytes(True)
+    raise EngineOutOfMemory(
+        asked_bytes=needed * block_bytes,
+        free_bytes=None if room is None else max(0, room),
+        shape=f"request {longest.request_id} alone: {longest.length.positions:,} tokens in {needed:,} blocks of "
+        f"{block_size} positions, {num_blocks:,} available",
+        where="KV pool",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Continuous batching over a pool of blocks: admission, growth and preemption by what is free.
 
-A newcomer is admitted when a slot is free and the pool can hold all that it has to compute. A row that decodes takes a
+A request is admitted when a slot is free and the pool can hold all that it has to compute. A row that decodes takes a
 block when its last one is full. When none is left, the youngest (the last to be admitted) gives its blocks back and
-waits again, first in the queue; what it had computed is computed anew (recompute, as in vLLM). So the oldest is never
-disturbed, everybody becomes the oldest in time, and nothing stands still.
+waits again, first in the queue; what it had computed is computed again (recompute, as in vLLM). So the oldest is never
+disturbed, each request becomes the oldest in time, and the engine always makes progress.
 
 A slot is a lane here and stays: no row ever moves, since its keys and values lie where its table says.
 """
@@ -14,16 +14,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from heapq import heappush
 from operator import attrgetter
+from typing import Self
 
-from engine.core.block_manager import BlockManager, blocks_for_tokens
-from engine.core.kv_layout import PagedLayout
+from engine.core.block_manager import BlockManager
+from engine.core.config import RunConfig
+from engine.core.kv_layout import KVLayout, PagedLayout, blocks_of
 from engine.core.passes import Chunk, Move, PassKind, PassOutcome, PlannedPass, Preemption
 from engine.core.request import FinishReason, Request, RequestState
-from engine.core.scheduler import Scheduler
+from engine.core.scheduler import DecodeRows, Scheduler
 
 
 class PagedScheduler(Scheduler):
-    """Each step: admit, prefill the newcomers whole, one decode pass over all rows, evict.
+    """Each step: admit, prefill the admitted requests whole, one decode pass over all rows, evict.
 
     `running` is in order of admission, oldest first. Each request must fit the pool when it has it to itself.
     """
@@ -32,41 +34,48 @@ class PagedScheduler(Scheduler):
 
     def __init__(self, requests: Sequence[Request], slots: int, blocks: BlockManager) -> None:
         super().__init__(requests, slots, PagedLayout(blocks))
-        assert all(blocks_of(r, blocks.block_size) <= blocks.num_blocks for r in requests), "larger than the pool"
+        largest = max((blocks_of(r.length, blocks.block_size) for r in requests), default=0)
+        assert largest <= blocks.num_blocks, "a request is larger than the pool"
         self.blocks = blocks
-        self._prefilling: dict[Request, None] = {}  # running, not yet whole; oldest first
+        self.prefilling: dict[Request, None] = {}  # running, prefill not complete; oldest first
         self._lost: dict[Request, int] = {}  # the most positions that a request had computed when it was preempted
         self._preemptions: list[Preemption] = []
-        # Rows whose last block is full at decode pass n are those in place n % block_size: a pass fills one position.
-        self._growing: list[dict[Request, None]] = [{} for _ in range(blocks.block_size)]
+        # A decode pass fills one position a row. So the rows whose last block is full before decode pass n, and which
+        # need a block for it, are always those of group n % block_size.
+        self._full_before: list[dict[Request, None]] = [{} for _ in range(blocks.block_size)]
+
+    @classmethod
+    def for_run(cls, config: RunConfig, requests: Sequence[Request], layout: KVLayout) -> Self:
+        assert isinstance(layout, PagedLayout)
+        return cls(requests, config.num_slots, layout.blocks)
 
     def num_admissible(self, now_s: float) -> int:
-        """As many as slots are free; `_take_room` ends the row where blocks are short."""
+        """As many as slots are free; `_reserve_blocks` stops admission where blocks are short."""
         return min(len(self.waiting), self.slots - len(self.running))
 
-    def _take_room(self, request: Request) -> bool:
+    def _reserve_blocks(self, request: Request) -> bool:
         if not self.blocks.can_allocate(request.num_tokens):
             return False
         self.blocks.allocate(request, request.num_tokens)
         return True
 
-    def _seat(self, request: Request, now_s: float) -> Request:
-        super()._seat(request, now_s)
+    def _assign_slot(self, request: Request, now_s: float) -> Request:
+        super()._assign_slot(request, now_s)
         request.slot = request.lane
-        self._prefilling[request] = None
+        self.prefilling[request] = None
         return request
 
     def plan(self, kind: PassKind) -> PlannedPass | None:
         if kind is PassKind.PREFILL:
-            return self._pack((), (), [self._chunk(r, r.num_tokens) for r in self._newcomers])
+            return self._pack((), (), [self._chunk(r, r.num_tokens) for r in self._admitted])
         self._grow()
-        return self._pack(*self._decode_rows(), [])
+        return self._pack(*self.decode_rows(), [])
 
-    def _decode_rows(self) -> tuple[tuple[Request, ...], tuple[int, ...]]:
-        if self._decoding is None:
-            rows = sorted((r for r in self.running if r not in self._prefilling), key=attrgetter("slot"))
-            self._decoding = tuple(rows), tuple(range(len(rows)))
-        return self._decoding
+    def decode_rows(self) -> DecodeRows:
+        if self._decode_rows is None:
+            rows = sorted((r for r in self.running if r not in self.prefilling), key=attrgetter("slot"))
+            self._decode_rows = DecodeRows(tuple(rows), tuple(range(len(rows))))
+        return self._decode_rows
 
     def _pack(self, rows: tuple[Request, ...], live: tuple[int, ...], chunks: list[Chunk]) -> PlannedPass | None:
         """One pass over decode rows and chunks, of the kind that these make it; None when there are neither."""
@@ -86,14 +95,14 @@ class PagedScheduler(Scheduler):
             prompt_tokens=sum(_prompt_tokens(c) for c in chunks),
             queue_depth=len(self.waiting),
             tokens=tokens,
-            kv=self.layout.held(self.running, self._used + tokens),
+            kv=self.layout.held(self.running, self.num_used + tokens),
             chunks=tuple(chunks),
             block_events=self.blocks.drain_events(),
             preemptions=self._drain_preemptions(),
         )
 
     def _chunk(self, request: Request, tokens: int) -> Chunk:
-        start = request.num_computed
+        start = request.num_computed_tokens
         end = start + tokens
         return Chunk(
             request=request,
@@ -106,23 +115,27 @@ class PagedScheduler(Scheduler):
     def complete(self, planned: PlannedPass, at_eos: Collection[int] = ()) -> PassOutcome:
         whole = planned.rows[planned.num_decode_rows :]
         for chunk in planned.partial_chunks:
-            chunk.request.num_computed = chunk.start + chunk.tokens
+            chunk.request.num_computed_tokens = chunk.start + chunk.tokens
         for request in whole:
-            del self._prefilling[request]
-            self._decoding = None
+            del self.prefilling[request]
+            self._decode_rows = None
         outcome = super().complete(planned, at_eos)
         for request in whole:
             if request.finish_reason is None:
-                self._growing[self._place(request)][request] = None
+                self._group(request)[request] = None
         return outcome
 
-    def _place(self, request: Request) -> int:
+    def full_rows(self) -> dict[Request, None]:
+        """The rows whose last block is full: each needs one more for the next decode pass."""
+        return self._full_before[self.num_decodes % self.blocks.block_size]
+
+    def _group(self, request: Request) -> dict[Request, None]:
         """The same for as long as the request decodes, since both numbers grow by one a pass."""
-        return (self._num_decodes - request.num_computed) % self.blocks.block_size
+        return self._full_before[(self.num_decodes - request.num_computed_tokens) % self.blocks.block_size]
 
     def _grow(self) -> None:
-        """Every row that decodes gets room for one more token, at the cost of the youngest where blocks are short."""
-        full = self._growing[self._num_decodes % self.blocks.block_size]
+        """Reserve one more position for every row that decodes; where blocks are short, preempt the youngest."""
+        full = self.full_rows()
         if len(full) <= self.blocks.num_free:
             self.blocks.append_one_each(full)
             return
@@ -130,34 +143,21 @@ class PagedScheduler(Scheduler):
             while request.slot is not None and self.blocks.num_free == 0:
                 self._preempt(self.running[-1])  # which may be the request itself
             if request.slot is not None:
-                self.blocks.append(request, request.num_computed + 1)
-
-    def passes_alike(self) -> int:
-        return 0 if self._prefilling else super().passes_alike()
-
-    def would_admit(self, now_s: float) -> bool:
-        return super().would_admit(now_s) and self.blocks.can_allocate(self.waiting[0].num_tokens)
-
-    def repeat(self) -> bool:
-        full = self._growing[self._num_decodes % self.blocks.block_size]
-        if len(full) > self.blocks.num_free:
-            return False
-        self.blocks.append_one_each(full)
-        return super().repeat()
+                self.blocks.append(request, request.num_computed_tokens + 1)
 
     def _preempt(self, request: Request) -> None:
         assert request is self.running[-1]
         assert request.lane is not None
-        computed = request.num_computed
+        computed = request.num_computed_tokens
         self._preemptions.append(
-            Preemption(request=request, lane=request.lane, blocks=len(request.blocks), tokens=computed)
+            Preemption(request=request, lane=request.lane, blocks=len(request.block_table), tokens=computed)
         )
         self._lost[request] = max(computed, self._lost.get(request, 0))
-        self._used -= computed
+        self.num_used -= computed
         self._forget(request)
         self.running.pop()
         heappush(self._free_lanes, request.lane)
-        request.num_computed = 0
+        request.num_computed_tokens = 0
         request.num_preemptions += 1
         request.slot = request.lane = None
         request.state = RequestState.WAITING
@@ -165,9 +165,9 @@ class PagedScheduler(Scheduler):
 
     def _forget(self, request: Request) -> None:
         """It runs no longer: its blocks are free, and no pass is planned with it."""
-        self._growing[self._place(request)].pop(request, None)
-        self._prefilling.pop(request, None)
-        self._decoding = None
+        self._group(request).pop(request, None)
+        self.prefilling.pop(request, None)
+        self._decode_rows = None
         self.blocks.free(request)
 
     def evict(self, ended: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
@@ -195,11 +195,6 @@ class PagedScheduler(Scheduler):
     def _drain_preemptions(self) -> tuple[Preemption, ...]:
         preempted, self._preemptions = tuple(self._preemptions), []
         return preempted
-
-
-def blocks_of(request: Request, block_size: int) -> int:
-    """Blocks that the request needs from its prompt to its last token, whose own keys nobody reads."""
-    return blocks_for_tokens(request.num_prompt_tokens + request.spec.budget_tokens - 1, block_size)
 
 
 def _prompt_tokens(chunk: Chunk) -> int:

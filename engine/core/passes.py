@@ -35,7 +35,7 @@ class PassShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Tokens [start, start + tokens) of a request (prompt, then what it has said), computed in one pass.
+    """Tokens [start, start + tokens) of a request (its prompt, then its output), computed in one pass.
 
     `is_last` when nothing of it is left to compute after this pass: only then does the row yield a token. `recomputed`
     of the tokens had been computed once before and were lost to a preemption.
@@ -60,7 +60,7 @@ class BlockEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A running request lost its `blocks` blocks and waits again; `tokens` positions have to be computed anew.
+    """A running request lost its `blocks` blocks and waits again; `tokens` positions have to be computed again.
 
     `request` keeps its place at the front of the queue. `lane` is the one it left.
     """
@@ -76,7 +76,7 @@ class KVHeld:
     """Token positions that the layout holds allocated, by what is in them once the pass is done.
 
     `reserved` is all of them. `used` holds tokens of running requests, `padding` their padding columns, `dead` whatever
-    rows that ended still hold, `fragment` the unfilled end of each last block. The rest of `reserved` is room kept for
+    rows that ended still hold, `fragment` the unfilled end of each last block. The rest of `reserved` is kept for
     tokens to come.
     """
 
@@ -93,9 +93,9 @@ class KVHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPass:
-    """One forward pass, decided. `live` lists the places in `rows` whose token someone still waits for.
+    """One forward pass, decided. `live` lists the places in `rows` whose request still runs.
 
-    `rows` are the requests that yield a token in this pass. Of a prefill they are the step's newcomers; of a decode
+    `rows` are the requests that yield a token in this pass. Of a prefill they are the newly admitted ones; of a decode
     pass all that run, in physical slot order; of a mixed pass the decoding ones first, then those whose last chunk this
     is. `chunks` (paged layouts only) lists what is prefilled, in the order in which it is packed: chunks that are not
     the last yield no token, and their requests are not in `rows`. `tokens` counts the new tokens computed, the
@@ -131,6 +131,14 @@ class PlannedPass:
         return tuple(c for c in self.chunks if not c.is_last)
 
     @property
+    def prefilled_slots(self) -> tuple[int, ...]:
+        """The physical slots of the requests that the pass prefills, in its order, before any of them moves."""
+        if self.kind is PassKind.DECODE:
+            return ()
+        requests = [c.request for c in self.chunks] if self.chunks else self.rows
+        return tuple(-1 if r.slot is None else r.slot for r in requests)
+
+    @property
     def live_requests(self) -> tuple[Request, ...]:
         return tuple(self.rows[i] for i in self.live)
 
@@ -146,7 +154,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassOutcome:
-    """What a pass changed: who got its last token, who left the engine, and which rows moved to close the gaps.
+    """What a pass changed: the requests that ended, those that left the engine, and the rows that moved up.
 
     A request that ended but was not released stays in its row as a dead row (static batching).
     """
@@ -163,7 +171,7 @@ class PassTiming:
     `device_s` is the device's time from the pass's first kernel to its last, by its own events: the pauses in which it
     waits for the next kernel to be issued are in it.
 
-    `produced_s` is when the device had the tokens, `delivered_s` when the host could hand them to a reader.
+    `produced_s` is when the device had the tokens, `delivered_s` when the host could hand them to a client.
 
     `bucket_tokens` is how many tokens the pass computed with the padding of its CUDA graph's bucket; None where the
     pass was not captured.

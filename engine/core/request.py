@@ -50,6 +50,18 @@ class RequestSpec:
     sampling_seed: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """A request as far as memory is concerned."""
+
+    prompt_tokens: int
+    budget_tokens: int
+
+    @property
+    def positions(self) -> int:
+        return self.prompt_tokens + self.budget_tokens
+
+
 class RequestState(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
@@ -71,8 +83,8 @@ class Request:
     state: RequestState = RequestState.WAITING
     output_ids: list[int] = field(default_factory=list)
     num_scheduled: int = 0  # output tokens that passes were issued for; ahead of len(output_ids) in async timing
-    num_computed: int = 0  # positions whose keys and values passes were issued for (paged layouts)
-    blocks: list[int] = field(default_factory=list)  # the block table (paged layouts)
+    num_computed_tokens: int = 0  # tokens whose keys and values passes were issued for
+    block_table: list[int] = field(default_factory=list)  # the blocks that hold them, in order (paged layouts)
     num_preemptions: int = 0
     submitted_s: float | None = None
     admitted_s: float | None = None
@@ -95,8 +107,9 @@ class Request:
         return self.num_prompt_tokens + self.num_scheduled
 
     @property
-    def is_finished(self) -> bool:
-        return self.state is RequestState.FINISHED
+    def length(self) -> Length:
+        """From its prompt to its last token, as asked for."""
+        return Length(prompt_tokens=self.num_prompt_tokens, budget_tokens=self.spec.budget_tokens)
 
 
 def slot_of(request: Request) -> int:

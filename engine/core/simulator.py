@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.core.config import RunConfig
-from engine.core.fast_forward import FastForward
+from engine.core.fast_forward import FastForward, decode_run_of
 from engine.core.memory_model import ModelDimensions, PassMemory
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.paged_scheduler import PagedScheduler
@@ -136,10 +136,12 @@ class Replica:
             self.scheduler.blocks.notes_events = "blocks" in self.sink.streams
         if is_routed:
             self.scheduler.pending.clear()
-        self._forward = FastForward(
-            self.scheduler, cost, self.recorder, self.sink, self.tokens, self._pause_s, runs_ahead=runs_ahead(config)
-        )
-        self._fast_forward = fast_forward
+        decode_run = decode_run_of(self.scheduler) if fast_forward else None
+        self._forward: FastForward | None = None  # None: every step is planned
+        if decode_run is not None:
+            self._forward = FastForward(
+                decode_run, cost, self.recorder, self.sink, self.tokens, self._pause_s, runs_ahead=runs_ahead(config)
+            )
 
     @property
     def is_done(self) -> bool:
@@ -179,7 +181,7 @@ class Replica:
         return wake_s
 
     def _step(self, until_s: float) -> None:
-        """The passes of a step that has admitted its newcomers, and as many like it as follow."""
+        """The passes of a step that has admitted its requests, and as many like it as follow."""
         planned: PlannedPass | None = None
         outcome = PassOutcome(ended=(), released=(), moves=())
         for kind in self.scheduler.kinds:
@@ -192,13 +194,13 @@ class Replica:
                 self.shortage = shortage
                 return
             planned, outcome = following, self._pass(following)
-        if self._fast_forward and planned is not None and planned.kind is PassKind.DECODE and not outcome.ended:
+        if self._forward is not None and planned is not None and planned.kind is PassKind.DECODE and not outcome.ended:
             self.now_s, self._knows_until_s = self._forward.run(planned, self.now_s, self._knows_until_s, until_s)
 
     def _pass(self, planned: PlannedPass) -> PassOutcome:
         pass_s = self.cost.pass_s(pass_facts(planned))
         start_s, end_s = self.now_s, self.now_s + pass_s
-        slots = _prefilled_slots(planned)
+        slots = planned.prefilled_slots
         timing = PassTiming(
             start_s=start_s, end_s=end_s, issue_s=None, device_s=pass_s, produced_s=end_s, delivered_s=end_s
         )
@@ -252,11 +254,3 @@ def simulate(
     replica = Replica(config, requests, cost, model, streams=streams, fast_forward=fast_forward)
     replica.advance()
     return replica.end()
-
-
-def _prefilled_slots(planned: PlannedPass) -> tuple[int, ...]:
-    """The physical slots of what a pass prefills, before it moves anybody."""
-    if planned.kind is PassKind.DECODE:
-        return ()
-    requests = [c.request for c in planned.chunks] if planned.chunks else planned.rows
-    return tuple(-1 if r.slot is None else r.slot for r in requests)

@@ -1,4 +1,4 @@
-"""The device's memory: what is allocated now, the peak, what is left, and the caps that a run sets on it.
+"""The device's memory: what is allocated now, the peak, what is left, the caps of a run, and allocations that failed.
 
 On CUDA this is torch's allocator; on a CPU it is the process's resident set, so that weights and libraries count too.
 Its peak is the high-water mark that Linux keeps, set back when a run begins; where the system keeps none that can be
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from typing import Any
 
 import torch
 
+from engine.core.out_of_memory import EngineOutOfMemory
+
 GIB = 2**30
 PROC = Path("/proc/self")
 RESET_HIGH_WATER = b"5"  # to clear_refs: the high-water mark becomes what is resident now
+_UNITS = {"B": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,45 @@ def cuda_free_bytes() -> int:
     """What the card has left for this process; the allocator's idle blocks count."""
     on_card, _ = torch.cuda.mem_get_info()
     return int(on_card + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
+
+
+def as_out_of_memory(
+    error: BaseException, device: torch.device, free_bytes: int | None, shape: str, where: str
+) -> EngineOutOfMemory | None:
+    """What a failed allocation asked for and found, or None when `error` is something else.
+
+    `free_bytes` is what an allocation could still have got, under every cap: the device's own message knows no caps.
+    The size asked for is None where the message does not hold it.
+    """
+    if isinstance(error, EngineOutOfMemory):
+        if error.free_bytes is None and error.__cause__ is not None:  # the device's refusal, raised by who had asked it
+            error.free_bytes = free_bytes
+        return error
+    message = str(error)
+    if isinstance(error, torch.OutOfMemoryError):
+        return EngineOutOfMemory(
+            asked_bytes=_size_after("Tried to allocate", message),
+            free_bytes=free_bytes,
+            shape=shape,
+            where=where,
+        )
+    if isinstance(error, RuntimeError) and "can't allocate memory" in message and device.type == "cpu":
+        return EngineOutOfMemory(
+            asked_bytes=_size_after("you tried to allocate", message), free_bytes=free_bytes, shape=shape, where=where
+        )
+    if isinstance(error, MemoryError):
+        return EngineOutOfMemory(asked_bytes=None, free_bytes=free_bytes, shape=shape, where=where)
+    return None
+
+
+def _size_after(phrase: str, message: str) -> int | None:
+    match = re.search(re.escape(phrase) + r" ([\d.]+) (\w+)", message)
+    return None if match is None else _bytes(match.group(1), match.group(2))
+
+
+def _bytes(number: str, unit: str) -> int | None:
+    factor = _UNITS.get(unit)
+    return None if factor is None else round(float(number) * factor)
 
 
 def still_works(device: torch.device) -> bool:

@@ -1,20 +1,21 @@
 """The engine's loop, one for every policy and layout: admit -> run -> sample -> record -> evict, until all is done.
 
 The scheduler decides, the runner computes, the timing tells when, the recorder logs. Nothing here knows which engine
-it is.
+it is. Where passes run ahead of their tokens, an end of sequence (EOS) is known one pass late: what the pass under way
+computes for such a row is discarded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from engine.core.passes import PassKind, PassOutcome, PlannedPass
+from engine.core.passes import Move, PassKind, PassOutcome, PlannedPass
 from engine.core.recorder import Recorder
+from engine.core.request import Request
 from engine.core.scheduler import Scheduler
-from engine.runtime.clock import RunClock
-from engine.runtime.late_ends import discard, merge_outcomes
 from engine.runtime.model_runner import ModelRunner
-from engine.runtime.passes_in_flight import InFlight, Landed, Timing
+from engine.runtime.passes_in_flight import InFlight, Landed, RunClock, Timing
 
 
 class Engine:
@@ -46,7 +47,7 @@ class Engine:
         self.prompt_texts = prompt_texts or {}
         self.on_pass = on_pass
         self.check = check
-        self.in_hand: PlannedPass | None = None  # the pass being issued, for the words of a failed allocation
+        self.in_hand: PlannedPass | None = None  # the pass being issued, for the text of a failed allocation
         self._needs_tokens = any(not r.spec.ignore_eos for r in scheduler.pending)
 
     def run(self, should_stop: Callable[[], bool]) -> bool:
@@ -77,14 +78,14 @@ class Engine:
         self.in_hand = planned
         if self.check is not None:
             self.check(planned)
-        # A preempted request is computed anew from its tokens: the pass that took its place has made them land.
+        # A preempted request is computed again from its tokens: the pass that took its place has made them land.
         assert all(c.request.num_scheduled == len(c.request.output_ids) for c in planned.chunks)
         start_s = self.clock.now_s()
         self.timing.begin()
         tokens = self.runner.run(planned)
         flight = InFlight(
             planned=planned,
-            slots=_prefilled_slots(planned),
+            slots=planned.prefilled_slots,
             start_s=start_s,
             issued_s=self.clock.now_s(),
             tokens=tokens,
@@ -98,7 +99,7 @@ class Engine:
             self.record(wait=False)
 
     def _finish_knowing_tokens(self, flight: InFlight) -> None:
-        """The end of a sequence decides who leaves: the pass is over, so its outcome can be told at once."""
+        """The end of a sequence decides which requests leave: the pass is over, so its outcome is known at once."""
         for landed in self.timing.landed(wait=True):
             planned = landed.flight.planned
             at_eos = [i for i, token in zip(planned.live, landed.token_ids, strict=True) if token in self.eos_ids]
@@ -151,9 +152,45 @@ class Engine:
         self.on_pass(landed.timing.delivered_s)
 
 
-def _prefilled_slots(planned: PlannedPass) -> tuple[int, ...]:
-    """The physical slots of the requests that a pass prefills, in its order; a decode pass puts nobody anywhere new."""
-    if planned.kind is PassKind.DECODE:
-        return ()
-    requests = [c.request for c in planned.chunks] if planned.chunks else planned.rows
-    return tuple(-1 if r.slot is None else r.slot for r in requests)
+def merge_outcomes(
+    outcome: PassOutcome,
+    *,
+    ended: Sequence[Request] = (),
+    released: Sequence[Request] = (),
+    moves: Sequence[Move] = (),
+) -> PassOutcome:
+    """`outcome` and what became known later; no request ends or leaves twice."""
+    return PassOutcome(
+        ended=_joined(outcome.ended, ended),
+        released=_joined(outcome.released, released),
+        moves=(*outcome.moves, *moves),
+    )
+
+
+def discard(flight: InFlight, ended: Sequence[Request], late: PassOutcome) -> None:
+    """Mark the rows of `ended` as dead rows of the pass in flight: it computes them, and they leave with it."""
+    assert flight.outcome is not None
+    flight.planned = without(flight.planned, ended)
+    outcome = replace(flight.outcome, ended=tuple(r for r in flight.outcome.ended if r not in ended))
+    flight.outcome = merge_outcomes(outcome, released=late.released, moves=late.moves)
+
+
+def without(planned: PlannedPass, ended: Sequence[Request]) -> PlannedPass:
+    """`planned` with the rows of `ended` dead: their positions are waste, and what they hold is held for nothing."""
+    gone = set(ended)
+    live = tuple(i for i in planned.live if planned.rows[i] not in gone)
+    lengths = [r.num_prompt_tokens + len(r.output_ids) for r in ended]  # the end of the sequence has not landed yet
+    positions = sum(lengths) + len(lengths)
+    is_padded = planned.kind is PassKind.DECODE and planned.shape.masked
+    padding = len(lengths) * planned.shape.width - positions if is_padded else 0
+    shape = replace(
+        planned.shape,
+        padding_positions=planned.shape.padding_positions - padding,
+        dead_positions=planned.shape.dead_positions + positions + padding,
+    )
+    kv = replace(planned.kv, used=planned.kv.used - positions, dead=planned.kv.dead + positions)
+    return replace(planned, live=live, shape=shape, kv=kv)
+
+
+def _joined(first: Sequence[Request], second: Sequence[Request]) -> tuple[Request, ...]:
+    return (*first, *(r for r in second if r not in first))

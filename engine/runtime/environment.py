@@ -47,6 +47,11 @@ def describe_device(device: torch.device) -> dict[str, Any]:
     return {"kind": "cpu", "name": _cpu_name(), "memory_bytes": _memory_bytes(), "threads": torch.get_num_threads()}
 
 
+def num_multiprocessors(device: torch.device) -> int:
+    """How many programs a GPU can work on side by side; 1 for a CPU, where kernels are only ever interpreted."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
 def use_available_threads() -> None:
     """As many threads as this process may use cores: more would only fight each other."""
     torch.set_num_threads(available_cores())

@@ -1,6 +1,7 @@
 """The KV caches: one pair of tensors for all layers, shaped by the layout of `engine.core.kv_layout`.
 
-Shapes: L layers, B rows or slots, H KV heads, W columns, D head width. Keys and values are (L, B, H, W, D).
+`KVCache` gives each row or slot a run of columns of its own; `KVPool` is cut into blocks that block tables point into.
+Shapes: L layers, B rows or slots, H KV heads, W columns, D head width, P positions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.runtime.out_of_memory import as_out_of_memory
+from engine.runtime.device_memory import as_out_of_memory
 
 KV_POOL = "KV pool"
 
@@ -33,29 +34,29 @@ class KVShape:
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
 
 
-def kv_buffers(size: tuple[int, ...], shape: KVShape, pool_bytes: int | None, words: str) -> tuple[Tensor, Tensor]:
-    """Zeroed keys and values, each of `size`. EngineOutOfMemory names both together as `words` put their shape.
+def kv_buffers(size: tuple[int, ...], shape: KVShape, pool_bytes: int | None, text: str) -> tuple[Tensor, Tensor]:
+    """Zeroed keys and values, each of `size`. EngineOutOfMemory gives `text` as the shape of both together.
 
-    Where the device itself refuses, its free bytes are left for whoever knows the caps to fill in: neither buffer is
-    held any more by then.
+    Where the device itself refuses, its free bytes are left for the caller that knows the caps to fill in: neither
+    buffer is held any more by then.
     """
     asked_bytes = 2 * math.prod(size) * shape.dtype.itemsize
     if pool_bytes is not None and asked_bytes > pool_bytes:
-        raise EngineOutOfMemory(asked_bytes=asked_bytes, free_bytes=pool_bytes, shape=words, where=KV_POOL)
+        raise EngineOutOfMemory(asked_bytes=asked_bytes, free_bytes=pool_bytes, shape=text, where=KV_POOL)
     buffers: list[Tensor] = []
     try:
         for _ in ("keys", "values"):
             buffers.append(torch.zeros(size, dtype=shape.dtype, device=shape.device))
     except (RuntimeError, MemoryError) as error:
         buffers.clear()
-        if as_out_of_memory(error, shape.device, None, words, KV_POOL) is None:
+        if as_out_of_memory(error, shape.device, None, text, KV_POOL) is None:
             raise
-        raise EngineOutOfMemory(asked_bytes=asked_bytes, free_bytes=None, shape=words, where=KV_POOL) from error
+        raise EngineOutOfMemory(asked_bytes=asked_bytes, free_bytes=None, shape=text, where=KV_POOL) from error
     return buffers[0], buffers[1]
 
 
 class KVCache:
-    """Keys and values of `rows` rows x `width` columns.
+    """Keys and values, (L, B, H, W, D), of `rows` rows x `width` columns.
 
     Zeroed once, never cleared: columns beyond a row's length get weight 0, and 0 x a leftover number is still 0 (which
     0 x NaN would not be). Raises EngineOutOfMemory when the buffer would exceed `pool_bytes`, or the device refuses it.
@@ -75,3 +76,27 @@ class KVCache:
         """Copy the first `length` columns of row `source` over row `target`, in every layer."""
         for buffer in (self.keys, self.values):
             buffer[:, target, :, :length] = buffer[:, source, :, :length]
+
+
+class KVPool:
+    """`keys` and `values`, (L, P, H, D), of `num_blocks` blocks of `block_size` positions: P of them in all.
+
+        position in the pool = block id * block_size + offset in the block
+
+    A request's column c lives at offset c % block_size of its block c // block_size, wherever that block lies (Kwon et
+    al., SOSP 2023). Zeroed once, never cleared: no kernel reads past a row's length. Raises EngineOutOfMemory when the
+    pool would exceed `pool_bytes`, or the device refuses it; `text` is the pool's shape there, blocks unless given.
+    """
+
+    def __init__(
+        self, shape: KVShape, num_blocks: int, block_size: int, pool_bytes: int | None = None, *, text: str = ""
+    ) -> None:
+        size = (shape.layers, num_blocks * block_size, shape.kv_heads, shape.head_dim)
+        text = text or f"{num_blocks} blocks x {block_size} positions"
+        self.keys, self.values = kv_buffers(size, shape, pool_bytes, text)
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+
+    @property
+    def num_bytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes

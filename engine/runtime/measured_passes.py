@@ -19,12 +19,12 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.hardware import MeasuredPass
 from engine.core.presets import PRESETS
 from engine.core.workload import Workload, build_workload
-from engine.runtime.device_memory import DeviceMemory
+from engine.runtime.build_engine import build_engine, make_runner
+from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.models import resolve_device
-from engine.runtime.out_of_memory import as_out_of_memory
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, long_lived_objects_at_rest, make_runner
+from engine.runtime.run import long_lived_objects_at_rest
 
 NEW_TOKENS = 8
 # A long prefill brings a GPU to its power limit, and its clocks come back in steps: on one H200 decode passes of 32

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.runtime.attention import causal_attention, grouped_attention
-from engine.runtime.kv_pool import KVPool
+from engine.runtime.kv_cache import KVPool
 from engine.runtime.paged_inputs import BlockTables, Ints, PackedInputs
 
 
@@ -82,7 +83,7 @@ class GatherPass:
     """Decode rows and chunks of one pass, (1, T). `order` (D,) sorts the decode rows by length, `back` undoes it."""
 
     room: GatherRoom
-    pool_positions: Tensor  # (T,)
+    slot_mapping: Tensor  # (T,) positions in the pool
     index: Tensor  # (N,) pool positions of all that is gathered
     order: Tensor
     back: Tensor
@@ -91,8 +92,8 @@ class GatherPass:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         pool = self.room.pool
-        pool.keys[layer].index_copy_(0, self.pool_positions, key[0].transpose(0, 1))
-        pool.values[layer].index_copy_(0, self.pool_positions, value[0].transpose(0, 1))
+        pool.keys[layer].index_copy_(0, self.slot_mapping, key[0].transpose(0, 1))
+        pool.values[layer].index_copy_(0, self.slot_mapping, value[0].transpose(0, 1))
         gathered = self.room.gather(layer, self.index)
         outputs = [self._decode(query, *gathered, scale)] if self.groups else []
         for span in self.chunks:
@@ -135,15 +136,15 @@ class GatherAttention:
 
     def prepare(self, inputs: PackedInputs) -> tuple[GatherPass, ModelInputs]:
         """What the pass gathers, decided once for all layers, and what the model is given."""
-        order = np.argsort(inputs.lengths, kind="stable")
-        groups, start = _groups(inputs.lengths[order])
+        order = np.argsort(inputs.context_lens, kind="stable")
+        groups, start = _groups(inputs.context_lens[order])
         chunks = _spans(self.room, inputs.segments, start)
-        with_context = inputs.segments[[span.has_context for span in chunks]]
-        slots = np.concatenate([inputs.row_slots[order], with_context[:, 0]])
-        widths = np.concatenate([inputs.lengths[order], with_context[:, 2] + with_context[:, 3]])
+        with_context = inputs.segments[np.array([span.has_context for span in chunks], dtype=bool)]
+        slots = np.concatenate([inputs.row_slots[order], with_context["slot"]])
+        widths = np.concatenate([inputs.context_lens[order], with_context["first_column"] + with_context["tokens"]])
         kv_pass = GatherPass(
             room=self.room,
-            pool_positions=torch.from_numpy(inputs.pool_positions).long(),
+            slot_mapping=torch.from_numpy(inputs.slot_mapping).long(),
             index=torch.from_numpy(_all_columns(slots, widths, self.tables)),
             order=torch.from_numpy(order),
             back=torch.from_numpy(np.argsort(order)),
@@ -162,21 +163,21 @@ def _groups(lengths: Ints) -> tuple[list[RowGroup], int]:
     return groups, start
 
 
-def _spans(room: GatherRoom, segments: Ints, start: int) -> list[ChunkSpan]:
-    """The chunks; those that have a context are gathered one behind the other, from `start` on."""
+def _spans(room: GatherRoom, segments: NDArray[np.void], start: int) -> list[ChunkSpan]:
+    """The chunks; those that have a context are gathered one after the other, from `start` on."""
     spans = []
-    for _, begin, tokens, first_position, _ in segments.tolist():
-        width = first_position + tokens
+    for begin, tokens, first_column in segments[["first_token", "tokens", "first_column"]].tolist():
+        width = first_column + tokens
         spans.append(ChunkSpan(begin, begin + tokens, start, width, _mask(room, tokens, width)))
-        start += width if first_position else 0
+        start += width if first_column else 0
     return spans
 
 
 def _all_columns(slots: Ints, lengths: Ints, tables: BlockTables) -> Ints:
-    """Pool positions of columns 0 .. length-1 of each slot, one slot behind the other."""
+    """Pool positions of columns 0 .. length-1 of each slot, one slot after the other."""
     ends = np.cumsum(lengths)
     columns = np.arange(lengths.sum(), dtype=np.int32) - np.repeat(ends - lengths, lengths).astype(np.int32)
-    return tables.pool_positions(np.repeat(slots, lengths), columns)
+    return tables.slot_mapping(np.repeat(slots, lengths), columns)
 
 
 def _mask(room: GatherRoom, tokens: int, width: int) -> Tensor | None:

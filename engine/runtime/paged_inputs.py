@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.core.passes import Chunk, PlannedPass
 from engine.core.request import Request, slot_of
+from engine.runtime.kernels.tiles import SEGMENT
 
 Ints = NDArray[np.int32]
 
@@ -23,7 +24,7 @@ ON_DEVICE = -1  # in token_ids: the token was sampled by an earlier pass and nev
 class BlockTables:
     """The block tables of all engine slots, `ids` (S, N), kept from pass to pass. A request's table lives at its slot.
 
-    Places that a table has not filled hold whatever was there: nobody reads past a row's length.
+    Places that a table has not filled hold whatever was there: no kernel reads past a row's length.
     """
 
     def __init__(self, slots: int, blocks_per_row: int, block_size: int) -> None:
@@ -41,18 +42,18 @@ class BlockTables:
             owner = (request, request.num_preemptions)
             if self._owners[slot] != owner:  # requests compare by identity
                 self._owners[slot], self._known[slot] = owner, 0
-            known, held = self._known[slot], len(request.blocks)
+            known, held = self._known[slot], len(request.block_table)
             if held > known:
                 first = slot * self.ids.shape[1]
                 places.extend(range(first + known, first + held))
-                blocks.extend(request.blocks[known:])
+                blocks.extend(request.block_table[known:])
                 self._known[slot] = held
         where, what = np.array(places, dtype=np.int32), np.array(blocks, dtype=np.int32)
         self.ids.reshape(-1)[where] = what
         return where, what
 
-    def pool_positions(self, slots: Ints, columns: Ints) -> Ints:
-        """Where in the pool column `columns[i]` of engine slot `slots[i]` lives."""
+    def slot_mapping(self, slots: Ints, columns: Ints) -> Ints:
+        """The position in the pool where column `columns[i]` of engine slot `slots[i]` lives."""
         place, offset = np.divmod(columns, self.block_size)
         positions: Ints = self.ids[slots, place] * self.block_size + offset
         return positions
@@ -64,17 +65,17 @@ class PackedInputs:
 
     token_ids: Ints  # (T,) ON_DEVICE for decode rows
     positions: Ints  # (T,) columns of their own request
-    pool_positions: Ints  # (T,) where their keys and values go
+    slot_mapping: Ints  # (T,) the positions in the pool where their keys and values go
     row_slots: Ints  # (B,) engine slots of the rows that yield a token, the D decode rows first
-    lengths: Ints  # (D,) columns that each decode row attends over, its new token included
-    segments: Ints  # (C, 5) of each chunk: engine slot, first token, tokens, first column, first visible column
+    context_lens: Ints  # (D,) columns that each decode row attends over, its new token included
+    segments: NDArray[np.void]  # (C,) SEGMENT, one a chunk
     logits_indices: Ints  # (B,) the token after which each row's next token comes
     table_places: Ints
     table_blocks: Ints
 
     @property
     def num_decode_rows(self) -> int:
-        return len(self.lengths)
+        return len(self.context_lens)
 
     @property
     def of_the_model(self) -> tuple[Ints, Ints, Ints, Ints]:
@@ -88,18 +89,20 @@ def pack(planned: PlannedPass, tables: BlockTables) -> PackedInputs:
     chunks = planned.chunks
     places, blocks = tables.learn([*decoding, *(c.request for c in chunks)])
     decode_slots = _ints(slot_of(r) for r in decoding)
-    lengths = _ints(r.num_tokens for r in decoding)
+    context_lens = _ints(r.num_tokens for r in decoding)
     segments = _segments(chunks, first=len(decoding))
-    owners = np.concatenate([decode_slots, np.repeat(segments[:, 0], segments[:, 2])])
-    positions = np.concatenate([lengths - 1, *(np.arange(c.start, c.start + c.tokens) for c in chunks)], dtype=np.int32)
-    ends = {c.request.request_id: int(s[1] + s[2] - 1) for c, s in zip(chunks, segments, strict=True)}
+    owners = np.concatenate([decode_slots, np.repeat(segments["slot"], segments["tokens"])])
+    chunk_positions = (np.arange(c.start, c.start + c.tokens) for c in chunks)
+    positions = np.concatenate([context_lens - 1, *chunk_positions], dtype=np.int32)
+    last_tokens = (segments["first_token"] + segments["tokens"] - 1).tolist()
+    ends = {c.request.request_id: last for c, last in zip(chunks, last_tokens, strict=True)}
     finishing = planned.rows[len(decoding) :]
     return PackedInputs(
         token_ids=np.concatenate([np.full(len(decoding), ON_DEVICE), *map(chunk_ids, chunks)], dtype=np.int32),
         positions=positions,
-        pool_positions=tables.pool_positions(owners, positions),
+        slot_mapping=tables.slot_mapping(owners, positions),
         row_slots=_ints(slot_of(r) for r in planned.rows),
-        lengths=lengths,
+        context_lens=context_lens,
         segments=segments,
         logits_indices=_ints([*range(len(decoding)), *(ends[r.request_id] for r in finishing)]),
         table_places=places,
@@ -107,21 +110,21 @@ def pack(planned: PlannedPass, tables: BlockTables) -> PackedInputs:
     )
 
 
-def _segments(chunks: Iterable[Chunk], first: int) -> Ints:
+def _segments(chunks: Iterable[Chunk], first: int) -> NDArray[np.void]:
     rows = []
     for chunk in chunks:
         rows.append((slot_of(chunk.request), first, chunk.tokens, chunk.start, 0))
         first += chunk.tokens
-    return np.array(rows, dtype=np.int32).reshape(-1, 5)
+    return np.array(rows, dtype=SEGMENT)
 
 
 def chunk_ids(chunk: Chunk) -> list[int]:
-    """Its tokens. Past the prompt they are what the request had said before it lost its blocks."""
+    """Its tokens. Past the prompt they are what the request had generated before it lost its blocks."""
     prompt, end = chunk.request.prompt_ids, chunk.start + chunk.tokens
     if end <= len(prompt):
         return prompt[chunk.start : end]
     ids = [*prompt, *chunk.request.output_ids][chunk.start : end]
-    assert len(ids) == chunk.tokens, "a request is computed anew before its tokens have landed"
+    assert len(ids) == chunk.tokens, "a request is computed again before its tokens have landed"
     return ids
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from engine.core.passes import PlannedPass
 from engine.runtime.attention import KVPass
-from engine.runtime.kv_cache import KVShape
-from engine.runtime.kv_pool import KVPool
+from engine.runtime.environment import num_multiprocessors
+from engine.runtime.kv_cache import KVPool, KVShape
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.paged_attention import GatherAttention, ModelInputs
 from engine.runtime.paged_inputs import BlockTables, PackedInputs, pack
@@ -83,5 +83,4 @@ def _attention(pool: KVPool, tables: BlockTables) -> PagedAttention:
         return GatherAttention(pool, tables)
     from engine.runtime.kernel_attention import KernelAttention  # its kernels need Triton, which a CPU build has not
 
-    processors = torch.cuda.get_device_properties(pool.keys.device).multi_processor_count
-    return KernelAttention(pool, tables, processors)
+    return KernelAttention(pool, tables, num_multiprocessors(pool.keys.device))

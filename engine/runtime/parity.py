@@ -16,10 +16,10 @@ import torch
 
 from engine.core.config import RunConfig
 from engine.core.workload import Workload
+from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.device_memory import GIB
 from engine.runtime.oracles import REFERENCE_ATTENTION, generate_batch_outputs, generate_outputs, own_attention
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import build_engine, make_runner
 from engine.runtime.sampler import Sampler
 from engine.runtime.warm_up import NoSink
 

@@ -1,4 +1,4 @@
-"""Timing a pass: stop after each one (sync), or let the device's own events tell later (async).
+"""The run's clock, and timing a pass: stop after each one (sync), or read the device's own events later (async).
 
 Sync reads the clock after the device has stopped, as the published measurements did. Async issues passes ahead, copies
 tokens without a stop and reads device events when they are due; a GPU is needed for it to differ from sync. On a CPU
@@ -7,8 +7,9 @@ issuing a pass and running it are one thing, so that `issue_s` is unmeasured (No
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,10 +17,28 @@ import torch
 from torch import Tensor
 
 from engine.core.passes import PassOutcome, PassTiming, PlannedPass
-from engine.runtime.clock import RunClock
 
+WAKE_S = 0.02  # how long a wait sleeps before it looks at the cancel flag again
 MAX_IN_FLIGHT = 1  # issued and not landed when the next is planned: enough to keep the device busy, and an end of
 # sequence that is found late costs one row-step at most
+
+
+class RunClock:
+    """Seconds since the measured part began: zero at construction, monotonic."""
+
+    def __init__(self) -> None:
+        self._zero = time.perf_counter()
+
+    def now_s(self) -> float:
+        return time.perf_counter() - self._zero
+
+    def wait_until(self, when_s: float, should_stop: Callable[[], bool]) -> None:
+        """Sleep until `when_s`: measured against the intended time, so that waits never add up to a drift."""
+        while not should_stop():
+            left_s = when_s - self.now_s()
+            if left_s <= 0:
+                return
+            time.sleep(min(left_s, WAKE_S))
 
 
 @dataclass(slots=True, kw_only=True)

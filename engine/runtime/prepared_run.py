@@ -12,10 +12,9 @@ from engine.core.memory_model import ModelDimensions
 from engine.core.request import Request, RequestSpec, TextPrompt
 from engine.core.workload import Workload, build_workload
 from engine.runtime.attention_fit import install
-from engine.runtime.device_memory import DeviceMemory
+from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
-from engine.runtime.out_of_memory import as_out_of_memory
 
 ProgressCallback = Callable[[str, float | None], None]
 

@@ -1,4 +1,4 @@
-"""run.json: what will run, on what, where. Written before anything is measured."""
+"""run.json: what will run, on what, where, written before anything is measured; and the notes of result.json."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.core.presets import PRESETS
+from engine.core.record import RunRecord
 from engine.runlog.schema import SCHEMA_VERSION
 from engine.runtime.environment import describe_device, describe_environment
+from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS
 from engine.runtime.prepared_run import PreparedRun
 
 
@@ -26,7 +28,7 @@ def describe_run(
         "kv_layout": preset.kv_layout,
         "kv_blocks": kv_blocks,
         "block_size": None if kv_blocks is None else config.block_size,
-        "max_num_batched_tokens": config.max_num_batched_tokens if config.engine == "chunked" else None,
+        "max_num_batched_tokens": config.max_num_batched_tokens if preset.is_chunked else None,
         "execution": config.execution,
         "timing": config.timing,
         "config": config.to_dict(),
@@ -66,3 +68,23 @@ def describe_run(
 def utc_now() -> str:
     """ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def execution_notes(prepared: PreparedRun, record: RunRecord) -> list[str]:
+    """Which passes of a graph run were not replayed CUDA graphs, and why: none where every pass was."""
+    if prepared.config.execution != "graph":
+        return []
+    # Triton is not installed everywhere; only a graph run needs it.
+    from engine.runtime.graph.fused_decoder import why_not_fused
+
+    passes = len(record.passes["bucket_tokens"])
+    eager = int((record.passes["bucket_tokens"] < 0).sum())
+    if eager == 0:
+        return []
+    reason = why_not_fused(prepared.loaded.model)
+    if reason is not None:
+        return [f"Graph execution was asked for, but every pass ran eager: {reason}."]
+    return [
+        f"{eager:,} of {passes:,} passes ran eager: they hold more than {MAX_CAPTURED_TOKENS:,} tokens, the most that "
+        "is captured, and their own work hides their launches."
+    ]

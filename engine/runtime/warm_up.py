@@ -12,20 +12,20 @@ from dataclasses import replace
 from typing import Any
 
 from engine.core.config import FormRule, RunConfig
-from engine.core.presets import make_scheduler, slot_width
+from engine.core.kv_layout import slot_width
+from engine.core.presets import PRESETS, make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request
-from engine.runtime.clock import RunClock
 from engine.runtime.engine import Engine
 from engine.runtime.model_runner import ModelRunner
-from engine.runtime.passes_in_flight import make_timing
+from engine.runtime.passes_in_flight import RunClock, make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel
 
 DECODE_STEPS = 3
 
 
 class NoSink:
-    """Rows of a warm-up are nobody's."""
+    """Discards warm-up rows."""
 
     def append(self, stream: str, **row: Any) -> None:
         """Drop it."""
@@ -70,7 +70,8 @@ def warm_up(
 
 def _manner(config: RunConfig, runner: ModelRunner) -> str:
     """How a prompt of some length is prefilled: what was warmed in one manner is not warm in another."""
-    return f"{runner.name} in {config.max_num_batched_tokens}" if config.engine == "chunked" else runner.name
+    is_chunked = PRESETS[config.engine].is_chunked
+    return f"{runner.name} in {config.max_num_batched_tokens}" if is_chunked else runner.name
 
 
 def _decode_budget(request: Request, width: int) -> int:

@@ -14,7 +14,8 @@ from typing import Any
 import duckdb
 
 from engine.core.memory_model import ModelDimensions, PassMemory
-from engine.core.memory_plan import EngineShape, Length, run_memory
+from engine.core.memory_plan import EngineShape, run_memory
+from engine.core.request import Length
 from store.database import SUMMARIES
 from store.queries.frames import frame_of
 

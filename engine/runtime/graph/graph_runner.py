@@ -1,9 +1,8 @@
 """Runs passes of any KV layout as replayed CUDA graphs: one copy of integers in, one launch, one copy of tokens out.
 
-Every layout lives in one pool here (see pass_inputs): paged rows share its blocks, a slot or a padded row has a run of
-its own, as wide as the widest request, and kept for the whole run. A pass is padded to the bucket that it was captured
-for; what is padding computes, but reads and writes nothing. A prefill above the largest bucket is launched kernel by
-kernel, through the same code. Sampling other than greedy happens behind the graph.
+Every layout lives in one pool here (see rows). A pass is padded to the bucket that it was captured for; what is padding
+computes, but reads and writes nothing. A prefill above the largest bucket is launched kernel by kernel, through the
+same code. Sampling other than greedy happens after the graph.
 
 Shapes: T tokens, B rows, S slots, N blocks a table, L layers, P pool positions, V vocabulary.
 """
@@ -20,33 +19,27 @@ import torch
 from torch import Tensor
 
 from engine.core.passes import Move, PassKind, PlannedPass
-from engine.runtime.graph.device_inputs import DeviceInputs, Sections
 from engine.runtime.graph.fused_decoder import Attend, FusedDecoder, FusedLayer
 from engine.runtime.graph.ladder import bucket_for, row_buckets, token_buckets
 from engine.runtime.graph.pass_inputs import (
+    DeviceInputs,
+    Sections,
     decode_sections,
     fill_decode,
     fill_packed,
-    new_blocks,
     packed_sections,
-    segments_of,
 )
-from engine.runtime.graph.pool_plan import PoolPlan
-from engine.runtime.graph.slot_book import SlotBook
+from engine.runtime.graph.rows import NOWHERE, PoolRows
 from engine.runtime.kernels.argmax import argmax
 from engine.runtime.kernels.paged_decode import paged_decode
 from engine.runtime.kernels.paged_prefill import paged_prefill
 from engine.runtime.kernels.rotary import rotate_and_store
-from engine.runtime.kernels.tiles import MAX_SPLITS, SPLIT_COLUMNS, TILE_TOKENS
+from engine.runtime.kernels.tiles import SEGMENT_COLUMNS, TILE_TOKENS, captured_splits
 from engine.runtime.kernels.tokens import embed_tokens, keep_tokens, write_tables
-from engine.runtime.kv_cache import KVShape
-from engine.runtime.kv_pool import KVPool
+from engine.runtime.kv_cache import KVPool, KVShape
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.sampler import Sampler
 from engine.runtime.upload import upload_together
-
-PROGRAMS = 264  # two for each multiprocessor of an H100 or H200: a decode splits rows until there are as many
-LONG_ROW = 2048  # columns: where rows may be as long, four times as many, so that the longest does not finish alone
 
 
 @contextmanager
@@ -64,7 +57,7 @@ def nothing_freed() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CapturedPass:
-    """A graph, the integers that it reads, and the (B, V) logits that it leaves, where a sampler picks behind it."""
+    """A graph, the integers that it reads, and the (B, V) logits that it leaves, where a sampler picks after it."""
 
     graph: torch.cuda.CUDAGraph
     sections: Sections
@@ -77,27 +70,28 @@ class CapturedPass:
 
 
 class GraphRunner(ModelRunner):
-    """`model` on a CUDA device, run through `decoder`. What `capture` has not captured is launched kernel by kernel."""
+    """`model` on a CUDA device of so many `processors`, run through `decoder`, its KV in `rows` of one pool.
+
+    What `capture` has not captured is launched kernel by kernel.
+    """
 
     def __init__(
-        self, model: Any, decoder: FusedDecoder, kv_shape: KVShape, sampler: Sampler, plan: PoolPlan,
-        pool_bytes: int | None = None,
+        self, model: Any, decoder: FusedDecoder, kv_shape: KVShape, sampler: Sampler, rows: PoolRows,
+        processors: int, pool_bytes: int | None = None,
     ) -> None:
         super().__init__(model, kv_shape, sampler, pool_bytes)
-        self.name = f"graph {plan.layout}"
+        self.name = f"graph {rows.layout.name}"
         self.decoder = decoder
-        self.plan = plan
-        self.num_blocks = plan.num_blocks if plan.layout == "paged" else None
-        self.pool = KVPool(kv_shape, plan.num_blocks, plan.block_size, pool_bytes, words=plan.words)
-        self.book = SlotBook(plan.slots, plan.table_width, plan.block_size)
-        self.last_ids = torch.zeros(plan.slots + 1, dtype=torch.long, device=self.device)
-        self.tables = torch.zeros(plan.slots + 1, plan.table_width, dtype=torch.int32, device=self.device)
-        if plan.layout != "paged":
-            self.book.lay_out_rows()
-            self.tables[: plan.slots] = torch.from_numpy(self.book.tables.ids)
-        self.row_buckets = row_buckets(plan.slots)
+        self.rows = rows
+        self.processors = processors
+        self.num_blocks = rows.scheduled_blocks
+        self.pool = KVPool(kv_shape, rows.num_blocks, rows.block_size, pool_bytes, text=rows.shape_text)
+        self.last_ids = torch.zeros(rows.slots + 1, dtype=torch.long, device=self.device)
+        self.tables = torch.zeros(rows.slots + 1, rows.table_width, dtype=torch.int32, device=self.device)
+        self.tables[: rows.slots] = torch.from_numpy(rows.tables.ids)
+        self.row_buckets = row_buckets(rows.slots)
         self.sampled = torch.zeros(self.row_buckets[-1], dtype=torch.long, device=self.device)
-        self.token_buckets = token_buckets(plan.max_packed_tokens)
+        self.token_buckets = token_buckets(rows.max_packed_tokens)
         self.captured: dict[tuple[str, int], CapturedPass] = {}
         self._logits_for_sampler: Tensor | None = None
         if not sampler.config.is_greedy:
@@ -140,20 +134,19 @@ class GraphRunner(ModelRunner):
         """A pass of padding alone: it may not touch what rows hold."""
         fill = self._inputs.fill(sections)
         for name, array in fill.items():
-            array[:] = {"kv_slots": -1, "places": -1, "tiles": -1}.get(name, 0)
+            array[:] = {"slot_mapping": NOWHERE, "places": NOWHERE, "tiles": -1}.get(name, 0)
             if name in ("slots", "token_slots", "keep_slots"):
-                array[:] = self.plan.slots
+                array[:] = self.rows.slots  # one more than there are: the padding rows' own
         self._inputs.send(sections)
 
     def _prefill(self, planned: PlannedPass) -> Tensor:
-        layout = self.plan.layout
-        segments = segments_of(planned, layout)
+        segments = self.rows.segments(planned)
         tokens = planned.num_decode_rows + sum(len(s.ids) for s in segments)
         self._send_tables(planned)
         captured = self._captured_for("packed", tokens, self.token_buckets)
         sections = self._packed_sections(tokens) if captured is None else captured.sections
         inputs = self._inputs if captured is not None else self._large_inputs(sections)
-        fill_packed(inputs.fill(sections), planned, segments, self.book, TILE_TOKENS, self.plan.slots)
+        fill_packed(inputs.fill(sections), planned, segments, self.rows, TILE_TOKENS)
         inputs.send(sections)
         views = inputs.views(sections) if captured is None else captured.views
         logits = self._issue_packed(views) if captured is None else captured.replay()
@@ -162,7 +155,7 @@ class GraphRunner(ModelRunner):
     def _decode(self, planned: PlannedPass) -> Tensor:
         captured = self._captured_for("decode", len(planned.rows), self.row_buckets)
         sections = decode_sections(len(planned.rows)) if captured is None else captured.sections
-        fill_decode(self._inputs.fill(sections), planned, self.book, self.plan.layout, self.plan.slots)
+        fill_decode(self._inputs.fill(sections), planned, self.rows)
         self._inputs.send(sections)
         views = self._inputs.views(sections) if captured is None else captured.views
         logits = self._issue_decode(views) if captured is None else captured.replay()
@@ -196,28 +189,28 @@ class GraphRunner(ModelRunner):
         return self._pick(logits, views["keep_slots"])
 
     def _pick(self, logits: Tensor, slots: Tensor) -> Tensor | None:
-        """Greedy picks inside the graph; any other sampler gets the logits, behind it, in one place for all graphs."""
+        """Greedy picks inside the graph; any other sampler gets the logits, after it, in one place for all graphs."""
         if self._logits_for_sampler is not None:
             return self._logits_for_sampler[: logits.shape[0]].copy_(logits)
         keep_tokens(argmax(logits), slots, self.last_ids, self.sampled)
         return None
 
     def _attend(self, views: dict[str, Tensor], splits: int, *, packed: bool) -> Attend:
-        pool, decoder, tables, block_size = self.pool, self.decoder, self.tables, self.plan.block_size
-        segments = views["segments"].view(-1, 5) if packed else None
+        pool, decoder, tables, block_size = self.pool, self.decoder, self.tables, self.rows.block_size
+        segments = views["segments"].view(-1, SEGMENT_COLUMNS) if packed else None
         tiles = views["tiles"].view(-1, 2) if packed else None
 
         def attend(layer: FusedLayer, qkv: Tensor) -> Tensor:
             keys, values = pool.keys[layer.index], pool.values[layer.index]
             query = rotate_and_store(
-                qkv, decoder.cos, decoder.sin, views["positions"], views["kv_slots"], keys, values,
+                qkv, decoder.cos, decoder.sin, views["positions"], views["slot_mapping"], keys, values,
                 decoder.num_heads, layer.q_norm, layer.k_norm, layer.eps,
             )
             rows = views["slots"].shape[0]
             out = torch.empty_like(query)
             if rows:
                 paged_decode(
-                    query[:rows], keys, values, tables, views["slots"], views["starts"], views["lengths"],
+                    query[:rows], keys, values, tables, views["slots"], views["starts"], views["context_lens"],
                     views["read_ends"], block_size, layer.scale, splits, output=out[:rows],
                 )  # fmt: skip
             if segments is not None and tiles is not None:
@@ -227,17 +220,11 @@ class GraphRunner(ModelRunner):
         return attend
 
     def _num_splits(self, rows: int) -> int:
-        """Enough programs to keep the card busy; and, where rows may be long, the longest must not finish alone."""
-        columns = self.plan.table_width * self.plan.block_size
-        if columns < LONG_ROW:
-            wanted = PROGRAMS // (rows * self.decoder.num_kv_heads)
-        else:
-            wanted = max(4, 4 * PROGRAMS // (rows * self.decoder.num_kv_heads))
-        return max(1, min(wanted, MAX_SPLITS, columns // SPLIT_COLUMNS))
+        return captured_splits(rows, self.decoder.num_kv_heads, self.rows.width, self.processors)
 
     def _packed_sections(self, tokens: int) -> Sections:
-        rows = min(tokens, self.plan.slots)
-        return packed_sections(tokens, rows if self.plan.mixed else 0, rows, rows, TILE_TOKENS)
+        rows = min(tokens, self.rows.slots)
+        return packed_sections(tokens, rows if self.rows.is_mixed else 0, rows, rows, TILE_TOKENS)
 
     def _largest(self) -> int:
         packed = self._packed_sections(self.token_buckets[-1]).total
@@ -250,23 +237,21 @@ class GraphRunner(ModelRunner):
 
     def _send_tables(self, planned: PlannedPass) -> None:
         """Blocks that the tables on the device do not know yet."""
-        if self.plan.layout != "paged":
-            return
-        found = new_blocks(planned, self.book)
-        if found[0].size:
+        found = self.rows.new_blocks(planned)
+        if found is not None and found[0].size:
             slots, places, blocks = upload_together(found, torch.int32, self.device)
             write_tables(self.tables, slots, places, blocks)
 
     @torch.inference_mode()
     def move(self, moves: Sequence[Move]) -> None:
-        width = self.plan.table_width * self.plan.block_size
+        width = self.rows.width
         for move in moves:
-            length = int(self.book.cached[move.source])
+            length = int(self.rows.cached[move.source])
             for buffer in (self.pool.keys, self.pool.values):
                 source, target = move.source * width, move.target * width
                 buffer[:, target : target + length] = buffer[:, source : source + length]
             self.last_ids[move.target] = self.last_ids[move.source]
-            self.book.move(move.source, move.target)
+            self.rows.move(move.source, move.target)
 
     def release_all(self) -> None:
         """The pool is kept for the whole run."""

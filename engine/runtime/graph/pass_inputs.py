@@ -1,163 +1,162 @@
-"""From a planned pass to the integers that its kernels read, for every KV layout.
+"""From a planned pass to the integers that its kernels read, for every KV layout, and their way to the device.
 
-Rows live in slots of one pool: a paged row's blocks lie anywhere, a slot or a padded row has a run of its own. A layout
-is then no more than which columns a row sees and how many it has to compute:
+What a layout decides over is in `rows`: which blocks a row has, which columns it sees and how many it computes. The
+integers are one buffer, copied once a pass, read at addresses that a CUDA graph can keep. The host writes into pinned
+memory, a few buffers in turn, since the copy of the pass before may still be due.
 
-    layout   first visible          columns computed
-    paged    0                      its length
-    slots    0                      the widest row's length: the width that every row pays for
-    padded   behind its padding     the batch's column
-
-Shapes: B rows of a decode pass, T tokens of a packed pass, D decode rows in it, G segments, R rows that yield a token.
+Shapes: B rows of a decode pass, T tokens of a packed pass, D decode rows in it, C segments, R rows that yield a token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.core.passes import PlannedPass
 from engine.core.request import Request, slot_of
-from engine.runtime.graph.device_inputs import Sections
-from engine.runtime.graph.slot_book import SlotBook
-from engine.runtime.kernels.tiles import make_tiles, max_tiles
-from engine.runtime.model_runner import PAD_TOKEN_ID
-from engine.runtime.paged_inputs import ON_DEVICE, Ints, chunk_ids
+from engine.runtime.graph.rows import NOWHERE, PackedSegment, PoolRows
+from engine.runtime.kernels.tiles import SEGMENT, SEGMENT_COLUMNS, make_tiles, max_tiles
+from engine.runtime.paged_inputs import ON_DEVICE
 
-NOWHERE = -1  # a place in the pool: store nothing
+RING = 4  # more than the passes that can be in flight
 
 Fill = Mapping[str, NDArray[np.int32]]
 
 
+class Sections:
+    """Names and lengths of the parts of one pass's integers, one behind the other."""
+
+    def __init__(self, lengths: Mapping[str, int]) -> None:
+        self.places: dict[str, slice] = {}
+        at = 0
+        for name, length in lengths.items():
+            self.places[name] = slice(at, at + length)
+            at += length
+        self.total = at
+
+
+class DeviceInputs:
+    """A buffer of `size` int32 on `device`, written by the host and read by kernels."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        pinned = device.type == "cuda"
+        self.on_device = torch.zeros(size, dtype=torch.int32, device=device)
+        self._hosts = [torch.zeros(size, dtype=torch.int32, pin_memory=pinned) for _ in range(RING)]
+        self._arrays: list[NDArray[np.int32]] = [host.numpy() for host in self._hosts]
+        self._turn = 0
+
+    def views(self, sections: Sections) -> dict[str, Tensor]:
+        """The parts on the device, by name."""
+        return {name: self.on_device[place] for name, place in sections.places.items()}
+
+    def fill(self, sections: Sections) -> dict[str, NDArray[np.int32]]:
+        """The parts in the next host buffer, to be written and then sent with `send`."""
+        self._turn = (self._turn + 1) % RING
+        return {name: self._arrays[self._turn][place] for name, place in sections.places.items()}
+
+    def send(self, sections: Sections) -> None:
+        """Copy what `fill` gave out, in stream order, without waiting."""
+        self.on_device[: sections.total].copy_(self._hosts[self._turn][: sections.total], non_blocking=True)
+
+
 def decode_sections(rows: int) -> Sections:
-    names = ("slots", "ids", "positions", "kv_slots", "starts", "lengths", "read_ends", "places", "blocks")
+    names = ("slots", "ids", "positions", "slot_mapping", "starts", "context_lens", "read_ends", "places", "blocks")
     return Sections(dict.fromkeys(names, rows))
 
 
 def packed_sections(tokens: int, decode_rows: int, segments: int, keep: int, tile_tokens: int) -> Sections:
     return Sections(
         {
-            **dict.fromkeys(("ids", "token_slots", "positions", "kv_slots"), tokens),
-            **dict.fromkeys(("slots", "starts", "lengths", "read_ends"), decode_rows),
-            "segments": 5 * segments,
+            **dict.fromkeys(("ids", "token_slots", "positions", "slot_mapping"), tokens),
+            **dict.fromkeys(("slots", "starts", "context_lens", "read_ends"), decode_rows),
+            "segments": SEGMENT_COLUMNS * segments,
             "tiles": 2 * max_tiles(tokens, segments, tile_tokens),
             **dict.fromkeys(("keep", "keep_slots"), keep),
         }
     )
 
 
-def fill_decode(fill: Fill, planned: PlannedPass, book: SlotBook, layout: str, spare_slot: int) -> None:
+def fill_decode(fill: Fill, planned: PlannedPass, rows: PoolRows) -> None:
     """A decode pass of B rows into sections of as many rows or more; what is left over reads and writes nothing."""
-    rows = planned.rows
-    count = len(rows)
-    slots = book.slots_of(rows)
-    columns = book.cached[slots]
-    pads = book.pads[slots]
-    paged = layout == "paged"
-    if paged:
-        fill["places"][:count], fill["blocks"][:count] = book.take_new_block(rows, slots, columns)
-    else:
-        fill["places"][:count] = -1
-    lengths = columns + 1
+    count = len(planned.rows)
+    slots = rows.slots_of(planned.rows)
+    columns = rows.cached[slots]
+    pads = rows.pads[slots]
+    fill["places"][:count], fill["blocks"][:count] = rows.take_new_blocks(planned.rows, slots, columns)
+    context_lens = columns + 1
     fill["slots"][:count] = slots
     fill["ids"][:] = ON_DEVICE
     fill["positions"][:count] = columns - pads
-    fill["kv_slots"][:count] = book.tables.pool_positions(slots, columns)
+    fill["slot_mapping"][:count] = rows.tables.slot_mapping(slots, columns)
     fill["starts"][:count] = pads
-    fill["lengths"][:count] = lengths
-    fill["read_ends"][:count] = lengths if paged else planned.shape.width
-    _blank(fill, ("positions", "starts", "lengths", "read_ends", "blocks"), count, 0)
-    _blank(fill, ("kv_slots", "places"), count, -1)
-    _blank(fill, ("slots",), count, spare_slot)
-    book.cached[slots] = lengths
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """Tokens of one request that are prefilled together, from column `first` on; `pad` of the columns are padding."""
-
-    request: Request
-    ids: Sequence[int]
-    first: int
-    pad: int = 0
-
-
-def segments_of(planned: PlannedPass, layout: str) -> list[Segment]:
-    """What a prefill or mixed pass prefills, in the order in which it is packed."""
-    if planned.chunks:
-        return [
-            Segment(request=c.request, ids=chunk_ids(c), first=c.start)
-            for c in planned.chunks
-        ]
-    width = planned.shape.width
-    pads = [width - r.num_prompt_tokens if layout == "padded" else 0 for r in planned.rows]
-    return [
-        Segment(request=r, ids=[PAD_TOKEN_ID] * pad + r.prompt_ids, first=0, pad=pad)
-        for r, pad in zip(planned.rows, pads, strict=True)
-    ]
+    fill["context_lens"][:count] = context_lens
+    fill["read_ends"][:count] = rows.read_ends(context_lens, planned)
+    _blank(fill, ("positions", "starts", "context_lens", "read_ends", "blocks"), count, 0)
+    _blank(fill, ("slot_mapping", "places"), count, NOWHERE)
+    _blank(fill, ("slots",), count, rows.slots)
+    rows.cached[slots] = context_lens
 
 
 def fill_packed(
-    fill: Fill, planned: PlannedPass, segments: Sequence[Segment], book: SlotBook, tile_tokens: int, spare_slot: int
+    fill: Fill, planned: PlannedPass, segments: Sequence[PackedSegment], rows: PoolRows, tile_tokens: int
 ) -> None:
     """A prefill or mixed pass: decode rows first, a token each, then the segments end to end."""
     decode_rows = planned.rows[: planned.num_decode_rows]
     count = len(decode_rows)
     lengths = [len(s.ids) for s in segments]
-    _fill_decode_rows(fill, decode_rows, book)
+    _fill_decode_rows(fill, decode_rows, rows)
     at = count
-    table = fill["segments"].reshape(-1, 5)
+    table = fill["segments"].view(SEGMENT)
     for place, (segment, length) in enumerate(zip(segments, lengths, strict=True)):
-        _fill_segment(fill, segment, at, book)
+        _fill_segment(fill, segment, at, rows)
         table[place] = (slot_of(segment.request), at, length, segment.first, segment.pad)
         at += length
     tiles = make_tiles(lengths, tile_tokens)
     fill["tiles"].reshape(-1, 2)[: len(tiles)] = tiles
     fill["tiles"].reshape(-1, 2)[len(tiles) :] = -1
     _blank(fill, ("ids", "positions"), at, 0)
-    _blank(fill, ("kv_slots",), at, NOWHERE)
-    _blank(fill, ("token_slots",), at, spare_slot)
-    _fill_keep(fill, planned, segments, lengths, spare_slot)
+    _blank(fill, ("slot_mapping",), at, NOWHERE)
+    _blank(fill, ("token_slots",), at, rows.slots)
+    _fill_keep(fill, planned, lengths, rows.slots)
 
 
-def _fill_decode_rows(fill: Fill, rows: tuple[Request, ...], book: SlotBook) -> None:
-    count = len(rows)
-    slots = np.fromiter((slot_of(r) for r in rows), dtype=np.int32, count=count)
-    columns = book.cached[slots]
+def _fill_decode_rows(fill: Fill, decoding: tuple[Request, ...], rows: PoolRows) -> None:
+    count = len(decoding)
+    slots = np.fromiter((slot_of(r) for r in decoding), dtype=np.int32, count=count)
+    columns = rows.cached[slots]
     fill["ids"][:count] = ON_DEVICE
     fill["token_slots"][:count] = slots
     fill["positions"][:count] = columns
-    fill["kv_slots"][:count] = book.tables.pool_positions(slots, columns)
+    fill["slot_mapping"][:count] = rows.tables.slot_mapping(slots, columns)
     fill["slots"][:count] = slots
     fill["starts"][:] = 0
-    fill["lengths"][:count] = columns + 1
+    fill["context_lens"][:count] = columns + 1
     fill["read_ends"][:count] = columns + 1
-    _blank(fill, ("slots", "lengths", "read_ends"), count, 0)
-    book.cached[slots] = columns + 1
+    _blank(fill, ("slots", "context_lens", "read_ends"), count, 0)
+    rows.cached[slots] = columns + 1
 
 
-def _fill_segment(fill: Fill, segment: Segment, at: int, book: SlotBook) -> None:
+def _fill_segment(fill: Fill, segment: PackedSegment, at: int, rows: PoolRows) -> None:
     slot, length = slot_of(segment.request), len(segment.ids)
     here = slice(at, at + length)
     columns = np.arange(segment.first, segment.first + length, dtype=np.int32)
     fill["ids"][here] = segment.ids
     fill["token_slots"][here] = slot
     fill["positions"][here] = np.maximum(columns - segment.pad, 0)
-    fill["kv_slots"][here] = book.tables.pool_positions(np.full(length, slot, dtype=np.int32), columns)
-    book.cached[slot] = segment.first + length
-    book.pads[slot] = segment.pad
+    fill["slot_mapping"][here] = rows.tables.slot_mapping(np.full(length, slot, dtype=np.int32), columns)
+    rows.cached[slot] = segment.first + length
+    rows.pads[slot] = segment.pad
 
 
-def _fill_keep(
-    fill: Fill, planned: PlannedPass, segments: Sequence[Segment], lengths: Sequence[int], spare_slot: int
-) -> None:
+def _fill_keep(fill: Fill, planned: PlannedPass, lengths: Sequence[int], spare_slot: int) -> None:
     """Which tokens' logits are wanted, and whose they are: every decode row, and each segment that ends its request."""
     count = planned.num_decode_rows
     ends = count + np.cumsum(lengths, dtype=np.int32) - 1
-    last = [c.is_last for c in planned.chunks] if planned.chunks else [True] * len(segments)
+    last = [c.is_last for c in planned.chunks] if planned.chunks else [True] * len(lengths)
     yielding = [i for i, ends_here in enumerate(last) if ends_here]
     total = count + len(yielding)
     fill["keep"][:count] = np.arange(count)
@@ -167,15 +166,7 @@ def _fill_keep(
     _blank(fill, ("keep_slots",), total, spare_slot)
 
 
-def new_blocks(planned: PlannedPass, book: SlotBook) -> tuple[Ints, Ints, Ints]:
-    """Slots, places and ids of the blocks that a prefill or mixed pass's rows hold and their tables did not know."""
-    requests = (*planned.rows[: planned.num_decode_rows], *(c.request for c in planned.chunks))
-    where, what = book.tables.learn(requests)
-    slots, places = np.divmod(where, book.tables.ids.shape[1])
-    return slots, places, what
-
-
 def _blank(fill: Fill, names: Sequence[str], count: int, value: int) -> None:
-    """What stands behind the first `count` of each part."""
+    """What follows the first `count` of each section."""
     for name in names:
         fill[name][count:] = value

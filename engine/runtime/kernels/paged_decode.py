@@ -78,9 +78,9 @@ def _attend(
     return acc, top, tl.sum(sums, 1)
 
 
-@triton.jit(do_not_specialize_on_alignment=["rows", "starts", "lengths", "read_ends"])
+@triton.jit(do_not_specialize_on_alignment=["rows", "starts", "context_lens", "read_ends"])
 def _decode_kernel(
-    query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, output, log_sums,
+    query, key_pool, value_pool, block_tables, rows, starts, context_lens, read_ends, output, log_sums,
     query_row, query_head, table_row, scale_log2,
     KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     QUERIES: tl.constexpr, BLOCK_BITS: tl.constexpr, COLUMNS: tl.constexpr, SPLIT: tl.constexpr,
@@ -88,7 +88,7 @@ def _decode_kernel(
     """One row, one KV head, one split. SPLIT: partial sums (B, H, S, D) and log-sums (B, H, S); else the answer."""
     kv_head, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
     split, splits = tl.program_id(2), tl.num_programs(2)
-    length = tl.load(lengths + row)
+    length = tl.load(context_lens + row)
     read_end = tl.where(length > 0, tl.load(read_ends + row), 0)
     share = tl.cdiv(tl.cdiv(read_end, splits), COLUMNS) * COLUMNS
     first = split * share
@@ -149,7 +149,7 @@ def paged_decode(
     block_tables: Tensor,
     rows: Tensor,
     starts: Tensor,
-    lengths: Tensor,
+    context_lens: Tensor,
     read_ends: Tensor,
     block_size: int,
     scale: float,
@@ -158,17 +158,17 @@ def paged_decode(
     output: Tensor | None = None,
     tuning: DecodeTuning | None = None,
 ) -> Tensor:
-    """(B, H, D): attention of `query` (B, H, D) over columns starts … lengths - 1 of each row.
+    """(B, H, D): attention of `query` (B, H, D) over columns starts … context_lens - 1 of each row.
 
     The pools are (P, K, D); `block_tables` (R, N) int32; the rest (B,) int32: `rows` of block_tables, `starts` the
-    first column that shows, `lengths` one past the last that shows (0: a padding row, which reads nothing and answers
-    zeros), `read_ends` one past the last column that is read, shown or not, at least `lengths`. Columns from 0 are
-    read. All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
-    Answers go to `output` (B, H, D), where one is handed in.
+    first column that shows, `context_lens` one past the last that shows (0: a padding row, which reads nothing and
+    answers zeros), `read_ends` one past the last column that is read, shown or not, at least `context_lens`. Columns
+    from 0 are read. All of it is read on the device, so a captured graph takes what the tensors hold when it is
+    replayed. Answers go to `output` (B, H, D), where one is handed in.
     """
     num_rows, num_heads, head_dim = query.shape
     kv_heads = key_pool.shape[1]
-    _check(query, key_pool, value_pool, block_tables, (rows, starts, lengths, read_ends), block_size)
+    _check(query, key_pool, value_pool, block_tables, (rows, starts, context_lens, read_ends), block_size)
     assert num_splits > 0
     assert scale > 0
     chosen = tuning or _tuning(query.dtype, num_rows * kv_heads, num_splits)
@@ -183,7 +183,7 @@ def paged_decode(
     partials = output.new_empty(num_rows, num_heads, num_splits, head_dim, dtype=torch.float32) if split else output
     groups = num_heads // kv_heads
     _decode_kernel[(kv_heads, num_rows, num_splits)](
-        query, key_pool, value_pool, block_tables, rows, starts, lengths, read_ends, partials, log_sums,
+        query, key_pool, value_pool, block_tables, rows, starts, context_lens, read_ends, partials, log_sums,
         query.stride(0), query.stride(1), block_tables.stride(0), scale * LOG2_E,
         KV_HEADS=kv_heads, GROUPS=groups, HEAD_DIM=head_dim, BLOCK_D=triton.next_power_of_2(head_dim),
         QUERIES=max(16, triton.next_power_of_2(groups)), BLOCK_BITS=block_size.bit_length() - 1,

@@ -20,7 +20,11 @@ from torch import Tensor
 
 from engine.runtime.kernels.dot import dot
 from engine.runtime.kernels.paged_decode import LOG2_E
-from engine.runtime.kernels.tiles import TILE_TOKENS
+from engine.runtime.kernels.tiles import SEGMENT_COLUMNS, SEGMENT_FIELDS, TILE_TOKENS
+
+COLUMNS_OF_SEGMENT = tl.constexpr(SEGMENT_COLUMNS)
+SLOT, FIRST_TOKEN, TOKENS, FIRST_COLUMN, FIRST_VISIBLE = map(tl.constexpr, range(SEGMENT_COLUMNS))
+assert SEGMENT_FIELDS == ("slot", "first_token", "tokens", "first_column", "first_visible")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,33 +98,33 @@ def _prefill_kernel(
     segment = tl.load(tiles + tile * 2)
     if segment < 0:
         return
-    facts = segments + segment * 5
+    own = segments + segment * COLUMNS_OF_SEGMENT
     first_query = tl.load(tiles + tile * 2 + 1) * TILE + part % (TILE // QUERIES) * QUERIES
-    num_queries = tl.load(facts + 2)
+    num_queries = tl.load(own + TOKENS)
     if first_query >= num_queries:
         return
     query_index = first_query + tl.arange(0, QUERIES)
     d = tl.arange(0, BLOCK_D)
-    token = (tl.load(facts + 1) + query_index).to(tl.int64)
+    token = (tl.load(own + FIRST_TOKEN) + query_index).to(tl.int64)
     ours = (query_index < num_queries)[:, None] & (d < HEAD_DIM)[None, :]
     queries = tl.load(query + token[:, None] * query_token + head * query_head + d[None, :], mask=ours, other=0.0)
-    first_position, first_visible = tl.load(facts + 3), tl.load(facts + 4)
-    lowest = first_position + first_query
-    limit = first_position + tl.minimum(first_query + QUERIES, num_queries)
+    first_column, first_visible = tl.load(own + FIRST_COLUMN), tl.load(own + FIRST_VISIBLE)
+    lowest = first_column + first_query
+    limit = first_column + tl.minimum(first_query + QUERIES, num_queries)
     begin = tl.minimum(lowest, first_visible)
     full = tl.where(lowest >= first_visible, (lowest + 1 - begin) // COLUMNS * COLUMNS, 0)
     kv_head = head // GROUPS * HEAD_DIM
     keys, values = key_pool + kv_head, value_pool + kv_head
-    table = block_tables + tl.load(facts).to(tl.int64) * table_row
+    table = block_tables + tl.load(own + SLOT).to(tl.int64) * table_row
     acc = tl.zeros([QUERIES, BLOCK_D], dtype=tl.float32)
     top = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
     total = tl.zeros([QUERIES], dtype=tl.float32)
     acc, top, total = _attend(
-        acc, top, total, queries, first_position + query_index, keys, values, table, begin, begin + full, limit,
+        acc, top, total, queries, first_column + query_index, keys, values, table, begin, begin + full, limit,
         first_visible, scale_log2, False, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_BITS, QUERIES, COLUMNS,
     )  # fmt: skip
     acc, top, total = _attend(
-        acc, top, total, queries, first_position + query_index, keys, values, table, begin + full, limit, limit,
+        acc, top, total, queries, first_column + query_index, keys, values, table, begin + full, limit, limit,
         first_visible, scale_log2, True, KV_HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D, BLOCK_BITS, QUERIES, COLUMNS,
     )  # fmt: skip
     places = (token * (KV_HEADS * GROUPS) + head)[:, None] * HEAD_DIM + d[None, :]
@@ -143,9 +147,9 @@ def paged_prefill(
 ) -> Tensor:
     """(T, H, D): causal attention of `query` (T, H, D), segment by segment, over the pools (P, K, D).
 
-    `block_tables` (R, N) int32. `segments` (S, 5) int32: [table row, first query token, query tokens, column of the
-    first query, first column that shows]. Query i stands at column first + i and sees the columns that show, up to its
-    own; one before the first that shows (left padding) sees itself alone. The pass's own keys and values are in the
+    `block_tables` (R, N) int32. `segments` (C, 5) int32: the fields of SEGMENT, `slot` being a row of block_tables.
+    Query i stands at column first_column + i and sees the columns that show, up to its own; one before the first that
+    shows (left padding) sees itself alone. The pass's own keys and values are in the
     pool already. `tiles` (N, 2) int32 as `make_tiles` cuts them by `tile_tokens`, with [-1, 0] for tiles that are none.
     Tokens of no segment: zeros, or whatever `output` (T, H, D) held, where one is handed in.
     All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
@@ -192,7 +196,7 @@ def _check(
     assert value_pool.is_contiguous()
     assert tables.dtype == segments.dtype == tiles.dtype == torch.int32
     assert tables.stride(1) == 1
-    assert segments.shape[1:] == (5,)
+    assert segments.shape[1:] == (SEGMENT_COLUMNS,)
     assert segments.is_contiguous()
     assert tiles.shape[1:] == (2,)
     assert tiles.is_contiguous()

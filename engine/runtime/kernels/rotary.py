@@ -25,9 +25,9 @@ def _weighted(part, q_norm, k_norm, is_query, d, inside):
     return (part.to(for_query.dtype).to(tl.float32) * weight).to(for_query.dtype).to(tl.float32)
 
 
-@triton.jit(do_not_specialize_on_alignment=["positions", "slots"])
+@triton.jit(do_not_specialize_on_alignment=["positions", "slot_mapping"])
 def _rotate_kernel(
-    qkv, cos, sin, positions, slots, query, key_pool, value_pool, q_norm, k_norm, eps,
+    qkv, cos, sin, positions, slot_mapping, query, key_pool, value_pool, q_norm, k_norm, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
     HEADS_BLOCK: tl.constexpr, HALF_BLOCK: tl.constexpr, NORM: tl.constexpr,
 ):  # fmt: skip
@@ -40,7 +40,7 @@ def _rotate_kernel(
     source = (token * (HEADS + 2 * KV_HEADS) + head)[:, None] * HEAD_DIM + d[None, :]
     low = tl.load(qkv + source, mask=inside, other=0.0).to(tl.float32)
     high = tl.load(qkv + source + half, mask=inside, other=0.0).to(tl.float32)
-    slot = tl.load(slots + token).to(tl.int64)
+    slot = tl.load(slot_mapping + token).to(tl.int64)
     turn = tl.load(positions + token).to(tl.int64) * half + d
     c = tl.load(cos + turn, mask=d < half, other=0.0)[None, :]
     s = tl.load(sin + turn, mask=d < half, other=0.0)[None, :]
@@ -70,7 +70,7 @@ def rotate_and_store(
     cos: Tensor,
     sin: Tensor,
     positions: Tensor,
-    slots: Tensor,
+    slot_mapping: Tensor,
     key_pool: Tensor,
     value_pool: Tensor,
     num_heads: int,
@@ -80,12 +80,12 @@ def rotate_and_store(
 ) -> Tensor:
     """(T, H, D) queries of `qkv` (T, (H + 2K) * D), turned; keys, turned, and values to their places in the pools.
 
-    `cos` and `sin` (M, D/2) fp32 hold positions 0 … M - 1; `positions` (T,) int32; `slots` (T,), int32 or
+    `cos` and `sin` (M, D/2) fp32 hold positions 0 … M - 1; `positions` (T,) int32; `slot_mapping` (T,), int32 or
     int64, are positions of the pools (P, K, D), -1 to write nowhere. `q_norm` and `k_norm` (D,): both or neither.
     """
     kv_heads, head_dim = key_pool.shape[1:]
     tokens = qkv.shape[0]
-    _check(qkv, cos, sin, positions, slots, key_pool, value_pool)
+    _check(qkv, cos, sin, positions, slot_mapping, key_pool, value_pool)
     assert qkv.shape[1] == (num_heads + 2 * kv_heads) * head_dim
     assert (q_norm is None) == (k_norm is None)
     assert all(norm is None or (norm.shape == (head_dim,) and norm.is_contiguous()) for norm in (q_norm, k_norm))
@@ -94,7 +94,7 @@ def rotate_and_store(
         heads = num_heads + 2 * kv_heads
         heads_block = min(HEADS_A_PROGRAM, triton.next_power_of_2(heads))
         _rotate_kernel[(tokens, triton.cdiv(heads, heads_block))](
-            qkv, cos, sin, positions, slots, query, key_pool, value_pool, q_norm, k_norm, eps,
+            qkv, cos, sin, positions, slot_mapping, query, key_pool, value_pool, q_norm, k_norm, eps,
             HEADS=num_heads, KV_HEADS=kv_heads, HEAD_DIM=head_dim, HEADS_BLOCK=heads_block,
             HALF_BLOCK=triton.next_power_of_2(head_dim // 2), NORM=q_norm is not None, num_warps=WARPS,
         )  # fmt: skip
@@ -102,7 +102,7 @@ def rotate_and_store(
 
 
 def _check(
-    qkv: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, slots: Tensor, key_pool: Tensor, value_pool: Tensor
+    qkv: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, slot_mapping: Tensor, key_pool: Tensor, value_pool: Tensor
 ) -> None:
     head_dim = key_pool.shape[2]
     assert key_pool.shape == value_pool.shape
@@ -112,6 +112,6 @@ def _check(
     assert cos.shape[1:] == (head_dim // 2,)
     assert cos.dtype == sin.dtype == torch.float32
     assert head_dim % 2 == 0
-    assert positions.shape == slots.shape == qkv.shape[:1]
+    assert positions.shape == slot_mapping.shape == qkv.shape[:1]
     assert positions.dtype == torch.int32
-    assert slots.dtype in (torch.int32, torch.int64)
+    assert slot_mapping.dtype in (torch.int32, torch.int64)
