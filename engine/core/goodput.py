@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.latency import request_metrics
+from engine.core.latency import latencies
 from engine.core.record import RunRecord
 from engine.core.stays import Stays
 from engine.core.steady_window import Served
@@ -55,9 +55,9 @@ def goodput(record: RunRecord, limits: Limits, stays: Stays, served: Served | No
     """None without limits, or without requests. `served`: what came in the steady window, if there is one."""
     if not limits or not len(stays):
         return None
-    metrics = request_metrics(record)
-    in_ttft = stays.served & _keeps(metrics["ttft_s"], limits.ttft_s)
-    in_tpot = stays.served & (_keeps(metrics["tpot_s"], limits.tpot_s) | np.isnan(metrics["tpot_s"]))
+    requests = latencies(record).requests
+    in_ttft = stays.served & _keeps(requests["ttft_s"], limits.ttft_s)
+    in_tpot = stays.served & (_keeps(requests["tpot_s"], limits.tpot_s) | np.isnan(requests["tpot_s"]))
     good = (in_ttft & in_tpot).astype(np.float64)
     return Goodput(
         n=len(stays),

@@ -15,7 +15,7 @@ import numpy as np
 from engine.core.arrivals import offered_rate
 from engine.core.distribution import percentile
 from engine.core.goodput import Goodput, Limits, goodput
-from engine.core.latency import Floats, request_metrics
+from engine.core.latency import Floats, latencies
 from engine.core.load_checks import LITTLE_REQUESTS, LITTLE_TOLERANCE
 from engine.core.queue_growth import QueueGrowth, queue_growth
 from engine.core.record import RunRecord
@@ -89,8 +89,8 @@ def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
     stays = Stays.of(record)
     window = steady_window(stays)
     served = None if window is None else served_within(record, stays, window)
-    latencies = request_metrics(record)
-    waits_s, ttfts_s = latencies["queue_wait_s"], latencies["ttft_s"]
+    requests = latencies(record).requests
+    waits_s, ttfts_s = requests["queue_wait_s"], requests["ttft_s"]
     return LoadPoint(
         requests=len(stays),
         finished=int(stays.served.sum()),
