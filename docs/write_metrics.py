@@ -41,7 +41,7 @@ COUNTING = """## Other ways to count
 The same words mean different sums in different tools. On Run and on Compare, *How to count* switches the definitions of
 `engine/core/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
 moves from the lab's own definitions, which all the tables above are by. The store's SQL (`store/counted.py`) is tested
-equal to `engine/core/counting.py`. The choices stand in the address, so that a link carries them.
+equal to `engine/core/latency.py`. The choices stand in the address, so that a link carries them.
 
 - A request that did not finish, counted as infinite, waits for ever for what it did not get: its slot, its first token,
   one more token (a gap that never ended, beside the gaps it has), its end. What it did get keeps its measured value.

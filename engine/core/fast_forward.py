@@ -13,9 +13,10 @@ from collections.abc import Callable
 from engine.core.kv_layout import PagedLayout
 from engine.core.passes import PlannedPass
 from engine.core.recorder import Recorder
-from engine.core.roofline import CostModel, pass_facts
+from engine.core.roofline import pass_facts
 from engine.core.scheduler import Scheduler
 from engine.core.simulated_log import MemorySink, TokenTimes
+from engine.core.step_cost import CostModel
 
 
 class FastForward:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.core.calibrated_cost import calibrated_cost, is_measured
 from engine.core.config import RunConfig
-from engine.core.cost_model import roofline_cost
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE, hardware_preset
 from engine.core.model_presets import model_shape
-from engine.core.roofline import Ceilings, CostModel, ModelShape
+from engine.core.roofline import Ceilings, ModelShape
+from engine.core.step_cost import CostModel, calibrated_cost, is_measured, roofline_cost
 
 THIS = "this"
 

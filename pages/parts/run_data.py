@@ -36,7 +36,7 @@ class RunData:
 
     Frames are shared by all visitors; nothing may change them. `requests` are without texts; `events` are what befell
     them: preemptions.
-    `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`. Of very
+    `metrics`, `requests` and `latencies` (by the keys of engine.core.latency) are counted by `definitions`. Of very
     many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all: see store.few_passes.
     """
 
