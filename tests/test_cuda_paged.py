@@ -9,7 +9,7 @@ import torch
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.presets import blocks_for
-from engine.runtime.device_memory import GIB
+from engine.core.units import GIB
 from engine.runtime.parity import engine_outputs, generate_outputs, run_engine
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run

@@ -15,9 +15,9 @@ from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import Chunk
 from engine.core.presets import blocks_for
+from engine.core.units import GIB
 from engine.runlog.reader import RunLogReader
 from engine.runtime.capacity import CapacityCheck
-from engine.runtime.device_memory import GIB
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.kv_pool import KVPool
 from engine.runtime.paged_runner import PagedRunner

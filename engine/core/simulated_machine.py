@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE, hardware_preset
 from engine.core.model_presets import model_shape
@@ -95,7 +96,7 @@ def simulated_machine(
         raise ValueError(f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU")
     if config.dtype == "fp32":
         raise ValueError(f"dtype fp32: hardware {hardware} is known for 16-bit arithmetic; use bf16 or fp16")
-    dtype = "bf16" if config.dtype == "auto" else config.dtype
+    dtype = dtype_of(config.dtype, "cuda")
     shape = model_shape(config.model, dtype=dtype, weight_bits=weight_bits)
     ceilings = overrides.applied(preset.ceilings(shape))
     return SimulatedMachine(

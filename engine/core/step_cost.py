@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
@@ -311,8 +312,7 @@ def _is_of_model(calibration: Calibration, config: RunConfig) -> bool:
 
 
 def _dtype(calibration: Calibration, config: RunConfig) -> str:
-    automatic = "fp32" if calibration.device == "cpu" else "bf16"
-    return automatic if config.dtype == "auto" else config.dtype
+    return dtype_of(config.dtype, calibration.device.partition(":")[0])
 
 
 def _command(config: RunConfig) -> str:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import TORCH_NAMES
 from engine.core.presets import PRESETS
 from engine.core.record import Table
 from engine.core.simulated_machine import SimulatedMachine
 from engine.core.simulator import Simulation
+from engine.core.timestamp import utc_now
 from engine.core.workload import Workload
 from engine.runlog.schema import SCHEMA_VERSION, STREAMS
 from engine.runlog.writer import RunLogWriter
 
 TOKEN_ROWS_AT_ONCE = 200_000
-TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 LOGGED = ("requests", "passes", "spans", "blocks", "events")
 
 
@@ -58,7 +58,7 @@ def describe_simulation(
     return {
         "run_id": run_id,
         "schema_version": SCHEMA_VERSION,
-        "created_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "created_at": utc_now(),
         "engine": config.engine,
         "policy": preset.policy,
         "kv_layout": preset.kv_layout,
@@ -128,7 +128,7 @@ def _result(simulation: Simulation, totals: Mapping[str, Any]) -> dict[str, Any]
         "oom": None if shortage is None else shortage.facts(),
         "totals": dict(totals),
         "notes": [],
-        "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "ended_at": utc_now(),
     }
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-GIB = 2**30
+from engine.core.units import GIB
+
 PROC = Path("/proc/self")
 RESET_HIGH_WATER = b"5"  # to clear_refs: the high-water mark becomes what is resident now
 

@@ -15,7 +15,8 @@ from engine.core.memory_plan import EngineShape, Length, largest_pass_tokens
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.presets import PRESETS, blocks_for
 from engine.core.request import Request
-from engine.runtime.device_memory import GIB, cap_bytes, cuda_free_bytes
+from engine.core.units import GIB
+from engine.runtime.device_memory import cap_bytes, cuda_free_bytes
 from engine.runtime.prepared_run import PreparedRun
 
 CAPTURED_TOKENS = 8192  # of the largest captured pass

@@ -19,11 +19,13 @@ from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.presets import PRESETS, make_scheduler, slot_width
 from engine.core.recorder import Recorder, Sink
 from engine.core.request import Request
+from engine.core.timestamp import utc_now
+from engine.core.units import GIB
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from engine.runtime.capacity import CapacityCheck
 from engine.runtime.clock import RunClock
-from engine.runtime.device_memory import GIB, DeviceMemory
+from engine.runtime.device_memory import DeviceMemory
 from engine.runtime.engine import Engine
 from engine.runtime.environment import read_clocks
 from engine.runtime.execution_notes import execution_notes
@@ -33,7 +35,7 @@ from engine.runtime.paged_runner import PagedRunner
 from engine.runtime.passes_in_flight import make_timing
 from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel
-from engine.runtime.run_description import describe_run, utc_now
+from engine.runtime.run_description import describe_run
 from engine.runtime.run_watcher import Progress, RunWatcher
 from engine.runtime.sampler import Sampler
 from engine.runtime.warm_up import warm_up

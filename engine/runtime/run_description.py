@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from engine.core.presets import PRESETS
+from engine.core.timestamp import utc_now
 from engine.runlog.schema import SCHEMA_VERSION
 from engine.runtime.environment import describe_device, describe_environment
 from engine.runtime.prepared_run import PreparedRun
@@ -61,8 +61,3 @@ def describe_run(
         "experiment": experiment,
         "simulated": False,
     }
-
-
-def utc_now() -> str:
-    """ISO 8601, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

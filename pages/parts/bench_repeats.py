@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.repeats_plan import plan_repeats
 from pages.parts.bench_settings import Settings
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.experiment_choice import EXPERIMENT
 from pages.parts.experiment_estimate import Pace, basis_words, duration_words, known_pace
 from pages.parts.experiment_settings import NO_ID, named

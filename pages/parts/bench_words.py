@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from engine.core.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
 from engine.core.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.prompts import parse_prompts
 from engine.core.workload import Workload
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.forecast import Forecast, is_paged
 from pages.parts.format import count, number, plain, plural, seconds, share
 

@@ -29,8 +29,3 @@ def device_of(setting: str) -> str:
 def available_executions(device: str) -> tuple[str, ...]:
     """The executions that a run on this device setting may ask for: CUDA graphs need CUDA."""
     return EXECUTIONS if device_of(device) == "cuda" else ("eager",)
-
-
-def dtype_of(setting: str, device: str) -> str:
-    """The dtype that `auto` means on a device; another is itself."""
-    return setting if setting != "auto" else "bf16" if device == "cuda" else "fp32"

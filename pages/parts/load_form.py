@@ -8,12 +8,13 @@ import streamlit as st
 
 from engine.core.arrivals import parse_arrival
 from engine.core.config import ENGINES
+from engine.core.dtypes import dtype_of
 from engine.core.experiment import Plan
 from engine.core.load_plan import LAWS
 from engine.core.queue_growth import ENOUGH_BATCHES
 from pages.parts.bench_widgets import choice, group, number, text
 from pages.parts.bench_words import budget_words
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.experiment_form import draw_how, draw_model, draw_repeats
 from pages.parts.experiment_start import draw_plan, draw_problems
 from pages.parts.experiment_words import cap_words, how_words

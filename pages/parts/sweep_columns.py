@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.units import GIB
 from pages.parts.format import is_missing, plural, share, size
 
-GIB = 2**30
 COLUMNS = (
     *("run", "prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
     *("% compute", "% bandwidth", "status", "n", "spread", "batch s", "serial s", "speed-up"),

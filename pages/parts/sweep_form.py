@@ -7,9 +7,10 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.dtypes import dtype_of
 from engine.core.experiment import Plan
 from pages.parts.bench_widgets import group, text
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.experiment_estimate import estimate_words
 from pages.parts.experiment_form import draw_engine, draw_how, draw_model, draw_repeats
 from pages.parts.experiment_start import draw_plan, draw_problems

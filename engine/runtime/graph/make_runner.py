@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.core.presets import PRESETS, slot_width
 from engine.core.request import Request
-from engine.runtime.device_memory import GIB
+from engine.core.units import GIB
 from engine.runtime.graph.fused_decoder import FusedDecoder, why_not_fused
 from engine.runtime.graph.graph_runner import GraphRunner
 from engine.runtime.graph.pool_plan import PoolPlan
