@@ -43,11 +43,11 @@ class RunMetric(Metric):
     """A quantity of a whole run, with the function that computes it: None where the run has no such value."""
 
     level: Level = "run"
-    function: Callable[[RunFacts], Value]
+    function: Callable[[MeasuredRun], Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunFacts:
+class MeasuredRun:
     """What the run's metrics share, computed once. `samples` are those of each latency by its key; `pass_s` runs beside
     the record's passes."""
 
@@ -74,9 +74,9 @@ class RunFacts:
         return seconds
 
 
-def run_facts(record: RunRecord, peak_memory_bytes: int | None) -> RunFacts:
+def measured_run(record: RunRecord, peak_memory_bytes: int | None) -> MeasuredRun:
     found = latencies(record)
-    return RunFacts(
+    return MeasuredRun(
         record=record,
         samples={latency.key: found.samples(latency.key) for latency in LATENCIES},
         pass_s=record.passes["end_s"] - record.passes["start_s"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine.core.distribution import STATISTICS, Statistic
 from engine.core.latency import LATENCIES, Latency
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.core.metric import Metric, RunFacts, RunMetric, Value, percentile, run_facts, share
+from engine.core.metric import MeasuredRun, Metric, RunMetric, Value, measured_run, percentile, share
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.record import RunRecord
 
@@ -37,7 +37,7 @@ def _statistic(latency: Latency, statistic: Statistic) -> RunMetric:
         formula=f"{statistic.label} of {latency.key}_s{linear}",
         meaning=f"{latency.label}: {statistic.meaning}.",
         better="lower",
-        function=lambda facts: percentile(facts.samples[latency.key], statistic.percent),
+        function=lambda run: percentile(run.samples[latency.key], statistic.percent),
     )
 
 
@@ -49,7 +49,7 @@ def _sample_count(latency: Latency) -> RunMetric:
         formula=f"count of measured {latency.key}_s",
         meaning=f"How many samples the percentiles of {latency.label} rest on.",
         better=None,
-        function=lambda facts: len(facts.samples[latency.key]),
+        function=lambda run: len(run.samples[latency.key]),
     )
 
 
@@ -67,8 +67,8 @@ SAMPLE_METRICS = (
 )
 
 
-def itl_max_over_p50(facts: RunFacts) -> float | None:
-    worst_s, median_s = percentile(facts.samples["itl"], 100), percentile(facts.samples["itl"], 50)
+def itl_max_over_p50(run: MeasuredRun) -> float | None:
+    worst_s, median_s = percentile(run.samples["itl"], 100), percentile(run.samples["itl"], 50)
     return None if worst_s is None else share(worst_s, median_s)
 
 
@@ -105,5 +105,5 @@ METRICS: tuple[Metric, ...] = (*SAMPLE_METRICS, *RUN_METRICS)
 
 def run_metrics(record: RunRecord, *, peak_memory_bytes: int | None = None) -> dict[str, Value]:
     """Every metric of the run by its name, in the glossary's order; None where a run has no such value."""
-    facts = run_facts(record, peak_memory_bytes)
-    return {metric.name: metric.function(facts) for metric in RUN_METRICS}
+    run = measured_run(record, peak_memory_bytes)
+    return {metric.name: metric.function(run) for metric in RUN_METRICS}

@@ -26,7 +26,7 @@ def what_if_fields(cards: tuple[str, ...]) -> dict[str, Field]:
         "largest": Choice(options=LARGEST, default="128"),
         "memory": Number(low=50, high=100, default=100),
         "execution": Choice(options=("graph", "eager"), default="graph"),
-        "reading": Number(low=60, high=900, default=240),
+        "reading": Number(low=60, high=900, default=WORDS_PER_MINUTE),
     }
 
 
