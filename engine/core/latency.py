@@ -98,7 +98,8 @@ class Latencies:
         """
         values: Floats = self.requests[f"{key}_s"]
         if key == "itl" and self.definitions.itl == "gap":
-            return np.concatenate([self.gap_s, values[np.isinf(values)]])
+            infinite = values[np.isinf(values)]
+            return np.concatenate([self.gap_s, infinite]) if infinite.size else self.gap_s
         return values[~np.isnan(values)]
 
     def distributions(self) -> dict[str, Distribution]:
@@ -185,12 +186,11 @@ def _gaps(record: RunRecord, token_requests: Integers, delivered_s: Floats) -> t
 
 def _mean_gaps(request_ids: Integers, gap_request_id: Integers, gap_s: Floats) -> Floats:
     """The mean gap of each request; gaps of a request that the log lost belong to none."""
-    size = len(request_ids)
-    places = np.searchsorted(request_ids, gap_request_id)
-    known = places < size
-    known[known] = request_ids[places[known]] == gap_request_id[known]
-    counts = np.bincount(places[known], minlength=size)
-    totals = np.bincount(places[known], weights=gap_s[known], minlength=size)
+    counts = np.searchsorted(gap_request_id, request_ids, side="right") - np.searchsorted(gap_request_id, request_ids)
+    if counts.sum() < len(gap_s):
+        gap_s = gap_s[np.isin(gap_request_id, request_ids)]
+    places = np.repeat(np.arange(len(request_ids)), counts)
+    totals = np.bincount(places, weights=gap_s, minlength=len(request_ids))
     return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
 

@@ -86,6 +86,11 @@ class Ceilings:
         """The intensity at which a pass takes as long to compute as to read."""
         return self.flop_per_s / self.read_bytes_per_s
 
+    @property
+    def eager_issue_s(self) -> float:
+        """The host's time to issue one eager pass, whatever is in it."""
+        return self.kernels_per_pass * self.launch_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassFacts:

@@ -18,7 +18,7 @@ from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
 from pages.parts.lab import is_dark
-from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid
+from pages.parts.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words, execution_told, notes_of
@@ -65,12 +65,12 @@ def draw_latencies(run: RunData) -> None:
     """Five cumulative distributions in two columns; one that cannot be drawn says why."""
     st.subheader("Latencies", anchor="latencies")
     draw_definitions(run.definitions)
-    in_columns([partial(_draw_latency, run, latency) for latency in LATENCIES])
+    in_columns([partial(_draw_latency, run, latency) for latency in LATENCY_FIGURES])
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
 
-def _draw_latency(run: RunData, latency: Latency) -> None:
+def _draw_latency(run: RunData, latency: LatencyFigure) -> None:
     if not run.latencies[latency.key].n:
         st.markdown(
             f"**{latency.title}**  \n:material/info: {absence(latency, run.requests, run.status).capitalize()}."
@@ -137,7 +137,7 @@ unfilled rest of the last block of each table. **Bucket padding** are the tokens
 asked for, since it was recorded for a round number of them; they write nowhere.
 """
 
-LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in LATENCIES)
+LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in LATENCY_FIGURES)
 
 PASSES_WHY = """
 A pass is one run of the model. Prefill passes read whole prompts and take longer with every token of them; while one

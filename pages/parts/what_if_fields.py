@@ -5,6 +5,7 @@ The defaults are the conditions of a chapter on continuous batching, whose figur
 
 from __future__ import annotations
 
+from engine.core.reading import WORDS_PER_MINUTE
 from pages.parts.bench_fields import Choice, Field, Number, Text
 
 THIS = "this"  # the newest calibration of this machine
