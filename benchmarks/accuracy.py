@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cuda_runs import Bench
-from engine.core.calibrated_cost import calibrated_cost
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.home import lab_home
 from engine.core.metrics import run_metrics
 from engine.core.model_presets import model_shape
 from engine.core.simulator import simulate
+from engine.core.step_cost import calibrated_cost
 from engine.core.workload import build_workload
 from engine.runtime.measured_passes import measure_passes, shapes_for
 

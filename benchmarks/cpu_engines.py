@@ -26,7 +26,7 @@ from engine.runlog.writer import RunLogWriter
 from engine.runtime import attention
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.environment import use_available_threads
-from engine.runtime.parity import REFERENCE_ATTENTION
+from engine.runtime.oracles import REFERENCE_ATTENTION
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run_description import describe_run
 from engine.runtime.warm_up import NoSink, warm_up

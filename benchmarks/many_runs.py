@@ -25,6 +25,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.large_store import status_bytes
 from benchmarks.made_up_logs import MadeUpRun, write_made_up_run
+from engine.core.units import MIB
 from tests.app_server import AppServer
 from tests.conftest import CHROMIUM_FLAGS
 
@@ -168,7 +169,7 @@ def show(report: dict[str, Any], indent: str = "") -> None:
             print(f"{indent}{name}")
             show(value, f"{indent}  ")
         elif name.endswith("_bytes"):
-            print(f"{indent}{name:<28} {value / 2**20:,.0f} MiB")
+            print(f"{indent}{name:<28} {value / MIB:,.0f} MiB")
         else:
             print(f"{indent}{name:<28} {value:,.3g}" if isinstance(value, float) else f"{indent}{name:<28} {value:,}")
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from engine.core.definitions import CHOICES, Choice
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.core.metrics import RUN_METRICS, SAMPLE_METRICS, Metric
+from engine.core.metric import Metric
+from engine.core.metrics import RUN_METRICS, SAMPLE_METRICS
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 
 PAGE = Path(__file__).with_name("metrics.md")
@@ -41,7 +42,7 @@ COUNTING = """## Other ways to count
 The same words mean different sums in different tools. On Run and on Compare, *How to count* switches the definitions of
 `engine/core/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
 moves from the lab's own definitions, which all the tables above are by. The store's SQL
-(`store/queries/latency_definitions.py`) is tested equal to `engine/core/counting.py`. The choices stand in the address,
+(`store/queries/latency_definitions.py`) is tested equal to `engine/core/latency.py`. The choices stand in the address,
 so that a link carries them.
 
 - A request that did not finish, counted as infinite, waits for ever for what it did not get: its slot, its first token,

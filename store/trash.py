@@ -13,10 +13,10 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.core.run_id import new_run_id
+from engine.core.timestamp import utc_now
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
@@ -219,7 +219,7 @@ class Trash:
             run_id=name,
             folder=str(folder),
             is_ours=folder.parent == self._database.runs_folder.resolve() and folder.is_dir(),
-            deleted_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            deleted_at=utc_now(),
             engine=title,
             created_at=created_at,
             log_bytes=log_bytes(folder),

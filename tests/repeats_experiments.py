@@ -13,11 +13,11 @@ from typing import Any
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.experiment import Plan, Point, PointRecord, run_facts
 from engine.core.repeats_plan import plan_repeats
+from engine.core.units import GIB
 from engine.runlog.experiment_log import ExperimentLog
 from tests.page_runs import config_of, write_run
 
 CREATED = "2026-11-29T12:00:00.000+00:00"
-GIB = 2**30
 RATES = {"static": 100.0, "continuous": 130.0}
 WORKLOAD = WorkloadConfig(prompts="p16", requests=2, budget="2-4")
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.model_presets import model_shape
+from engine.core.passes import PassKind
 from engine.core.request import ExactPrompt, RequestSpec
-from engine.core.roofline import ModelShape, PassFacts
+from engine.core.roofline import ModelShape, PassFacts, causal_pairs
 from engine.core.simulated_machine import simulated_machine
 from engine.core.simulator import Simulation, simulate
 from engine.core.workload import Workload, build_workload
@@ -27,6 +28,21 @@ class FormulaCost:
 
     def pass_s(self, facts: PassFacts) -> float:
         return self.seconds(facts)
+
+
+def prefill_facts(rows: int, prompt_tokens: int) -> PassFacts:
+    """A prefill of `rows` equal prompts, none of them padded."""
+    return PassFacts(
+        kind=PassKind.PREFILL,
+        rows=rows,
+        decode_rows=0,
+        segments=rows,
+        tokens=rows * prompt_tokens,
+        kv_positions=rows * prompt_tokens,
+        attention_pairs=rows * causal_pairs(prompt_tokens),
+        width=prompt_tokens,
+        masked=False,
+    )
 
 
 ONE_SECOND = FormulaCost(lambda facts: 1.0)

@@ -9,7 +9,8 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.experiment import Plan, PointId
 from engine.core.run_id import new_run_id
 from engine.core.sweep_plan import plan_sweep
-from engine.runlog.experiment_log import ExperimentLog, utc_now
+from engine.core.timestamp import utc_now
+from engine.runlog.experiment_log import ExperimentLog
 
 
 def a_sweep(

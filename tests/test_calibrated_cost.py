@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from engine.core.calibrated_cost import calibrated_cost, fit_curve
 from engine.core.config import RunConfig
 from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.model_presets import model_shape
 from engine.core.passes import PassKind
-from engine.core.roofline import PassFacts, decode_facts, prefill_facts
+from engine.core.roofline import PassFacts, decode_facts
+from engine.core.step_cost import calibrated_cost, fit_curve
+from tests.simulated import prefill_facts
 from tests.test_calibrate import SAMPLE
 
 CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
@@ -142,6 +143,21 @@ def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -
         decode_positions=200,
     )
     assert cost.pass_s(facts) == pytest.approx(0.020 + 0.016 + 105e-6 + 200 * 1e-5, rel=0.02)
+    seconds = {term.name: term.seconds for term in cost.terms(facts)}
+    assert seconds == pytest.approx({"tokens": 0.036, "scores": 105e-6, "kv": 0.002}, rel=0.02)
+    assert sum(seconds.values()) == pytest.approx(cost.pass_s(facts), rel=1e-12)
+
+
+def test_the_terms_of_a_masked_decode_add_up() -> None:
+    masked = replace(
+        measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0
+    )
+    cost = cost_of(*DECODES, *PREFILLS, masked)
+    for facts in (decode_facts(16, 100), replace(decode_facts(16, 100), masked=True, own_pairs=1600)):
+        seconds = [term.seconds for term in cost.terms(facts)]
+        assert [term.name for term in cost.terms(facts)] == ["rows", "kv"]
+        assert sum(seconds) == pytest.approx(cost.pass_s(facts), rel=1e-12)
+    assert seconds == pytest.approx([1.5 * 0.026, 1.5 * 0.016], rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import torch
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.runlog.reader import RunLogReader
-from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.oracles import generate_outputs
+from engine.runtime.parity import engine_outputs
 from engine.runtime.prepared_run import WarmModel, prepare_run
 from engine.runtime.run import execute_run
 

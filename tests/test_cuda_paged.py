@@ -9,8 +9,9 @@ import torch
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.kv_layout import blocks_for
-from engine.runtime.device_memory import GIB
-from engine.runtime.parity import engine_outputs, generate_outputs, run_engine
+from engine.core.units import GIB
+from engine.runtime.oracles import generate_outputs
+from engine.runtime.parity import engine_outputs, run_engine
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.core.counting import counted_metrics, counted_requests, counted_samples, distributions, metrics_of
 from engine.core.definitions import CHOICES, Definitions
-from engine.core.distribution import Distribution, percentile
+from engine.core.distribution import STATISTICS, Distribution, percentile
+from engine.core.latency import LATENCIES, latencies, latency_metrics
 from engine.core.metrics import RUN_METRICS, run_metrics
 from engine.core.record import RunRecord
 from tests.records import CONTINUOUS, CUT_OFF, EMPTY, STATIC, WHOLE, request, tokens
@@ -24,8 +25,13 @@ INFINITE = Definitions(failures="infinite")
 
 
 def column(record: RunRecord, name: str, definitions: Definitions) -> list[float | None]:
-    """A column of the counted requests, None for NaN."""
-    return [None if math.isnan(value) else value for value in counted_requests(record, definitions)[name].tolist()]
+    """A column of the requests' latencies, None for NaN."""
+    values = latencies(record, definitions).requests[name].tolist()
+    return [None if math.isnan(value) else value for value in values]
+
+
+def counted_metrics(record: RunRecord, definitions: Definitions = Definitions()) -> dict[str, Any]:  # noqa: B008 - frozen
+    return latency_metrics(latencies(record, definitions).distributions(), definitions)
 
 
 @pytest.mark.parametrize("record", [STATIC, WHOLE, CONTINUOUS, CUT_OFF, EMPTY])
@@ -50,8 +56,8 @@ def test_ttft_from_admission_leaves_the_queue_out() -> None:
 
 def test_itl_can_be_the_mean_of_each_request() -> None:
     # Gaps 1 and 2 of request 0, 2 of request 2; request 1 has a single token.
-    assert counted_samples(CONTINUOUS)["itl"].tolist() == [1.0, 2.0, 2.0]
-    assert counted_samples(CONTINUOUS, MEAN)["itl"].tolist() == [1.5, 2.0]
+    assert latencies(CONTINUOUS).samples("itl").tolist() == [1.0, 2.0, 2.0]
+    assert latencies(CONTINUOUS, MEAN).samples("itl").tolist() == [1.5, 2.0]
     metrics = counted_metrics(CONTINUOUS, MEAN)
     assert (metrics["itl_p50_s"], metrics["itl_max_s"], metrics["itl_n"]) == (1.75, 2.0, 2)
     assert metrics["itl_p95_s"] == pytest.approx(1.975)  # 1.5 + 0.95 x 0.5
@@ -98,7 +104,7 @@ def test_failures_counted_as_infinite_are_what_a_request_never_got() -> None:
     assert column(CONTINUOUS, "e2e_s", INFINITE) == [5.0, 1.0, INF, INF]
     assert column(CONTINUOUS, "itl_s", INFINITE) == [1.5, None, INF, INF]
     # Every measured gap, and one that never ended for each of the two.
-    assert counted_samples(CONTINUOUS, INFINITE)["itl"].tolist() == [1.0, 2.0, 2.0, INF, INF]
+    assert latencies(CONTINUOUS, INFINITE).samples("itl").tolist() == [1.0, 2.0, 2.0, INF, INF]
 
 
 def test_percentiles_that_fall_on_an_infinite_wait_have_no_bound() -> None:
@@ -126,7 +132,7 @@ def test_a_median_that_is_a_sample_is_not_drawn_into_the_infinite_one_beside_it(
 
 def test_answers_returned_whole_have_no_gap_that_could_be_infinite() -> None:
     # CUT_OFF: request 0 was returned at 1 s with its 10 tokens, request 1 was stopped before its batch's end.
-    assert counted_samples(CUT_OFF, INFINITE)["itl"].tolist() == []
+    assert latencies(CUT_OFF, INFINITE).samples("itl").tolist() == []
     assert column(CUT_OFF, "tpot_s", INFINITE) == [None, None]
     assert column(CUT_OFF, "tpot_s", Definitions(failures="infinite", tpot="with-first")) == [0.1, INF]
     assert column(CUT_OFF, "e2e_s", INFINITE) == [1.0, INF]
@@ -159,8 +165,8 @@ def test_gaps_of_a_request_that_the_log_lost_count_as_gaps_and_for_no_request() 
     lost = RunRecord.from_rows(
         requests=[request(1)], tokens=[*tokens(0, 1.0, 3.0), *tokens(1, 1.0, 2.0), *tokens(9, 1.0, 5.0)]
     )
-    assert counted_samples(lost)["itl"].tolist() == [2.0, 1.0, 4.0]
-    assert counted_samples(lost, MEAN)["itl"].tolist() == [1.0]
+    assert latencies(lost).samples("itl").tolist() == [2.0, 1.0, 4.0]
+    assert latencies(lost, MEAN).samples("itl").tolist() == [1.0]
 
 
 def test_few_points_stand_for_many_and_the_extremes_and_percentiles_are_exact() -> None:
@@ -174,13 +180,14 @@ def test_few_points_stand_for_many_and_the_extremes_and_percentiles_are_exact() 
         assert kept.percentile(percent, "nearest") == np.percentile(samples, percent, method="inverted_cdf")
 
 
-def test_distributions_carry_what_the_metrics_say() -> None:
+def test_distributions_carry_what_the_samples_say() -> None:
     for definitions in (Definitions(), ADMISSION, MEAN, WITH_FIRST, NEAREST, INFINITE):
-        assert metrics_of(distributions(CONTINUOUS, definitions), definitions) == counted_metrics(
-            CONTINUOUS, definitions
-        )
-    found = distributions(CONTINUOUS, INFINITE)["e2e"]
-    assert (found.n, found.num_unbounded, found.value_s.tolist()) == (4, 2, [1.0, 5.0])
+        found, metrics = latencies(CONTINUOUS, definitions), counted_metrics(CONTINUOUS, definitions)
+        for latency, statistic in product(LATENCIES, STATISTICS):
+            expected = percentile(found.samples(latency.key), statistic.percent, definitions.percentile)
+            assert metrics[f"{latency.key}_{statistic.key}_s"] == expected
+    e2e = latencies(CONTINUOUS, INFINITE).distributions()["e2e"]
+    assert (e2e.n, e2e.num_unbounded, e2e.value_s.tolist()) == (4, 2, [1.0, 5.0])
 
 
 def test_an_address_names_the_options_and_what_it_does_not_know_is_the_labs_own() -> None:

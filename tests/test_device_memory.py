@@ -12,6 +12,7 @@ import torch
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.passes import PlannedPass
+from engine.core.units import MIB
 from engine.runlog.reader import RunLogReader
 from engine.runtime import device_memory
 from engine.runtime.device_memory import DeviceMemory
@@ -19,7 +20,6 @@ from engine.runtime.model_runner import ModelRunner
 from engine.runtime.prepared_run import WarmModel, prepare_run
 from engine.runtime.run import execute_run
 
-MIB = 2**20
 CPU = torch.device("cpu")
 
 

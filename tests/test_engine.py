@@ -15,7 +15,8 @@ from engine.core.passes import PlannedPass
 from engine.runlog.reader import RunLogReader
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.model_runner import SlotRunner
-from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.oracles import generate_outputs
+from engine.runtime.parity import engine_outputs
 from engine.runtime.passes_in_flight import RunClock, make_timing
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import execute_run

@@ -15,12 +15,13 @@ from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.kv_layout import blocks_for
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import Chunk
+from engine.core.units import GIB
 from engine.runlog.reader import RunLogReader
 from engine.runtime.build_engine import build_engine, capacity_check, make_runner
-from engine.runtime.device_memory import GIB
 from engine.runtime.kv_cache import KVPool, KVShape
+from engine.runtime.oracles import generate_outputs
 from engine.runtime.paged_runner import PagedRunner
-from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.parity import engine_outputs
 from engine.runtime.pool_size import check_lone_request, pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import execute_run

@@ -25,7 +25,8 @@ from transformers import (
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.runtime.attention_fit import install
 from engine.runtime.models import LoadedModel, load_model
-from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.oracles import generate_outputs
+from engine.runtime.parity import engine_outputs
 from engine.runtime.prepared_run import WarmModel, prepare_run
 
 CPU = torch.device("cpu")

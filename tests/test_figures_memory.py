@@ -6,9 +6,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from engine.core.units import GIB
 from pages.figures.colours import palette
 from pages.figures.layout import json_bytes
-from pages.figures.memory import BAR, GIB, TERMS, cut_sizes, memory_bars, sample_points
+from pages.figures.memory import BAR, TERMS, cut_sizes, memory_bars, sample_points
 from pages.figures.memory_measured import memory_measured
 from pages.parts.memory_words import cut_words
 

@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from engine.core.units import GIB
 from pages.figures.layout import json_bytes
 from pages.figures.sample_sweep import sample_ragged, sample_sweep
 from pages.figures.sweep_measures import MEASURES, PEAK_MEMORY, SPEEDUP, TPOT, TTFT, measure_caption, measure_over_batch
 from pages.figures.sweep_ragged import ragged_bars, ragged_caption, ragged_pairs
 from pages.figures.sweep_throughput import bend_of, throughput_caption, throughput_over_batch
-
-GIB = 2**30
 
 
 def points(rates: dict[int, float | None], series: str = "p16", **more: Any) -> pd.DataFrame:

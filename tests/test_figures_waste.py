@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pages.figures.waste import ledger_shares, waste_ledger
+from pages.figures.measures import ledger_shares
+from pages.figures.waste import waste_ledger
 
 METRICS = {
     "computed_positions": 1000,

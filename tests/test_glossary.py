@@ -3,7 +3,8 @@
 import re
 
 from engine.core.glossary import GLOSSARY
-from engine.core.metrics import METRICS, request_metrics, run_metrics
+from engine.core.latency import latencies
+from engine.core.metrics import METRICS, run_metrics
 from engine.core.record import PASS_COLUMNS, REQUEST_COLUMNS, TOKEN_COLUMNS
 from engine.runlog.schema import STREAMS
 from tests.records import EMPTY
@@ -17,7 +18,7 @@ def test_metric_names_are_unique_and_in_the_order_of_the_results() -> None:
 
 def test_every_metric_of_a_request_or_a_gap_is_defined() -> None:
     names = {metric.name for metric in METRICS if metric.level == "request"}
-    assert names == set(request_metrics(EMPTY)) - {"request_id", "output_tokens"}
+    assert names == set(latencies(EMPTY).requests) - {"request_id", "itl_s", "output_tokens"}
     assert [metric.name for metric in METRICS if metric.level == "gap"] == ["itl_s"]
 
 

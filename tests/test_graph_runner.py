@@ -23,7 +23,8 @@ from transformers import (
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.runtime.build_engine import build_engine, make_graph_runner
-from engine.runtime.parity import engine_outputs, generate_outputs
+from engine.runtime.oracles import generate_outputs
+from engine.runtime.parity import engine_outputs
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.warm_up import NoSink

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.cost_model import roofline_cost
 from engine.core.hardware_presets import hardware_preset
 from engine.core.model_presets import model_shape
 from engine.core.roofline import decode_facts
+from engine.core.step_cost import roofline_cost
 
 
 @pytest.mark.parametrize(

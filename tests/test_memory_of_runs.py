@@ -12,7 +12,8 @@ from engine.core.memory_model import TERM_WORDS
 from engine.core.memory_plan import EngineShape, MemoryGrid, memory_point
 from engine.core.model_presets import model_shape
 from engine.core.out_of_memory import EngineOutOfMemory
-from engine.runtime.device_memory import GIB, kept_by_graphs
+from engine.core.units import GIB
+from engine.runtime.device_memory import kept_by_graphs
 from engine.runtime.parity import engine_outputs
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import WarmModel, prepare_run

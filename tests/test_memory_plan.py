@@ -21,7 +21,7 @@ from engine.core.memory_plan import (
 )
 from engine.core.model_presets import model_shape
 from engine.core.request import Length
-from engine.runtime.device_memory import GIB
+from engine.core.units import GIB
 
 QWEN = model_shape("qwen2.5-1.5b", dtype="fp16")
 A10_BYTES = int(22.06 * GIB)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.core.metric import percentile
-from engine.core.metrics import RUN_METRICS, itl, request_metrics, run_metrics
+from engine.core.distribution import percentile
+from engine.core.latency import latencies
+from engine.core.metrics import RUN_METRICS, run_metrics
 from engine.core.record import RunRecord
 from tests.records import (
     CONTINUOUS,
@@ -27,7 +28,7 @@ from tests.records import (
 
 def column(record: RunRecord, name: str) -> list[float | None]:
     """A column of the request metrics, None for NaN."""
-    return [None if math.isnan(value) else value for value in request_metrics(record)[name].tolist()]
+    return [None if math.isnan(value) else value for value in latencies(record).requests[name].tolist()]
 
 
 def test_queue_wait_counts_from_the_intended_arrival() -> None:
@@ -52,7 +53,8 @@ def test_output_tokens_are_those_generated() -> None:
 
 
 def test_itl_is_every_gap_within_a_request() -> None:
-    request_id, gap_s = itl(CONTINUOUS)
+    found = latencies(CONTINUOUS)
+    request_id, gap_s = found.gap_request_id, found.gap_s
     assert request_id.tolist() == [0, 0, 2]
     assert gap_s.tolist() == [1.0, 2.0, 2.0]
 
@@ -61,7 +63,7 @@ def test_a_batch_returned_whole_has_its_first_and_its_last_token_at_once() -> No
     assert column(WHOLE, "ttft_s") == [3.25, 3.25]
     assert column(WHOLE, "e2e_s") == [3.25, 3.25]
     assert column(WHOLE, "tpot_s") == [None, None]
-    assert itl(WHOLE)[1].tolist() == []
+    assert latencies(WHOLE).gap_s.tolist() == []
 
 
 def test_delivery_times_that_were_filled_in_later_do_not_make_gaps_of_a_whole_return() -> None:
@@ -237,7 +239,7 @@ def test_an_empty_run_counts_nothing_and_claims_nothing() -> None:
     assert {name for name, value in metrics.items() if value is None} == set(metrics) - counts
     assert all(units[name] not in ("share", "tokens/s", "requests/s") for name in counts)
     assert not [name for name in counts if re.search("_(p50|p95|p99|max)_s$|^duration", name)]
-    assert all(len(values) == 0 for values in request_metrics(EMPTY).values())
+    assert all(len(values) == 0 for values in latencies(EMPTY).requests.values())
 
 
 def test_rows_may_come_in_any_order() -> None:

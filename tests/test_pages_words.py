@@ -18,14 +18,14 @@ from pages.parts.compare_table import difference_header, difference_rows, mismat
 from pages.parts.compared import Compared
 from pages.parts.comparison import differences
 from pages.parts.history_table import history_table, kept_apart
-from pages.parts.latencies import LATENCIES, absence, overlaid, worst_gap_words
+from pages.parts.latencies import LATENCY_FIGURES, absence, overlaid, worst_gap_words
 from pages.parts.run_environment import fact_rows
 from pages.parts.run_requests import table_of, text_block
 from pages.parts.run_trouble import kept_line, oom_lines, trouble_of
 from pages.parts.run_words import busy_line, choice_label, engine_line, machine_line, when, workload_line
 from pages.parts.tables import table_html
 
-BY_KEY = {latency.key: latency for latency in LATENCIES}
+BY_KEY = {latency.key: latency for latency in LATENCY_FIGURES}
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 METRICS_SO_FAR = {"output_tokens": 120, "finished_requests": 3}
 

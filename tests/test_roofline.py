@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 
 from engine.core.config import RunConfig
-from engine.core.cost_model import RooflineCost, roofline_cost
 from engine.core.hardware_presets import HARDWARE, hardware_preset
 from engine.core.model_presets import model_shape
 from engine.core.passes import PassKind, PlannedPass
@@ -24,9 +23,10 @@ from engine.core.roofline import (
     pass_bytes,
     pass_facts,
     pass_flop,
-    prefill_facts,
 )
+from engine.core.step_cost import CostTerm, RooflineCost, roofline_cost
 from tests.schedule import requests
+from tests.simulated import prefill_facts
 
 # 1,000 parameters, 100 x 2 of them the embedding, which is the logits' projection too; 4 query heads to 1 KV head.
 SHAPE = ModelShape(
@@ -100,6 +100,20 @@ def test_a_pass_takes_the_longest_of_reading_computing_and_launching() -> None:
     assert eager.pass_s(decode_facts(1, 1)) == pytest.approx(4.5)  # nine launches; reading takes 2.06 s
     assert graph.pass_s(large) == pytest.approx((2 * 800 * 100 + 400 + 240 * 5050) / 5000)
     assert graph.issue_s == 0.5
+
+
+def test_the_terms_of_a_pass_can_be_listed() -> None:
+    cost, facts = roofline_cost(SHAPE, CEILINGS, "eager"), decode_facts(6, 11)
+    assert cost.terms(facts) == (
+        CostTerm(name="weights", resource="bandwidth", seconds=2.0),  # 2,000 bytes
+        CostTerm(name="kv", resource="bandwidth", seconds=3.96),  # 66 positions of 60 bytes
+        CostTerm(name="flop", resource="compute", seconds=27_840 / 5000),
+        CostTerm(name="launches", resource="launches", seconds=4.5),
+    )
+    assert cost.pass_s(facts) == pytest.approx(2.0 + 3.96)
+    assert cost.bound(facts) == "bandwidth"
+    assert cost.bound(decode_facts(1, 1)) == "launches"
+    assert cost.bound(prefill_facts(1, 100)) == "compute"
 
 
 def test_shares_of_the_ceilings() -> None:

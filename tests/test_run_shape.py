@@ -15,7 +15,7 @@ from tests.roofline_runs import MODEL
 @pytest.mark.parametrize(("dtype", "bits"), [("bf16", 8), ("bf16", 16), ("fp16", None)])
 def test_a_simulated_runs_weights_are_as_wide_as_it_says(dtype: str, bits: int | None) -> None:
     machine = simulated_machine(RunConfig(model="llama-3.1-8b", dtype=dtype), "h100", weight_bits=bits)
-    shape = shape_of_run(describe_shape(machine))
+    shape = shape_of_run(describe_shape(machine).to_dict())
     assert shape.weight_bytes == machine.shape.parameters * (bits or 16) // 8
     facts = decode_facts(8, 2300)
     assert pass_bytes(shape, facts) == pass_bytes(machine.shape, facts)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig
-from engine.core.cost_model import RooflineCost
 from engine.core.hardware import Calibration
 from engine.core.roofline import decode_facts
 from engine.core.simulated_machine import Overrides, read_calibrations, simulated_machine
 from engine.core.simulator import simulate
+from engine.core.step_cost import RooflineCost
 from engine.core.workload import build_workload
 from tests.test_calibrated_cost import DECODES, PREFILLS, calibration
 

@@ -8,10 +8,9 @@ import pytest
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from engine.core.metrics import run_metrics
 from engine.core.request import TextPrompt
-from engine.core.roofline import prefill_facts
 from engine.core.simulated_machine import simulated_machine
 from engine.core.simulator import Simulation, estimated_tokens
-from tests.simulated import STREAMS, TINY, FormulaCost, on_card, played, requests_of
+from tests.simulated import STREAMS, TINY, FormulaCost, on_card, played, prefill_facts, requests_of
 
 
 def passes_of(simulation: Simulation) -> list[tuple[int, str, int, int]]:

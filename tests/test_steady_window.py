@@ -8,7 +8,7 @@ import pytest
 from engine.core.load import load_point
 from engine.core.queue_growth import left_behind, line_through, queue_growth
 from engine.core.record import RunRecord
-from engine.core.stays import Stays, mean_number, most_at_once, often_at_once
+from engine.core.stays import Occupancy, mean_number, most_at_once, often_at_once
 from engine.core.steady_window import served_within, steady_window
 from tests.load_server import decode_only, serve
 from tests.records import EMPTY, request, tokens
@@ -24,10 +24,10 @@ FULL = RunRecord.from_rows(
 )
 
 
-def stays(*rows: tuple[float, float, float], end_s: float | None = None) -> Stays:
+def occupancy(*rows: tuple[float, float, float], end_s: float | None = None) -> Occupancy:
     """One request a row of arrival, admission and leaving; all of them served."""
     arrival_s, admitted_s, left_s = (np.array(column, float) for column in zip(*rows, strict=True))
-    return Stays(
+    return Occupancy(
         request_id=np.arange(len(rows)),
         arrival_s=arrival_s,
         admitted_s=admitted_s,
@@ -38,14 +38,14 @@ def stays(*rows: tuple[float, float, float], end_s: float | None = None) -> Stay
 
 
 def test_the_window_goes_from_full_slots_to_the_last_admission() -> None:
-    window = steady_window(Stays.of(FULL))
+    window = steady_window(Occupancy.of(FULL))
     assert window is not None
     # Two run for the first time at 1, before one mean stay of (4 + 4 + 6) / 3 s is over.
     assert (window.begin_s, window.end_s, window.coming_until_s) == (1.0, 4.0, 2.0)
 
 
 def test_what_spans_an_edge_counts_with_the_share_of_its_tokens_inside() -> None:
-    known = Stays.of(FULL)
+    known = Occupancy.of(FULL)
     window = steady_window(known)
     assert window is not None
     served = served_within(FULL, known, window)
@@ -57,14 +57,14 @@ def test_what_spans_an_edge_counts_with_the_share_of_its_tokens_inside() -> None
 
 def test_slots_that_never_fill_leave_one_mean_stay_to_the_ramp() -> None:
     # Two run at once only from 5 on; the mean stay is (1 + 1 + 2 + 1) / 4 = 1.25 s.
-    window = steady_window(stays((0, 0, 1), (2, 2, 3), (4, 4, 6), (5, 5, 6)))
+    window = steady_window(occupancy((0, 0, 1), (2, 2, 3), (4, 4, 6), (5, 5, 6)))
     assert window is not None
     assert (window.begin_s, window.end_s) == (1.25, 5.0)
 
 
 def test_one_batch_alone_is_all_ramp_and_tail() -> None:
-    assert steady_window(stays((0, 0, 3), (0, 0, 4))) is None
-    assert steady_window(Stays.of(EMPTY)) is None
+    assert steady_window(occupancy((0, 0, 3), (0, 0, 4))) is None
+    assert steady_window(Occupancy.of(EMPTY)) is None
     assert load_point(EMPTY).achieved_per_s is None
 
 
@@ -77,7 +77,7 @@ def test_requests_that_never_finished_are_there_to_the_end_and_count_for_nothing
         ],
         tokens=[*tokens(0, 2.0, 4.0), *tokens(1, 6.0, 10.0)],
     )
-    known = Stays.of(record)
+    known = Occupancy.of(record)
     assert known.admitted_s.tolist() == [0.0, 4.0, 10.0]
     assert known.left_s.tolist() == [4.0, 10.0, 10.0]
     window = steady_window(known)
@@ -127,7 +127,7 @@ def test_capacity_where_answers_differ_in_length(count: int, within: float) -> N
 
 def test_those_left_behind_count_from_one_admission_to_the_next() -> None:
     # Two slots, batches at 0, 4 and 8. At 0 four have come and two get slots; the fifth comes at 5 and waits for none.
-    known = stays((0, 0, 4), (0, 0, 4), (0, 4, 8), (0, 4, 8), (5, 8, 12))
+    known = occupancy((0, 0, 4), (0, 0, 4), (0, 4, 8), (0, 4, 8), (5, 8, 12))
     assert left_behind(known, np.array([0.0, 2.0, 4.0, 8.0])).tolist() == [2.0, 2.0, 0.0]
     assert left_behind(known, np.array([0.0, 3.0, 6.0])).tolist() == pytest.approx([2.0, 2 / 3])
 
@@ -159,7 +159,7 @@ def test_the_queue_grows_above_capacity_and_not_below(engine: str, slots: int) -
 
 def test_the_slope_is_the_surplus_that_nobody_serves() -> None:
     # One slot serves one request in 4 s; one comes every 2 s: a quarter of a request a second is left behind.
-    growth = queue_growth(Stays.of(serve("serial", 1, [4] * 40, (np.arange(40) * 2.0).tolist())))
+    growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 40, (np.arange(40) * 2.0).tolist())))
     assert growth is not None
     assert growth.slope_per_s == pytest.approx(0.25, rel=0.02)
     assert growth.rise == pytest.approx(0.25 * 78, rel=0.02)
@@ -168,13 +168,13 @@ def test_the_slope_is_the_surplus_that_nobody_serves() -> None:
 def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level() -> None:
     # A slot that serves one in 4 s. A burst of twenty, then one every 4 s: always some twenty are left behind.
     burst, steady = [0.2 * i for i in range(20)], [4.0 * i for i in range(1, 60)]
-    growth = queue_growth(Stays.of(serve("serial", 1, [4] * 79, burst + steady)))
+    growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 79, burst + steady)))
     assert growth is not None
     assert (growth.rises, growth.is_behind, growth.grows) == (False, True, True)
     assert growth.left_behind == pytest.approx(20, abs=2)
     # The same after a burst of three is no more than a hair for so many requests.
     burst, steady = [0.2 * i for i in range(3)], [4.0 * i for i in range(1, 77)]
-    few = queue_growth(Stays.of(serve("serial", 1, [4] * 79, burst + steady)))
+    few = queue_growth(Occupancy.of(serve("serial", 1, [4] * 79, burst + steady)))
     assert few is not None
     assert (few.rises, few.is_behind, few.grows) == (False, False, False)
 
@@ -182,7 +182,7 @@ def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level
 def test_an_engine_that_is_catching_up_has_no_growing_queue() -> None:
     # One in 4 s is served. A burst of forty, then one every 5 s: fifteen are left when the last one comes.
     arrivals_s = [0.2 * i for i in range(40)] + [8.0 + 5.0 * i for i in range(100)]
-    growth = queue_growth(Stays.of(serve("serial", 1, [4] * 140, arrivals_s)))
+    growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 140, arrivals_s)))
     assert growth is not None
     assert growth.left_behind > 0.05 * 140
     assert growth.rise < -10
@@ -191,12 +191,12 @@ def test_an_engine_that_is_catching_up_has_no_growing_queue() -> None:
 
 def test_an_engine_that_is_swamped_before_it_looks_again_has_a_growing_queue() -> None:
     # All twenty come within the first batch's four seconds: nobody was ever left behind while they came.
-    growth = queue_growth(Stays.of(serve("static", 4, [4] * 20, (np.arange(20) * 0.1).tolist())))
+    growth = queue_growth(Occupancy.of(serve("static", 4, [4] * 20, (np.arange(20) * 0.1).tolist())))
     assert growth is not None
     assert (growth.rise, growth.is_swamped, growth.grows) == (0.0, True, True)
 
 
 def test_growth_is_not_judged_where_there_is_nothing_to_judge() -> None:
-    assert queue_growth(Stays.of(serve("serial", 1, [2] * 9, (np.arange(9) * 1.0).tolist()))) is None  # too few
-    assert queue_growth(Stays.of(serve("serial", 1, [2] * 20, [0.0] * 20))) is None  # all at once
-    assert queue_growth(Stays.of(EMPTY)) is None
+    assert queue_growth(Occupancy.of(serve("serial", 1, [2] * 9, (np.arange(9) * 1.0).tolist()))) is None  # too few
+    assert queue_growth(Occupancy.of(serve("serial", 1, [2] * 20, [0.0] * 20))) is None  # all at once
+    assert queue_growth(Occupancy.of(EMPTY)) is None

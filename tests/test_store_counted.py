@@ -1,7 +1,8 @@
-"""Latencies by chosen definitions: the SQL says what engine.core.counting says, of every kind of run."""
+"""Latencies by chosen definitions: the SQL says what engine.core.latency says, of every kind of run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.core.counting import COUNTED, counted_metrics, counted_requests, distributions, metrics_of
 from engine.core.definitions import CHOICES, Definitions
+from engine.core.latency import LATENCIES, latencies, latency_metrics
 from engine.core.metrics import RUN_METRICS
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
@@ -20,6 +21,7 @@ from tests.page_runs import config_of, run_info
 from tests.sample_runs import write_sample_run
 from tests.test_store_views import RUNS, assert_metrics
 
+NAN, INF = math.nan, math.inf
 NAMES = [choice.name for choice in CHOICES]
 ALL = [
     Definitions.from_names(dict(zip(NAMES, options, strict=True)))
@@ -37,16 +39,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def assert_equal(store: Store, folder: Path, definitions: Definitions) -> None:
     """Every request, every kept sample and every metric."""
     record = RunLogReader(folder).record()
-    expected = counted_requests(record, definitions)
+    by_python = latencies(record, definitions)
+    expected = {name: values for name, values in by_python.requests.items() if name != "output_tokens"}
     frame = counted.counted_requests(store.cursor(), folder.name, definitions)
     assert list(frame) == list(expected)
     for name, values in expected.items():
         assert frame[name].tolist() == pytest.approx(values.tolist(), rel=1e-12, abs=1e-12, nan_ok=True), name
-    found, wanted = counted.distributions(store.cursor(), folder.name, definitions), distributions(record, definitions)
-    assert list(found) == list(COUNTED)
+    found, wanted = counted.distributions(store.cursor(), folder.name, definitions), by_python.distributions()
+    assert list(found) == [latency.key for latency in LATENCIES]
     for key, mine in found.items():
         assert (mine.n, mine.num_unbounded) == (wanted[key].n, wanted[key].num_unbounded), key
-    assert_metrics(metrics_of(found, definitions), counted_metrics(record, definitions))
+    assert_metrics(latency_metrics(found, definitions), latency_metrics(wanted, definitions))
 
 
 def test_every_choice_has_been_taken() -> None:
@@ -69,11 +72,50 @@ def test_the_sql_equals_the_definitions_in_every_combination(store: Store, tmp_p
         assert_equal(store, folder, definitions)
 
 
+def test_the_sql_counts_what_a_person_counts(store: Store, tmp_path: Path) -> None:
+    """Of a run that was stopped: 0 finished with three tokens, 1 with one; 2 was cut off after two, 3 never began."""
+    with RunLogWriter(tmp_path / "hand", run_info("hand", config_of("continuous"))) as log:
+        for request_id, (arrival_s, admitted_s) in enumerate([(0.0, 1.0), (1.0, 1.0), (3.0, 3.5), (6.0, None)]):
+            state = "finished" if request_id < 2 else "stopped"
+            log.append("requests", request_id=request_id, state=state, arrival_s=arrival_s, admitted_s=admitted_s)
+        for request_id, delivered_s in enumerate([(2.0, 3.0, 5.0), (2.0,), (4.0, 6.0)]):
+            for index, time_s in enumerate(delivered_s):
+                log.append("tokens", request_id=request_id, token_index=index, delivered_s=time_s)
+        log.finish({"status": "stopped", "totals": {}})
+    store.ingest_folder(tmp_path / "hand")
+    expected: dict[Definitions, dict[str, list[float]]] = {
+        Definitions(): {
+            "queue_wait_s": [1, 0, 0.5, NAN],
+            "ttft_s": [2, 1, 1, NAN],
+            "itl_s": [1.5, NAN, 2, NAN],
+            "tpot_s": [1.5, NAN, NAN, NAN],
+            "e2e_s": [5, 1, NAN, NAN],
+        },
+        Definitions(ttft="admission", tpot="with-first"): {"ttft_s": [1, 1, 0.5, NAN], "tpot_s": [5 / 3, 1, NAN, NAN]},
+        Definitions(failures="infinite"): {
+            "queue_wait_s": [1, 0, 0.5, INF],
+            "ttft_s": [2, 1, 1, INF],
+            "itl_s": [1.5, NAN, INF, INF],
+            "tpot_s": [1.5, NAN, INF, INF],
+            "e2e_s": [5, 1, INF, INF],
+        },
+    }
+    for definitions, columns in expected.items():
+        assert_equal(store, tmp_path / "hand", definitions)
+        frame = counted.counted_requests(store.cursor(), "hand", definitions)
+        for name, values in columns.items():
+            assert frame[name].tolist() == pytest.approx(values, nan_ok=True), (definitions, name)
+    shown = store.cursor().execute("FROM request_metrics WHERE run_id = 'hand' ORDER BY request_id").df()
+    assert shown["output_tokens"].tolist() == [3, 1, 2, 0]
+    for name in ("queue_wait_s", "ttft_s", "tpot_s", "e2e_s"):
+        assert shown[name].tolist() == pytest.approx(expected[Definitions()][name], nan_ok=True), name
+
+
 def test_the_labs_own_definitions_give_the_kept_metrics(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, **RUNS["stopped"])
     store.ingest.run(folder)
     kept = store.runs.metrics(folder.name)
-    mine = metrics_of(counted.distributions(store.cursor(), folder.name, Definitions()), Definitions())
+    mine = latency_metrics(counted.distributions(store.cursor(), folder.name, Definitions()), Definitions())
     assert set(mine) < {metric.name for metric in RUN_METRICS}
     assert_metrics(mine, {name: kept[name] for name in mine})
 

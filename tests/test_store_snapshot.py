@@ -68,6 +68,7 @@ def test_what_nobody_has_to_ask_for_is_not_in_it(store: Store) -> None:
     snapshot = store.snapshots.publish()
     names = {name for (name,) in ask(snapshot.path, "SELECT table_name FROM duckdb_tables()")}
     assert names.isdisjoint(PRIVATE)
+    assert ask(snapshot.path, "SELECT function_name FROM duckdb_functions() WHERE NOT internal") == []
     assert "folder" not in {column[0] for column in ask(snapshot.path, "DESCRIBE runs")}
 
 

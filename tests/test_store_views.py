@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
-from engine.core.metrics import RUN_METRICS, itl, request_metrics, run_metrics
+from engine.core.latency import latencies
+from engine.core.metrics import RUN_METRICS, run_metrics
 from engine.core.workload import build_workload
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
@@ -49,13 +50,14 @@ def assert_equal(store: Store, run_id: str, folder: Path, peak_memory_bytes: int
     (found,) = view(store, "run_metrics", run_id)
     assert list(found) == ["run_id", *expected]
     assert_metrics(found, expected)
-    by_request = request_metrics(record)
+    by_python = latencies(record)
+    by_request = {name: values for name, values in by_python.requests.items() if name != "itl_s"}
     rows = view(store, "request_metrics", run_id)
     assert len(rows) == len(by_request["request_id"])
     for name, column in by_request.items():
         values = [math.nan if row[name] is None else row[name] for row in rows]
         assert values == pytest.approx(column.tolist(), **CLOSE), name
-    request_ids, gaps = itl(record)
+    request_ids, gaps = by_python.gap_request_id, by_python.gap_s
     rows = view(store, "token_gaps", run_id)
     assert [row["request_id"] for row in rows] == request_ids.tolist()
     assert [row["gap_s"] for row in rows] == pytest.approx(gaps.tolist(), **CLOSE)

@@ -10,6 +10,7 @@ import pytest
 from engine.core.model_presets import model_shape
 from engine.core.roofline import Ceilings
 from engine.core.sweep_table import SweepRow, choose_batch, sweep_rows
+from engine.core.units import GIB
 
 # Published: Qwen2.5-1.5B in bf16 on an RTX 3060, prompts of 128, 128 new tokens. B, TTFT s, TPOT ms, tokens/s a
 # request, tokens/s, peak GiB, FLOP a byte, % of the arithmetic ceiling, % of the read ceiling.
@@ -24,7 +25,6 @@ PUBLISHED = (
     (128, 2.010, 33.06, 30.3, 3872.3, 4.33, 104.2, 43.27, 36.0),
 )
 CEILINGS = Ceilings(read_bytes_per_s=318e9, flop_per_s=27.6e12, launch_s=0.0, kernels_per_pass=0)
-GIB = 2**30
 
 
 def point(batch_size: int, **more: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from engine.core.load_plan import LAWS, parse_engines, parse_rates, plan_load
 from engine.core.load_report import load_report
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.run_id import new_run_id
+from engine.core.timestamp import utc_now
 from engine.core.workload import build_workload
-from engine.runlog.experiment_log import utc_now
 from engine.runlog.load_log import figures_of, next_load_points
 
 ENGINES = "static,continuous"

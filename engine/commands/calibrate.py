@@ -11,6 +11,7 @@ from engine.commands import options
 from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
 from engine.core.hardware import Calibration
 from engine.core.home import lab_home
+from engine.core.units import MIB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +83,7 @@ def table(calibration: Calibration) -> str:
     issue = "" if c.pass_issue_s is None else f", {1e3 * c.pass_issue_s:.3g} ms of it the host's to issue it"
     rows = [
         ("device", f"{c.device_name} ({c.device}), {c.threads} threads, load {c.load_average_1min:.2f}"),
-        ("read", f"{c.read_bytes_per_s / 1e9:,.4g} GB/s over {c.buffer_bytes / 2**20:,.0f} MiB"),
+        ("read", f"{c.read_bytes_per_s / 1e9:,.4g} GB/s over {c.buffer_bytes / MIB:,.0f} MiB"),
         ("copy", f"{c.copy_bytes_per_s / 1e9:,.4g} GB/s, read and write counted"),
         *((f"matmul {name}", f"{value / 1e12:.3g} TFLOP/s") for name, value in c.matmul_flop_per_s.items()),
         ("launch", f"{1e6 * c.launch_s:.3g} us an operation"),

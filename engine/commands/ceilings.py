@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.core.dtypes import short_dtype
 from engine.core.hardware import Calibration
 from engine.core.roofline import Ceilings
 from engine.core.simulated_machine import read_calibrations
-
-DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 def add_ceiling_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,7 @@ def find_ceilings(
     settings: Mapping[str, Any], calibrations: Path, info: Mapping[str, Any]
 ) -> tuple[Ceilings | None, str]:
     """The ceilings for runs as `info`, a run.json, tells of them, and where they are from, in words."""
-    device_name, dtype = str(info["device"]["name"]), DTYPES.get(info["model"]["dtype"], "")
+    device_name, dtype = str(info["device"]["name"]), short_dtype(str(info["model"]["dtype"]))
     if settings.get("flop_per_s") and settings.get("bytes_per_s"):
         given = Ceilings(
             read_bytes_per_s=settings["bytes_per_s"], flop_per_s=settings["flop_per_s"], launch_s=0, kernels_per_pass=0

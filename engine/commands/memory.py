@@ -13,6 +13,7 @@ from typing import Any
 from engine.commands import options
 from engine.core.budgets import largest_budget, parse_budget
 from engine.core.config import ENGINES, MAX_GIB
+from engine.core.dtypes import dtype_of
 from engine.core.hardware_presets import HARDWARE
 from engine.core.machine_memory import MachineMemory, card_memory, host_memory
 from engine.core.memory_model import TERM_WORDS
@@ -21,8 +22,8 @@ from engine.core.model_presets import model_shape
 from engine.core.presets import PRESETS
 from engine.core.roofline import WEIGHT_BITS, ModelShape
 from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid
+from engine.core.units import GIB
 
-GIB = 2**30
 PROMPTS = "p16,p64,p256,p1024,p4096"
 BATCH_SIZES = "1,2,4,8,16,32,64,128,256,512,1024"
 
@@ -114,12 +115,10 @@ def _machine(device: str) -> MachineMemory | None:
 
 def _dtype(args: argparse.Namespace) -> str:
     """`auto` is what a run on that kind of device takes; a named card is a GPU, whatever this machine is."""
-    if args.dtype != "auto":
-        return str(args.dtype)
     kind = args.device if args.hardware is None else "cuda"
-    if kind == "auto":
+    if kind == "auto" and args.dtype == "auto":
         kind = "cpu" if card_memory() is None else "cuda"
-    return "bf16" if kind == "cuda" else "fp32"
+    return dtype_of(args.dtype, kind)
 
 
 def _bytes(name: str, gib: float) -> int:

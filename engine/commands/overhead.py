@@ -13,7 +13,7 @@ from engine.core.config import ENGINES
 from engine.core.experiment import Plan, experiment_status, point_rows, remaining
 from engine.core.overhead_plan import overhead_rows, plan_overhead
 from engine.core.run_id import new_run_id
-from engine.runlog.experiment_log import utc_now
+from engine.core.timestamp import utc_now
 
 CONFIGS = "p256:8"
 BUDGET = "64"

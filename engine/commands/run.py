@@ -25,7 +25,7 @@ from engine.core.experiment import Plan, newest_records
 from engine.core.experiment_size import check_repeats
 from engine.core.repeats_plan import KIND, plan_repeats
 from engine.core.run_id import new_run_id
-from engine.runlog.experiment_log import utc_now
+from engine.core.timestamp import utc_now
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel

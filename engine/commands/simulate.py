@@ -28,6 +28,7 @@ from engine.core.simulated_metrics import (
     simulated_metrics,
 )
 from engine.core.simulator import Simulation, estimated_tokens
+from engine.core.units import GIB
 from engine.core.workload import Workload, build_workload
 
 LOWEST_RATE = 1e-6  # below it a pass's time is no number that means anything
@@ -225,7 +226,7 @@ def _decode_words(report: Mapping[str, Any]) -> str:
 def _too_much(report: Mapping[str, Any]) -> str:
     """By how much the largest pass would not fit the card, and where."""
     peak, memory, asked, free = (
-        report[name] / 2**30 for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
+        report[name] / GIB for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
     )
     pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
     return (

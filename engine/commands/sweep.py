@@ -18,7 +18,8 @@ from engine.core.run_id import new_run_id
 from engine.core.run_shape import shape_of_run
 from engine.core.sweep_plan import plan_sweep
 from engine.core.sweep_table import sweep_rows
-from engine.runlog.experiment_log import LoggedExperiment, utc_now
+from engine.core.timestamp import utc_now
+from engine.runlog.experiment_log import LoggedExperiment
 
 PROMPTS = "p16,p64"
 BATCH_SIZES = "1,2,4,8"

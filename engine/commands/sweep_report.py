@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.sweep_table import DISTURBED
+from engine.core.units import GIB
 
 COLUMNS = (
     ("B", "batch_size", 1.0, "d"),
@@ -23,7 +24,6 @@ COLUMNS = (
     ("spread %", "spread", 100.0, ".1f"),
 )
 WIDTH = 10
-GIB = 2**30
 
 
 def sweep_text(report: Mapping[str, Any]) -> str:

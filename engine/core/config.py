@@ -10,9 +10,11 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
+from engine.core.dtypes import DTYPE_BYTES
+
 ENGINES = ("serial", "static", "continuous", "paged", "chunked")
 DEVICES = ("auto", "cpu", "cuda")
-DTYPES = ("auto", "fp32", "bf16", "fp16")
+DTYPES = ("auto", *DTYPE_BYTES)
 EXECUTIONS = ("eager", "graph")
 TIMINGS = ("sync", "async")
 RETURNS = ("stream", "whole")

@@ -1,8 +1,8 @@
 """How latencies may be counted: the same words mean different sums in different tools, and here each can be chosen.
 
 The first option of every choice is the lab's own; `Definitions()` is all of them, and what every metric means unless
-somebody asks otherwise. `counting` computes, the store's SQL is tested equal to it. Of tools is told only what their
-published code or documentation says; they change, so their words are no promise for every version.
+other options are chosen. `latency` computes them. About tools it says only what their published code or documentation
+says; they change, so it holds for no particular version.
 """
 
 from __future__ import annotations

@@ -18,8 +18,26 @@ Ranks = NDArray[np.int64]
 PercentileRule = Literal["linear", "nearest"]
 
 P99_SAMPLES = 100
-PERCENTS = (50, 95, 99, 100)
 MAX_POINTS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One number of many samples."""
+
+    key: str
+    percent: int
+    label: str
+    meaning: str
+
+
+STATISTICS = (
+    Statistic(key="p50", percent=50, label="median", meaning="half of the samples lie below it"),
+    Statistic(key="p95", percent=95, label="95th percentile", meaning="19 of 20 samples lie below it"),
+    Statistic(key="p99", percent=99, label="99th percentile", meaning="99 of 100 lie below it; from 100 samples on"),
+    Statistic(key="max", percent=100, label="largest", meaning="no sample lies above it"),
+)
+PERCENTS = tuple(statistic.percent for statistic in STATISTICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,10 +19,11 @@ from engine.core.kv_layout import PagedLayout
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PlannedPass
 from engine.core.recorder import Recorder
-from engine.core.roofline import CostModel, pass_facts
+from engine.core.roofline import pass_facts
 from engine.core.scheduler import Scheduler
 from engine.core.simulated_log import MemorySink, TokenTimes
 from engine.core.static_scheduler import StaticScheduler
+from engine.core.step_cost import CostModel
 
 
 class DecodeRun:

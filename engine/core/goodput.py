@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.latency import request_metrics
+from engine.core.latency import latencies
 from engine.core.record import RunRecord
-from engine.core.stays import Stays
+from engine.core.stays import Occupancy
 from engine.core.steady_window import Served
 
 
@@ -51,16 +51,16 @@ class Goodput:
     tokens_per_s: float | None
 
 
-def goodput(record: RunRecord, limits: Limits, stays: Stays, served: Served | None) -> Goodput | None:
+def goodput(record: RunRecord, limits: Limits, occupancy: Occupancy, served: Served | None) -> Goodput | None:
     """None without limits, or without requests. `served`: what came in the steady window, if there is one."""
-    if not limits or not len(stays):
+    if not limits or not len(occupancy):
         return None
-    metrics = request_metrics(record)
-    in_ttft = stays.served & _keeps(metrics["ttft_s"], limits.ttft_s)
-    in_tpot = stays.served & (_keeps(metrics["tpot_s"], limits.tpot_s) | np.isnan(metrics["tpot_s"]))
+    requests = latencies(record).requests
+    in_ttft = occupancy.served & _keeps(requests["ttft_s"], limits.ttft_s)
+    in_tpot = occupancy.served & (_keeps(requests["tpot_s"], limits.tpot_s) | np.isnan(requests["tpot_s"]))
     good = (in_ttft & in_tpot).astype(np.float64)
     return Goodput(
-        n=len(stays),
+        n=len(occupancy),
         share=float(good.mean()),
         ttft_share=None if limits.ttft_s is None else float(in_ttft.mean()),
         tpot_share=None if limits.tpot_s is None else float(in_tpot.mean()),

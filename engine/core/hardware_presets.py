@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.core.roofline import Ceilings, ModelShape
+from engine.core.units import GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ HARDWARE: dict[str, HardwarePreset] = {
         HardwarePreset(
             name="a10",
             label="NVIDIA A10, 24 GB",
-            memory_bytes=int(22.06 * 2**30),
+            memory_bytes=int(22.06 * GIB),
             nominal_read_bytes_per_s=600e9,
             nominal_flop_per_s=125e12,
             read_bytes_per_s=420e9,
@@ -88,7 +89,7 @@ HARDWARE: dict[str, HardwarePreset] = {
         HardwarePreset(
             name="rtx3060",
             label="NVIDIA GeForce RTX 3060, 12 GB",
-            memory_bytes=12 * 2**30,
+            memory_bytes=12 * GIB,
             nominal_read_bytes_per_s=360e9,
             read_bytes_per_s=318e9,
             flop_per_s=27.6e12,
@@ -127,7 +128,7 @@ HARDWARE: dict[str, HardwarePreset] = {
         HardwarePreset(
             name="h200",
             label="NVIDIA H200 SXM, 141 GB",
-            memory_bytes=139 * 2**30,
+            memory_bytes=139 * GIB,
             nominal_read_bytes_per_s=4.8e12,
             nominal_flop_per_s=989.4e12,
             read_bytes_per_s=4.39e12,

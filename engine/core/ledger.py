@@ -9,44 +9,44 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.core.metric import RunFacts, RunMetric, measured_count, measured_sum, share
+from engine.core.metric import MeasuredRun, RunMetric, measured_count, measured_sum, share
 
 
-def wasted_s(facts: RunFacts, positions: str) -> float:
+def wasted_s(run: MeasuredRun, positions: str) -> float:
     """Every pass's seconds times the share that a column of positions has of the computed ones, added up."""
-    computed = np.maximum(facts.passes("computed_positions"), 1)
-    return float((facts.pass_s * facts.passes(positions) / computed).sum())
+    computed = np.maximum(run.passes("computed_positions"), 1)
+    return float((run.pass_s * run.passes(positions) / computed).sum())
 
 
-def kv_position_s(facts: RunFacts, positions: str) -> float:
+def kv_position_s(run: MeasuredRun, positions: str) -> float:
     """A column of KV positions, each counted for the seconds of its pass."""
-    return float((facts.pass_s * facts.passes(positions)).sum())
+    return float((run.pass_s * run.passes(positions)).sum())
 
 
-def kv_held_position_s(facts: RunFacts, positions: str) -> float | None:
+def kv_held_position_s(run: MeasuredRun, positions: str) -> float | None:
     """The same of a column that older run logs do not have."""
-    return measured_sum(facts.pass_s * facts.known(positions))
+    return measured_sum(run.pass_s * run.known(positions))
 
 
-def kv_room_position_s(facts: RunFacts) -> float | None:
+def kv_room_position_s(run: MeasuredRun) -> float | None:
     """What is held besides real tokens, and is neither padding, nor dead, nor the end of a block."""
-    parts = [facts.known(f"kv_{part}_positions") for part in ("padding", "dead", "fragment")]
-    taken = facts.passes("kv_used_positions") + sum(parts)
-    return measured_sum(facts.pass_s * (facts.passes("kv_reserved_positions") - taken))
+    parts = [run.known(f"kv_{part}_positions") for part in ("padding", "dead", "fragment")]
+    taken = run.passes("kv_used_positions") + sum(parts)
+    return measured_sum(run.pass_s * (run.passes("kv_reserved_positions") - taken))
 
 
-def bucket_padding_fraction(facts: RunFacts) -> float | None:
-    captured = facts.passes("bucket_tokens") >= 0
-    filled = share(int(facts.passes("tokens")[captured].sum()), int(facts.passes("bucket_tokens")[captured].sum()))
+def bucket_padding_fraction(run: MeasuredRun) -> float | None:
+    captured = run.passes("bucket_tokens") >= 0
+    filled = share(int(run.passes("tokens")[captured].sum()), int(run.passes("bucket_tokens")[captured].sum()))
     return None if filled is None else 1 - filled
 
 
-def kv_unused_position_s(facts: RunFacts) -> float:
-    return kv_position_s(facts, "kv_reserved_positions") - kv_position_s(facts, "kv_used_positions")
+def kv_unused_position_s(run: MeasuredRun) -> float:
+    return kv_position_s(run, "kv_reserved_positions") - kv_position_s(run, "kv_used_positions")
 
 
-def dead_fraction(facts: RunFacts) -> float | None:
-    return share(facts.total("rows") - facts.total("live_rows"), facts.total("rows"))
+def dead_fraction(run: MeasuredRun) -> float | None:
+    return share(run.total("rows") - run.total("live_rows"), run.total("rows"))
 
 
 SLOT_STEP_METRICS = (
@@ -58,7 +58,7 @@ SLOT_STEP_METRICS = (
         meaning="How many rows were computed, counted once a pass. Each one yields a token, wanted or not; a row whose "
         "prompt is not whole yet yields none and is not counted.",
         better="lower",
-        function=lambda facts: facts.total("rows"),
+        function=lambda run: run.total("rows"),
     ),
     RunMetric(
         name="useful_slot_steps",
@@ -67,7 +67,7 @@ SLOT_STEP_METRICS = (
         formula="sum of live_rows over all passes",
         meaning="The slot-steps whose token somebody still waited for. The same for every engine on the same requests.",
         better=None,
-        function=lambda facts: facts.total("live_rows"),
+        function=lambda run: run.total("live_rows"),
     ),
     RunMetric(
         name="dead_fraction",
@@ -89,7 +89,7 @@ POSITION_METRICS = (
         meaning="Token positions that the passes attended over: rows times width; where rows are read at their true "
         "length, that; and the tokens of a packed prefill.",
         better="lower",
-        function=lambda facts: facts.total("computed_positions"),
+        function=lambda run: run.total("computed_positions"),
     ),
     RunMetric(
         name="padding_positions",
@@ -98,7 +98,7 @@ POSITION_METRICS = (
         formula="sum of padding_positions over all passes",
         meaning="Positions of live rows that held no token of theirs: rows are computed as wide as the widest.",
         better="lower",
-        function=lambda facts: facts.total("padding_positions"),
+        function=lambda run: run.total("padding_positions"),
     ),
     RunMetric(
         name="dead_positions",
@@ -107,7 +107,7 @@ POSITION_METRICS = (
         formula="sum of dead_positions over all passes",
         meaning="All positions of rows whose request had already ended.",
         better="lower",
-        function=lambda facts: facts.total("dead_positions"),
+        function=lambda run: run.total("dead_positions"),
     ),
     RunMetric(
         name="padding_fraction",
@@ -116,7 +116,7 @@ POSITION_METRICS = (
         formula="padding_positions / computed_positions",
         meaning="The share of all computed positions that was padding.",
         better="lower",
-        function=lambda facts: share(facts.total("padding_positions"), facts.total("computed_positions")),
+        function=lambda run: share(run.total("padding_positions"), run.total("computed_positions")),
     ),
     RunMetric(
         name="dead_position_fraction",
@@ -125,7 +125,7 @@ POSITION_METRICS = (
         formula="dead_positions / computed_positions",
         meaning="The share of all computed positions that belonged to dead rows.",
         better="lower",
-        function=lambda facts: share(facts.total("dead_positions"), facts.total("computed_positions")),
+        function=lambda run: share(run.total("dead_positions"), run.total("computed_positions")),
     ),
     RunMetric(
         name="padding_s",
@@ -134,7 +134,7 @@ POSITION_METRICS = (
         formula="sum of pass_s * padding_positions / computed_positions",
         meaning="Pass time charged to padding by its share of the positions. An attribution: not time to be saved.",
         better="lower",
-        function=lambda facts: wasted_s(facts, "padding_positions"),
+        function=lambda run: wasted_s(run, "padding_positions"),
     ),
     RunMetric(
         name="dead_s",
@@ -143,7 +143,7 @@ POSITION_METRICS = (
         formula="sum of pass_s * dead_positions / computed_positions",
         meaning="Pass time charged to dead rows by their share of the positions. An attribution: not time to be saved.",
         better="lower",
-        function=lambda facts: wasted_s(facts, "dead_positions"),
+        function=lambda run: wasted_s(run, "dead_positions"),
     ),
     RunMetric(
         name="bucket_padding_fraction",
@@ -165,7 +165,7 @@ PREEMPTION_METRICS = (
         formula="sum of preemptions over all requests",
         meaning="How often a running request lost its KV memory to an older one and had to wait again.",
         better="lower",
-        function=lambda facts: measured_count(facts.record.requests["preemptions"]),
+        function=lambda run: measured_count(run.record.requests["preemptions"]),
     ),
     RunMetric(
         name="recomputed_tokens",
@@ -174,7 +174,7 @@ PREEMPTION_METRICS = (
         formula="sum of recomputed_tokens over all passes",
         meaning="Tokens of prompts and answers whose keys and values were lost to a preemption and computed anew.",
         better="lower",
-        function=lambda facts: measured_count(facts.passes("recomputed_tokens")),
+        function=lambda run: measured_count(run.passes("recomputed_tokens")),
     ),
 )
 
@@ -186,7 +186,7 @@ KV_METRICS = (
         formula="sum of pass_s * kv_reserved_positions",
         meaning="Room for keys and values that was held while passes ran: one token's place for one second counts 1.",
         better="lower",
-        function=lambda facts: kv_position_s(facts, "kv_reserved_positions"),
+        function=lambda run: kv_position_s(run, "kv_reserved_positions"),
     ),
     RunMetric(
         name="kv_unused_position_s",
@@ -204,7 +204,7 @@ KV_METRICS = (
         formula="sum of pass_s * kv_padding_positions",
         meaning="The columns before the shorter prompts of a padded batch.",
         better="lower",
-        function=lambda facts: kv_held_position_s(facts, "kv_padding_positions"),
+        function=lambda run: kv_held_position_s(run, "kv_padding_positions"),
     ),
     RunMetric(
         name="kv_dead_position_s",
@@ -213,7 +213,7 @@ KV_METRICS = (
         formula="sum of pass_s * kv_dead_positions",
         meaning="All that rows still held after their request had ended.",
         better="lower",
-        function=lambda facts: kv_held_position_s(facts, "kv_dead_positions"),
+        function=lambda run: kv_held_position_s(run, "kv_dead_positions"),
     ),
     RunMetric(
         name="kv_fragment_position_s",
@@ -222,7 +222,7 @@ KV_METRICS = (
         formula="sum of pass_s * kv_fragment_positions",
         meaning="The unfilled end of each request's last block: less than a block a request.",
         better="lower",
-        function=lambda facts: kv_held_position_s(facts, "kv_fragment_positions"),
+        function=lambda run: kv_held_position_s(run, "kv_fragment_positions"),
     ),
     RunMetric(
         name="kv_room_position_s",
@@ -242,7 +242,7 @@ KV_METRICS = (
         formula="kv_unused_position_s / kv_reserved_position_s",
         meaning="The share of the reserved KV memory that stood empty, over the time that passes ran.",
         better="lower",
-        function=lambda facts: share(kv_unused_position_s(facts), kv_position_s(facts, "kv_reserved_positions")),
+        function=lambda run: share(kv_unused_position_s(run), kv_position_s(run, "kv_reserved_positions")),
     ),
     RunMetric(
         name="peak_memory_bytes",
@@ -252,6 +252,6 @@ KV_METRICS = (
         meaning="The most memory in use since the run began to set up: of the GPU's allocator; on a CPU of the whole "
         "process, by the high-water mark that Linux keeps, or elsewhere the highest of samples between passes.",
         better="lower",
-        function=lambda facts: facts.peak_memory_bytes,
+        function=lambda run: run.peak_memory_bytes,
     ),
 )

@@ -15,11 +15,11 @@ import numpy as np
 from engine.core.arrivals import offered_rate
 from engine.core.distribution import percentile
 from engine.core.goodput import Goodput, Limits, goodput
-from engine.core.latency import Floats, request_metrics
+from engine.core.latency import Floats, latencies
 from engine.core.load_checks import LITTLE_REQUESTS, LITTLE_TOLERANCE
 from engine.core.queue_growth import QueueGrowth, queue_growth
 from engine.core.record import RunRecord
-from engine.core.stays import Stays, mean_number, often_at_once
+from engine.core.stays import Occupancy, mean_number, often_at_once
 from engine.core.steady_window import FOR_LONG, SteadyWindow, served_within, steady_window
 
 
@@ -86,45 +86,45 @@ class LoadPoint:
 
 def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
     """The figures of a run under load."""
-    stays = Stays.of(record)
-    window = steady_window(stays)
-    served = None if window is None else served_within(record, stays, window)
-    latencies = request_metrics(record)
-    waits_s, ttfts_s = latencies["queue_wait_s"], latencies["ttft_s"]
+    occupancy = Occupancy.of(record)
+    window = steady_window(occupancy)
+    served = None if window is None else served_within(record, occupancy, window)
+    requests = latencies(record).requests
+    waits_s, ttfts_s = requests["queue_wait_s"], requests["ttft_s"]
     return LoadPoint(
-        requests=len(stays),
-        finished=int(stays.served.sum()),
-        most_running=often_at_once(stays.admitted_s, stays.left_s, FOR_LONG)[0],
-        offered_per_s=offered_rate(stays.arrival_s),
+        requests=len(occupancy),
+        finished=int(occupancy.served.sum()),
+        most_running=often_at_once(occupancy.admitted_s, occupancy.left_s, FOR_LONG)[0],
+        offered_per_s=offered_rate(occupancy.arrival_s),
         window=window,
         achieved_per_s=None if served is None else served.requests_per_s(),
         output_tokens_per_s=None if served is None else served.tokens_per_s(),
-        waiting_mean=None if window is None else _mean_waiting(stays, window),
+        waiting_mean=None if window is None else _mean_waiting(occupancy, window),
         queue_wait_p50_s=percentile(waits_s, 50),
         queue_wait_n=int(np.count_nonzero(~np.isnan(waits_s))),
         ttft_p50_s=percentile(ttfts_s, 50),
         ttft_p95_s=percentile(ttfts_s, 95),
         ttft_n=int(np.count_nonzero(~np.isnan(ttfts_s))),
         decode_pass_p50_s=percentile(_decode_passes_s(record), 50),
-        growth=queue_growth(stays),
-        little=littles_law(stays, window),
-        goodput=goodput(record, limits or Limits(), stays, served),
+        growth=queue_growth(occupancy),
+        little=littles_law(occupancy, window),
+        goodput=goodput(record, limits or Limits(), occupancy, served),
     )
 
 
-def littles_law(stays: Stays, window: SteadyWindow | None) -> Little | None:
+def littles_law(occupancy: Occupancy, window: SteadyWindow | None) -> Little | None:
     """None where too few requests came while the run was steady, or all at once: there is no rate to multiply."""
     if window is None or window.coming_until_s <= window.begin_s:
         return None
     since_s, until_s = window.begin_s, window.coming_until_s
-    inside = (stays.arrival_s > since_s) & (stays.arrival_s <= until_s)
+    inside = (occupancy.arrival_s > since_s) & (occupancy.arrival_s <= until_s)
     if inside.sum() < LITTLE_REQUESTS:
         return None
     return Little(
         n=int(inside.sum()),
         arrivals_per_s=float(inside.sum()) / (until_s - since_s),
-        mean_stay_s=float(stays.stay_s[inside].mean()),
-        mean_number=mean_number(stays.arrival_s, stays.left_s, since_s, until_s),
+        mean_stay_s=float(occupancy.in_system_s[inside].mean()),
+        mean_number=mean_number(occupancy.arrival_s, occupancy.left_s, since_s, until_s),
     )
 
 
@@ -134,5 +134,5 @@ def _decode_passes_s(record: RunRecord) -> Floats:
     return seconds
 
 
-def _mean_waiting(stays: Stays, window: SteadyWindow) -> float:
-    return mean_number(stays.arrival_s, stays.admitted_s, window.begin_s, window.end_s)
+def _mean_waiting(occupancy: Occupancy, window: SteadyWindow) -> float:
+    return mean_number(occupancy.arrival_s, occupancy.admitted_s, window.begin_s, window.end_s)

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-MIB = 2**20
+from engine.core.units import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

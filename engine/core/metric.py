@@ -6,7 +6,7 @@ else than the maximum, so there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.distribution import percentile as percentile
-from engine.core.latency import Floats, itl, request_metrics
-from engine.core.record import RunRecord, Table
+from engine.core.latency import LATENCIES, Floats, latencies
+from engine.core.record import RunRecord
 
 Value = float | int | None
 Level = Literal["request", "gap", "pass", "run"]
@@ -43,16 +43,16 @@ class RunMetric(Metric):
     """A quantity of a whole run, with the function that computes it: None where the run has no such value."""
 
     level: Level = "run"
-    function: Callable[[RunFacts], Value]
+    function: Callable[[MeasuredRun], Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunFacts:
-    """What the run's metrics share, computed once. `pass_s` runs beside the record's passes."""
+class MeasuredRun:
+    """What the run's metrics share, computed once. `samples` are those of each latency by its key; `pass_s` runs beside
+    the record's passes."""
 
     record: RunRecord
-    requests: Table
-    gap_s: Floats
+    samples: Mapping[str, Floats]
     pass_s: Floats
     duration_s: float | None
     peak_memory_bytes: int | None
@@ -74,12 +74,11 @@ class RunFacts:
         return seconds
 
 
-def run_facts(record: RunRecord, peak_memory_bytes: int | None) -> RunFacts:
-    requests = request_metrics(record)
-    return RunFacts(
+def measured_run(record: RunRecord, peak_memory_bytes: int | None) -> MeasuredRun:
+    found = latencies(record)
+    return MeasuredRun(
         record=record,
-        requests=requests,
-        gap_s=itl(record)[1],
+        samples={latency.key: found.samples(latency.key) for latency in LATENCIES},
         pass_s=record.passes["end_s"] - record.passes["start_s"],
         duration_s=_duration_s(record),
         peak_memory_bytes=peak_memory_bytes,

@@ -6,92 +6,14 @@ the waste ledger (`ledger`), and percentiles of each latency with the number of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numpy as np
-
-from engine.core.latency import Floats, itl, request_metrics
+from engine.core.distribution import STATISTICS, Statistic, percentile
+from engine.core.latency import LATENCIES, Latency
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.core.metric import Level, Metric, RunFacts, RunMetric, Value, percentile, run_facts, share
+from engine.core.metric import MeasuredRun, Metric, RunMetric, Value, measured_run, share
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.record import RunRecord
 
-__all__ = ["METRICS", "RUN_METRICS", "Metric", "RunMetric", "Value", "itl", "request_metrics", "run_metrics"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
-    """A latency that has one sample a request, or one a gap. Its metric is `<key>_s`."""
-
-    key: str
-    label: str
-    formula: str
-    meaning: str
-    level: Level
-    samples: Callable[[RunFacts], Floats]
-
-
-LATENCIES = (
-    Latency(
-        key="queue_wait",
-        label="Queue wait",
-        formula="admitted_s - arrival_s",
-        meaning="From the moment a request meant to arrive until the engine gave it a slot.",
-        level="request",
-        samples=lambda facts: facts.requests["queue_wait_s"],
-    ),
-    Latency(
-        key="ttft",
-        label="Time to first token (TTFT)",
-        formula="first delivery - arrival_s",
-        meaning="How long a reader looks at an empty answer, the wait in the queue included.",
-        level="request",
-        samples=lambda facts: facts.requests["ttft_s"],
-    ),
-    Latency(
-        key="itl",
-        label="Inter-token latency (ITL)",
-        formula="delivery of a token - delivery of the same request's token before it",
-        meaning="Every single pause in a growing answer. Not defined for answers that are returned whole.",
-        level="gap",
-        samples=lambda facts: facts.gap_s,
-    ),
-    Latency(
-        key="tpot",
-        label="Time per output token (TPOT)",
-        formula="(last delivery - first delivery) / (output_tokens - 1)",
-        meaning="A finished answer's average pause. Not defined for a single token, nor for answers returned whole.",
-        level="request",
-        samples=lambda facts: facts.requests["tpot_s"],
-    ),
-    Latency(
-        key="e2e",
-        label="End-to-end latency (E2E)",
-        formula="last delivery - arrival_s",
-        meaning="From the moment a request meant to arrive until its answer was complete. Finished requests only.",
-        level="request",
-        samples=lambda facts: facts.requests["e2e_s"],
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistic:
-    """One number of many samples."""
-
-    key: str
-    percent: float
-    label: str
-    meaning: str
-
-
-STATISTICS = (
-    Statistic(key="p50", percent=50, label="median", meaning="half of the samples lie below it"),
-    Statistic(key="p95", percent=95, label="95th percentile", meaning="19 of 20 samples lie below it"),
-    Statistic(key="p99", percent=99, label="99th percentile", meaning="99 of 100 lie below it; from 100 samples on"),
-    Statistic(key="max", percent=100, label="largest", meaning="no sample lies above it"),
-)
+__all__ = ["METRICS", "RUN_METRICS", "Metric", "RunMetric", "Value", "run_metrics"]
 
 
 def _latency_metric(latency: Latency) -> Metric:
@@ -115,7 +37,7 @@ def _statistic(latency: Latency, statistic: Statistic) -> RunMetric:
         formula=f"{statistic.label} of {latency.key}_s{linear}",
         meaning=f"{latency.label}: {statistic.meaning}.",
         better="lower",
-        function=lambda facts: percentile(latency.samples(facts), statistic.percent),
+        function=lambda run: percentile(run.samples[latency.key], statistic.percent),
     )
 
 
@@ -127,7 +49,7 @@ def _sample_count(latency: Latency) -> RunMetric:
         formula=f"count of measured {latency.key}_s",
         meaning=f"How many samples the percentiles of {latency.label} rest on.",
         better=None,
-        function=lambda facts: int(np.count_nonzero(~np.isnan(latency.samples(facts)))),
+        function=lambda run: len(run.samples[latency.key]),
     )
 
 
@@ -145,8 +67,8 @@ SAMPLE_METRICS = (
 )
 
 
-def itl_max_over_p50(facts: RunFacts) -> float | None:
-    worst_s, median_s = percentile(facts.gap_s, 100), percentile(facts.gap_s, 50)
+def itl_max_over_p50(run: MeasuredRun) -> float | None:
+    worst_s, median_s = percentile(run.samples["itl"], 100), percentile(run.samples["itl"], 50)
     return None if worst_s is None else share(worst_s, median_s)
 
 
@@ -183,5 +105,5 @@ METRICS: tuple[Metric, ...] = (*SAMPLE_METRICS, *RUN_METRICS)
 
 def run_metrics(record: RunRecord, *, peak_memory_bytes: int | None = None) -> dict[str, Value]:
     """Every metric of the run by its name, in the glossary's order; None where a run has no such value."""
-    facts = run_facts(record, peak_memory_bytes)
-    return {metric.name: metric.function(facts) for metric in RUN_METRICS}
+    run = measured_run(record, peak_memory_bytes)
+    return {metric.name: metric.function(run) for metric in RUN_METRICS}

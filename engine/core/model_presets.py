@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from engine.core.dtypes import DTYPE_BYTES
 from engine.core.roofline import ModelShape
 
 RANDOM_SUFFIX = "-random"
 UNKNOWN_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "encoder_layers")
 SHOWN_NAME = 80
-VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 PUBLIC_CONFIGS: dict[str, dict[str, Any]] = {
     "smollm2-135m": {
@@ -74,7 +74,7 @@ def model_shape(name: str, *, dtype: str = "bf16", weight_bits: int | None = Non
     `dtype` (`bf16`, `fp16`, `fp32`) is that of what is cached, and of the weights unless `weight_bits` says otherwise.
     ValueError, one clear line, for a model that is not known or of another architecture.
     """
-    value_bytes = VALUE_BYTES[dtype]
+    value_bytes = DTYPE_BYTES[dtype]
     bits = 8 * value_bytes if weight_bits is None else weight_bits
     return shape_of_config(_read_config(name), name=name, value_bytes=value_bytes, weight_bits=bits)
 

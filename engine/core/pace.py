@@ -8,33 +8,34 @@ from __future__ import annotations
 import numpy as np
 
 from engine.core.arrivals import offered_rate
+from engine.core.distribution import percentile
 from engine.core.latency import deliveries
-from engine.core.metric import RunFacts, RunMetric, measured_sum, percentile, share
+from engine.core.metric import MeasuredRun, RunMetric, measured_sum, share
 
 
-def reading_s(facts: RunFacts) -> float:
+def prefill_and_mixed_s(run: MeasuredRun) -> float:
     """The seconds of all passes that read prompts: prefill and mixed ones."""
-    return float(facts.of_kind("prefill").sum() + facts.of_kind("mixed").sum())
+    return float(run.of_kind("prefill").sum() + run.of_kind("mixed").sum())
 
 
-def between_passes_s(facts: RunFacts) -> float:
-    if not facts.pass_s.size:
+def between_passes_s(run: MeasuredRun) -> float:
+    if not run.pass_s.size:
         return 0.0
-    span_s = facts.passes("end_s").max() - facts.passes("start_s").min()
-    return max(0.0, float(span_s - facts.pass_s.sum()))
+    span_s = run.passes("end_s").max() - run.passes("start_s").min()
+    return max(0.0, float(span_s - run.pass_s.sum()))
 
 
-def num_finished(facts: RunFacts) -> int:
-    return int((facts.record.requests["state"] == "finished").sum())
+def num_finished(run: MeasuredRun) -> int:
+    return int((run.record.requests["state"] == "finished").sum())
 
 
-def num_delivered_tokens(facts: RunFacts) -> int:
+def num_delivered_tokens(run: MeasuredRun) -> int:
     """The tokens that somebody has received: a batch that is returned whole delivers none before its return."""
-    return int((~np.isnan(deliveries(facts.record)[1])).sum())
+    return int((~np.isnan(deliveries(run.record)[1])).sum())
 
 
-def num_output_tokens(facts: RunFacts) -> int:
-    return len(facts.record.tokens["request_id"])
+def num_output_tokens(run: MeasuredRun) -> int:
+    return len(run.record.tokens["request_id"])
 
 
 COUNT_METRICS = (
@@ -45,7 +46,7 @@ COUNT_METRICS = (
         formula="count of requests",
         meaning="The requests that the engine saw arrive.",
         better=None,
-        function=lambda facts: len(facts.record.requests["request_id"]),
+        function=lambda run: len(run.record.requests["request_id"]),
     ),
     RunMetric(
         name="finished_requests",
@@ -63,7 +64,7 @@ COUNT_METRICS = (
         formula="sum of prompt_tokens over all requests",
         meaning="How many tokens the prompts hold, the chat template's own included.",
         better=None,
-        function=lambda facts: int(facts.record.requests["prompt_tokens"].sum(dtype=np.int64)),
+        function=lambda run: int(run.record.requests["prompt_tokens"].sum(dtype=np.int64)),
     ),
     RunMetric(
         name="output_tokens",
@@ -81,7 +82,7 @@ COUNT_METRICS = (
         formula="count of different steps of the passes",
         meaning="Rounds of the engine: admit, prefill the newcomers, decode once, let the ended leave.",
         better="lower",
-        function=lambda facts: len(np.unique(facts.passes("step"))),
+        function=lambda run: len(np.unique(run.passes("step"))),
     ),
     RunMetric(
         name="passes",
@@ -90,7 +91,7 @@ COUNT_METRICS = (
         formula="prefill_passes + decode_passes + mixed_passes",
         meaning="How often the model was run.",
         better="lower",
-        function=lambda facts: len(facts.pass_s),
+        function=lambda run: len(run.pass_s),
     ),
     RunMetric(
         name="prefill_passes",
@@ -99,7 +100,7 @@ COUNT_METRICS = (
         formula="count of passes whose kind is prefill",
         meaning="Passes that read prompts, and nothing else; a prompt that is whole yields its first token.",
         better=None,
-        function=lambda facts: len(facts.of_kind("prefill")),
+        function=lambda run: len(run.of_kind("prefill")),
     ),
     RunMetric(
         name="decode_passes",
@@ -108,7 +109,7 @@ COUNT_METRICS = (
         formula="count of passes whose kind is decode",
         meaning="Passes that yield one more token for every row.",
         better="lower",
-        function=lambda facts: len(facts.of_kind("decode")),
+        function=lambda run: len(run.of_kind("decode")),
     ),
     RunMetric(
         name="mixed_passes",
@@ -117,7 +118,7 @@ COUNT_METRICS = (
         formula="count of passes whose kind is mixed",
         meaning="Passes that read pieces of prompts beside rows that decode. Only chunked prefill has them.",
         better=None,
-        function=lambda facts: len(facts.of_kind("mixed")),
+        function=lambda run: len(run.of_kind("mixed")),
     ),
     RunMetric(
         name="captured_passes",
@@ -126,7 +127,7 @@ COUNT_METRICS = (
         formula="count of passes with bucket_tokens",
         meaning="Passes that ran as one CUDA graph, recorded beforehand, instead of operation by operation.",
         better="higher",
-        function=lambda facts: int(np.count_nonzero(facts.passes("bucket_tokens") >= 0)),
+        function=lambda run: int(np.count_nonzero(run.passes("bucket_tokens") >= 0)),
     ),
 )
 
@@ -138,7 +139,7 @@ RATE_METRICS = (
         formula="last delivery - first intended arrival",
         meaning="How long the readers as a whole had to wait until everything was said.",
         better="lower",
-        function=lambda facts: facts.duration_s,
+        function=lambda run: run.duration_s,
     ),
     RunMetric(
         name="output_tokens_per_s",
@@ -148,7 +149,7 @@ RATE_METRICS = (
         meaning="Tokens received a second, over all requests together. Prompts are not counted, nor are tokens that "
         "nobody has received: those of a batch that was cut off before it was returned whole.",
         better="higher",
-        function=lambda facts: share(num_delivered_tokens(facts), facts.duration_s),
+        function=lambda run: share(num_delivered_tokens(run), run.duration_s),
     ),
     RunMetric(
         name="requests_per_s",
@@ -157,7 +158,7 @@ RATE_METRICS = (
         formula="finished_requests / duration_s",
         meaning="How many requests a second the engine got to their end.",
         better="higher",
-        function=lambda facts: share(num_finished(facts), facts.duration_s),
+        function=lambda run: share(num_finished(run), run.duration_s),
     ),
     RunMetric(
         name="offered_requests_per_s",
@@ -166,7 +167,7 @@ RATE_METRICS = (
         formula="(requests - 1) / (last arrival - first arrival)",
         meaning="The rate that really was offered, from the intended arrivals. There is none when all come at once.",
         better=None,
-        function=lambda facts: offered_rate(facts.record.requests["arrival_s"]),
+        function=lambda run: offered_rate(run.record.requests["arrival_s"]),
     ),
     RunMetric(
         name="prefill_tokens_per_s",
@@ -176,7 +177,7 @@ RATE_METRICS = (
         meaning="Prompt tokens read a second while prompts were being read; in mixed passes rows decode meanwhile. "
         "What is read again after a preemption counts again.",
         better="higher",
-        function=lambda facts: share(facts.total("prompt_tokens"), reading_s(facts)),
+        function=lambda run: share(run.total("prompt_tokens"), prefill_and_mixed_s(run)),
     ),
 )
 
@@ -188,7 +189,7 @@ TIME_METRICS = (
         formula="sum of pass_s over prefill passes",
         meaning="Seconds spent on reading prompts alone. Rows that are decoding stand still meanwhile.",
         better="lower",
-        function=lambda facts: float(facts.of_kind("prefill").sum()),
+        function=lambda run: float(run.of_kind("prefill").sum()),
     ),
     RunMetric(
         name="decode_s",
@@ -197,7 +198,7 @@ TIME_METRICS = (
         formula="sum of pass_s over decode passes",
         meaning="Seconds spent on generating tokens after the first, and on nothing else.",
         better="lower",
-        function=lambda facts: float(facts.of_kind("decode").sum()),
+        function=lambda run: float(run.of_kind("decode").sum()),
     ),
     RunMetric(
         name="mixed_s",
@@ -206,7 +207,7 @@ TIME_METRICS = (
         formula="sum of pass_s over mixed passes",
         meaning="Seconds spent on both at once: pieces of prompts beside rows that decode. They are not split up.",
         better=None,
-        function=lambda facts: float(facts.of_kind("mixed").sum()),
+        function=lambda run: float(run.of_kind("mixed").sum()),
     ),
     RunMetric(
         name="prefill_share",
@@ -216,7 +217,7 @@ TIME_METRICS = (
         meaning="The share of pass time in which prompts were being read. Mixed passes count in full, though rows "
         "decode in them.",
         better=None,
-        function=lambda facts: share(reading_s(facts), float(facts.pass_s.sum())),
+        function=lambda run: share(prefill_and_mixed_s(run), float(run.pass_s.sum())),
     ),
     RunMetric(
         name="prefill_pass_p50_s",
@@ -225,7 +226,7 @@ TIME_METRICS = (
         formula="median of pass_s over prefill passes",
         meaning="How long a typical prefill pass takes: the pause that an admission puts into its neighbours' answers.",
         better="lower",
-        function=lambda facts: percentile(facts.of_kind("prefill"), 50),
+        function=lambda run: percentile(run.of_kind("prefill"), 50),
     ),
     RunMetric(
         name="decode_pass_p50_s",
@@ -234,7 +235,7 @@ TIME_METRICS = (
         formula="median of pass_s over decode passes",
         meaning="How long a typical decode pass takes, and so the time between two tokens of an undisturbed answer.",
         better="lower",
-        function=lambda facts: percentile(facts.of_kind("decode"), 50),
+        function=lambda run: percentile(run.of_kind("decode"), 50),
     ),
     RunMetric(
         name="issue_s",
@@ -243,7 +244,7 @@ TIME_METRICS = (
         formula="sum of issue_s over all passes",
         meaning="How long the CPU took to hand its work to the GPU. None on a CPU, where issuing and running are one.",
         better="lower",
-        function=lambda facts: measured_sum(facts.passes("issue_s")),
+        function=lambda run: measured_sum(run.passes("issue_s")),
     ),
     RunMetric(
         name="device_s",
@@ -253,7 +254,7 @@ TIME_METRICS = (
         meaning="How long passes took by the device's own clock, from a pass's first kernel to its last. Pauses count: "
         "a device that waits for the CPU to issue its next kernel counts that wait here.",
         better="lower",
-        function=lambda facts: measured_sum(facts.passes("device_s")),
+        function=lambda run: measured_sum(run.passes("device_s")),
     ),
     RunMetric(
         name="between_passes_s",

@@ -33,7 +33,6 @@ class PublishedPrediction:
     """What was expected, why, and how it came out, in our words. `page` and `query` ask the lab the same."""
 
     name: str
-    topic: Literal["static batching", "continuous batching", "paged KV memory"]
     expected: str
     why: str
     found: str
@@ -56,7 +55,6 @@ SPIKE = {
 PUBLISHED: tuple[PublishedPrediction, ...] = (
     PublishedPrediction(
         name="flat-step",
-        topic="static batching",
         expected="A decode step keeps its 22 ms as the batch grows, so that B rows decode at nearly B x 45.5 tok/s.",
         why="The 1,123 kernels of a pass are launched once, however many rows go through it.",
         found="87 to 100 % of B times the rate at B=1 at every prompt length, up to B=256.",
@@ -74,7 +72,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="linear-until-353000",
-        topic="static batching",
         expected="Growth stays linear until some 353,000 positions are cached: near B=690 at 512 tokens.",
         why="Only then would reading the cache take longer than the 22 ms of launches.",
         found="It ended between B=256 and 512 at each short prompt length, with fewer positions: by arithmetic.",
@@ -84,7 +81,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="capacity-never-first",
-        topic="static batching",
         expected="Memory does not run out before the read rate does.",
         why="19 GiB beside the weights hold 711,000 positions, twice as many as reading allows in 22 ms.",
         found="It ran out first at three of five prompt lengths, in prefill's activations, which nobody had counted.",
@@ -102,7 +98,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="queue-at-rate-1",
-        topic="continuous batching",
         expected="At 1 request a second the median queue wait is under 1 s, where static batching has 75.5 s.",
         why="158 tokens a request at 1 a second need what four rows decode; 32 are there.",
         found="0.02 s.",
@@ -120,7 +115,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="ttft-at-rate-1",
-        topic="continuous batching",
         expected="At 1 request a second 95 % of first tokens come within 2 s, where static batching has 175.8 s.",
         why="At a low rate a first token waits for its prefill and a short queue.",
         found="0.34 s.",
@@ -138,7 +132,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="continuous-capacity",
-        topic="continuous batching",
         expected="The engine sustains 2 to 4 requests a second, where static batching sustains 0.66.",
         why="Finished rows leave at once, and newcomers take their slots.",
         found="1.25: leaving early brings less than thought; every row still attends over the widest one's columns.",
@@ -157,7 +150,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="paged-capacity",
-        topic="paged KV memory",
         expected="Paging sustains 2.5 to 3.5 requests a second, where slots sustain 1.25.",
         why="Attention over true lengths should decode the mix like a uniform batch: at 1,300 tok/s, not at 158.",
         found="The text ends before it measures.",
@@ -176,7 +168,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="paged-queue-at-rate-2",
-        topic="paged KV memory",
         expected="At 2 requests a second paging holds the median queue wait under 1 s, where slots have 37.2 s.",
         why="2 a second is below the capacity that was expected of it.",
         found="The text ends before it measures.",
@@ -195,7 +186,6 @@ PUBLISHED: tuple[PublishedPrediction, ...] = (
     ),
     PublishedPrediction(
         name="paged-spike",
-        topic="paged KV memory",
         expected="The gap that a prompt of 4,096 tokens tears into the other rows' streams stays as it is.",
         why="Paging changes where tokens lie, not how a prompt is read.",
         found="The text ends before it measures; with slots the worst gap was 15 times the median.",

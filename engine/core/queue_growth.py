@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.core.latency import Floats
-from engine.core.stays import Stays, most_at_once
+from engine.core.stays import Occupancy, most_at_once
 from engine.core.steady_window import ramp_end_s
 
 PARTS = 10
@@ -78,18 +78,18 @@ class QueueGrowth:
         return self.t > CRITICAL_T and self.rise >= LEAST_RISE
 
 
-def queue_growth(stays: Stays) -> QueueGrowth | None:
+def queue_growth(occupancy: Occupancy) -> QueueGrowth | None:
     """None where there is nothing to judge: fewer than ten requests, or all there at once."""
-    if len(stays) < LEAST_REQUESTS:
+    if len(occupancy) < LEAST_REQUESTS:
         return None
-    first_s, last_s = float(stays.arrival_s.min()), float(stays.arrival_s.max())
+    first_s, last_s = float(occupancy.arrival_s.min()), float(occupancy.arrival_s.max())
     if last_s <= first_s:
         return None
-    begin_s = ramp_end_s(stays)
+    begin_s = ramp_end_s(occupancy)
     if begin_s > (first_s + last_s) / 2:
         begin_s = first_s
     edges = np.linspace(begin_s, last_s, PARTS + 1)
-    behind = left_behind(stays, edges)
+    behind = left_behind(occupancy, edges)
     slope, t = line_through(behind, (edges[1:] + edges[:-1]) / 2)
     return QueueGrowth(
         begin_s=begin_s,
@@ -98,19 +98,19 @@ def queue_growth(stays: Stays) -> QueueGrowth | None:
         rise=slope * (last_s - begin_s),
         t=t,
         left_behind=float(behind[-1]),
-        is_behind=bool(behind.min() > 0 and behind[-1] >= BEHIND_SHARE * len(stays) and t >= -CRITICAL_T),
-        is_swamped=_is_swamped(stays, last_s),
+        is_behind=bool(behind.min() > 0 and behind[-1] >= BEHIND_SHARE * len(occupancy) and t >= -CRITICAL_T),
+        is_swamped=_is_swamped(occupancy, last_s),
     )
 
 
-def left_behind(stays: Stays, edges_s: Floats) -> Floats:
+def left_behind(occupancy: Occupancy, edges_s: Floats) -> Floats:
     """The mean number left behind between each two neighbouring edges.
 
     It changes at admissions alone: those who had come by then and got no slot count until the next admission.
     """
-    looked_s = np.unique(stays.admitted_s[stays.admitted_s < stays.end_s])
-    came = np.searchsorted(np.sort(stays.arrival_s), looked_s, side="right")
-    taken = np.searchsorted(np.sort(stays.admitted_s), looked_s, side="right")
+    looked_s = np.unique(occupancy.admitted_s[occupancy.admitted_s < occupancy.end_s])
+    came = np.searchsorted(np.sort(occupancy.arrival_s), looked_s, side="right")
+    taken = np.searchsorted(np.sort(occupancy.admitted_s), looked_s, side="right")
     until_s = np.append(looked_s[1:], math.inf)
     means = []
     for since_s, end_s in zip(edges_s[:-1], edges_s[1:], strict=True):
@@ -133,6 +133,6 @@ def line_through(values: Floats, places: Floats) -> tuple[float, float]:
     return slope, slope / (error * math.sqrt((1 + correlation) / (1 - correlation)))
 
 
-def _is_swamped(stays: Stays, last_arrival_s: float) -> bool:
-    waiting = stays.num_waiting(last_arrival_s)
-    return waiting > len(stays) / 2 and waiting > most_at_once(stays.admitted_s, stays.left_s)[0]
+def _is_swamped(occupancy: Occupancy, last_arrival_s: float) -> bool:
+    waiting = occupancy.num_waiting(last_arrival_s)
+    return waiting > len(occupancy) / 2 and waiting > most_at_once(occupancy.admitted_s, occupancy.left_s)[0]

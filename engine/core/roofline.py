@@ -10,7 +10,7 @@ counts as read, though a pass looks up a few rows of it; it does no arithmetic.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 from engine.core.memory_model import ModelDimensions
 from engine.core.passes import PassKind, PlannedPass
@@ -86,6 +86,11 @@ class Ceilings:
         """The intensity at which a pass takes as long to compute as to read."""
         return self.flop_per_s / self.read_bytes_per_s
 
+    @property
+    def eager_issue_s(self) -> float:
+        """The host's time to issue one eager pass, whatever is in it."""
+        return self.kernels_per_pass * self.launch_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassFacts:
@@ -125,15 +130,6 @@ class PassFacts:
             masked=self.masked,
             own_pairs=None if self.own_pairs is None else self.own_pairs + self.rows,
         )
-
-
-class CostModel(Protocol):
-    """Seconds of a pass on some machine. `host_s` as in `Ceilings`; 0 where it is part of `pass_s` or unknown."""
-
-    @property
-    def host_s(self) -> float: ...
-
-    def pass_s(self, facts: PassFacts) -> float: ...
 
 
 def pass_facts(planned: PlannedPass) -> PassFacts:
@@ -196,25 +192,15 @@ def decode_facts(rows: int, width: int) -> PassFacts:
     )
 
 
-def prefill_facts(rows: int, prompt_tokens: int) -> PassFacts:
-    """A prefill of `rows` equal prompts, none of them padded."""
-    return PassFacts(
-        kind=PassKind.PREFILL,
-        rows=rows,
-        decode_rows=0,
-        segments=rows,
-        tokens=rows * prompt_tokens,
-        kv_positions=rows * prompt_tokens,
-        attention_pairs=rows * causal_pairs(prompt_tokens),
-        width=prompt_tokens,
-        masked=False,
-    )
-
-
 def pass_bytes(shape: ModelShape, facts: PassFacts, *, masked_kv_reads: float = 1.0) -> float:
     """Bytes that the pass reads: every weight once, and the cached positions (of the KV heads, not the query heads)."""
-    kv_bytes = facts.kv_positions * shape.kv_position_bytes
-    return shape.weight_bytes + (kv_bytes * masked_kv_reads if facts.masked else kv_bytes)
+    return shape.weight_bytes + kv_bytes(shape, facts, masked_kv_reads=masked_kv_reads)
+
+
+def kv_bytes(shape: ModelShape, facts: PassFacts, *, masked_kv_reads: float = 1.0) -> float:
+    """Bytes of cached positions that the pass reads; `masked_kv_reads` as in `Ceilings`."""
+    read_bytes = facts.kv_positions * shape.kv_position_bytes
+    return read_bytes * masked_kv_reads if facts.masked else read_bytes
 
 
 def pass_flop(shape: ModelShape, facts: PassFacts) -> int:

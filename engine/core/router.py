@@ -15,8 +15,8 @@ from engine.core.config import RunConfig
 from engine.core.memory_model import ModelDimensions
 from engine.core.record import RunRecord, Table
 from engine.core.request import Request
-from engine.core.roofline import CostModel
 from engine.core.simulator import PromptLength, Replica, Simulation, estimated_tokens, simulated_requests
+from engine.core.step_cost import CostModel
 from engine.core.workload import Workload
 
 ROUTERS = ("round-robin", "least-loaded")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.core.dtypes import DTYPE_BYTES, short_dtype
 from engine.core.roofline import ModelShape
 
-VALUE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 NUMBERS = ("parameters", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocab")
 
 
 def shape_of_run(model: Mapping[str, Any]) -> ModelShape:
     """`model` is run.json's. ValueError where it lacks a number, as that of a run from elsewhere may."""
     missing = [name for name in NUMBERS if not isinstance(model.get(name), int) or model[name] < 1]
-    value_bytes = VALUE_BYTES.get(str(model.get("dtype")))
+    value_bytes = DTYPE_BYTES.get(short_dtype(str(model.get("dtype"))))
     if missing or value_bytes is None:
         lacking = ", ".join(missing) or "dtype"
         raise ValueError(f"the run does not say its model's {lacking}: neither bytes nor FLOP can be counted")

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.core.calibrated_cost import calibrated_cost, is_measured
 from engine.core.config import RunConfig
-from engine.core.cost_model import roofline_cost
+from engine.core.dtypes import dtype_of
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE, hardware_preset
 from engine.core.model_presets import model_shape
-from engine.core.roofline import Ceilings, CostModel, ModelShape
+from engine.core.roofline import Ceilings, ModelShape
+from engine.core.step_cost import CostModel, calibrated_cost, is_measured, roofline_cost
 
 THIS = "this"
 
@@ -96,7 +96,7 @@ def simulated_machine(
         raise ValueError(f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU")
     if config.dtype == "fp32":
         raise ValueError(f"dtype fp32: hardware {hardware} is known for 16-bit arithmetic; use bf16 or fp16")
-    dtype = "bf16" if config.dtype == "auto" else config.dtype
+    dtype = dtype_of(config.dtype, "cuda")
     shape = model_shape(config.model, dtype=dtype, weight_bits=weight_bits)
     ceilings = overrides.applied(preset.ceilings(shape))
     return SimulatedMachine(

@@ -18,8 +18,7 @@ from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import PRESETS
 from engine.core.request import Request
-
-GIB = 2**30
+from engine.core.units import GIB
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,8 @@ import numpy as np
 
 from engine.core.config import RunConfig
 from engine.core.memory_model import PassMemory
-from engine.core.metrics import Value, run_metrics
+from engine.core.metric import Value
+from engine.core.metrics import run_metrics
 from engine.core.router import merged_record
 from engine.core.simulated_machine import SimulatedMachine
 from engine.core.simulator import Simulation, pause_s

@@ -24,9 +24,10 @@ from engine.core.presets import make_scheduler
 from engine.core.record import RunRecord, Table
 from engine.core.recorder import Recorder
 from engine.core.request import ExactPrompt, Prompt, Request
-from engine.core.roofline import CostModel, pass_facts
+from engine.core.roofline import pass_facts
 from engine.core.simulated_log import MemorySink, TokenTimes
 from engine.core.simulated_memory import SimulatedMemory
+from engine.core.step_cost import CostModel
 from engine.core.workload import Workload
 
 CHARACTERS_PER_TOKEN = 4.0  # of short English questions, by the tokenizer of SmolLM2

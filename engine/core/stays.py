@@ -16,7 +16,7 @@ from engine.core.record import RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stays:
+class Occupancy:
     """One place a request, by request id. Seconds on the run's clock; `admitted_s` and `left_s` may be the run's end.
 
     `served` are the requests that got to their end.
@@ -47,7 +47,7 @@ class Stays:
         return len(self.request_id)
 
     @property
-    def stay_s(self) -> Floats:
+    def in_system_s(self) -> Floats:
         """How long each was in the system."""
         return self.left_s - self.arrival_s
 

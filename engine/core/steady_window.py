@@ -22,7 +22,7 @@ import numpy as np
 
 from engine.core.latency import Floats, deliveries
 from engine.core.record import RunRecord
-from engine.core.stays import Stays, often_at_once
+from engine.core.stays import Occupancy, often_at_once
 
 FOR_LONG = 0.1  # an engine that runs ahead admits before the last tokens of those who leave have been handed over
 
@@ -40,25 +40,25 @@ class SteadyWindow:
         return self.end_s - self.begin_s
 
 
-def steady_window(stays: Stays) -> SteadyWindow | None:
+def steady_window(occupancy: Occupancy) -> SteadyWindow | None:
     """The window of a run; None where the ramp is not over before the last request is admitted: all ramp and tail."""
-    if not len(stays) or not stays.served.any():
+    if not len(occupancy) or not occupancy.served.any():
         return None
-    begin_s, end_s = ramp_end_s(stays), float(stays.admitted_s.max())
+    begin_s, end_s = ramp_end_s(occupancy), float(occupancy.admitted_s.max())
     if end_s <= begin_s:
         return None
-    return SteadyWindow(begin_s=begin_s, end_s=end_s, coming_until_s=float(stays.arrival_s.max()))
+    return SteadyWindow(begin_s=begin_s, end_s=end_s, coming_until_s=float(occupancy.arrival_s.max()))
 
 
-def ramp_end_s(stays: Stays) -> float:
+def ramp_end_s(occupancy: Occupancy) -> float:
     """When as many requests run as ever do for long, or one mean stay after the first arrival, whichever is first."""
-    _, full_s = often_at_once(stays.admitted_s, stays.left_s, FOR_LONG)
-    return min(full_s, float(stays.arrival_s.min() + stays.stay_s.mean()))
+    _, full_s = often_at_once(occupancy.admitted_s, occupancy.left_s, FOR_LONG)
+    return min(full_s, float(occupancy.arrival_s.min() + occupancy.in_system_s.mean()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Served:
-    """What every request got inside a window, a place a request as in Stays: tokens, and the share of its answer."""
+    """What every request got inside a window, one place a request as in Occupancy: tokens, the share of its answer."""
 
     window: SteadyWindow
     tokens: Floats
@@ -72,13 +72,13 @@ class Served:
         return float((self.tokens * of).sum()) / self.window.length_s
 
 
-def served_within(record: RunRecord, stays: Stays, window: SteadyWindow) -> Served:
+def served_within(record: RunRecord, occupancy: Occupancy, window: SteadyWindow) -> Served:
     """Tokens delivered after the window's begin, up to its end. The share of a request that never finished is 0."""
     token_requests, delivered_s = deliveries(record)
     inside = (delivered_s > window.begin_s) & (delivered_s <= window.end_s)
-    first = np.searchsorted(token_requests, stays.request_id, side="left")
-    last = np.searchsorted(token_requests, stays.request_id, side="right")
+    first = np.searchsorted(token_requests, occupancy.request_id, side="left")
+    last = np.searchsorted(token_requests, occupancy.request_id, side="right")
     before = np.concatenate([[0], np.cumsum(inside)])
     tokens = (before[last] - before[first]).astype(np.float64)
-    share = np.where(stays.served, tokens / np.maximum(last - first, 1), 0.0)
+    share = np.where(occupancy.served, tokens / np.maximum(last - first, 1), 0.0)
     return Served(window=window, tokens=tokens, share=share)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from engine.core.cost_model import RooflineCost, roofline_cost
 from engine.core.roofline import Ceilings, ModelShape, decode_facts, pass_bytes, pass_flop
-
-Bound = Literal["bandwidth", "compute", "launches"]
+from engine.core.step_cost import Resource, RooflineCost, roofline_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +57,7 @@ class WhatIfRow:
     step_bytes: float
     step_flop: int
     step_s: float
-    bound: Bound
+    bound: Resource
     tokens_per_s_per_request: float
     tokens_per_s: float
     held_bytes: int
@@ -121,7 +118,7 @@ def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
         step_bytes=pass_bytes(case.shape, facts),
         step_flop=pass_flop(case.shape, facts),
         step_s=seconds,
-        bound=_bound(case, batch_size, seconds),
+        bound=case.cost.bound(facts),
         tokens_per_s_per_request=1 / seconds,
         tokens_per_s=batch_size / seconds,
         held_bytes=held,
@@ -132,11 +129,3 @@ def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
 def what_if_table(case: WhatIf, batch_sizes: Sequence[int]) -> list[WhatIfRow]:
     """A row a batch size, in the order given."""
     return [what_if_row(case, b) for b in batch_sizes]
-
-
-def _bound(case: WhatIf, batch_size: int, seconds: float) -> Bound:
-    """Which of the three the step waits for."""
-    if seconds == case.cost.issue_s:
-        return "launches"
-    read_s = step_bytes(case, batch_size) / case.ceilings.read_bytes_per_s
-    return "bandwidth" if seconds == read_s else "compute"

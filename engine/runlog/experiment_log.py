@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import isnan
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from typing import Any, Self
 
 from engine.core.experiment import Plan, Point, PointRecord
 from engine.core.experiment_check import check_ids, check_plan, needs_settings
+from engine.core.timestamp import utc_now
 from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RUN_ID, RunLogReader
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE
@@ -202,11 +202,6 @@ def _without_nan(totals: Any) -> Any:
     if not isinstance(totals, Mapping):
         return totals
     return {name: None if isinstance(value, float) and isnan(value) else value for name, value in totals.items()}
-
-
-def utc_now() -> str:
-    """ISO 8601, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _record_of(line: Mapping[str, Any]) -> PointRecord:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from engine.core.config import RunConfig
-from engine.core.presets import PRESETS
+from engine.core.dtypes import TORCH_NAMES
 from engine.core.record import Table
 from engine.core.simulated_machine import SimulatedMachine
 from engine.core.simulator import Simulation
+from engine.core.timestamp import utc_now
 from engine.core.workload import Workload
-from engine.runlog.schema import SCHEMA_VERSION, STREAMS
+from engine.runlog.run_description import ModelDescription, RunDescription
+from engine.runlog.schema import STREAMS
 from engine.runlog.writer import RunLogWriter
 
 TOKEN_ROWS_AT_ONCE = 200_000
-TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 LOGGED = ("requests", "passes", "spans", "blocks", "events")
 
 
@@ -54,58 +54,28 @@ def describe_simulation(
     experiment: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """run.json of a simulated run. What does not apply is null."""
-    preset = PRESETS[config.engine]
-    return {
-        "run_id": run_id,
-        "schema_version": SCHEMA_VERSION,
-        "created_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "engine": config.engine,
-        "policy": preset.policy,
-        "kv_layout": preset.kv_layout,
-        "kv_blocks": num_blocks,
-        "block_size": None if num_blocks is None else config.block_size,
-        "max_num_batched_tokens": config.max_num_batched_tokens if config.engine == "chunked" else None,
-        "execution": config.execution,
-        "timing": config.timing,
-        "config": config.to_dict(),
-        "workload": {
-            "digest": workload.digest,
-            "requests": len(workload.requests),
-            "prompts": config.workload.prompts,
-            "budget": config.workload.budget,
-            "arrival": config.workload.arrival,
-            "seed": config.workload.seed,
-        },
-        "model": describe_shape(machine),
-        "device": {"kind": machine.kind, "name": machine.label, "memory_bytes": machine.memory_bytes},
-        "environment": {"hardware": machine.name, "source": machine.source, **_rates(machine)},
-        "experiment": experiment,
-        "simulated": True,
-    }
+    return RunDescription(
+        run_id=run_id,
+        config=config,
+        workload=workload,
+        model=describe_shape(machine),
+        device={"kind": machine.kind, "name": machine.label, "memory_bytes": machine.memory_bytes},
+        environment={"hardware": machine.name, "source": machine.source, **_rates(machine)},
+        experiment=experiment,
+        kv_blocks=num_blocks,
+        simulated=True,
+    ).to_dict()
 
 
-def describe_shape(machine: SimulatedMachine) -> dict[str, Any]:
-    """run.json's `model`: a shape and no weights."""
-    shape = machine.shape
-    return {
-        "name": shape.name,
-        "source": "shape alone: nothing was loaded",
-        "parameters": shape.parameters,
-        "layers": shape.layers,
-        "hidden": shape.hidden,
-        "heads": shape.heads,
-        "kv_heads": shape.kv_heads,
-        "head_dim": shape.head_dim,
-        "intermediate": shape.intermediate,
-        "vocab": shape.vocab,
-        "max_positions": shape.max_positions,
-        "random_weights": None,  # there are no weights at all
-        "eos_token_ids": [],
-        "dtype": TORCH_NAMES[machine.dtype],
-        "weight_bits": shape.weight_bits,
-        "kv_position_bytes": shape.kv_position_bytes,
-        "tokenizer_file": None,
-    }
+def describe_shape(machine: SimulatedMachine) -> ModelDescription:
+    """A shape, without weights."""
+    return ModelDescription(
+        size=machine.shape,
+        source="shape alone: nothing was loaded",
+        dtype=TORCH_NAMES[machine.dtype],
+        weight_bits=machine.shape.weight_bits,
+        kv_position_bytes=machine.shape.kv_position_bytes,
+    )
 
 
 def _rates(machine: SimulatedMachine) -> dict[str, Any]:
@@ -128,7 +98,7 @@ def _result(simulation: Simulation, totals: Mapping[str, Any]) -> dict[str, Any]
         "oom": None if shortage is None else shortage.facts(),
         "totals": dict(totals),
         "notes": [],
-        "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "ended_at": utc_now(),
     }
 
 

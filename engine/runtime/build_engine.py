@@ -12,9 +12,10 @@ from engine.core.capacity import planned_memory, require_room
 from engine.core.kv_layout import KVLayout, PaddedLayout, PagedLayout, SlotLayout, slot_width
 from engine.core.passes import PlannedPass
 from engine.core.presets import PRESETS, make_scheduler
-from engine.core.recorder import Recorder, Sink
+from engine.core.recorder import Recorder
 from engine.core.request import Request
-from engine.runtime.device_memory import GIB
+from engine.core.span_log import Sink
+from engine.core.units import GIB
 from engine.runtime.engine import Engine
 from engine.runtime.environment import num_multiprocessors
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner

@@ -27,15 +27,13 @@ from engine.core.passes import PassKind
 from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
 from engine.core.scheduler import Scheduler
+from engine.core.units import MIB
 from engine.runtime.environment import describe_device
 from engine.runtime.kv_cache import KVShape
 from engine.runtime.model_runner import SlotRunner
-from engine.runtime.models import LoadedModel
+from engine.runtime.models import TORCH_DTYPES, LoadedModel
 from engine.runtime.sampler import Sampler
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-
-_MIB = 2**20
 _REPEATS = 9
 _LEAST_REPEATS = 3
 _ENOUGH_S = 1.5  # a busy machine is measured fewer times, so that the whole stays within half a minute
@@ -61,10 +59,10 @@ def calibrate(
     """
     cache_bytes = last_cache_bytes(device)
     buffer_bytes = _buffer_bytes(device, cache_bytes)
-    on_progress(f"memory bandwidth over {buffer_bytes / _MIB:,.0f} MiB")
+    on_progress(f"memory bandwidth over {buffer_bytes / MIB:,.0f} MiB")
     read_bytes_per_s, copy_bytes_per_s = bandwidth(device, buffer_bytes)
     on_progress("matrix products")
-    products = {name: matmul_flop_per_s(device, kind) for name, kind in DTYPES.items()}
+    products = {name: matmul_flop_per_s(device, kind) for name, kind in TORCH_DTYPES.items()}
     on_progress("launches and a decode pass")
     launch_s = launch_cost_s(device)
     kernels, pass_s, issue_s = decode_pass(loaded, device, dtype)
@@ -82,7 +80,7 @@ def calibrate(
         matmul_flop_per_s={name: value for name, value in products.items() if value is not None},
         launch_s=launch_s,
         model=loaded.spec.name,
-        dtype=next(name for name, kind in DTYPES.items() if kind == dtype),
+        dtype=next(name for name, kind in TORCH_DTYPES.items() if kind == dtype),
         kernels_per_pass=kernels,
         pass_s=pass_s,
         pass_issue_s=issue_s if device.type == "cuda" else None,
@@ -158,11 +156,11 @@ def _buffer_bytes(device: torch.device, cache_bytes: int | None) -> int:
     wanted_bytes = _CACHES * (cache_bytes or 0)
     if device.type == "cuda":
         free_bytes = torch.cuda.mem_get_info(device)[0]
-        wanted_bytes = max(wanted_bytes, 4096 * _MIB)
+        wanted_bytes = max(wanted_bytes, 4096 * MIB)
     else:
         free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        wanted_bytes = min(max(wanted_bytes, 256 * _MIB), 1024 * _MIB)
-    return max(_MIB, min(wanted_bytes, free_bytes // 8) // _MIB * _MIB)
+        wanted_bytes = min(max(wanted_bytes, 256 * MIB), 1024 * MIB)
+    return max(MIB, min(wanted_bytes, free_bytes // 8) // MIB * MIB)
 
 
 def _product_s(size: int, device: torch.device, dtype: torch.dtype, *, repeats: int) -> float:

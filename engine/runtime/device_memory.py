@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.units import GIB
 
-GIB = 2**30
 PROC = Path("/proc/self")
 RESET_HIGH_WATER = b"5"  # to clear_refs: the high-water mark becomes what is resident now
 _UNITS = {"B": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, PreTrainedModel, Qwen2Config
 from transformers.utils import logging as transformers_logging
 
+from engine.core.dtypes import TORCH_NAMES, dtype_of
 from engine.core.model_catalogue import (
     CATALOGUE,
     INSTALL_SMOLLM2,
@@ -36,7 +37,7 @@ from engine.runtime.tokenizing import PromptEncoder, byte_encoder, load_encoder
 
 RANDOM_WEIGHTS_SEED = 0
 
-_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, of_torch) for name, of_torch in TORCH_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +102,10 @@ def resolve_device(text: str) -> torch.device:
 
 def resolve_dtype(text: str, device: torch.device) -> torch.dtype:
     """`fp32`, `bf16`, `fp16`, or `auto`: fp32 on a CPU, bf16 on a GPU. ValueError for what `device` cannot compute."""
-    if text == "auto":
-        text = "bf16" if device.type == "cuda" else "fp32"
-    if text not in _DTYPES:
+    text = dtype_of(text, device.type)
+    if text not in TORCH_DTYPES:
         raise ValueError(f"dtype {text!r}: use auto, fp32, bf16 or fp16")
-    dtype = _DTYPES[text]
+    dtype = TORCH_DTYPES[text]
     try:
         probe = torch.ones(2, 4, 8, 8, device=device, dtype=dtype)
         torch.nn.functional.scaled_dot_product_attention(probe @ probe, probe, probe)

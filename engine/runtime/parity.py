@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from engine.core.config import RunConfig
+from engine.core.units import GIB
 from engine.core.workload import Workload
 from engine.runtime.build_engine import build_engine, make_runner
-from engine.runtime.device_memory import GIB
 from engine.runtime.oracles import REFERENCE_ATTENTION, generate_batch_outputs, generate_outputs, own_attention
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.sampler import Sampler

@@ -15,7 +15,8 @@ from engine.core.memory_model import pass_memory
 from engine.core.memory_plan import EngineShape, blocks_that_fit, largest_pass_tokens, require_lone_request
 from engine.core.presets import PRESETS
 from engine.core.request import Request
-from engine.runtime.device_memory import GIB, cap_bytes, cuda_free_bytes
+from engine.core.units import GIB
+from engine.runtime.device_memory import cap_bytes, cuda_free_bytes
 from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS
 from engine.runtime.prepared_run import PreparedRun
 

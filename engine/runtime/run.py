@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.core.metrics import run_metrics
 from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.timestamp import utc_now
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from engine.runtime.build_engine import build_engine, make_runner
@@ -23,7 +24,7 @@ from engine.runtime.engine import Engine
 from engine.runtime.environment import read_clocks
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel
-from engine.runtime.run_description import describe_run, execution_notes, utc_now
+from engine.runtime.run_description import describe_run, execution_notes
 from engine.runtime.run_watcher import Progress, RunWatcher
 from engine.runtime.warm_up import warm_up
 

@@ -15,11 +15,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.memory_model import TERM_WORDS
+from engine.core.units import GIB
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.readable import three_digits
 
-GIB = 2**30
 PLOT_PX = 320
 TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
 BAR = 0.72

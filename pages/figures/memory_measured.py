@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.units import GIB
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.readable import three_digits
 
-GIB = 2**30
 PLOT_PX = 280
 TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")

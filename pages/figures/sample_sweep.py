@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from engine.core.units import GIB
+
 PARAMETERS = 1.5e9
 KV_BYTES = 28 * 1024
 FLOP_PER_S = 20e12
@@ -49,7 +51,7 @@ def _point(engine: str, tokens: int, size: int) -> dict[str, object]:
         "status": "completed" if fits else "oom",
         **(measured if fits else dict.fromkeys(measured)),
         "asked_bytes": None if fits else size * tokens * 8960 * 2,
-        "free_bytes": None if fits else 2**30,
+        "free_bytes": None if fits else GIB,
         "oom_where": None if fits else "prefill",
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.units import GIB
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
 
@@ -24,7 +25,6 @@ LEGEND_PX = 22
 LEGEND_WIDE = 34  # characters and swatches in a line of a legend on a narrow phone
 MOST_TICKS = 7
 ALL_FAILED = "failed"
-GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.units import GIB, MIB
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, note_figure, set_layout
 from pages.figures.readable import seconds_text, share_text, three_digits
 from pages.figures.sweep_axes import (
-    GIB,
     add_failed,
     add_line,
     batch_axis,
@@ -54,7 +54,7 @@ class SweepMeasure:
 def bytes_text(value: float) -> str:
     """`2.91 GiB`; under a tenth of one in MiB."""
     if value < 0.1 * GIB:
-        return f"{three_digits(value / 2**20)} MiB"
+        return f"{three_digits(value / MIB)} MiB"
     return f"{three_digits(value / GIB)} GiB"
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.dtypes import dtype_of
 from engine.core.model_catalogue import list_models
 from engine.core.presets import PRESETS
 from pages.parts.bench_memory import draw_advanced, draw_memory, memory_words
 from pages.parts.bench_settings import TWICE, Settings, read_settings
 from pages.parts.bench_widgets import choice, group, number, text
 from pages.parts.bench_words import arrival_words, form_words, mix_words
-from pages.parts.devices import available_devices, device_of, dtype_of
+from pages.parts.devices import available_devices, device_of
 from pages.parts.format import plain
 from pages.parts.prompt_file import draw_prompt_file
 from pages.parts.shared.workloads import budget_text

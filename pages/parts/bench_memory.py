@@ -8,11 +8,12 @@ from typing import Any
 import streamlit as st
 
 from engine.core.presets import PRESETS
+from engine.core.units import GIB
 from pages.parts.bench_widgets import choice, group, number
 from pages.parts.devices import available_executions, device_of, execution_text
 from pages.parts.format import number as digits
 from pages.parts.format import plural, size
-from pages.parts.kv_size import GIB, known_position_bytes
+from pages.parts.kv_size import known_position_bytes
 
 LEAST_POOL_GIB = 1e-6
 CAP = "Empty: no cap. A cap that is too small ends the run as out of memory, which can be the point."

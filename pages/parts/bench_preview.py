@@ -15,14 +15,16 @@ from functools import lru_cache
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.hardware import Calibration
-from engine.core.metrics import Value, run_metrics
+from engine.core.metric import Value
+from engine.core.metrics import run_metrics
 from engine.core.presets import PRESETS
 from engine.core.simulated_machine import THIS, fitting_calibration, simulated_machine
 from engine.core.simulator import estimated_tokens, simulate
 from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.format import code, listed, number, plain, seconds
 from pages.parts.shared.machines import calibrations
 from pages.parts.shared.workloads import workload_of

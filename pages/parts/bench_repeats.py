@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.repeats_plan import plan_repeats
 from pages.parts.bench_settings import Settings
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.experiments.choice import EXPERIMENT
 from pages.parts.experiments.estimate import Pace, basis_words, duration_words, known_pace
 from pages.parts.experiments.plan import NO_ID, named

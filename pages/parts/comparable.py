@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.dtypes import short_dtype
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -125,8 +127,7 @@ def block_size_of(info: Mapping[str, Any]) -> int | None:
 
 def dtype_name(model: Mapping[str, Any]) -> str:
     """A dtype by the name that the command line and Bench use for it."""
-    name = str(model.get("dtype") or "unknown")
-    return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(name, name)
+    return short_dtype(str(model.get("dtype") or "unknown"))
 
 
 def workload_text(workload: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from pages.figures.timeline import shared_range, slot_timeline
 from pages.figures.waste import waste_ledger
 from pages.parts.format import count
 from pages.parts.lab import is_dark
-from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid, worst_gap_words
+from pages.parts.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid, worst_gap_words
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words
@@ -80,14 +80,14 @@ def draw_overlays(runs: Runs) -> None:
     """Each latency once, all runs in one figure over one axis."""
     st.subheader("Latencies, overlaid", anchor="latencies")
     draw_definitions(next(iter(runs.values())).definitions)
-    in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCIES])
+    in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCY_FIGURES])
     if worst := worst_gap_words({name: run.metrics for name, run in runs.items()}):
         st.caption(worst)
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
 
-def _draw_overlay(runs: Runs, latency: Latency) -> None:
+def _draw_overlay(runs: Runs, latency: LatencyFigure) -> None:
     missing = {name: run for name, run in runs.items() if not run.latencies[latency.key].n}
     present = {name: run for name, run in runs.items() if name not in missing}
     if present:

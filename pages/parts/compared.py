@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.core.config import RunConfig
-from engine.core.metrics import RUN_METRICS, Value
+from engine.core.metric import Value
+from engine.core.metrics import RUN_METRICS
 from pages.parts.comparable import Setting
 from pages.parts.format import count, plural
 

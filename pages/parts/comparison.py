@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.core.metrics import Metric, Value
+from engine.core.metric import Metric, Value
 from pages.parts.compared import METRIC_BY_NAME, Compared
 from pages.parts.format import MISSING, is_missing, ratio
 from pages.parts.metric_text import COUNTED, metric_text

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from engine.core.definitions import Definitions
-from engine.core.metrics import RUN_METRICS, Value
+from engine.core.metric import Value
+from engine.core.metrics import RUN_METRICS
 from pages.parts.movement import Movement
 
 OWN = "the lab's own definitions"

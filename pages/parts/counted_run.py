@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from engine.core.counting import metrics_of
 from engine.core.definitions import Definitions
 from engine.core.distribution import Distribution
-from engine.core.metrics import Value
+from engine.core.latency import latency_metrics
+from engine.core.metric import Value
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 from store.queries.latency_definitions import counted_requests, distributions
@@ -61,7 +61,7 @@ def _recount(home: str, run_id: str, status: str, version: int, definitions: Def
     cursor = lab().store.cursor()
     latencies = distributions(cursor, run_id, definitions)
     return Recount(
-        metrics=metrics_of(latencies, definitions),
+        metrics=latency_metrics(latencies, definitions),
         requests=counted_requests(cursor, run_id, definitions),
         latencies=latencies,
     )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from engine.core.definitions import CHOICES, Choice, Option
 from engine.core.glossary import CEILINGS, MACHINE, MEASURING, WORK
 from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.core.metrics import METRICS, Metric
+from engine.core.metric import Metric
+from engine.core.metrics import METRICS
 from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.core.validity import CHECKS, Check
 from pages.parts.screen_words import FIGURES, OPTIONS

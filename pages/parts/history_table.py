@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from engine.core.units import MIB
 from pages.parts.badges import badge_text
 from pages.parts.experiments.description import PAGES, experiment_name
 from pages.parts.run_words import when
@@ -55,7 +56,7 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
         validity=[marks(earned, lost) for earned, lost in zip(rows["earned"], rows["lost"], strict=True)],
         lost_badges=[lost_words(lost) for lost in rows["lost"]],
         experiment=[experiment_address(row) for row in rows.to_dict("records")],
-        log_mib=pd.to_numeric(rows["log_bytes"]) / 2**20,
+        log_mib=pd.to_numeric(rows["log_bytes"]) / MIB,
         open=[run_link(run_id) for run_id in rows["run_id"]],
     )
     return table[["open", *COLUMNS]].rename(columns=COLUMNS)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pages.parts.devices import dtype_of
+from engine.core.dtypes import DTYPE_BYTES, dtype_of
 from pages.parts.lab import lab
 
-GIB = 2**30
-NUMBER_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 RECENT = 60
 
 
@@ -21,7 +19,7 @@ def known_position_bytes(model: str, dtype: str, device: str) -> int | None:
     """For a model by name and a dtype setting on a device; None where no recent run tells the model's shape."""
     runs = lab().store.runs.list(limit=RECENT)
     mine = runs.loc[runs["model"] == model.strip(), "run_id"]
-    number_bytes = NUMBER_BYTES.get(dtype_of(dtype, device))
+    number_bytes = DTYPE_BYTES.get(dtype_of(dtype, device))
     if mine.empty or number_bytes is None:
         return None
     values = position_values(lab().store.runs.get(str(mine.iloc[0]))["info"].get("model") or {})

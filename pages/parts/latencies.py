@@ -11,7 +11,7 @@ import pandas as pd
 
 from engine.core.definitions import Definitions
 from engine.core.distribution import Distribution
-from engine.core.metrics import Value
+from engine.core.metric import Value
 from pages.parts.format import number, seconds
 
 WHOLE = "not defined here: the batch was returned whole, so an answer's tokens all came at once"
@@ -19,7 +19,7 @@ SINGLE = "not defined here: no answer has a second token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
+class LatencyFigure:
     """One kind of latency. `words` reads within a sentence; `counted` is what one sample is, in the plural."""
 
     key: str
@@ -29,8 +29,8 @@ class Latency:
     why: str
 
 
-LATENCIES = (
-    Latency(
+LATENCY_FIGURES = (
+    LatencyFigure(
         key="queue_wait",
         title="Queue wait",
         words="queue wait",
@@ -38,14 +38,14 @@ LATENCIES = (
         why="From the moment a request meant to come until it got a slot. Waiting makes up most of a first token's "
         "time as soon as requests come faster than they are served.",
     ),
-    Latency(
+    LatencyFigure(
         key="ttft",
         title="Time to first token",
         words="time to first token",
         counted="requests",
         why="What a reader sees as thinking: the wait for a slot, then the pass that reads the prompt.",
     ),
-    Latency(
+    LatencyFigure(
         key="itl",
         title="Gap between tokens",
         words="gap between tokens",
@@ -53,14 +53,14 @@ LATENCIES = (
         why="Every single pause in a growing answer, not a mean a request: the long tail is where another request's "
         "prompt was read in between.",
     ),
-    Latency(
+    LatencyFigure(
         key="tpot",
         title="Time per output token",
         words="time per output token",
         counted="requests",
         why="An answer's own average pace after its first token: (last - first) / (tokens - 1).",
     ),
-    Latency(
+    LatencyFigure(
         key="e2e",
         title="Whole answer",
         words="time to a whole answer",
@@ -70,7 +70,7 @@ LATENCIES = (
 )
 
 
-def counted_noun(latency: Latency, definitions: Definitions) -> str:
+def counted_noun(latency: LatencyFigure, definitions: Definitions) -> str:
     """What one sample of it is, in the plural: where each request has one mean gap, a request."""
     return "requests" if latency.key == "itl" and definitions.itl == "mean" else latency.counted
 
@@ -91,7 +91,7 @@ def _points(distribution: Distribution, definitions: Definitions) -> pd.DataFram
     return pd.DataFrame({"value_s": value_s, "rank": rank, "n": distribution.n, **marks})
 
 
-def absence(latency: Latency, requests: pd.DataFrame, status: str) -> str:
+def absence(latency: LatencyFigure, requests: pd.DataFrame, status: str) -> str:
     """Why a run has no sample of this latency, as the end of a sentence."""
     if requests.empty:
         return "no request has arrived" + (" yet" if status == "running" else "")

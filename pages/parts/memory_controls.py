@@ -17,12 +17,12 @@ from engine.core.memory_plan import EngineShape, MemoryGrid
 from engine.core.model_presets import MODEL_NAMES, model_shape
 from engine.core.presets import PRESETS
 from engine.core.roofline import ModelShape
+from engine.core.units import GIB
 from pages.parts.bench_memory import LEAST_POOL_GIB
 from pages.parts.bench_widgets import choice, group, number
 from pages.parts.format import plain
 from pages.parts.memory_fields import EXAMPLES, FIELDS, SAME, THIS, Example
 
-GIB = 2**30
 LOGITS_WORDS = (
     "copied: of each row's last position, with the fp32 copy that a sampler makes. last: without it, as greedy runs "
     "here. all: of every prompt position, as an engine that throws all but the last away."

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.core.config import BLOCK_SIZES, ENGINES, MAX_BATCHED_TOKENS, MAX_GIB
+from engine.core.dtypes import DTYPE_BYTES
 from engine.core.hardware_presets import HARDWARE
 from engine.core.memory_plan import MAX_PROMPT_TOKENS
 from pages.parts.bench_fields import Choice, Field, Number, Text
@@ -22,7 +23,7 @@ SAME = "dtype"  # weights as wide as the dtype
 
 FIELDS: dict[str, Field] = {
     "model": Text(default="qwen2.5-1.5b"),
-    "dtype": Choice(options=("fp32", "bf16", "fp16"), default="fp16"),
+    "dtype": Choice(options=tuple(DTYPE_BYTES), default="fp16"),
     "weights": Choice(options=(SAME, "16", "8"), default=SAME),
     "card": Choice(options=(*HARDWARE, THIS), default="a10"),
     "capacity_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),

@@ -8,8 +8,9 @@ from statistics import median
 from engine.core.memory_model import TERM_WORDS, TERMS
 from engine.core.memory_plan import MemoryPoint, Wall, memory_point
 from engine.core.presets import PRESETS
+from engine.core.units import GIB
 from pages.parts.format import count, listed, number, plural, share, size
-from pages.parts.memory_controls import GIB, Asked
+from pages.parts.memory_controls import Asked
 from store.queries.memory_runs import MeasuredRun
 
 TERMS_HEADER = ("batch size", "weights", "KV cache", "MLP activation", "logits", "fp32 copy", "in all", "fits")

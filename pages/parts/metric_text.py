@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.metrics import Metric, Value
+from engine.core.metric import Metric, Value
 from pages.parts.format import MISSING, count, is_missing, number, seconds, share, size
 
 COUNTED = frozenset({"requests", "tokens", "steps", "passes", "slot-steps", "positions", "samples", "preemptions"})

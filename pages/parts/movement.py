@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.core.definitions import CHOICES, Definitions
-from engine.core.metrics import Metric, Value
+from engine.core.metric import Metric, Value
 from pages.parts.compared import METRIC_BY_NAME
 from pages.parts.format import MISSING, is_missing, number, plain
 from pages.parts.metric_text import metric_text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from engine.core.units import MIB
 from pages.parts.format import plain, plural
 
 KEPT = "bench_prompt_file"
-MAX_BYTES = 20 * 2**20
+MAX_BYTES = 20 * MIB
 
 
 def read_prompts(content: bytes) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def _roof(first: Measured, chosen: Chosen) -> Roof | None:
     if chosen.machine is None:
         return None
     ceilings = chosen.machine.ceilings
-    issue_s = ceilings.kernels_per_pass * ceilings.launch_s
+    issue_s = ceilings.eager_issue_s
     return Roof(
         name=chosen.machine.label,
         read_bytes_per_s=ceilings.read_bytes_per_s,

@@ -113,7 +113,7 @@ def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: b
     """What issuing alone would take, beside what a decode pass took."""
     if is_graph:
         return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."
-    floor_s = ceilings.kernels_per_pass * ceilings.launch_s
+    floor_s = ceilings.eager_issue_s
     words = (
         f"Issuing {count(ceilings.kernels_per_pass)} operations at {seconds(ceilings.launch_s)} each takes "
         f"{seconds(floor_s)} a pass, whatever is in it"

@@ -16,7 +16,7 @@ import streamlit as st
 from engine.core.config import RunConfig
 from engine.core.definitions import Definitions
 from engine.core.distribution import Distribution
-from engine.core.metrics import Value
+from engine.core.metric import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import setting_of
 from pages.parts.compared import Compared
@@ -35,7 +35,7 @@ class RunData:
 
     Frames are shared by all visitors; nothing may change them. `requests` are without texts; `events` are what befell
     them: preemptions.
-    `metrics`, `requests` and `latencies` (by the keys of engine.core.counting) are counted by `definitions`. Of very
+    `metrics`, `requests` and `latencies` (by the keys of engine.core.latency) are counted by `definitions`. Of very
     many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all.
     """
 

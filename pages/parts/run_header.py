@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.core.definitions import Definitions
-from engine.core.metrics import Value
+from engine.core.metric import Value
 from pages.parts.badges import show_badges
 from pages.parts.bench_fields import query_of
 from pages.parts.compared import METRIC_BY_NAME

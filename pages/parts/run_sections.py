@@ -15,7 +15,7 @@ from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import slot_timeline
 from pages.figures.waste import waste_ledger
 from pages.parts.lab import is_dark
-from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid
+from pages.parts.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid
 from pages.parts.movement import draw_definitions
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words, execution_told, notes_of
@@ -61,12 +61,12 @@ def draw_latencies(run: RunData) -> None:
     """Five cumulative distributions in two columns; one that cannot be drawn says why."""
     st.subheader("Latencies", anchor="latencies")
     draw_definitions(run.definitions)
-    in_columns([partial(_draw_latency, run, latency) for latency in LATENCIES])
+    in_columns([partial(_draw_latency, run, latency) for latency in LATENCY_FIGURES])
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
 
 
-def _draw_latency(run: RunData, latency: Latency) -> None:
+def _draw_latency(run: RunData, latency: LatencyFigure) -> None:
     if not run.latencies[latency.key].n:
         st.markdown(
             f"**{latency.title}**  \n:material/info: {absence(latency, run.requests, run.status).capitalize()}."

@@ -11,7 +11,7 @@ import pandas as pd
 from engine.core.busy_machine import load_of
 from engine.core.config import RunConfig
 from engine.core.machine_checks import BUSY_LOAD
-from engine.core.metrics import Value
+from engine.core.metric import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import dtype_name
 from pages.parts.format import count, is_missing, number, plain, plural, seconds

@@ -13,6 +13,7 @@ from engine.core.self_check import (
     logits_bytes,
     shared_read,
 )
+from engine.core.units import GIB
 from pages.parts.format import count, number, seconds, share, size
 
 VALUE_BYTES = 2  # of a weight and of a logit in 16 bits
@@ -20,7 +21,7 @@ VALUE_BYTES = 2  # of a weight and of a logit in 16 bits
 # A published sweep: prompts of 128 tokens, 128 new tokens, one consumer card.
 LESSON_TTFT_S = {1: 0.044, 2: 0.040, 4: 0.071, 8: 0.133, 16: 0.285, 32: 0.511, 64: 1.007, 128: 2.010}
 LESSON_RATES = {1: 48.6, 2: 110.3, 4: 216.1, 8: 442.8, 16: 830.0, 32: 1536.1, 64: 2832.9, 128: 3872.3}
-LESSON_GROWTH_BYTES = 1.43 * 2**30  # of its peak memory, batch 1 to 128
+LESSON_GROWTH_BYTES = 1.43 * GIB  # of its peak memory, batch 1 to 128
 
 
 def shared_weights(parameters_in_billions: float, batch_size: int) -> str:

@@ -5,6 +5,7 @@ The defaults are the conditions of a chapter on continuous batching, whose figur
 
 from __future__ import annotations
 
+from engine.core.reading import WORDS_PER_MINUTE
 from pages.parts.bench_fields import Choice, Field, Number, Text
 
 THIS = "this"  # the newest calibration of this machine
@@ -26,7 +27,7 @@ def what_if_fields(cards: tuple[str, ...]) -> dict[str, Field]:
         "largest": Choice(options=LARGEST, default="128"),
         "memory": Number(low=50, high=100, default=100),
         "execution": Choice(options=("graph", "eager"), default="graph"),
-        "reading": Number(low=60, high=900, default=240),
+        "reading": Number(low=60, high=900, default=WORDS_PER_MINUTE),
     }
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import duckdb
 
+from engine.core.dtypes import short_dtype
 from engine.runlog.schema import WATCHED_FILE
 from store.database import CHECKS, SUMMARIES, TABLES, carry_out, first_row, in_transaction, utc
 from store.folders import log_bytes
 
 OF_A_RUN = (*TABLES.values(), "ingest_progress", SUMMARIES, CHECKS, "runs")
-DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 def upsert_run(
@@ -52,7 +52,7 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
         "experiment_id": _part(info, "experiment").get("id"),
         **{name: info.get(name) for name in ("engine", "policy", "kv_layout", "execution", "timing")},
         "model": model.get("name"),
-        "dtype": DTYPE_NAMES.get(str(dtype), dtype),
+        "dtype": short_dtype(dtype) if isinstance(dtype, str) else dtype,
         "random_weights": model.get("random_weights"),
         "device": device.get("kind"),
         "device_name": device.get("name"),

@@ -9,7 +9,6 @@ The sums are what engine.core.pass_points computes FLOP and bytes from: exact, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import duckdb
@@ -47,21 +46,17 @@ FEW = f"""
     ORDER BY m.pass_index
 """
 
-_PARTS = ("padding", "dead", "fragment")
-_POSITIONS = {"reserved": "kv_reserved_positions", "used": "kv_used_positions"} | {
-    part: f"kv_{part}_positions" for part in _PARTS
-}
+_PARTS = ("padding", "dead", "fragment", "room")
 _HELD = ", ".join(
     # Null where any pass did not log it: part of a sum would be taken for the whole.
-    f"CASE WHEN count({name}) = count(*) THEN sum((end_s - start_s) * {name}) END AS {part}"
-    for part, name in _POSITIONS.items()
+    f"CASE WHEN kv_logged_passes = passes THEN kv_{part}_position_s END AS kv_{part}_position_s"
+    for part in _PARTS
 )
 TOTALS = f"""
     SELECT
-        count(*) AS passes, sum(recomputed_tokens)::BIGINT AS recomputed_tokens, {_HELD},
-        count(bucket_tokens) AS captured_passes, sum(bucket_tokens)::BIGINT AS bucket_tokens,
-        sum(tokens) FILTER (WHERE bucket_tokens IS NOT NULL)::BIGINT AS captured_tokens
-    FROM passes WHERE run_id = $run_id
+        coalesce(passes, 0) AS passes, recomputed_tokens, coalesce(captured_passes, 0) AS captured_passes,
+        bucket_tokens, bucket_tokens - captured_tokens AS bucket_padding_tokens, {_HELD}
+    FROM (SELECT $run_id AS run_id) asked LEFT JOIN (FROM pass_totals() WHERE run_id = $run_id) USING (run_id)
 """
 KINDS = """
     SELECT
@@ -132,16 +127,8 @@ def pass_totals(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any
     passes, recomputed_tokens, captured_passes, bucket_tokens, bucket_padding_tokens, kv_{padding,dead,fragment,room}_
     position_s.
     """
-    row = cursor.execute(TOTALS, {"run_id": run_id}).fetchall()[0]
-    names = [column[0] for column in cursor.description or []]
-    total = dict(zip(names, row, strict=True))
-    held = {part: total.pop(part) for part in _POSITIONS}
-    is_known = all(amount is not None for amount in held.values())
-    total |= {f"kv_{part}_position_s": held[part] if is_known else None for part in _PARTS}
-    room = held["reserved"] - held["used"] - sum(held[part] for part in _PARTS) if is_known else None
-    captured = total.pop("captured_tokens")
-    padding = total["bucket_tokens"] - captured if captured is not None else None
-    return {**total, "kv_room_position_s": room, "bucket_padding_tokens": padding}
+    (row,) = cursor.execute(TOTALS, {"run_id": run_id}).fetchall()
+    return dict(zip((column[0] for column in cursor.description or []), row, strict=True))
 
 
 def pass_bins(

@@ -57,25 +57,16 @@ BLOCKS_AT = f"""
 """
 
 # What a position held, weighed by how long; and what a computed position was computed for.
-POSITIONS = """
+_HELD = ", ".join(
+    f"p.kv_{part}_position_s AS {part}_position_s"
+    for part in ("reserved", "used", "padding", "dead", "fragment", "room")
+)
+POSITIONS = f"""
     SELECT
-        asked.run_id,
-        sum(p.s * p.kv_reserved_positions) AS reserved_position_s,
-        sum(p.s * p.kv_used_positions) AS used_position_s,
-        sum(p.s * p.kv_padding_positions) AS padding_position_s,
-        sum(p.s * p.kv_dead_positions) AS dead_position_s,
-        sum(p.s * p.kv_fragment_positions) AS fragment_position_s,
-        sum(p.s * (p.kv_reserved_positions - p.kv_used_positions - p.kv_padding_positions - p.kv_dead_positions
-            - p.kv_fragment_positions)) AS room_position_s,
-        sum(p.computed_positions)::BIGINT AS computed_positions,
-        sum(p.computed_positions - p.padding_positions - p.dead_positions)::BIGINT AS real_positions,
-        sum(p.padding_positions)::BIGINT AS padding_positions,
-        sum(p.dead_positions)::BIGINT AS dead_positions
+        asked.run_id, {_HELD}, p.computed_positions, p.real_positions, p.padding_positions, p.dead_positions
     FROM (SELECT unnest($run_ids::VARCHAR[]) AS run_id, generate_subscripts($run_ids::VARCHAR[], 1) AS place) asked
-    LEFT JOIN (SELECT *, end_s - start_s AS s FROM passes WHERE run_id IN (SELECT unnest($run_ids::VARCHAR[]))) p
-        ON p.run_id = asked.run_id
-    GROUP BY asked.run_id
-    ORDER BY min(asked.place)
+    LEFT JOIN (FROM pass_totals() WHERE list_contains($run_ids::VARCHAR[], run_id)) p ON p.run_id = asked.run_id
+    ORDER BY asked.place
 """
 
 

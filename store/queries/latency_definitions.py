@@ -1,7 +1,8 @@
 """Latencies of one run by chosen definitions, in SQL: each request's values, and each latency as a distribution.
 
-Equal to engine/core/counting.py, which says what they mean. Of a distribution only few points leave the database, the
-least, the greatest and all that a percentile rests on among them: a run may have millions of gaps.
+The values come from the table macro `latencies`, which the view `request_metrics` selects from too. Of a distribution
+only few points leave the database, the least, the greatest and all that a percentile rests on among them: a run may
+have millions of gaps.
 """
 
 from __future__ import annotations
@@ -13,84 +14,31 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.core.counting import COUNTED
 from engine.core.definitions import Definitions
 from engine.core.distribution import MAX_POINTS, PERCENTS, Distribution
+from engine.core.latency import LATENCIES
 
-# The values of `request_metrics` once more, each with its switch. A request that did not finish has an infinite one of
-# what it never got; of answers that are returned whole neither gaps nor a time per token without the first.
-COUNTED_REQUESTS = """
-    WITH answered AS (
-        SELECT
-            request_id, count(*) AS tokens,
-            arg_min_null(delivered_s, token_index) AS first_s, arg_max_null(delivered_s, token_index) AS last_s,
-            bool_or(delivered_s IS NULL) AS held_back
-        FROM tokens WHERE run_id = $run_id GROUP BY request_id
-    ),
-    gaps AS (SELECT request_id, gap_s FROM token_gaps WHERE run_id = $run_id),
-    paused AS (SELECT request_id, avg(gap_s) AS itl_s FROM gaps GROUP BY request_id),
-    whole AS (
-        SELECT
-            coalesce((SELECT bool_or(returned_s IS NOT NULL) FROM requests WHERE run_id = $run_id), false)
-            OR coalesce((SELECT bool_or(held_back) FROM answered), false) AS is_whole
-    ),
-    timed AS (
-        SELECT
-            r.request_id, r.state = 'finished' AS finished, r.arrival_s, r.admitted_s, r.returned_s,
-            coalesce(a.tokens, 0) AS tokens, p.itl_s,
-            CASE WHEN a.tokens > 0 THEN coalesce(a.first_s, r.returned_s) END AS first_s,
-            CASE WHEN a.tokens > 0 THEN coalesce(a.last_s, r.returned_s) END AS last_s
-        FROM requests r
-        LEFT JOIN answered a ON a.request_id = r.request_id
-        LEFT JOIN paused p ON p.request_id = r.request_id
-        WHERE r.run_id = $run_id
-    ),
-    valued AS (
-        SELECT
-            request_id, finished,
-            admitted_s - arrival_s AS queue_wait_s,
-            first_s - CASE WHEN $ttft = 'admission' THEN admitted_s ELSE arrival_s END AS ttft_s,
-            itl_s,
-            CASE
-                WHEN NOT finished THEN NULL
-                WHEN $tpot = 'with-first' THEN (last_s - arrival_s) / nullif(tokens, 0)
-                WHEN returned_s IS NULL AND tokens > 1 THEN (last_s - first_s) / (tokens - 1)
-            END AS tpot_s,
-            CASE WHEN finished THEN last_s - arrival_s END AS e2e_s
-        FROM timed
-    ),
-    counted AS (
-        SELECT
-            v.request_id,
-            CASE WHEN never AND queue_wait_s IS NULL THEN 'inf' ELSE queue_wait_s END AS queue_wait_s,
-            CASE WHEN never AND ttft_s IS NULL THEN 'inf' ELSE ttft_s END AS ttft_s,
-            CASE WHEN never AND NOT is_whole THEN 'inf' ELSE itl_s END AS itl_s,
-            CASE
-                WHEN never AND tpot_s IS NULL AND ($tpot = 'with-first' OR NOT is_whole) THEN 'inf' ELSE tpot_s
-            END AS tpot_s,
-            CASE WHEN never AND e2e_s IS NULL THEN 'inf' ELSE e2e_s END AS e2e_s
-        FROM (SELECT *, $failures = 'infinite' AND NOT finished AS never FROM valued) v CROSS JOIN whole
-    )
-"""
-
-REQUESTS = f"{COUNTED_REQUESTS} SELECT * FROM counted ORDER BY request_id"
+KEYS = tuple(latency.key for latency in LATENCIES)
+_COUNTED = "FROM latencies($ttft, $tpot, $failures, true) WHERE run_id = $run_id"
+REQUESTS = f"SELECT request_id, {', '.join(f'{key}_s' for key in KEYS)} {_COUNTED} ORDER BY request_id"
 
 # Ranks in whole numbers, as `kept_ranks` has them: evenly thinned, both ends, and those that a percentile rests on.
 _UNDER = ", ".join(
     f"(n - 1) * {percent} // 100 + 1, (n - 1) * {percent} // 100 + 2, (n * {percent} + 99) // 100"
     for percent in PERCENTS
 )
-# A latency goes by its place in COUNTED, which sorts faster than its name.
+# A latency goes by its place in KEYS, which sorts faster than its name.
 _OF_REQUESTS = "\n        UNION ALL ".join(
     f"SELECT {place}::TINYINT AS latency, {key}_s AS value_s FROM counted"
     + (" WHERE NOT $by_gap OR isinf(itl_s)" if key == "itl" else "")
-    for place, key in enumerate(COUNTED)
+    for place, key in enumerate(KEYS)
 )
 DISTRIBUTIONS = f"""
-    {COUNTED_REQUESTS},
+    WITH counted AS MATERIALIZED ({_COUNTED}),
+    gaps AS (SELECT gap_s FROM token_gaps WHERE run_id = $run_id),
     samples AS (
         {_OF_REQUESTS}
-        UNION ALL SELECT {COUNTED.index("itl")}::TINYINT AS latency, gap_s AS value_s FROM gaps WHERE $by_gap
+        UNION ALL SELECT {KEYS.index("itl")}::TINYINT AS latency, gap_s AS value_s FROM gaps WHERE $by_gap
     ),
     measured AS MATERIALIZED (SELECT latency, value_s FROM samples WHERE value_s IS NOT NULL),
     totals AS (
@@ -119,7 +67,7 @@ def counted_requests(cursor: duckdb.DuckDBPyConnection, run_id: str, definitions
 def distributions(
     cursor: duckdb.DuckDBPyConnection, run_id: str, definitions: Definitions, points: int = MAX_POINTS
 ) -> dict[str, Distribution]:
-    """Each latency of COUNTED as a distribution of about `points` points at most."""
+    """Each latency of LATENCIES as a distribution of about `points` points at most."""
     values = {
         "run_id": run_id,
         **_switches(definitions),
@@ -127,7 +75,7 @@ def distributions(
         "points": points,
     }
     found = {name: np.asarray(column) for name, column in cursor.execute(DISTRIBUTIONS, values).fetchnumpy().items()}
-    return {key: _distribution(found, found["latency"] == place) for place, key in enumerate(COUNTED)}
+    return {key: _distribution(found, found["latency"] == place) for place, key in enumerate(KEYS)}
 
 
 def _switches(definitions: Definitions) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 
+from engine.core.dtypes import DTYPE_BYTES
 from engine.core.memory_model import ModelDimensions, PassMemory
 from engine.core.memory_plan import EngineShape, run_memory
 from engine.core.request import Length
@@ -20,7 +21,6 @@ from store.database import SUMMARIES
 from store.queries.frames import frame_of
 
 MOST_RUNS = 200
-VALUE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 RUNS = f"""
     SELECT
@@ -120,7 +120,7 @@ def _predicted(
 
 def _dimensions(model: dict[str, Any], dtype: str) -> ModelDimensions | None:
     names = ("parameters", "layers", "kv_heads", "head_dim", "intermediate", "vocab")
-    value_bytes = VALUE_BYTES.get(dtype)
+    value_bytes = DTYPE_BYTES.get(dtype)
     if value_bytes is None or not all(isinstance(model.get(name), int) for name in names):
         return None
     return ModelDimensions(**{name: model[name] for name in names}, value_bytes=value_bytes)

@@ -21,6 +21,7 @@ from store.snapshot.catalog import TEXT, tables
 PRIVATE = ("schema_migrations", "ingest_progress", SUMMARIES, "saved_questions", "asked_questions")
 HIDDEN_COLUMNS = {"runs": ("folder",), "experiments": ("folder",)}
 COMPUTED = ("request_metrics", "token_gaps")  # views of the store, a run's rows at a time
+MACROS = ("latencies", "pass_totals")  # the store's views and queries are made of them; a snapshot's tables are not
 PART_TOKENS = 1_000_000  # whose gaps are computed at once; many more would not fit into memory
 
 
@@ -85,6 +86,8 @@ def begin(cursor: duckdb.DuckDBPyConnection) -> None:
     """Make a snapshot's tables of a fresh copy of the store; those that are computed are empty, all are explained."""
     for name in PRIVATE:
         carry_out(cursor, f"DROP TABLE IF EXISTS snapshot.main.{name}")
+    for name in MACROS:
+        carry_out(cursor, f"DROP MACRO TABLE IF EXISTS snapshot.main.{name}")
     for name in (*COMPUTED, "run_metrics"):
         carry_out(cursor, f"DROP VIEW IF EXISTS snapshot.main.{name}")
         carry_out(cursor, f"CREATE TABLE snapshot.main.{name} AS SELECT * FROM {name} WHERE false")

@@ -15,9 +15,10 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of, short_dtype
 from engine.core.experiment import Plan, Point
 from engine.core.request import ExactPrompt
-from pages.parts.devices import device_of, dtype_of
+from pages.parts.devices import device_of
 from pages.parts.format import number, plural
 from pages.parts.lab import lab
 from pages.parts.shared.workloads import workload_of
@@ -155,6 +156,5 @@ def _is_like(info: dict[str, object], dtype: str, device: str, execution: str) -
     model, where = info.get("model") or {}, info.get("device") or {}
     assert isinstance(model, dict)
     assert isinstance(where, dict)
-    names = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
     said = str(model.get("dtype")).removeprefix("torch.")
-    return (names.get(said, said), where.get("kind"), info.get("execution")) == (dtype, device, execution)
+    return (short_dtype(said), where.get("kind"), info.get("execution")) == (dtype, device, execution)

@@ -13,12 +13,13 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.dtypes import dtype_of
 from engine.core.model_catalogue import list_models
 from engine.core.presets import PRESETS
 from pages.parts.bench_fields import FIELDS, Choice, Field, Number, Text
 from pages.parts.bench_memory import CAP, LEAST_POOL_GIB
 from pages.parts.bench_widgets import choice, number
-from pages.parts.devices import available_devices, available_executions, device_of, dtype_of, execution_text
+from pages.parts.devices import available_devices, available_executions, device_of, execution_text
 from pages.parts.format import plain, plural
 
 MAX_REPEATS = 100

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from engine.core.experiment import Plan
 from engine.core.run_id import new_run_id
+from engine.core.timestamp import utc_now
 
 NO_ID = "planned"  # of a plan that has not been started
 
@@ -43,5 +43,5 @@ def problem_of(error: ValueError, fields: Collection[str], whole: str) -> dict[s
 
 def named(plan: Plan) -> Plan:
     """The plan as an experiment of its own: a new id, made now."""
-    created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    created_at = utc_now()
     return replace(plan, experiment_id=new_run_id(), created_at=created_at)

@@ -15,7 +15,7 @@ from engine.core.goodput import Limits
 from engine.core.load import LoadPoint, load_point
 from engine.core.load_report import row_report
 from engine.core.load_table import LoadTable, load_samples, load_table
-from engine.core.stays import Stays, number_over_time
+from engine.core.stays import Occupancy, number_over_time
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 from pages.parts.lab import lab
 
@@ -83,9 +83,9 @@ def waiting_of(run_id: str) -> pd.DataFrame | None:
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _waiting(home: str, run_id: str) -> pd.DataFrame:
     _require_whole(run_id)
-    stays = Stays.of(lab().store.runs.record(run_id))
-    time_s, number = number_over_time(stays.arrival_s, stays.admitted_s)
-    frame = pd.DataFrame({"time_s": [0.0, *time_s, stays.end_s], "queue_depth": [0.0, *number, 0.0]})
+    occupancy = Occupancy.of(lab().store.runs.record(run_id))
+    time_s, number = number_over_time(occupancy.arrival_s, occupancy.admitted_s)
+    frame = pd.DataFrame({"time_s": [0.0, *time_s, occupancy.end_s], "queue_depth": [0.0, *number, 0.0]})
     return frame.sort_values("time_s", kind="stable", ignore_index=True)
 
 

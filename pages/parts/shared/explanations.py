@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages.parts.latencies import LATENCIES
+from engine.core.latency import LATENCIES
 
 TIMELINE_WHY = """
 Each lane is one place in the batch, from the run's start at the left to its end at the right; the number is the

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from engine.core.units import GIB
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 
-GIB = 2**30
 COLUMNS = (
     *("run", "prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
     *("% compute", "% bandwidth", "status", "n", "spread", "batch s", "serial s", "speed-up"),

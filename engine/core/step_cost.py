@@ -1,4 +1,9 @@
-"""What a pass costs on a machine as it was calibrated: curves through the passes that `engine calibrate` measured.
+"""What a forward pass costs in seconds, as named terms: by the roofline, or by the passes that were measured.
+
+Roofline: the largest of three resources, nothing added up between them. `bandwidth` reads weights and cached keys and
+values, `compute` does the FLOP, `launches` is the host that issues the kernels.
+
+Calibrated: curves through the passes that `engine calibrate` measured; all terms add up.
 
     decode:   seconds = a(rows)   + c x cached positions read
     prefill:  seconds = b(tokens) + d x scores (a query against a position, each prompt's own triangle)
@@ -16,14 +21,90 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from engine.core.config import RunConfig
+from engine.core.dtypes import dtype_of
 from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
-from engine.core.roofline import ModelShape, PassFacts, causal_pairs
+from engine.core.roofline import Ceilings, ModelShape, PassFacts, causal_pairs, kv_bytes, pass_bytes, pass_flop
 
+Resource = Literal["bandwidth", "compute", "launches"]
+
+GRAPH_LAUNCHES = 1  # a captured pass is one launch, however many kernels it holds
 _ROUNDS = 50  # of fitting the curve and the slope in turn: they have settled long before
+
+
+class CostModel(Protocol):
+    """Seconds of a pass on some machine. `host_s` as in `Ceilings`; 0 where it is part of `pass_s` or unknown."""
+
+    @property
+    def host_s(self) -> float: ...
+
+    def pass_s(self, facts: PassFacts) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTerm:
+    """A named part of a pass's seconds. Terms of one resource add up; resources work at the same time."""
+
+    name: str
+    resource: Resource | Literal["measured"]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RooflineCost:
+    """Seconds of a pass of `shape` under `ceilings`. `launches` is 1 for a captured pass, else the eager kernels."""
+
+    shape: ModelShape
+    ceilings: Ceilings
+    launches: int
+
+    @property
+    def host_s(self) -> float:
+        return self.ceilings.host_s
+
+    @property
+    def issue_s(self) -> float:
+        """The host's time to issue one pass."""
+        return self.launches * self.ceilings.launch_s
+
+    def by_resource(self, facts: PassFacts) -> dict[Resource, float]:
+        """Seconds of each resource, the one that hides the others' equal seconds first."""
+        ceilings = self.ceilings
+        read_bytes = pass_bytes(self.shape, facts, masked_kv_reads=ceilings.masked_kv_reads)
+        return {
+            "launches": self.issue_s,
+            "bandwidth": read_bytes / ceilings.read_bytes_per_s,
+            "compute": pass_flop(self.shape, facts) / ceilings.flop_per_s,
+        }
+
+    def pass_s(self, facts: PassFacts) -> float:
+        return max(self.by_resource(facts).values())
+
+    def bound(self, facts: PassFacts) -> Resource:
+        """The resource that the pass waits for."""
+        seconds = self.by_resource(facts)
+        return max(seconds, key=seconds.__getitem__)
+
+    def terms(self, facts: PassFacts) -> tuple[CostTerm, ...]:
+        """What each resource does: `pass_s` is the largest sum of one resource's terms."""
+        ceilings, seconds = self.ceilings, self.by_resource(facts)
+        cached_bytes = kv_bytes(self.shape, facts, masked_kv_reads=ceilings.masked_kv_reads)
+        read = ("weights", self.shape.weight_bytes), ("kv", cached_bytes)
+        return (
+            *(CostTerm(name=n, resource="bandwidth", seconds=b / ceilings.read_bytes_per_s) for n, b in read),
+            CostTerm(name="flop", resource="compute", seconds=seconds["compute"]),
+            CostTerm(name="launches", resource="launches", seconds=seconds["launches"]),
+        )
+
+
+def roofline_cost(shape: ModelShape, ceilings: Ceilings, execution: str) -> RooflineCost:
+    """The cost of `eager` or `graph` execution."""
+    launches = GRAPH_LAUNCHES if execution == "graph" else ceilings.kernels_per_pass
+    return RooflineCost(shape=shape, ceilings=ceilings, launches=launches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +149,35 @@ class CalibratedCost:
 
     def pass_s(self, facts: PassFacts) -> float:
         if facts.kind is PassKind.DECODE:
-            if facts.own_pairs is None:
-                return self.decode.at(facts.rows, facts.kv_positions)
-            positions = facts.own_pairs + self.padding_read_share * (facts.kv_positions - facts.own_pairs)
-            return self.masked_decode_factor * self.decode.at(facts.rows, positions)
-        # The decoding rows of a mixed pass score each position that they read, once.
-        scores: float = facts.attention_pairs - facts.decode_positions
-        if facts.own_pairs is not None:
-            scores = facts.own_pairs + self.padding_score_share * _beyond(facts.rows, facts.width, facts.own_pairs)
-        return self.prefill.at(facts.tokens, scores) + self.decode.slope_s * facts.decode_positions
+            seconds = self.decode.at(facts.rows, self._positions_read(facts))
+            return seconds if facts.own_pairs is None else self.masked_decode_factor * seconds
+        return self.prefill.at(facts.tokens, self._scores(facts)) + self.decode.slope_s * facts.decode_positions
+
+    def terms(self, facts: PassFacts) -> tuple[CostTerm, ...]:
+        """The size's part on the curve, and each slope's: `pass_s` is their sum."""
+        if facts.kind is PassKind.DECODE:
+            factor = 1.0 if facts.own_pairs is None else self.masked_decode_factor
+            kv_s = self.decode.slope_s * self._positions_read(facts)
+            seconds = {"rows": factor * self.decode.at(facts.rows, 0), "kv": factor * kv_s}
+        else:
+            seconds = {
+                "tokens": self.prefill.at(facts.tokens, 0),
+                "scores": self.prefill.slope_s * self._scores(facts),
+                "kv": self.decode.slope_s * facts.decode_positions,
+            }
+        return tuple(CostTerm(name=name, resource="measured", seconds=value) for name, value in seconds.items())
+
+    def _positions_read(self, facts: PassFacts) -> float:
+        """Of a decode pass, padding's by its share."""
+        if facts.own_pairs is None:
+            return facts.kv_positions
+        return facts.own_pairs + self.padding_read_share * (facts.kv_positions - facts.own_pairs)
+
+    def _scores(self, facts: PassFacts) -> float:
+        """Of a prefill, padding's by their share. A mixed pass's decoding rows score each position they read, once."""
+        if facts.own_pairs is None:
+            return facts.attention_pairs - facts.decode_positions
+        return facts.own_pairs + self.padding_score_share * _beyond(facts.rows, facts.width, facts.own_pairs)
 
 
 def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConfig) -> CalibratedCost:
@@ -211,8 +312,7 @@ def _is_of_model(calibration: Calibration, config: RunConfig) -> bool:
 
 
 def _dtype(calibration: Calibration, config: RunConfig) -> str:
-    automatic = "fp32" if calibration.device == "cpu" else "bf16"
-    return automatic if config.dtype == "auto" else config.dtype
+    return dtype_of(config.dtype, calibration.device.partition(":")[0])
 
 
 def _command(config: RunConfig) -> str:
