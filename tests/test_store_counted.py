@@ -82,7 +82,7 @@ def test_the_sql_counts_what_a_person_counts(store: Store, tmp_path: Path) -> No
             for index, time_s in enumerate(delivered_s):
                 log.append("tokens", request_id=request_id, token_index=index, delivered_s=time_s)
         log.finish({"status": "stopped", "totals": {}})
-    store.ingest_folder(tmp_path / "hand")
+    store.ingest.run(tmp_path / "hand")
     expected: dict[Definitions, dict[str, list[float]]] = {
         Definitions(): {
             "queue_wait_s": [1, 0, 0.5, NAN],

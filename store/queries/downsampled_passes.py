@@ -9,6 +9,7 @@ The sums are what engine.core.pass_points computes FLOP and bytes from: exact, s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import duckdb
