@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from engine.core.goodput import Limits
-from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
 from pages.parts.experiment_page import draw_experiment_page, follow_results
 from pages.parts.front_door import front_door
@@ -14,9 +15,9 @@ from pages.parts.load_form import LEAST_LIMIT_S, draw_form
 from pages.parts.load_head import draw_head
 from pages.parts.load_queue_section import draw_queue
 from pages.parts.load_results import draw_capacity, draw_goodput, draw_rates, draw_waits, draw_whole_table
-from pages.parts.load_settings import FIELDS, LIMIT
+from pages.parts.load_settings import FIELDS
 
-WITHIN: dict[str, Field] = {"ttft_within_s": LIMIT, "tpot_within_s": LIMIT}
+WITHIN = {"ttft_within_s": FIELDS["ttft_limit_s"], "tpot_within_s": FIELDS["tpot_limit_s"]}
 
 
 def render() -> None:
@@ -64,9 +65,7 @@ def _draw_sections(data: LoadData) -> None:
 def _draw_limits(data: LoadData) -> Limits:
     """The limits to count by: those of the plan until others are set here."""
     fields = {
-        f"{name}_within_s": Number(
-            low=LIMIT.low, high=LIMIT.high, default=data.settings.get(f"{name}_limit_s"), whole=False, above=True
-        )
+        f"{name}_within_s": replace(FIELDS[f"{name}_limit_s"], default=data.settings.get(f"{name}_limit_s"))
         for name in ("ttft", "tpot")
     }
     left, right = st.columns(2, gap="medium")

@@ -122,7 +122,11 @@ def grid_point(base: RunConfig, prompt_tokens: int, batch_size: int, role: str =
 
 def ragged_points(base: RunConfig, mix: str, batch_size: int) -> tuple[Point, Point]:
     """A ragged batch of `batch_size` rows drawn from `mix`, and the uniform batch of the same width."""
-    if parse_prompts(mix).source != "exact":
+    try:
+        source = parse_prompts(mix).source
+    except FieldError as error:
+        raise FieldError(RAGGED_MIX.parameter, error.message) from None
+    if source != "exact":
         raise FieldError("mix", f"mix {mix!r}: use exact lengths with weights, as p16:3,p4096:1")
     config = _closed_batch(base, mix, batch_size)
     requests = build_workload(config.workload).requests

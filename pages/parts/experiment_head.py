@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from pages.parts.badges import RANDOM_WEIGHTS
-from pages.parts.bench_fields import Field
+from pages.parts.bench_fields import FIELDS, Choice, Field
 from pages.parts.experiment_data import busy_line_of
 from pages.parts.experiment_form import SHARED
 from pages.parts.experiment_start import fill_form
@@ -46,10 +46,14 @@ def draw_again(kind: str, noun: str, values: Mapping[str, Any], fields: Mapping[
 
 def shared_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What every form of an experiment has of one point's config and of the plan's settings."""
-    own = {name: getattr(config, name) for name in SHARED if name not in ("seed", "block_size")}
-    return own | {
-        "block_size": str(config.block_size),
-        "budget": config.workload.budget,
-        "seed": config.workload.seed,
-        "repeats": settings.get("repeats") or 1,
-    }
+    own = {name: getattr(config, name) for name in SHARED if name != "seed"}
+    texts = {name: str(value) for name, value in own.items() if isinstance(FIELDS[name], Choice)}
+    return (
+        own
+        | texts
+        | {
+            "budget": config.workload.budget,
+            "seed": config.workload.seed,
+            "repeats": settings.get("repeats") or 1,
+        }
+    )
