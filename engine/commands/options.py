@@ -33,8 +33,6 @@ Group = argparse._ActionsContainer  # a parser, or a group of one
 
 def add_option(group: Group, option: Option) -> None:
     """One argument as its option declares it. Numbers with a placeholder are checked by the configuration."""
-    plain = f"{option.default:g}" if isinstance(option.default, float) else option.default
-    default = "" if option.default is None else f" (default {plain})"
     kind: dict[str, Any] = {}
     if isinstance(option.takes, Bounds | Choices) and option.takes.type is not str:
         kind["type"] = option.takes.type
@@ -46,9 +44,16 @@ def add_option(group: Group, option: Option) -> None:
         *option.flags,
         dest=option.name,
         default=option.default if option.parse is None else str(option.default),
-        help=f"{option.help}{default}".replace("%", "%%"),
+        help=help_of(option),
         **kind,
     )
+
+
+def help_of(option: Option) -> str:
+    """What --help says of an option, its default included, as argparse takes it."""
+    plain = f"{option.default:g}" if isinstance(option.default, float) else option.default
+    default = "" if option.default is None else f" (default {plain})"
+    return f"{option.help}{default}".replace("%", "%%")
 
 
 def add_options(group: Group, options: Iterable[Option], own: Own | None = None) -> None:
