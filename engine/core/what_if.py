@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.core.cost_model import RooflineCost, roofline_cost
+from engine.core.errors import FieldError
 from engine.core.roofline import Ceilings, ModelShape, decode_facts, pass_bytes, pass_flop
 
 Bound = Literal["bandwidth", "compute", "launches"]
@@ -33,9 +34,9 @@ class WhatIf:
 
     def __post_init__(self) -> None:
         if self.sequence_tokens < 1:
-            raise ValueError(f"sequence length {self.sequence_tokens}: use 1 token or more")
+            raise FieldError("sequence", f"sequence length {self.sequence_tokens}: use 1 token or more")
         if not 0 < self.utilization <= 1:
-            raise ValueError(f"utilization {self.utilization}: use a share above 0, up to 1")
+            raise FieldError("memory", f"utilization {self.utilization}: use a share above 0, up to 1")
 
     @property
     def cost(self) -> RooflineCost:
