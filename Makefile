@@ -40,9 +40,10 @@ format: $(STAMP)  ## put the code into the project's form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(STAMP)  ## write docs/metrics.md and docs/validity.md anew from their definitions
+docs: $(STAMP)  ## write docs/metrics.md, docs/validity.md and docs/options.md from their definitions
 	$(BIN)/python -m docs.write_metrics
 	$(BIN)/python -m docs.write_validity
+	$(BIN)/python -m docs.write_options
 
 screens: $(STAMP)  ## take the screenshots of the README and docs anew
 	$(BIN)/python -m docs.take_screenshots

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from engine.core.goodput import Limits
-from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.front_door import front_door
 from pages.parts.load.form import LEAST_LIMIT_S, draw_form
 from pages.parts.load.measured import MeasuredLoad, load_load
-from pages.parts.load.plan import FIELDS, LIMIT, load_values
+from pages.parts.load.plan import FIELDS, load_values
 from pages.parts.load.queue import draw_queue
 from pages.parts.load.results import (
     draw_capacity,
@@ -23,7 +24,7 @@ from pages.parts.load.results import (
     load_line,
 )
 
-WITHIN: dict[str, Field] = {"ttft_within_s": LIMIT, "tpot_within_s": LIMIT}
+WITHIN = {"ttft_within_s": FIELDS["ttft_limit_s"], "tpot_within_s": FIELDS["tpot_limit_s"]}
 
 
 def render() -> None:
@@ -52,9 +53,7 @@ def _draw_sections(data: MeasuredLoad) -> None:
 def _draw_limits(data: MeasuredLoad) -> Limits:
     """The limits to count by: those of the plan until others are set here."""
     fields = {
-        f"{name}_within_s": Number(
-            low=LIMIT.low, high=LIMIT.high, default=data.settings.get(f"{name}_limit_s"), whole=False, above=True
-        )
+        f"{name}_within_s": replace(FIELDS[f"{name}_limit_s"], default=data.settings.get(f"{name}_limit_s"))
         for name in ("ttft", "tpot")
     }
     left, right = st.columns(2, gap="medium")

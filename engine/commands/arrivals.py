@@ -11,44 +11,40 @@ from engine.commands import options
 from engine.commands.arrivals_report import arrivals_text
 from engine.commands.busy import busy_words
 from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
-from engine.core.config import TIMINGS, RunConfig
+from engine.core.config import SETTINGS, RunConfig
 from engine.core.experiment import Plan, experiment_status, point_rows
 from engine.core.goodput import Limits
-from engine.core.load_plan import LAWS, parse_engines, parse_rates, plan_load
+from engine.core.load_plan import (
+    CONFIRM,
+    DEFAULTS,
+    ENGINES_UNDER_LOAD,
+    LAW,
+    RATES,
+    parse_engines,
+    parse_rates,
+    plan_load,
+)
 from engine.core.load_report import load_report
 from engine.core.load_table import LoadTable, load_samples, load_table
+from engine.core.option import options_of
 from engine.core.run_id import new_run_id
 from engine.core.timestamp import utc_now
 from engine.core.workload import build_workload
 from engine.runlog.load_log import figures_of, next_load_points
 
-ENGINES = "static,continuous"
-RATES = "1,2,3"
-LAW = "poisson"
-REQUESTS = 48
-BUDGET = "8-48"
+OWN: options.Own = {"requests": {"default": DEFAULTS["requests"], "help": "requests at every rate"}}
 WITH_RESUME = ("ttft_limit_s", "tpot_limit_s")  # what a report is asked, not a run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("load")
-    group.add_argument(
-        "--engines", "--engine", metavar="A,B", help=f"the first is the base of ratios (default {ENGINES})"
-    )
-    group.add_argument("--rates", metavar="R,R", help=f"requests a second (default {RATES})")
-    group.add_argument("--arrival", metavar="LAW", help=f"{LAWS} (default {LAW})")
-    group.add_argument("--requests", type=int, metavar="N", help=f"at every rate (default {REQUESTS})")
-    group.add_argument("--budget", help=f"new tokens: 64, 64-256, 8x32+8x256, eos, eos:200 (default {BUDGET})")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    options.add_options(group, (ENGINES_UNDER_LOAD, RATES, LAW))
+    options.add_options(group, (SETTINGS["requests"], SETTINGS["budget"], SETTINGS["seed"]), OWN)
     options.add_prompt_options(group)
-    group.add_argument("--ttft-limit-s", type=float, metavar="S", help="goodput: first tokens within this time")
-    group.add_argument("--tpot-limit-s", type=float, metavar="S", help="goodput: answers with pauses of this at most")
-    group.add_argument(
-        "--no-confirm", dest="confirm", action="store_false", help="leave out the runs at 0.9 and 1.1 times capacity"
-    )
+    options.add_options(group, options_of(Limits).values())
+    group.add_argument(CONFIRM.flag, dest=CONFIRM.parameter, action="store_false", help=CONFIRM.help)
     group = parser.add_argument_group("engine")
-    group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
-    group.add_argument("--slots", "--max-num-seqs", type=int, default=4, metavar="B", help="rows at once (default 4)")
+    options.add_options(group, (SETTINGS["timing"], SETTINGS["slots"]))
     options.add_pass_options(group)
     options.add_model_options(parser)
     options.add_sampling_options(parser)
@@ -76,14 +72,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> Plan:
-    engines = parse_engines(args.engines or ENGINES)
+    engines = parse_engines(args.engines or ENGINES_UNDER_LOAD.default)
     return plan_load(
         base_config(args, engines),
         experiment_id=new_run_id(),
         created_at=utc_now(),
         engines=engines,
-        rates_per_s=parse_rates(args.rates or RATES),
-        law=args.arrival or LAW,
+        rates_per_s=parse_rates(args.rates or RATES.default),
+        law=args.arrival or LAW.default,
         repeats=args.repeats,
         limits=Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s),
         confirm=args.confirm,
@@ -95,8 +91,7 @@ def base_config(args: argparse.Namespace, engines: tuple[str, ...]) -> RunConfig
     own = {
         "engine": "static" if "static" in engines else engines[0],
         "arrival": "closed",
-        "requests": REQUESTS if args.requests is None else args.requests,
-        "budget": args.budget or BUDGET,
+        "budget": args.budget or SETTINGS["budget"].default,
     }
     return options.run_config(argparse.Namespace(**{**vars(args), **own}))
 

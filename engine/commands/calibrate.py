@@ -8,9 +8,11 @@ import sys
 from dataclasses import replace
 
 from engine.commands import options
-from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
+from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.errors import FieldError
 from engine.core.hardware import Calibration
 from engine.core.home import lab_home
+from engine.core.option import settings_of
 from engine.core.units import MIB
 
 
@@ -23,16 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whose passes are measured, for simulations of this machine (default static,continuous,paged); none: "
         "the ceilings alone",
     )
-    parser.add_argument("--execution", default="eager", choices=EXECUTIONS, help=options.EXECUTION_HELP)
-    parser.add_argument("--timing", default="sync", choices=TIMINGS, help="default sync")
+    options.add_options(parser, (SETTINGS["execution"], SETTINGS["timing"]))
     parser.add_argument("--json", action="store_true", help="one JSON object, as it is stored")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when measured and stored. ValueError for a model, device or dtype that cannot be had."""
-    config = RunConfig(
-        model=args.model, device=args.device, dtype=args.dtype, execution=args.execution, timing=args.timing
-    )
+    config = RunConfig(**settings_of(RunConfig, vars(args)))
     calibration = measure(config, _engines(args.engines))
     try:
         path = calibration.save(lab_home() / "calibrations")
@@ -48,7 +47,9 @@ def _engines(text: str) -> tuple[str, ...]:
         return ()
     unknown = [name for name in names if name not in ENGINES]
     if unknown or not names:
-        raise ValueError(f"engines {text!r}: use none, or some of {', '.join(ENGINES)}, as static,continuous")
+        raise FieldError(
+            "engines", f"engines {text!r}: use none, or some of {', '.join(ENGINES)}, as static,continuous"
+        )
     return names
 
 

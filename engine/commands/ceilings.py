@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dtypes import short_dtype
+from engine.core.errors import FieldError
 from engine.core.hardware import Calibration
 from engine.core.roofline import Ceilings
 from engine.core.simulated_machine import read_calibrations
@@ -26,9 +27,11 @@ def given_ceilings(args: argparse.Namespace) -> dict[str, float]:
     given = {name: getattr(args, name) for name in ("flop_per_s", "bytes_per_s") if getattr(args, name) is not None}
     for name, value in given.items():
         if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name.replace('_', '-')} {value}: use a rate above 0, as 27.6e12")
+            raise FieldError(name, f"{name.replace('_', '-')} {value}: use a rate above 0, as 27.6e12")
     if len(given) == 1:
-        raise ValueError("flop-per-s and bytes-per-s go together: give both, or neither for the newest calibration's")
+        raise FieldError(
+            "flop_per_s", "flop-per-s and bytes-per-s go together: give both, or neither for the newest calibration's"
+        )
     return given
 
 

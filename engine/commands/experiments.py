@@ -16,9 +16,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.commands.options import COMMANDS
+from engine.commands.options import COMMANDS, Own, add_options, settings_in
 from engine.core.check import figure
 from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
+from engine.core.experiment_size import REPEATS
 from engine.core.home import device_lock, runs_folder
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.run_id import new_run_id
@@ -43,13 +44,10 @@ def no_more_points(plan: Plan, records: Sequence[PointRecord]) -> Sequence[Point
     return ()
 
 
-def add_experiment_arguments(parser: argparse.ArgumentParser, *, repeats: int = 1) -> None:
+def add_experiment_arguments(parser: argparse.ArgumentParser, own: Own | None = None) -> None:
     """--repeats, --resume, --out, --warmups and --json."""
     group = parser.add_argument_group("measuring")
-    group.add_argument(
-        "--repeats", type=int, default=repeats, metavar="N", help=f"of each run, interleaved (default {repeats})"
-    )
-    group.add_argument("--warmups", type=int, default=1, metavar="N", help="warm-ups before the clock (default 1)")
+    add_options(group, [REPEATS, *settings_in("measuring")], own)
     group.add_argument("--resume", metavar="ID", help="go on with an experiment that was stopped or cut off")
     group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
     parser.add_argument("--json", action="store_true", help="one JSON object")

@@ -12,50 +12,39 @@ from typing import Any
 
 from engine.commands import options
 from engine.core.budgets import largest_budget, parse_budget
-from engine.core.config import ENGINES, MAX_GIB
+from engine.core.config import SETTINGS
 from engine.core.dtypes import dtype_of
-from engine.core.hardware_presets import HARDWARE
+from engine.core.errors import FieldError
+from engine.core.hardware_presets import CARD, HARDWARE
 from engine.core.machine_memory import MachineMemory, card_memory, host_memory
 from engine.core.memory_model import TERM_WORDS
-from engine.core.memory_plan import EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
+from engine.core.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
 from engine.core.model_presets import model_shape
 from engine.core.presets import PRESETS
-from engine.core.roofline import WEIGHT_BITS, ModelShape
-from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid
+from engine.core.roofline import WEIGHT_WIDTH, ModelShape
+from engine.core.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.core.units import GIB
 
-PROMPTS = "p16,p64,p256,p1024,p4096"
-BATCH_SIZES = "1,2,4,8,16,32,64,128,256,512,1024"
+OWN: options.Own = {
+    "prompts": {"default": "p16,p64,p256,p1024,p4096"},
+    "batch_size": {"default": "1,2,4,8,16,32,64,128,256,512,1024"},
+    "budget": {"default": "256", "help": "new tokens; the largest counts"},
+    "engine": {"default": "static", "help": "whose KV layout and prefill"},
+    "capacity_gib": {"help": "memory that there is (default: that of the GPU, or of this machine)"},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("grid")
-    group.add_argument("--prompts", default=PROMPTS, metavar="P16,P64", help=f"prompt lengths (default {PROMPTS})")
-    group.add_argument("--batch-size", default=BATCH_SIZES, metavar="1,2,4", help="default 1 to 1024, in powers of 2")
-    group.add_argument("--budget", default="256", help="new tokens; the largest counts (default 256)")
+    options.add_options(group, (PROMPT_GRID, BATCH_SIZES, SETTINGS["budget"]), OWN)
     options.add_model_options(parser)
-    parser.add_argument("--weight-bits", type=int, choices=WEIGHT_BITS, help="width of a weight (default the dtype's)")
+    options.add_option(parser, WEIGHT_WIDTH)
     group = parser.add_argument_group("engine")
-    group.add_argument(
-        "--engine", default="static", choices=ENGINES, help="whose KV layout and prefill (default static)"
-    )
-    group.add_argument("--block-size", type=int, default=16, metavar="N", help="paged, chunked (default 16)")
-    group.add_argument("--max-num-batched-tokens", type=int, default=512, metavar="N", help="chunked (default 512)")
-    group.add_argument(
-        "--logits",
-        default="copied",
-        choices=("copied", "last", "all"),
-        help="of the last positions with their fp32 copy; without it (as greedy runs here); of all positions, copied",
-    )
+    shape = (SETTINGS["engine"], SETTINGS["block_size"], SETTINGS["max_num_batched_tokens"], LOGITS)
+    options.add_options(group, shape, OWN)
     group = parser.add_argument_group("memory")
-    group.add_argument(
-        "--capacity-gib", type=float, metavar="GIB", help="default: the card's, or the machine's, memory"
-    )
-    group.add_argument("--hardware", choices=tuple(HARDWARE), help="a known card's memory instead of this machine's")
-    group.add_argument("--pool-gib", type=float, metavar="GIB", help="cap of the KV pool")
-    group.add_argument(
-        "--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="share of this GPU (default 0.9)"
-    )
+    sizes = (SETTINGS["capacity_gib"], CARD, SETTINGS["pool_gib"], SETTINGS["gpu_memory_utilization"])
+    options.add_options(group, sizes, OWN)
     parser.add_argument("--json", action="store_true", help="one JSON object, a point a configuration")
 
 
@@ -69,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         batch_sizes=parse_batch_sizes(args.batch_size),
         budget_tokens=largest_budget(parse_budget(args.budget)),
         capacity_bytes=capacity_bytes,
-        pool_bytes=None if args.pool_gib is None else _bytes("pool-gib", args.pool_gib),
+        pool_bytes=None if args.pool_gib is None else _bytes("pool_gib", args.pool_gib),
         shape=EngineShape(
             engine=args.engine,
             block_size=args.block_size,
@@ -91,16 +80,17 @@ def run(args: argparse.Namespace) -> int:
 def _capacity(args: argparse.Namespace) -> tuple[int, str]:
     """Bytes, and where the number comes from. The machine is looked at only where nothing else names a size."""
     share = args.gpu_memory_utilization
-    if not 0 < share <= 1:
-        raise ValueError(f"gpu-memory-utilization {share}: use a share above 0, up to 1")
+    SETTINGS["gpu_memory_utilization"].check(share)
     if args.capacity_gib is not None:
-        return _bytes("capacity-gib", args.capacity_gib), "--capacity-gib"
+        return _bytes("capacity_gib", args.capacity_gib), "--capacity-gib"
     if args.hardware is not None:
         preset = HARDWARE[args.hardware]
         return preset.memory_bytes, preset.label
     machine = _machine(args.device)
     if machine is None:
-        raise ValueError("capacity-gib: this machine does not tell how much memory it has; name it, as 22.06")
+        raise FieldError(
+            "capacity_gib", "capacity-gib: this machine does not tell how much memory it has; name it, as 22.06"
+        )
     if machine.kind == "cpu":
         return machine.total_bytes, f"all of {machine.name}"
     return int(machine.total_bytes * share), f"{share:.0%} of {machine.name}"
@@ -109,7 +99,9 @@ def _capacity(args: argparse.Namespace) -> tuple[int, str]:
 def _machine(device: str) -> MachineMemory | None:
     card = None if device == "cpu" else card_memory()
     if device == "cuda" and card is None:
-        raise ValueError("device cuda: this machine shows no CUDA GPU; use cpu, or name its memory with --capacity-gib")
+        raise FieldError(
+            "device", "device cuda: this machine shows no CUDA GPU; use cpu, or name its memory with --capacity-gib"
+        )
     return card or host_memory()
 
 
@@ -122,8 +114,7 @@ def _dtype(args: argparse.Namespace) -> str:
 
 
 def _bytes(name: str, gib: float) -> int:
-    if not 0 < gib <= MAX_GIB:
-        raise ValueError(f"{name} {gib}: use a size in GiB above 0, up to {MAX_GIB:,}")
+    SETTINGS[name].check(gib)
     return int(gib * GIB)
 
 

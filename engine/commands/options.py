@@ -1,139 +1,146 @@
-"""The options that runs share, and how they become a RunConfig."""
+"""The options on the command line, made from their declarations, and how they become a RunConfig.
+
+A command's own defaults and help are one table in its module, by the options' names: what it replaces of each.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from engine.core.config import (
-    DEVICES,
-    DTYPES,
-    ENGINES,
-    EXECUTIONS,
-    RETURNS,
-    TIMINGS,
-    FormRule,
+    SETTINGS,
     RunConfig,
     SamplingConfig,
     WorkloadConfig,
 )
+from engine.core.errors import FieldError
+from engine.core.option import Bounds, Choices, Option, Text, settings_of
 from engine.core.units import MIB
 
-EXECUTION_HELP = "how a pass is issued: kernel by kernel, or as a CUDA graph (a GPU alone; default eager)"
 COMMANDS = {"sweep": "sweep", "load": "arrivals", "overhead": "overhead", "repeats": "run"}  # by an experiment's kind
 MAX_PROMPT_FILE_BYTES = 32 * MIB
+MIX = Option(
+    default=None,
+    label="Mix of lengths",
+    help="exact lengths with weights",
+    flags=("--mix",),
+    takes=Text(examples="p16:3,p4096:1"),
+    metavar="P16:3,P4096:1",
+    group="prompts",
+)
+
+Own = Mapping[str, Mapping[str, Any]]
+Group = argparse._ActionsContainer  # a parser, or a group of one
+
+
+def add_option(group: Group, option: Option) -> None:
+    """One argument as its option declares it. Numbers with a placeholder are checked by the configuration."""
+    kind: dict[str, Any] = {}
+    if isinstance(option.takes, Bounds | Choices) and option.takes.type is not str:
+        kind["type"] = option.takes.type
+    if isinstance(option.takes, Choices) and option.metavar is None:
+        kind["choices"] = option.takes.values
+    else:
+        kind["metavar"] = option.metavar
+    group.add_argument(
+        *option.flags,
+        dest=option.name,
+        default=option.default if option.parse is None else str(option.default),
+        help=help_of(option),
+        **kind,
+    )
+
+
+def help_of(option: Option) -> str:
+    """What --help says of an option, its default included, as argparse takes it."""
+    plain = f"{option.default:g}" if isinstance(option.default, float) else option.default
+    default = "" if option.default is None else f" (default {plain})"
+    return f"{option.help}{default}".replace("%", "%%")
+
+
+def add_options(group: Group, options: Iterable[Option], own: Own | None = None) -> None:
+    """Arguments for `options`, each with what `own` replaces of it."""
+    for option in options:
+        add_option(group, replace(option, **(own or {}).get(option.name, {})))
+
+
+def settings_in(group: str) -> list[Option]:
+    """The settings of a run under one heading of --help."""
+    return [option for option in SETTINGS.values() if option.group == group]
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("model")
-    group.add_argument("--model", default="smollm2-135m", help="a name, a folder or a hub id (default smollm2-135m)")
-    group.add_argument("--device", default="auto", choices=DEVICES, help="default auto: CUDA where there is one")
-    group.add_argument("--dtype", default="auto", choices=DTYPES, help="default auto: fp32 on CPU, bf16 on CUDA")
+    add_options(parser.add_argument_group("model"), settings_in("model"))
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
-    group.add_argument("--engine", default="continuous", choices=ENGINES, help="default continuous")
-    group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
-    group.add_argument("--slots", "--max-num-seqs", type=int, default=4, metavar="B", help="rows at once (default 4)")
+    add_options(group, settings_in("engine"))
     add_pass_options(group)
 
 
-def add_pass_options(group: argparse._ArgumentGroup) -> None:
+def add_pass_options(group: Group) -> None:
     """What an engine can be told beside which it is, how many rows it has, and how its passes are timed."""
-    group.add_argument("--execution", default="eager", choices=EXECUTIONS, help=EXECUTION_HELP)
-    group.add_argument(
-        "--block-size", type=int, default=16, metavar="N", help="paged, chunked: token positions a block (default 16)"
-    )
-    group.add_argument(
-        "--max-num-batched-tokens", type=int, default=512, metavar="N", help="chunked: tokens a step (default 512)"
-    )
-    group.add_argument("--form", default="arrived", help="static: arrived, full or timeout:S (default arrived)")
-    group.add_argument(
-        "--return", dest="returns", default="stream", choices=RETURNS, help="static: when results are handed over"
-    )
-    group.add_argument("--pool-gib", type=float, metavar="GIB", help="cap of the KV pool")
-    group.add_argument("--capacity-gib", type=float, metavar="GIB", help="cap of everything")
-    group.add_argument(
-        "--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="share of the card (default 0.9)"
-    )
+    add_options(group, settings_in("passes"))
 
 
 def add_prompt_options(group: argparse._ArgumentGroup) -> None:
     """Where a workload's prompts come from: one of three."""
     source = group.add_mutually_exclusive_group()
-    source.add_argument("--prompts", metavar="P16,P64", help="exact lengths in equal shares (default: chat questions)")
-    source.add_argument("--mix", metavar="P16:3,P4096:1", help="exact lengths with weights")
-    source.add_argument("--prompt-file", metavar="FILE", help="a text file, one prompt a line")
+    for option in (SETTINGS["prompts"], MIX, SETTINGS["prompt_file"]):
+        is_lengths = option.name == "prompts"
+        shown = "exact lengths in tokens, in equal shares (default: chat questions)" if is_lengths else option.help
+        add_option(source, replace(option, default=None, help=shown))
 
 
 def add_workload_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("workload")
     add_prompt_options(group)
-    group.add_argument("--requests", type=int, default=8, metavar="N", help="default 8")
-    group.add_argument(
-        "--budget", default="8-48", help="new tokens: 64, 64-256, 8x32+8x256, eos, eos:200 (default 8-48)"
-    )
-    group.add_argument("--arrival", default="closed", help="closed, poisson:R, constant:R, gamma:R:CV (default closed)")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    add_options(group, settings_in("workload"))
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("sampling")
-    group.add_argument("--temperature", type=float, default=0.0, help="default 0: greedy")
-    group.add_argument("--top-k", type=int, default=0, metavar="K", help="default 0: off")
-    group.add_argument("--top-p", type=float, default=1.0, metavar="P", help="default 1: off")
+    add_options(parser.add_argument_group("sampling"), settings_in("sampling"))
 
 
 def run_config(args: argparse.Namespace) -> RunConfig:
-    """The configuration that the options name. ValueError with one clear line."""
-    prompts, lines = _prompts(args)
+    """The configuration that the options name; what they do not name is at its default. ValueError, one clear line."""
+    given = {**vars(args), **_prompts(args)}
     return RunConfig(
-        engine=args.engine,
-        model=args.model,
-        device=args.device,
-        dtype=args.dtype,
-        execution=args.execution,
-        timing=args.timing,
-        slots=args.slots,
-        block_size=args.block_size,
-        max_num_batched_tokens=args.max_num_batched_tokens,
-        form=FormRule.parse(args.form),
-        returns=args.returns,
-        workload=WorkloadConfig(
-            prompts=prompts,
-            prompt_lines=lines,
-            requests=args.requests,
-            budget=args.budget,
-            arrival=args.arrival,
-            seed=args.seed,
-        ),
-        sampling=SamplingConfig(temperature=args.temperature, top_k=args.top_k, top_p=args.top_p),
-        warmups=args.warmups,
-        pool_gib=args.pool_gib,
-        capacity_gib=args.capacity_gib,
-        gpu_memory_utilization=args.gpu_memory_utilization,
+        **settings_of(RunConfig, given),
+        workload=WorkloadConfig(**settings_of(WorkloadConfig, given)),
+        sampling=SamplingConfig(**settings_of(SamplingConfig, given)),
     )
 
 
-def _prompts(args: argparse.Namespace) -> tuple[str, tuple[str, ...]]:
+def _prompts(args: argparse.Namespace) -> dict[str, Any]:
+    """`prompts` and the lines of a file, from the option of the three that was given."""
     if args.prompt_file is not None:
-        return "file", read_prompt_file(Path(args.prompt_file))
+        return {"prompts": "file", "prompt_file": read_prompt_file(Path(args.prompt_file))}
     given = [text for text in (args.prompts, args.mix) if text is not None]
-    return given[0] if given else "chat", ()
+    return {"prompts": given[0] if given else SETTINGS["prompts"].default, "prompt_file": ()}
 
 
 def read_prompt_file(path: Path) -> tuple[str, ...]:
     """One prompt a line; blank lines are passed over. ValueError says why a file is not usable."""
     try:
         if path.stat().st_size > MAX_PROMPT_FILE_BYTES:
-            raise ValueError(f"prompt file {path}: larger than {MAX_PROMPT_FILE_BYTES // MIB} MiB; use a smaller one")
+            raise FieldError(
+                "prompt_file",
+                f"prompt file {path}: larger than {MAX_PROMPT_FILE_BYTES // MIB} MiB; use a smaller one",
+            )
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"prompt file {path}: not UTF-8 text; save it as UTF-8") from None
+        raise FieldError("prompt_file", f"prompt file {path}: not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
-        raise ValueError(f"prompt file {path}: {error.strerror or error}; name a readable text file") from None
+        raise FieldError(
+            "prompt_file", f"prompt file {path}: {error.strerror or error}; name a readable text file"
+        ) from None
     lines = tuple(line.strip() for line in text.split("\n") if line.strip())
     if not lines:
-        raise ValueError(f"prompt file {path}: it holds no prompts; write one prompt a line")
+        raise FieldError("prompt_file", f"prompt file {path}: it holds no prompts; write one prompt a line")
     return lines

@@ -9,29 +9,33 @@ from typing import Any
 
 from engine.commands import options
 from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
-from engine.core.config import ENGINES
+from engine.core.config import SETTINGS
 from engine.core.experiment import Plan, experiment_status, point_rows, remaining
 from engine.core.overhead_plan import overhead_rows, plan_overhead
 from engine.core.run_id import new_run_id
 from engine.core.timestamp import utc_now
 
 CONFIGS = "p256:8"
-BUDGET = "64"
-REPEATS = 5
+OWN: options.Own = {
+    "budget": {"default": "64", "help": "new tokens a row", "metavar": "N"},
+    "engine": {"default": "static"},
+    "repeats": {"default": 5},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("overhead")
     group.add_argument(
-        "--configs", metavar="P256:8,P16:512", help=f"prompt length and batch size of each (default {CONFIGS})"
+        "--configs",
+        default=CONFIGS,
+        metavar="P256:8,P16:512",
+        help=f"prompt length and batch size of each (default {CONFIGS})",
     )
-    group.add_argument("--budget", metavar="N", help=f"new tokens a row (default {BUDGET})")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
-    group.add_argument("--engine", default="static", choices=ENGINES, help="default static")
+    options.add_options(group, (SETTINGS["budget"], SETTINGS["seed"], SETTINGS["engine"]), OWN)
     options.add_pass_options(group)
     options.add_model_options(parser)
     options.add_sampling_options(parser)
-    add_experiment_arguments(parser, repeats=REPEATS)
+    add_experiment_arguments(parser, OWN)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,12 +76,12 @@ def overhead_text(report: Mapping[str, Any]) -> str:
 
 def _plan(args: argparse.Namespace) -> Plan:
     own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    own |= {"timing": "sync", "budget": BUDGET if args.budget is None else args.budget}
+    own |= {"timing": "sync"}
     return plan_overhead(
         options.run_config(argparse.Namespace(**{**vars(args), **own})),
         experiment_id=new_run_id(),
         created_at=utc_now(),
-        configs=CONFIGS if args.configs is None else args.configs,
+        configs=args.configs,
         repeats=args.repeats,
     )
 

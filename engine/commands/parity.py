@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
 from engine.commands.parity_cases import make_cases
-from engine.core.config import ENGINES, EXECUTIONS, TIMINGS, RunConfig
+from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.errors import FieldError
+from engine.core.option import settings_of
 from engine.runlog.device_hold import hold_device
 
 if TYPE_CHECKING:
@@ -23,9 +25,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
     parser.add_argument("--engines", default="all", metavar="LIST", help=f"all (default), or of {', '.join(ENGINES)}")
-    parser.add_argument("--execution", default="eager", choices=EXECUTIONS, help=options.EXECUTION_HELP)
-    parser.add_argument("--timing", default="sync", choices=TIMINGS, help="default sync")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    options.add_options(parser, (SETTINGS["execution"], SETTINGS["timing"], SETTINGS["seed"]))
     parser.add_argument(
         "--case",
         action="append",
@@ -44,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 when all are equal (in bf16 and fp16: within the error that is allowed), 1 when one is not."""
     engines = _engines(args.engines)
-    config = RunConfig(
-        model=args.model, device=args.device, dtype=args.dtype, execution=args.execution, timing=args.timing
-    )
+    config = RunConfig(**settings_of(RunConfig, vars(args)))
     cases = _chosen(make_cases(args.seed), args.case)
 
     from engine.runtime.environment import use_available_threads, use_exact_matmuls
@@ -79,7 +77,7 @@ def _engines(text: str) -> list[str]:
         return list(ENGINES)
     for name in names:
         if name not in ENGINES:
-            raise ValueError(f"engines {name!r}: use all, or some of {', '.join(ENGINES)}")
+            raise FieldError("engines", f"engines {name!r}: use all, or some of {', '.join(ENGINES)}")
     return names
 
 
@@ -89,7 +87,9 @@ def _chosen(cases: list[ParityCase], texts: list[str] | None) -> list[ParityCase
         return cases
     for text in texts:
         if not any(text in case.name for case in cases):
-            raise ValueError(f"case {text!r}: no case's name holds it; there are {'; '.join(c.name for c in cases)}")
+            raise FieldError(
+                "case", f"case {text!r}: no case's name holds it; there are {'; '.join(c.name for c in cases)}"
+            )
     return [case for case in cases if any(text in case.name for text in texts)]
 
 

@@ -13,10 +13,13 @@ from typing import Any
 
 from engine.commands import options
 from engine.core.config import RunConfig
-from engine.core.hardware_presets import HARDWARE
+from engine.core.errors import FieldError
+from engine.core.hardware_presets import CARD, HARDWARE
 from engine.core.home import lab_home, runs_folder
 from engine.core.memory_model import TERM_WORDS
-from engine.core.router import ROUTERS, Routing, simulate_replicas
+from engine.core.option import Choices, Text, options_of
+from engine.core.roofline import WEIGHT_WIDTH
+from engine.core.router import Routing, simulate_replicas
 from engine.core.run_id import new_run_id
 from engine.core.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
 from engine.core.simulated_metrics import (
@@ -31,6 +34,15 @@ from engine.core.simulator import Simulation, estimated_tokens
 from engine.core.units import GIB
 from engine.core.workload import Workload, build_workload
 
+DEFAULTS = {"warmups": 0}
+OWN: options.Own = {
+    "hardware": {
+        "default": THIS,
+        "help": f"{', '.join(HARDWARE)}, or this: the newest calibration",
+        "takes": Text(),
+    },
+    "weight_bits": {"help": "of a preset's weights (default 16)", "takes": Choices((8, 16))},
+}
 LOWEST_RATE = 1e-6  # below it a pass's time is no number that means anything
 KEPT_STREAMS = ("passes", "spans", "blocks", "events")
 LINES = (
@@ -53,17 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
     options.add_workload_options(parser)
     options.add_sampling_options(parser)
-    parser.set_defaults(warmups=0)
+    parser.set_defaults(**DEFAULTS)
     group = parser.add_argument_group("machine")
-    names = ", ".join(HARDWARE)
-    group.add_argument("--hardware", default=THIS, help=f"{names}, or this: the newest calibration (default this)")
-    group.add_argument("--weight-bits", type=int, choices=(8, 16), help="of a preset's weights (default 16)")
+    options.add_options(group, (CARD, WEIGHT_WIDTH), OWN)
     group.add_argument("--read-gb-per-s", type=float, metavar="N", help="instead of the preset's read rate")
     group.add_argument("--tflop-per-s", type=float, metavar="N", help="instead of the preset's arithmetic rate")
     group.add_argument("--launch-us", type=float, metavar="N", help="instead of the preset's cost of a launch")
     group.add_argument("--efficiency", type=float, metavar="SHARE", help="of both rates that passes reach (default 1)")
-    group.add_argument("--replicas", type=int, default=1, metavar="N", help="machines with a copy each (default 1)")
-    group.add_argument("--router", default="round-robin", choices=ROUTERS, help="default round-robin")
+    options.add_options(group, options_of(Routing).values())
     group = parser.add_argument_group("run log")
     group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
     group.add_argument("--no-token-rows", action="store_true", help="leave the tokens' table out of the run log")
@@ -108,13 +117,13 @@ def _overrides(args: argparse.Namespace) -> Overrides:
 
 def _rate(option: str, value: float | None, unit: float) -> float | None:
     if value is not None and not (value >= LOWEST_RATE and math.isfinite(value * unit)):
-        raise ValueError(f"{option} {value:g}: use a number above 0, from {LOWEST_RATE:f} on")
+        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use a number above 0, from {LOWEST_RATE:f} on")
     return None if value is None else value * unit
 
 
 def _launch_s(microseconds: float | None) -> float | None:
     if microseconds is not None and not (microseconds >= 0 and math.isfinite(microseconds)):
-        raise ValueError(f"launch-us {microseconds:g}: use 0 or more microseconds")
+        raise FieldError("launch_us", f"launch-us {microseconds:g}: use 0 or more microseconds")
     return None if microseconds is None else microseconds * 1e-6
 
 

@@ -11,36 +11,29 @@ from engine.commands.busy import busy_words
 from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
 from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
 from engine.commands.sweep_report import sweep_text
-from engine.core.config import ENGINES, TIMINGS, RunConfig
+from engine.core.config import SETTINGS, RunConfig
 from engine.core.experiment import Plan, experiment_status, newest_records, point_rows
 from engine.core.home import lab_home
 from engine.core.run_id import new_run_id
 from engine.core.run_shape import shape_of_run
-from engine.core.sweep_plan import plan_sweep
+from engine.core.sweep_plan import BATCH_SIZES, DEFAULTS, PROMPT_GRID, RAGGED_MIX, plan_sweep
 from engine.core.sweep_table import sweep_rows
 from engine.core.timestamp import utc_now
 from engine.runlog.experiment_log import LoggedExperiment
 
-PROMPTS = "p16,p64"
-BATCH_SIZES = "1,2,4,8"
-BUDGET = "32"
+OWN: options.Own = {
+    "prompts": {"default": None, "help": f"prompt lengths (default {PROMPT_GRID.default}, none with a mix)"},
+    "budget": {"default": DEFAULTS["budget"], "help": "new tokens; a uniform batch takes the largest, 256 of 64-256"},
+    "engine": {"default": DEFAULTS["engine"]},
+}
 WITH_RESUME = ("flop_per_s", "bytes_per_s")  # what a report is asked, not a run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("grid")
-    group.add_argument("--prompts", metavar="P16,P64", help=f"prompt lengths (default {PROMPTS}, none with --mix)")
-    group.add_argument("--batch-size", metavar="1,2,4", help=f"rows at once (default {BATCH_SIZES})")
-    group.add_argument(
-        "--mix", metavar="P16:3,P4096:1", help="ragged batches of these lengths, each beside a uniform one as wide"
-    )
-    group.add_argument(
-        "--budget", metavar="N", help=f"new tokens; a uniform batch takes the largest, 256 of 64-256 (default {BUDGET})"
-    )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    options.add_options(group, (PROMPT_GRID, BATCH_SIZES, RAGGED_MIX, SETTINGS["budget"], SETTINGS["seed"]), OWN)
     group = parser.add_argument_group("engine")
-    group.add_argument("--engine", default="static", choices=ENGINES, help="default static")
-    group.add_argument("--timing", default="sync", choices=TIMINGS, help="sync stops after each pass; async does not")
+    options.add_options(group, (SETTINGS["engine"], SETTINGS["timing"]), OWN)
     options.add_pass_options(group)
     options.add_model_options(parser)
     options.add_sampling_options(parser)
@@ -65,8 +58,8 @@ def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
         base_config(args),
         experiment_id=new_run_id(),
         created_at=utc_now(),
-        prompts=PROMPTS if args.prompts is None and args.mix is None else args.prompts,
-        batch_sizes=BATCH_SIZES if args.batch_size is None else args.batch_size,
+        prompts=PROMPT_GRID.default if args.prompts is None and args.mix is None else args.prompts,
+        batch_sizes=args.batch_size,
         mix=args.mix,
         repeats=args.repeats,
         settings=given,
@@ -76,8 +69,6 @@ def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
 def base_config(args: argparse.Namespace) -> RunConfig:
     """What all points share. The requests, their prompts and the slots are each point's own."""
     own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    budget = getattr(args, "budget", None)
-    own |= {"budget": BUDGET if budget is None else budget}
     return options.run_config(argparse.Namespace(**{**vars(args), **own}))
 
 

@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.errors import FieldError
+
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e6
 LOWEST_CV, HIGHEST_CV = 0.01, 100.0
 FORMS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
@@ -77,7 +79,7 @@ def parse_arrival(text: str) -> Arrival:
             return ConstantArrival(rate=_rate(text, numbers[0]))
         case "gamma", 2:
             return GammaArrival(rate=_rate(text, numbers[0]), cv=_cv(text, numbers[1]))
-    raise ValueError(f"arrival {text!r}: use {FORMS}")
+    raise FieldError("arrival", f"arrival {text!r}: use {FORMS}")
 
 
 def offered_rate(arrivals_s: NDArray[np.float64]) -> float | None:
@@ -91,16 +93,19 @@ def offered_rate(arrivals_s: NDArray[np.float64]) -> float | None:
 def _rate(text: str, number: str) -> float:
     rate = _number(number)
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
-        raise ValueError(f"arrival {text!r}: use a rate of {LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f} requests a second")
+        raise FieldError(
+            "arrival", f"arrival {text!r}: use a rate of {LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f} requests a second"
+        )
     return rate
 
 
 def _cv(text: str, number: str) -> float:
     cv = _number(number)
     if not LOWEST_CV <= cv <= HIGHEST_CV:
-        raise ValueError(
+        raise FieldError(
+            "arrival",
             f"arrival {text!r}: use a coefficient of variation of {LOWEST_CV:g} to {HIGHEST_CV:g} "
-            "(1 is poisson, above 1 is bursty); for even gaps use constant:R"
+            "(1 is poisson, above 1 is bursty); for even gaps use constant:R",
         )
     return cv
 

@@ -13,6 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.errors import FieldError
+
 MAX_BUDGET_TOKENS = 131_072
 DEFAULT_EOS_CAP_TOKENS = 256
 FORMS = "64, 64-256, 8x32+8x256, eos or eos:200"
@@ -57,7 +59,9 @@ class CountedBudget:
         total = sum(requests for requests, _ in self.groups)
         if total != count:
             text = "+".join(f"{requests}x{tokens}" for requests, tokens in self.groups)
-            raise ValueError(f"budget {text!r} counts {total:,} requests, the workload has {count:,}: make them equal")
+            raise FieldError(
+                "budget", f"budget {text!r} counts {total:,} requests, the workload has {count:,}: make them equal"
+            )
         requests, tokens = zip(*self.groups, strict=True)
         return generator.permutation(np.repeat(np.array(tokens, dtype=np.int64), requests))
 
@@ -98,21 +102,23 @@ def parse_budget(text: str) -> Budget:
     if match := re.fullmatch(r"(\d+)(?:-(\d+))?", spec, re.ASCII):
         low, high = _tokens(text, match[1]), _tokens(text, match[2] or match[1])
         if low > high:
-            raise ValueError(f"budget {text!r}: the range runs backwards; use {high}-{low}")
+            raise FieldError("budget", f"budget {text!r}: the range runs backwards; use {high}-{low}")
         return RangeBudget(low=low, high=high)
     if re.fullmatch(r"\d+x\d+(\+\d+x\d+)*", spec, re.ASCII):
         return CountedBudget(groups=tuple(_group(text, group) for group in spec.split("+")))
-    raise ValueError(f"budget {text!r}: use {FORMS}")
+    raise FieldError("budget", f"budget {text!r}: use {FORMS}")
 
 
 def _group(text: str, group: str) -> tuple[int, int]:
     requests, tokens = group.split("x")
     if len(requests) > 9 or int(requests) < 1:
-        raise ValueError(f"budget {text!r}: a group needs at least 1 request, and no more than the workload has")
+        raise FieldError(
+            "budget", f"budget {text!r}: a group needs at least 1 request, and no more than the workload has"
+        )
     return int(requests), _tokens(text, tokens)
 
 
 def _tokens(text: str, digits: str) -> int:
     if len(digits) > 9 or not 1 <= int(digits) <= MAX_BUDGET_TOKENS:
-        raise ValueError(f"budget {text!r}: use 1 to {MAX_BUDGET_TOKENS:,} tokens")
+        raise FieldError("budget", f"budget {text!r}: use 1 to {MAX_BUDGET_TOKENS:,} tokens")
     return int(digits)

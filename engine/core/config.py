@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
 from engine.core.dtypes import DTYPE_BYTES
+from engine.core.errors import FieldError
+from engine.core.option import Bounds, Choices, Lines, Option, Text, check_options, option, options_of
 
 ENGINES = ("serial", "static", "continuous", "paged", "chunked")
 DEVICES = ("auto", "cpu", "cuda")
@@ -25,6 +27,7 @@ BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # token positions; powers of t
 MAX_BATCHED_TOKENS = 1_000_000
 MAX_GIB = 1_000_000
 MIN_TEMPERATURE = 0.01  # logits over less overflow; it is greedy long before
+_GIB = Bounds(low=0, high=MAX_GIB, whole=False, above=True, noun="a size in GiB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,9 @@ class FormRule:
         except ValueError:
             timeout_s = math.nan
         if name != "timeout" or not (math.isfinite(timeout_s) and timeout_s > 0):
-            raise ValueError(f"form {text!r}: use arrived, full or timeout:S with S in seconds above 0, as timeout:2")
+            raise FieldError(
+                "form", f"form {text!r}: use arrived, full or timeout:S with S in seconds above 0, as timeout:2"
+            )
         return cls(rule="timeout", timeout_s=timeout_s)
 
     def __str__(self) -> str:
@@ -59,17 +64,37 @@ class FormRule:
 class SamplingConfig:
     """How the next token is picked: temperature 0 is greedy. top_k 0 and top_p 1 leave the distribution whole."""
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
+    temperature: float = option(
+        0.0,
+        label="Temperature",
+        help="0 is greedy: the likeliest token",
+        flags=("--temperature",),
+        takes=Bounds(
+            low=MIN_TEMPERATURE, high=10, whole=False, also=0, says=f"use 0 (greedy), or {MIN_TEMPERATURE} to 10"
+        ),
+        group="sampling",
+    )
+    top_k: int = option(
+        0,
+        label="Top-k",
+        help="draw from the K likeliest tokens; 0 is off",
+        flags=("--top-k",),
+        takes=Bounds(low=0, says="use 0 (off) or a count of tokens"),
+        metavar="K",
+        group="sampling",
+    )
+    top_p: float = option(
+        1.0,
+        label="Top-p",
+        help="draw from the likeliest tokens that make up the share P; 1 is off",
+        flags=("--top-p",),
+        takes=Bounds(low=0, high=1, whole=False, above=True, says="use a share above 0, up to 1 (off)"),
+        metavar="P",
+        group="sampling",
+    )
 
     def __post_init__(self) -> None:
-        _require(
-            self.temperature == 0 or MIN_TEMPERATURE <= self.temperature <= 10,
-            f"temperature {self.temperature}: use 0 (greedy), or {MIN_TEMPERATURE} to 10",
-        )
-        _require(self.top_k >= 0, f"top-k {self.top_k}: use 0 (off) or a count of tokens")
-        _require(0 < self.top_p <= 1, f"top-p {self.top_p}: use a share above 0, up to 1 (off)")
+        check_options(self)
 
     @property
     def is_greedy(self) -> bool:
@@ -84,18 +109,63 @@ class WorkloadConfig:
     `prompt_lines`, so that a workload never depends on a file that may change.
     """
 
-    prompts: str = "chat"
-    prompt_lines: tuple[str, ...] = ()
-    requests: int = 8
-    budget: str = "8-48"
-    arrival: str = "closed"
-    seed: int = 0
+    prompts: str = option(
+        "chat",
+        label="Prompts",
+        help="exact lengths in tokens, in equal shares; chat: a fixed set of questions",
+        flags=("--prompts",),
+        takes=Text(examples="chat; p16,p64; p16:3,p4096:1"),
+        metavar="P16,P64",
+        group="prompts",
+    )
+    prompt_lines: tuple[str, ...] = option(
+        (),
+        label="Prompt file",
+        help="a text file, one prompt a line",
+        flags=("--prompt-file",),
+        takes=Lines(),
+        metavar="FILE",
+        group="prompts",
+    )
+    requests: int = option(
+        8,
+        label="Requests",
+        help="how many requests",
+        flags=("--requests",),
+        takes=Bounds(low=0, high=MAX_REQUESTS),
+        metavar="N",
+        group="workload",
+    )
+    budget: str = option(
+        "8-48",
+        label="Output tokens (budget)",
+        help="new tokens a request: 64, 64-256, 8x32+8x256, eos, eos:200",
+        flags=("--budget",),
+        takes=Text(examples="64; 64-256; 8x32+8x256 (shuffled); eos; eos:200"),
+        group="workload",
+    )
+    arrival: str = option(
+        "closed",
+        label="Arrivals",
+        help="closed (all at once), poisson:R, constant:R, gamma:R:CV; R requests a second",
+        flags=("--arrival",),
+        takes=Text(examples="closed; poisson:R, constant:R, gamma:R:CV with R a second"),
+        group="workload",
+    )
+    seed: int = option(
+        0,
+        label="Seed",
+        help="draws prompts, budgets, arrivals and sampling",
+        flags=("--seed",),
+        takes=Bounds(low=0, high=2**32 - 1, says="use a whole number from 0 to 4294967295"),
+        metavar="N",
+        group="workload",
+    )
 
     def __post_init__(self) -> None:
-        _require(0 <= self.requests <= MAX_REQUESTS, f"requests {self.requests}: use 0 to {MAX_REQUESTS:,}")
-        _require(0 <= self.seed < 2**32, f"seed {self.seed}: use a whole number from 0 to 4294967295")
-        if self.prompts == "file":
-            _require(bool(self.prompt_lines), "prompt file: it holds no prompts; write one prompt a line")
+        check_options(self)
+        if self.prompts == "file" and not self.prompt_lines:
+            raise FieldError("prompt_file", "prompt file: it holds no prompts; write one prompt a line")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,60 +176,152 @@ class RunConfig:
     chunked alone.
     """
 
-    engine: str = "continuous"
-    model: str = "smollm2-135m"
-    device: str = "auto"
-    dtype: str = "auto"
-    execution: str = "eager"
-    timing: str = "sync"
-    slots: int = 4
-    block_size: int = 16
-    max_num_batched_tokens: int = 512
-    form: FormRule = field(default_factory=FormRule)
-    returns: str = "stream"
+    engine: str = option(
+        "continuous",
+        label="Engine",
+        help="which rows run in a step, and where their keys and values live",
+        flags=("--engine",),
+        takes=Choices(ENGINES),
+        group="engine",
+    )
+    model: str = option(
+        "smollm2-135m",
+        label="Model",
+        help="a name (`models` lists them), a folder or a hub id",
+        flags=("--model",),
+        takes=Text(
+            examples="a name, a folder or a hub id",
+            required="name one, or a folder or hub id; `models` lists the names",
+        ),
+        group="model",
+    )
+    device: str = option(
+        "auto",
+        label="Device",
+        help="auto: CUDA where there is one",
+        flags=("--device",),
+        takes=Choices(DEVICES),
+        group="model",
+    )
+    dtype: str = option(
+        "auto",
+        label="Dtype",
+        help="number format; auto: fp32 on a CPU, bf16 on CUDA",
+        flags=("--dtype",),
+        takes=Choices(DTYPES),
+        group="model",
+    )
+    execution: str = option(
+        "eager",
+        label="Execution",
+        help="how a pass is issued: kernel by kernel, or as a CUDA graph (GPU only)",
+        flags=("--execution",),
+        takes=Choices(EXECUTIONS),
+        group="passes",
+    )
+    timing: str = option(
+        "sync",
+        label="Timing",
+        help="sync stops after each pass; async does not",
+        flags=("--timing",),
+        takes=Choices(TIMINGS),
+        group="engine",
+    )
+    slots: int = option(
+        4,
+        label="Slots: rows that run at once (max-num-seqs)",
+        help="rows at once: the static batch, the slots of the others",
+        flags=("--slots", "--max-num-seqs"),
+        takes=Bounds(low=1, high=MAX_SLOTS),
+        metavar="B",
+        group="engine",
+    )
+    block_size: int = option(
+        16,
+        label="Token positions a block (block-size)",
+        help="paged, chunked: token positions a block, a power of two up to 256",
+        flags=("--block-size",),
+        takes=Choices(BLOCK_SIZES, "token positions"),
+        metavar="N",
+        group="passes",
+    )
+    max_num_batched_tokens: int = option(
+        512,
+        label="Tokens a step, at most (max-num-batched-tokens)",
+        help="chunked: tokens a step, those that decode first",
+        flags=("--max-num-batched-tokens",),
+        takes=Bounds(low=1, high=MAX_BATCHED_TOKENS, unit="tokens a step"),
+        metavar="N",
+        group="passes",
+    )
+    form: FormRule = option(
+        FormRule(),
+        label="A batch is formed when",
+        help="static: when a batch forms: arrived, full or timeout:S",
+        flags=("--form",),
+        takes=Text(examples="arrived, full or timeout:S"),
+        parse=FormRule.parse,
+        group="passes",
+    )
+    returns: str = option(
+        "stream",
+        label="Response mode",
+        help="static: send each token as it comes, or the whole answer when the batch ends",
+        flags=("--return",),
+        takes=Choices(RETURNS),
+        group="passes",
+    )
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    warmups: int = 1
-    pool_gib: float | None = None
-    capacity_gib: float | None = None
-    gpu_memory_utilization: float = 0.9
+    warmups: int = option(
+        1,
+        label="Warm-up rounds before the clock starts",
+        help="warm-up rounds before the clock starts",
+        flags=("--warmups",),
+        takes=Bounds(low=0, high=100),
+        metavar="N",
+        group="measuring",
+    )
+    pool_gib: float | None = option(
+        None,
+        label="KV pool, at most GiB (pool-gib)",
+        help="cap of the KV pool",
+        flags=("--pool-gib",),
+        takes=_GIB,
+        metavar="GIB",
+        group="passes",
+    )
+    capacity_gib: float | None = option(
+        None,
+        label="All memory, at most GiB (capacity-gib)",
+        help="cap of all memory",
+        flags=("--capacity-gib",),
+        takes=_GIB,
+        metavar="GIB",
+        group="passes",
+    )
+    gpu_memory_utilization: float = option(
+        0.9,
+        label="Share of the GPU's memory (gpu-memory-utilization)",
+        help="share of the GPU's memory that a run may use",
+        flags=("--gpu-memory-utilization",),
+        takes=Bounds(low=0, high=1, whole=False, above=True, noun="a share"),
+        metavar="SHARE",
+        group="passes",
+    )
 
     def __post_init__(self) -> None:
-        _require_choice("engine", self.engine, ENGINES)
-        _require_choice("device", self.device, DEVICES)
-        _require_choice("dtype", self.dtype, DTYPES)
-        _require_choice("execution", self.execution, EXECUTIONS)
-        _require_choice("timing", self.timing, TIMINGS)
-        _require_choice("return", self.returns, RETURNS)
-        _require(bool(self.model.strip()), "model: name one, or a folder or hub id; `models` lists the names")
-        _require(1 <= self.slots <= MAX_SLOTS, f"slots {self.slots}: use 1 to {MAX_SLOTS:,}")
-        _require(
-            self.block_size in BLOCK_SIZES,
-            f"block-size {self.block_size}: use one of {', '.join(map(str, BLOCK_SIZES))} token positions",
-        )
-        _require(
-            1 <= self.max_num_batched_tokens <= MAX_BATCHED_TOKENS,
-            f"max-num-batched-tokens {self.max_num_batched_tokens}: use 1 to {MAX_BATCHED_TOKENS:,} tokens a step",
-        )
-        _require(
-            self.engine != "chunked" or self.max_num_batched_tokens >= self.slots,
-            f"max-num-batched-tokens {self.max_num_batched_tokens}: every row decodes one token a step, so that "
-            f"{self.slots} slots need at least {self.slots}; raise it or use fewer slots",
-        )
-        _require(0 <= self.warmups <= 100, f"warmups {self.warmups}: use 0 to 100")
-        for name, gib in (("pool-gib", self.pool_gib), ("capacity-gib", self.capacity_gib)):
-            _require(gib is None or 0 < gib <= MAX_GIB, f"{name} {gib}: use a size in GiB above 0, up to {MAX_GIB:,}")
-        _require(
-            0 < self.gpu_memory_utilization <= 1,
-            f"gpu-memory-utilization {self.gpu_memory_utilization}: use a share above 0, up to 1",
-        )
-        _require(
-            self.engine == "static" or self.returns == "stream", "return whole: only the static engine holds results"
-        )
-        _require(
-            self.engine == "static" or self.form.rule == "arrived",
-            f"form {self.form}: only the static engine forms batches",
-        )
+        check_options(self)
+        if self.engine == "chunked" and self.max_num_batched_tokens < self.slots:
+            raise FieldError(
+                "max_num_batched_tokens",
+                f"max-num-batched-tokens {self.max_num_batched_tokens}: every row decodes one token a step, so that "
+                f"{self.slots} slots need at least {self.slots}; raise it or use fewer slots",
+            )
+        if self.engine != "static" and self.returns != "stream":
+            raise FieldError("return", f"return {self.returns}: only the static engine holds results")
+        if self.engine != "static" and self.form.rule != "arrived":
+            raise FieldError("form", f"form {self.form}: only the static engine forms batches")
 
     @property
     def num_slots(self) -> int:
@@ -177,48 +339,31 @@ class RunConfig:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The inverse of `to_dict`. ValueError for a name that is not a setting, or a value that is out of range."""
         values = _settings(cls, data)
-        if "form" in values:
-            values["form"] = FormRule.parse(values["form"])
         if "workload" in values:
-            workload = _settings(WorkloadConfig, values["workload"], "workload.")
-            if "prompt_lines" in workload:
-                lines = workload["prompt_lines"] = tuple(workload["prompt_lines"])
-                _require(all(isinstance(line, str) for line in lines), "workload.prompt_lines: use a list of texts")
-            values["workload"] = WorkloadConfig(**workload)
+            values["workload"] = WorkloadConfig(**_settings(WorkloadConfig, values["workload"], "workload."))
         if "sampling" in values:
             values["sampling"] = SamplingConfig(**_settings(SamplingConfig, values["sampling"], "sampling."))
         return cls(**values)
 
 
-_NUMBER = (int, float)
-_JSON_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "text"),
-    "int": ((int,), "a whole number"),
-    "float": (_NUMBER, "a number"),
-    "float | None": ((*_NUMBER, type(None)), "a number or null"),
-    "tuple[str, ...]": ((list, tuple), "a list of texts"),
-    "FormRule": ((str,), "text"),
-    "WorkloadConfig": ((dict,), "an object"),
-    "SamplingConfig": ((dict,), "an object"),
-}
+SETTINGS: dict[str, Option] = {
+    each.name: each for kind in (RunConfig, WorkloadConfig, SamplingConfig) for each in options_of(kind).values()
+}  # every option of a run, by its name
 
 
 def _settings(kind: type, data: dict[str, Any], inside: str = "") -> dict[str, Any]:
-    """A copy of `data` whose names are fields of `kind` and whose values have their JSON type; else ValueError."""
-    types = {f.name: str(f.type) for f in fields(kind)}
-    unknown = sorted(set(data) - set(types))
-    _require(not unknown, f"unknown setting {', '.join(inside + name for name in unknown)}")
+    """`data` as settings of `kind`. ValueError for a name that is none, or a value of another type than it has."""
+    declared = options_of(kind)
+    unknown = sorted(set(data) - {each.name for each in fields(kind)})
+    if unknown:
+        raise ValueError(f"unknown setting {', '.join(inside + name for name in unknown)}")
+    values = {}
     for name, value in data.items():
-        accepted, words = _JSON_TYPES[types[name]]
-        fits = isinstance(value, accepted) and not isinstance(value, bool)
-        _require(fits, f"{inside}{name} {value!r}: use {words}")
-    return dict(data)
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise ValueError(message)
-
-
-def _require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    _require(value in choices, f"{name} {value!r}: use one of {', '.join(choices)}")
+        each = declared.get(name)
+        accepted, called = each.json_types if each is not None else ((dict,), "an object")
+        if not isinstance(value, accepted) or isinstance(value, bool):
+            raise FieldError(each.parameter if each else name, f"{inside}{name} {value!r}: use {called}")
+        if isinstance(value, list | tuple) and not all(isinstance(line, str) for line in value):
+            raise FieldError(name, f"{inside}{name}: use a list of texts")
+        values[name] = value if each is None else each.value_of(value)
+    return values

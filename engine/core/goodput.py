@@ -8,29 +8,45 @@ could be too long: it keeps that limit.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.latency import latencies
+from engine.core.option import Bounds, check_options, option
 from engine.core.record import RunRecord
 from engine.core.stays import Occupancy
 from engine.core.steady_window import Served
+
+_SECONDS = Bounds(low=0, whole=False, above=True, says="use seconds above 0, as 0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Seconds; None where there is no such limit. ValueError for one that is no time."""
 
-    ttft_s: float | None = None
-    tpot_s: float | None = None
+    ttft_s: float | None = option(
+        None,
+        label="First token within, s",
+        help="goodput: first tokens within this time",
+        flags=("--ttft-limit-s",),
+        takes=_SECONDS,
+        metavar="S",
+        group="load",
+    )
+    tpot_s: float | None = option(
+        None,
+        label="Each next within, s",
+        help="goodput: at most this time per output token",
+        flags=("--tpot-limit-s",),
+        takes=_SECONDS,
+        metavar="S",
+        group="load",
+    )
 
     def __post_init__(self) -> None:
-        for name, limit_s in (("ttft-limit-s", self.ttft_s), ("tpot-limit-s", self.tpot_s)):
-            if limit_s is not None and not (math.isfinite(limit_s) and limit_s > 0):
-                raise ValueError(f"{name} {limit_s}: use seconds above 0, as 0.5")
+        check_options(self)
 
     def __bool__(self) -> bool:
         return self.ttft_s is not None or self.tpot_s is not None

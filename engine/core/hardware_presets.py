@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.core.errors import FieldError
+from engine.core.option import Choices, Option
 from engine.core.roofline import Ceilings, ModelShape
 from engine.core.units import GIB
 
@@ -146,8 +148,21 @@ HARDWARE: dict[str, HardwarePreset] = {
 }
 
 
+CARD = Option(
+    default=None,
+    label="GPU",
+    help="the memory of a known GPU instead of this machine's",
+    flags=("--hardware",),
+    parameter="card",
+    takes=Choices(tuple(HARDWARE)),
+    group="memory",
+)
+
+
 def hardware_preset(name: str) -> HardwarePreset:
     """The preset of that name. ValueError names those that there are."""
     if name not in HARDWARE:
-        raise ValueError(f"hardware {name!r}: use one of {', '.join(HARDWARE)}, or this for the newest calibration")
+        raise FieldError(
+            "card", f"hardware {name!r}: use one of {', '.join(HARDWARE)}, or this for the newest calibration"
+        )
     return HARDWARE[name]

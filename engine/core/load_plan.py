@@ -15,14 +15,54 @@ from typing import Any
 
 from engine.core.arrivals import HIGHEST_RATE, LOWEST_RATE, parse_arrival
 from engine.core.config import ENGINES, FormRule, RunConfig
+from engine.core.errors import FieldError
 from engine.core.experiment import Plan, Point, PointRecord, interleaved, newest_records, summarize
 from engine.core.experiment_size import check_points, check_repeats
 from engine.core.goodput import Limits
+from engine.core.option import Choices, Option, Text
 from engine.core.workload import build_workload
 
 BELOW, ABOVE = 0.9, 1.1
 MAX_RATES = 50
 LAWS = "poisson, constant or gamma:CV, as gamma:3"
+ENGINES_UNDER_LOAD = Option(
+    default="static,continuous",
+    label="Engines",
+    help="engines to compare; the first is the base of ratios",
+    flags=("--engines", "--engine"),
+    takes=Text(examples=f"some of {', '.join(ENGINES)}"),
+    metavar="A,B",
+    group="load",
+)
+RATES = Option(
+    default="1,2,3",
+    label="Rates, requests a second",
+    help="requests a second",
+    flags=("--rates",),
+    takes=Text(examples="0.5,1,2"),
+    metavar="R,R",
+    group="load",
+)
+LAW = Option(
+    default="poisson",
+    label="How requests come",
+    help=f"{LAWS}; the rates are named by themselves",
+    flags=("--arrival",),
+    parameter="law",
+    takes=Text(examples=LAWS),
+    metavar="LAW",
+    group="load",
+)
+CONFIRM = Option(
+    default="yes",
+    label="Confirm each capacity with two runs around it",
+    help="leave out the runs at 0.9 and 1.1 times the capacity",
+    flags=("--no-confirm",),
+    parameter="confirm",
+    takes=Choices(("yes", "no")),
+    group="load",
+)
+DEFAULTS = {"requests": 48}  # of a load test, where a run's own are others
 
 CapacityOf = Callable[[PointRecord], float | None]
 
@@ -37,11 +77,11 @@ def parse_rates(text: str) -> tuple[float, ...]:
             parse_arrival(f"poisson:{part}")
         except ValueError:
             limits = f"{LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f}"
-            raise ValueError(f"rates {text[:80]!r}: use requests a second, {limits}, as 0.5,1,2") from None
+            raise FieldError("rates", f"rates {text[:80]!r}: use requests a second, {limits}, as 0.5,1,2") from None
     if len(set(rates)) < len(rates):
-        raise ValueError(f"rates {text!r}: name each once, and ask for repeats to measure again")
+        raise FieldError("rates", f"rates {text!r}: name each once, and ask for repeats to measure again")
     if len(rates) > MAX_RATES:
-        raise ValueError(f"rates: {len(rates)} of them; use {MAX_RATES} at most")
+        raise FieldError("rates", f"rates: {len(rates)} of them; use {MAX_RATES} at most")
     return tuple(sorted(rates))
 
 
@@ -50,9 +90,9 @@ def parse_engines(text: str) -> tuple[str, ...]:
     engines = tuple(part.strip() for part in text.split(","))
     unknown = next((name for name in engines if name not in ENGINES), None)
     if unknown is not None:
-        raise ValueError(f"engines {unknown!r}: use some of {', '.join(ENGINES)}")
+        raise FieldError("engines", f"engines {unknown!r}: use some of {', '.join(ENGINES)}")
     if len(set(engines)) < len(engines):
-        raise ValueError(f"engines {text!r}: name each once")
+        raise FieldError("engines", f"engines {text!r}: name each once")
     return engines
 
 
@@ -63,7 +103,7 @@ def arrival_spec(law: str, rate_per_s: float) -> str:
         spec = f"{name}:{rate_per_s!r}" + (f":{variation}" if variation else "")
         parse_arrival(spec)
         return spec
-    raise ValueError(f"arrival {law!r}: use {LAWS}; the rates are named by themselves")
+    raise FieldError("law", f"arrival {law!r}: use {LAWS}; the rates are named by themselves")
 
 
 def plan_load(
@@ -86,7 +126,9 @@ def plan_load(
     """
     check_repeats(repeats)
     if base.workload.requests < 1:
-        raise ValueError(f"requests {base.workload.requests}: use 1 or more; a load test needs some to arrive")
+        raise FieldError(
+            "requests", f"requests {base.workload.requests}: use 1 or more; a load test needs some to arrive"
+        )
     asked = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
     check_points("arrivals", asked, "engines, rates or repeats")
     points = []

@@ -11,13 +11,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from engine.core.config import BLOCK_SIZES, ENGINES, RunConfig
+from engine.core.config import SETTINGS, RunConfig
+from engine.core.errors import FieldError
 from engine.core.kv_layout import blocks_of
 from engine.core.memory_model import ModelDimensions, PassMemory, Shortage, pass_memory
+from engine.core.option import Choices, Option
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.presets import PRESETS
 from engine.core.request import Length, Request
 
+_BLOCK_SIZE, _STEP_TOKENS = SETTINGS["block_size"], SETTINGS["max_num_batched_tokens"]
+LOGITS = Option(
+    default="copied",
+    label="Logits",
+    help="of the last positions with their fp32 copy; last: without it (as greedy runs here); all: of all positions, "
+    "copied",
+    flags=("--logits",),
+    takes=Choices(("copied", "last", "all")),
+    group="engine",
+)
 MAX_BATCH = 65_536
 MAX_PROMPT_TOKENS = 131_072
 MAX_POINTS = 10_000
@@ -28,18 +40,18 @@ class EngineShape:
     """What of an engine decides over memory. `sampled_in_fp32`: an fp32 copy of the logits is made at each step."""
 
     engine: str = "static"
-    block_size: int = 16
-    max_num_batched_tokens: int = 512
+    block_size: int = _BLOCK_SIZE.default
+    max_num_batched_tokens: int = _STEP_TOKENS.default
     sampled_in_fp32: bool = True
     logits_of_all: bool = False
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise ValueError(f"engine {self.engine!r}: use one of {', '.join(ENGINES)}")
-        if self.block_size not in BLOCK_SIZES:
-            raise ValueError(f"block-size {self.block_size}: use one of {', '.join(map(str, BLOCK_SIZES))}")
+        SETTINGS["engine"].check(self.engine)
+        _BLOCK_SIZE.check(self.block_size)
         if self.max_num_batched_tokens < 1:
-            raise ValueError(f"max-num-batched-tokens {self.max_num_batched_tokens}: use 1 or more tokens a step")
+            spelled = _STEP_TOKENS.flag.removeprefix("--")
+            message = f"{spelled} {self.max_num_batched_tokens}: use 1 or more tokens a step"
+            raise FieldError(_STEP_TOKENS.parameter, message)
 
     @classmethod
     def of(cls, config: RunConfig) -> Self:
@@ -129,17 +141,24 @@ class MemoryGrid:
     shape: EngineShape = EngineShape()
 
     def __post_init__(self) -> None:
-        _require(bool(self.prompt_tokens and self.batch_sizes), "name at least one prompt length and one batch size")
-        for tokens in self.prompt_tokens:
-            _require(1 <= tokens <= MAX_PROMPT_TOKENS, f"prompts p{tokens}: use p1 to p{MAX_PROMPT_TOKENS}")
-        for size in self.batch_sizes:
-            _require(1 <= size <= MAX_BATCH, f"batch-size {size}: use 1 to {MAX_BATCH:,}")
         _require(
+            "prompts",
+            bool(self.prompt_tokens and self.batch_sizes),
+            "name at least one prompt length and one batch size",
+        )
+        for tokens in self.prompt_tokens:
+            _require("prompts", 1 <= tokens <= MAX_PROMPT_TOKENS, f"prompts p{tokens}: use p1 to p{MAX_PROMPT_TOKENS}")
+        for size in self.batch_sizes:
+            _require("batch_size", 1 <= size <= MAX_BATCH, f"batch-size {size}: use 1 to {MAX_BATCH:,}")
+        _require(
+            "budget",
             1 <= self.budget_tokens <= MAX_PROMPT_TOKENS,
             f"budget {self.budget_tokens}: use 1 to {MAX_PROMPT_TOKENS} new tokens",
         )
         points = len(self.prompt_tokens) * len(self.batch_sizes)
-        _require(points <= MAX_POINTS, f"{points:,} configurations: use fewer batch sizes or prompt lengths")
+        _require(
+            "batch_size", points <= MAX_POINTS, f"{points:,} configurations: use fewer batch sizes or prompt lengths"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +263,6 @@ def _largest(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int) -> in
     return low
 
 
-def _require(holds: bool, message: str) -> None:
+def _require(field: str, holds: bool, message: str) -> None:
     if not holds:
-        raise ValueError(message)
+        raise FieldError(field, message)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dtypes import DTYPE_BYTES
+from engine.core.errors import FieldError
 from engine.core.roofline import ModelShape
 
 RANDOM_SUFFIX = "-random"
@@ -90,12 +91,16 @@ def shape_of_config(config: dict[str, Any], *, name: str, value_bytes: int, weig
     if config.get("sliding_window") and config.get("use_sliding_window", True):
         odd.append("sliding_window")
     if odd:
-        raise ValueError(f"model {name}: {', '.join(odd)} in its config.json; only dense decoders can be simulated")
+        raise FieldError(
+            "model", f"model {name}: {', '.join(odd)} in its config.json; only dense decoders can be simulated"
+        )
     layers, hidden, heads = (_number(config, key, name) for key in ("num_hidden_layers", "hidden_size", _HEADS))
     intermediate, vocab = (_number(config, key, name) for key in ("intermediate_size", "vocab_size"))
     kv_heads = _number(config, "num_key_value_heads", name, heads)
     if heads % kv_heads:
-        raise ValueError(f"model {name}: {heads} heads are no multiple of {kv_heads} KV heads in its config.json")
+        raise FieldError(
+            "model", f"model {name}: {heads} heads are no multiple of {kv_heads} KV heads in its config.json"
+        )
     head_dim = _number(config, "head_dim", name, max(1, hidden // heads))
     tied = bool(config.get("tie_word_embeddings", False))
     qkv = (heads + 2 * kv_heads) * head_dim
@@ -133,18 +138,20 @@ def _read_config(name: str) -> dict[str, Any]:
         is_there = False
     if not is_there:
         known = ", ".join(MODEL_NAMES)
-        raise ValueError(f"model {short_name(name)}: use {known}, or a folder or file of a model's config.json")
+        raise FieldError(
+            "model", f"model {short_name(name)}: use {known}, or a folder or file of a model's config.json"
+        )
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"model {name}: {file} cannot be read as JSON ({error})") from None
+        raise FieldError("model", f"model {name}: {file} cannot be read as JSON ({error})") from None
     except RecursionError:
-        raise ValueError(f"model {name}: {file} cannot be read as JSON (too deeply nested)") from None
+        raise FieldError("model", f"model {name}: {file} cannot be read as JSON (too deeply nested)") from None
     if not isinstance(data, dict):
-        raise ValueError(f"model {name}: {file} holds no JSON object")
+        raise FieldError("model", f"model {name}: {file} holds no JSON object")
     inner = data.get("text_config") or data
     if not isinstance(inner, dict):
-        raise ValueError(f"model {name}: text_config in {file} is no JSON object")
+        raise FieldError("model", f"model {name}: text_config in {file} is no JSON object")
     return inner
 
 
@@ -153,5 +160,7 @@ def _number(config: dict[str, Any], key: str, name: str, default: int | None = N
     if value is None and default is not None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"model {name}: {key} {value!r:.60} in its config.json; a whole number of 1 or more is needed")
+        raise FieldError(
+            "model", f"model {name}: {key} {value!r:.60} in its config.json; a whole number of 1 or more is needed"
+        )
     return value

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.core.config import MAX_SLOTS, RunConfig
+from engine.core.errors import FieldError
 from engine.core.experiment import Plan, Point, Summary, interleaved, summarize
 from engine.core.experiment_size import check_points, check_repeats
 from engine.core.prompts import MAX_PROMPT_TOKENS
@@ -56,16 +57,19 @@ def parse_configs(text: str) -> tuple[tuple[int, int], ...]:
     for part in text.split(","):
         match = re.fullmatch(r"p(\d{1,9}):(\d{1,9})", part.strip(), re.ASCII)
         if match is None:
-            raise ValueError(f"configs {part.strip()!r:.60}: use prompt length and batch size, as p256:8,p16:512")
+            raise FieldError(
+                "configs", f"configs {part.strip()!r:.60}: use prompt length and batch size, as p256:8,p16:512"
+            )
         tokens, size = int(match[1]), int(match[2])
         if not (1 <= tokens <= MAX_PROMPT_TOKENS and 1 <= size <= MAX_SLOTS):
-            raise ValueError(
+            raise FieldError(
+                "configs",
                 f"configs {part.strip()!r}: use prompts of 1 to {MAX_PROMPT_TOKENS:,} tokens and batches of 1 to "
-                f"{MAX_SLOTS:,} rows, as p256:8"
+                f"{MAX_SLOTS:,} rows, as p256:8",
             )
         configs.append((tokens, size))
     if len(set(configs)) < len(configs):
-        raise ValueError(f"configs {text!r:.60}: name each once, and ask for repeats to measure again")
+        raise FieldError("configs", f"configs {text!r:.60}: name each once, and ask for repeats to measure again")
     return tuple(configs)
 
 

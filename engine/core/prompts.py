@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from engine.core.errors import FieldError
 from engine.core.prose import num_sentences
 from engine.core.questions import QUESTIONS
 from engine.core.request import ExactPrompt, Prompt, TextPrompt
@@ -56,7 +57,7 @@ def draw_prompts(
             return tuple(TextPrompt(text=QUESTIONS[i]) for i in _rounds(len(QUESTIONS), count, generator))
         case "file":
             if not lines:
-                raise ValueError("prompt file: it holds no prompts; write one prompt a line")
+                raise FieldError("prompt_file", "prompt file: it holds no prompts; write one prompt a line")
             return tuple(TextPrompt(text=lines[i % len(lines)], label="file") for i in range(count))
         case "exact":
             counts = apportion(mix.weights, count)
@@ -90,9 +91,9 @@ def _rounds(num_choices: int, count: int, generator: np.random.Generator) -> lis
 def _part(text: str, part: str) -> tuple[int, float]:
     match = re.fullmatch(r"p(\d+)(?::(.+))?", part, re.ASCII)
     if match is None:
-        raise ValueError(f"prompts {text!r}: use {FORMS}")
+        raise FieldError("prompts", f"prompts {text!r}: use {FORMS}")
     if len(match[1]) > 9 or not 1 <= int(match[1]) <= MAX_PROMPT_TOKENS:
-        raise ValueError(f"prompts {text!r}: use lengths of 1 to {MAX_PROMPT_TOKENS:,} tokens, as p64")
+        raise FieldError("prompts", f"prompts {text!r}: use lengths of 1 to {MAX_PROMPT_TOKENS:,} tokens, as p64")
     return int(match[1]), _weight(text, match[2])
 
 
@@ -102,5 +103,5 @@ def _weight(text: str, number: str | None) -> float:
     except ValueError:
         weight = math.nan
     if not 0 < weight <= MAX_WEIGHT:
-        raise ValueError(f"prompts {text!r}: use weights above 0, up to {MAX_WEIGHT:,.0f}, as p16:3,p4096:1")
+        raise FieldError("prompts", f"prompts {text!r}: use weights above 0, up to {MAX_WEIGHT:,.0f}, as p16:3,p4096:1")
     return weight

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.experiment import ExperimentKind, Plan, Point, interleaved
 from engine.core.experiment_size import check_points, check_repeats
 
@@ -29,13 +30,17 @@ def plan_repeats(
     check_repeats(repeats)
     engines = [config.engine for config in configs]
     if not engines:
-        raise ValueError("engines: name one or more to repeat")
+        raise FieldError("engines", "engines: name one or more to repeat")
     twice = next((name for name in engines if engines.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"engines: {twice} is named twice; name each once, and ask for repeats to run it again")
+        raise FieldError(
+            "engines", f"engines: {twice} is named twice; name each once, and ask for repeats to run it again"
+        )
     for name in ALIKE:
         if any(getattr(config, name) != getattr(configs[0], name) for config in configs):
-            raise ValueError(f"{name}: engines that are set side by side have all settings alike but form and return")
+            raise FieldError(
+                name, f"{name}: engines that are set side by side have all settings alike but form and return"
+            )
     check_points(f"repeats {repeats} of {len(configs)} engines", len(configs) * repeats, "engines or repeats")
     points = [
         Point(key=config.engine, position=place, repeat=0, values={"engine": config.engine}, config=config)

@@ -12,12 +12,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
+from engine.core.errors import FieldError
 from engine.core.memory_model import ModelDimensions
+from engine.core.option import Choices, Option
 from engine.core.passes import PassKind, PlannedPass
 
 KERNELS_PER_LAYER = 40  # of an eager decode pass: 28 layers of the shape of Qwen2.5-1.5B were counted at 1,123 kernels
 KERNELS_BESIDE = 3  # embedding, final norm, logits
 WEIGHT_BITS = (8, 16, 32)
+WEIGHT_WIDTH = Option(
+    default=None,
+    label="Bits a weight",
+    help="width of a weight (default: the dtype's)",
+    flags=("--weight-bits",),
+    parameter="weights",
+    takes=Choices(WEIGHT_BITS),
+    group="machine",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +45,7 @@ class ModelShape(ModelDimensions):
 
     def __post_init__(self) -> None:
         if self.weight_bits not in WEIGHT_BITS:
-            raise ValueError(f"weight-bits {self.weight_bits}: use {', '.join(map(str, WEIGHT_BITS))}")
+            raise FieldError("weights", f"weight-bits {self.weight_bits}: use {', '.join(map(str, WEIGHT_BITS))}")
 
     @property
     def weight_bytes(self) -> int:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.memory_model import ModelDimensions
+from engine.core.option import Bounds, Choices, check_options, option
 from engine.core.record import RunRecord, Table
 from engine.core.request import Request
 from engine.core.simulator import PromptLength, Replica, Simulation, estimated_tokens, simulated_requests
@@ -27,14 +29,26 @@ MAX_REPLICAS = 1024
 class Routing:
     """How many replicas, and how requests find theirs. ValueError for what is neither."""
 
-    replicas: int = 1
-    router: str = "round-robin"
+    replicas: int = option(
+        1,
+        label="Replicas",
+        help="machines with a copy of the model each",
+        flags=("--replicas",),
+        takes=Bounds(low=1, high=MAX_REPLICAS),
+        metavar="N",
+        group="machine",
+    )
+    router: str = option(
+        "round-robin",
+        label="Router",
+        help="which replica a request goes to: each in turn, or the least loaded",
+        flags=("--router",),
+        takes=Choices(ROUTERS),
+        group="machine",
+    )
 
     def __post_init__(self) -> None:
-        if not 1 <= self.replicas <= MAX_REPLICAS:
-            raise ValueError(f"replicas {self.replicas}: use 1 to {MAX_REPLICAS:,}")
-        if self.router not in ROUTERS:
-            raise ValueError(f"router {self.router!r}: use one of {', '.join(ROUTERS)}")
+        check_options(self)
 
 
 def simulate_replicas(
@@ -51,7 +65,9 @@ def simulate_replicas(
     requests = simulated_requests(workload, prompt_length)
     if routing.router == "least-loaded" and routing.replicas > 1:
         if config.form.rule != "arrived":
-            raise ValueError(f"router least-loaded: form {config.form} waits for requests not routed yet; use arrived")
+            raise FieldError(
+                "router", f"router least-loaded: form {config.form} waits for requests not routed yet; use arrived"
+            )
         replicas = [
             Replica(config, requests, cost, model, is_routed=True, streams=streams) for _ in range(routing.replicas)
         ]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of
+from engine.core.errors import FieldError
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE, hardware_preset
 from engine.core.model_presets import model_shape
@@ -35,13 +36,19 @@ class Overrides:
     efficiency: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("read rate", self.read_bytes_per_s), ("arithmetic rate", self.flop_per_s)):
+        rates = (
+            ("read_gb_per_s", "read rate", self.read_bytes_per_s),
+            ("tflop_per_s", "arithmetic rate", self.flop_per_s),
+        )
+        for field, name, value in rates:
             if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} {value}: use a number above 0")
+                raise FieldError(field, f"{name} {value}: use a number above 0")
         if self.launch_s is not None and not (math.isfinite(self.launch_s) and self.launch_s >= 0):
-            raise ValueError(f"launch cost {self.launch_s}: use a time of 0 or more")
+            raise FieldError("launch_us", f"launch cost {self.launch_s}: use a time of 0 or more")
         if self.efficiency is not None and not LOWEST_EFFICIENCY <= self.efficiency <= 1:
-            raise ValueError(f"efficiency {self.efficiency}: use a share above 0, {LOWEST_EFFICIENCY:f} to 1")
+            raise FieldError(
+                "efficiency", f"efficiency {self.efficiency}: use a share above 0, {LOWEST_EFFICIENCY:f} to 1"
+            )
 
     @property
     def is_empty(self) -> bool:
@@ -89,13 +96,17 @@ def simulated_machine(
     """
     if hardware == THIS:
         if not overrides.is_empty or weight_bits is not None:
-            raise ValueError("hardware this: its passes are as measured; rates and weight bits go with a preset's name")
+            raise FieldError(
+                "card", "hardware this: its passes are as measured; rates and weight bits go with a preset's name"
+            )
         return _calibrated(config, fitting_calibration(config, calibrations))
     preset = hardware_preset(hardware)
     if config.device == "cpu":
-        raise ValueError(f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU")
+        raise FieldError(
+            "device", f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU"
+        )
     if config.dtype == "fp32":
-        raise ValueError(f"dtype fp32: hardware {hardware} is known for 16-bit arithmetic; use bf16 or fp16")
+        raise FieldError("dtype", f"dtype fp32: hardware {hardware} is known for 16-bit arithmetic; use bf16 or fp16")
     dtype = dtype_of(config.dtype, "cuda")
     shape = model_shape(config.model, dtype=dtype, weight_bits=weight_bits)
     ceilings = overrides.applied(preset.ceilings(shape))
@@ -131,9 +142,10 @@ def fitting_calibration(config: RunConfig, calibrations: Sequence[Calibration]) 
     mine = [c for c in calibrations if config.device in ("auto", c.device.partition(":")[0])]
     if not mine:
         of = "" if config.device == "auto" else f" of {config.device}"
-        raise ValueError(
+        raise FieldError(
+            "card",
             f"hardware this: no calibration{of} here; run `python -m engine calibrate --model {config.model}`, or use "
-            f"{', '.join(HARDWARE)}"
+            f"{', '.join(HARDWARE)}",
         )
     same = [c for c in mine if c.model == config.model and config.dtype in ("auto", c.dtype)]
     return next((c for c in mine if is_measured(c, config)), same[0] if same else mine[0])

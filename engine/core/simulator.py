@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.fast_forward import FastForward, decode_run_of
 from engine.core.memory_model import ModelDimensions, PassMemory
 from engine.core.out_of_memory import EngineOutOfMemory
@@ -52,7 +53,7 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
     """
     asked = sum(spec.budget_tokens for spec in workload.requests)
     if asked > MAX_TOKENS:
-        raise ValueError(f"budget: {asked:,} new tokens in all, more than {MAX_TOKENS:,}; use fewer requests")
+        raise FieldError("budget", f"budget: {asked:,} new tokens in all, more than {MAX_TOKENS:,}; use fewer requests")
     lengths: dict[int, list[int]] = {}
     requests = []
     for spec in workload.requests:

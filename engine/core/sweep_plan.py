@@ -15,11 +15,42 @@ from typing import Any
 
 from engine.core.budgets import largest_budget, parse_budget
 from engine.core.config import MAX_SLOTS, RunConfig
+from engine.core.errors import FieldError
 from engine.core.experiment import Plan, Point, interleaved
 from engine.core.experiment_size import check_points, check_repeats
+from engine.core.option import Option, Text
 from engine.core.prompts import parse_prompts
 from engine.core.request import ExactPrompt
 from engine.core.workload import build_workload
+
+PROMPT_GRID = Option(
+    default="p16,p64",
+    label="Prompt lengths",
+    help="prompt lengths in tokens",
+    flags=("--prompts",),
+    takes=Text(examples="p16,p64,p256, each a line in the figures"),
+    metavar="P16,P64",
+    group="grid",
+)
+BATCH_SIZES = Option(
+    default="1,2,4,8",
+    label="Batch sizes B",
+    help="rows at once",
+    flags=("--batch-size",),
+    takes=Text(examples="1,2,4,8,16,32"),
+    metavar="1,2,4",
+    group="grid",
+)
+RAGGED_MIX = Option(
+    default=None,
+    label="Mix of a ragged batch",
+    help="ragged batches of these lengths, each next to a uniform batch as wide",
+    flags=("--mix",),
+    takes=Text(examples="p16,p64,p256 or p16:3,p4096:1"),
+    metavar="P16:3,P4096:1",
+    group="grid",
+)
+DEFAULTS = {"engine": "static", "budget": "32"}  # of a sweep, where a run's own are others
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:
@@ -27,17 +58,19 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not re.fullmatch(r"\d{1,9}", part, re.ASCII) or not 1 <= int(part) <= MAX_SLOTS:
-            raise ValueError(f"batch-size {part!r}: use counts of rows from 1 to {MAX_SLOTS:,}, as 1,2,4,8")
+            raise FieldError(
+                "batch_size", f"batch-size {part!r}: use counts of rows from 1 to {MAX_SLOTS:,}, as 1,2,4,8"
+            )
     sizes = tuple(int(part) for part in parts)
-    return _each_once(sizes, "batch-size")
+    return _each_once(sizes, BATCH_SIZES)
 
 
 def parse_prompt_grid(text: str) -> tuple[int, ...]:
     """`p16,p64`: prompt lengths in tokens, in the order given. ValueError says what is accepted."""
     mix = parse_prompts(text)
     if mix.source != "exact" or ":" in text:
-        raise ValueError(f"prompts {text!r}: use a grid of exact lengths, as p16,p64; weights are for a mix")
-    return _each_once(mix.lengths, "prompts")
+        raise FieldError("prompts", f"prompts {text!r}: use a grid of exact lengths, as p16,p64; weights are for a mix")
+    return _each_once(mix.lengths, PROMPT_GRID)
 
 
 def plan_sweep(
@@ -60,7 +93,7 @@ def plan_sweep(
     lengths = () if prompts is None else parse_prompt_grid(prompts)
     sizes = parse_batch_sizes(batch_sizes)
     if not lengths and mix is None:
-        raise ValueError("prompts: name prompt lengths, as p16,p64, or a mix of them, as p16:3,p4096:1")
+        raise FieldError("prompts", "prompts: name prompt lengths, as p16,p64, or a mix of them, as p16:3,p4096:1")
     check_repeats(repeats)
     asked = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
     check_points("sweep", asked, "prompt lengths, batch sizes or repeats")
@@ -89,8 +122,12 @@ def grid_point(base: RunConfig, prompt_tokens: int, batch_size: int, role: str =
 
 def ragged_points(base: RunConfig, mix: str, batch_size: int) -> tuple[Point, Point]:
     """A ragged batch of `batch_size` rows drawn from `mix`, and the uniform batch of the same width."""
-    if parse_prompts(mix).source != "exact":
-        raise ValueError(f"mix {mix!r}: use exact lengths with weights, as p16:3,p4096:1")
+    try:
+        source = parse_prompts(mix).source
+    except FieldError as error:
+        raise FieldError(RAGGED_MIX.parameter, error.message) from None
+    if source != "exact":
+        raise FieldError("mix", f"mix {mix!r}: use exact lengths with weights, as p16:3,p4096:1")
     config = _closed_batch(base, mix, batch_size)
     requests = build_workload(config.workload).requests
     longest = max(spec.prompt.tokens for spec in requests if isinstance(spec.prompt, ExactPrompt))
@@ -121,8 +158,12 @@ def _point(config: RunConfig, prompt_tokens: int, role: str) -> Point:
     return Point(key=key, position=0, repeat=0, values=values, config=config)
 
 
-def _each_once(values: Sequence[int], name: str) -> tuple[int, ...]:
+def _each_once(values: Sequence[int], option: Option) -> tuple[int, ...]:
     for value in values:
         if values.count(value) > 1:
-            raise ValueError(f"{name}: {value} is named twice; name each once, and ask for repeats to measure again")
+            name = option.flag.removeprefix("--")
+            raise FieldError(
+                option.parameter,
+                f"{name}: {value} is named twice; name each once, and ask for repeats to measure again",
+            )
     return tuple(values)

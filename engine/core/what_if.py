@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.errors import FieldError
 from engine.core.roofline import Ceilings, ModelShape, decode_facts, pass_bytes, pass_flop
 from engine.core.step_cost import Resource, RooflineCost, roofline_cost
 
@@ -30,9 +31,9 @@ class WhatIf:
 
     def __post_init__(self) -> None:
         if self.sequence_tokens < 1:
-            raise ValueError(f"sequence length {self.sequence_tokens}: use 1 token or more")
+            raise FieldError("sequence", f"sequence length {self.sequence_tokens}: use 1 token or more")
         if not 0 < self.utilization <= 1:
-            raise ValueError(f"utilization {self.utilization}: use a share above 0, up to 1")
+            raise FieldError("memory", f"utilization {self.utilization}: use a share above 0, up to 1")
 
     @property
     def cost(self) -> RooflineCost:

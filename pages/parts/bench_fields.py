@@ -2,29 +2,20 @@
 
 Widgets are bound to the query parameters of the same names. Streamlit drops a value that a widget cannot take without
 a word; `complaints` finds those beforehand, so that the page can say which value it did not take, and what it uses.
+
+Fields are made from the options' declarations; what a page has of its own is in one table.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.core.config import (
-    BLOCK_SIZES,
-    DEVICES,
-    DTYPES,
-    ENGINES,
-    EXECUTIONS,
-    MAX_BATCHED_TOKENS,
-    MAX_GIB,
-    MAX_REQUESTS,
-    MAX_SLOTS,
-    RETURNS,
-    TIMINGS,
-    RunConfig,
-)
+from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.experiment_size import REPEATS
+from engine.core.option import Bounds, Choices, Option, options_of
 
 FORMS = ("arrived", "full", "timeout")
 PROMPT_KINDS = ("chat", "lengths", "file")
@@ -36,6 +27,7 @@ class Choice:
 
     options: tuple[str, ...]
     default: str
+    label: str = ""
 
     def complaint(self, text: str) -> str | None:
         return None if text in self.options else f"use one of {', '.join(self.options)}"
@@ -50,6 +42,7 @@ class Number:
     default: float | None
     whole: bool = True
     above: bool = False
+    label: str = ""
 
     def complaint(self, text: str) -> str | None:
         try:
@@ -67,9 +60,10 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Free text. It stays in its field even when it is wrong: the field says what to mend."""
+    """Free text. It stays in its field even when it is wrong: the field says what to fix."""
 
     default: str
+    label: str = ""
 
     def complaint(self, text: str) -> str | None:
         return None
@@ -79,36 +73,42 @@ Field = Choice | Number | Text
 
 MAX_SHOWN = 40  # characters of a link's bad value
 
-FIELDS: dict[str, Field] = {
-    "engine": Choice(options=ENGINES, default="continuous"),
-    "slots": Number(low=1, high=MAX_SLOTS, default=4),
-    "first": Choice(options=ENGINES, default="static"),
-    "second": Choice(options=ENGINES, default="continuous"),
-    "max_num_batched_tokens": Number(low=1, high=MAX_BATCHED_TOKENS, default=512),
-    "block_size": Choice(options=tuple(map(str, BLOCK_SIZES)), default="16"),
-    "form": Choice(options=FORMS, default="arrived"),
-    "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True),
-    "return": Choice(options=RETURNS, default="stream"),
-    "model": Text(default="smollm2-135m"),
-    "device": Choice(options=DEVICES, default="auto"),
-    "dtype": Choice(options=DTYPES, default="auto"),
-    "prompts": Choice(options=PROMPT_KINDS, default="chat"),
-    "mix": Text(default="p16,p64"),
-    "requests": Number(low=1, high=MAX_REQUESTS, default=8),
-    "budget": Text(default="8-48"),
-    "arrival": Text(default="closed"),
-    "seed": Number(low=0, high=2**32 - 1, default=0),
-    "temperature": Number(low=0, high=10, default=0.0, whole=False),
-    "top_k": Number(low=0, high=1_000_000, default=0),
-    "top_p": Number(low=0, high=1, default=1.0, whole=False, above=True),
-    "warmups": Number(low=0, high=100, default=1),
-    "repeats": Number(low=1, high=50, default=1),
-    "execution": Choice(options=EXECUTIONS, default="eager"),
-    "timing": Choice(options=TIMINGS, default="sync"),
-    "pool_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
-    "capacity_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
-    "gpu_memory_utilization": Number(low=0, high=1, default=0.9, whole=False, above=True),
+
+def field_of(option: Option, **own: Any) -> Field:
+    """The field that sets an option, with what a page has of its `own` instead: a default, limits, choices."""
+    takes = option.takes
+    default = None if option.default is None else str(option.default)
+    made: Field
+    if isinstance(takes, Bounds):
+        low = takes.low if takes.also is None else min(takes.low, takes.also)
+        made = Number(low=low, high=takes.high, default=option.default, whole=takes.whole, above=takes.above)
+    elif isinstance(takes, Choices):
+        made = Choice(options=tuple(map(str, takes.values)), default=own.get("default", default))
+    else:
+        made = Text(default=own.get("default", default))
+    return replace(made, **{"label": option.label, **own})
+
+
+def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Field]:
+    """A page's fields by their names in its address; `own` holds by these what the page has of its own."""
+    return {each.parameter: field_of(each, **(own or {}).get(each.parameter, {})) for each in options}
+
+
+OWN: dict[str, dict[str, Any]] = {
+    "requests": {"low": 1},
+    "top_k": {"high": 1_000_000},
+    "repeats": {"high": 50},
 }
+
+FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
+    "first": Choice(options=ENGINES, default="static", label="First, the base of the comparison"),
+    "second": Choice(options=ENGINES, default="continuous", label="Second"),
+    "form": replace(Choice(options=FORMS, default="arrived"), label=SETTINGS["form"].label),
+    "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True, label="Timeout, seconds"),
+    "prompts": Choice(options=PROMPT_KINDS, default="chat", label=SETTINGS["prompts"].label),
+    "mix": Text(default="p16,p64", label="Mix of lengths"),
+}
+del FIELDS["prompt_file"]  # it is uploaded: no address holds a file
 
 
 def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
@@ -141,33 +141,23 @@ def query_of(config: RunConfig) -> dict[str, str]:
     A run does not know how often it was asked for: `repeats` are the caller's to add. A file of prompts does not
     travel in a link: the page asks for it again.
     """
-    workload, sampling = config.workload, config.sampling
+    workload = config.workload
     kind = workload.prompts if workload.prompts in ("chat", "file") else "lengths"
     values: dict[str, Any] = {
-        "engine": config.engine,
-        "slots": config.slots,
-        "max_num_batched_tokens": config.max_num_batched_tokens,
-        "block_size": str(config.block_size),
+        each.parameter: getattr(part, name)
+        for part in (config, workload, config.sampling)
+        for name, each in options_of(type(part)).items()
+    }
+    values |= {
         "form": config.form.rule,
         "timeout": config.form.timeout_s,
-        "return": config.returns,
-        "model": config.model,
-        "device": config.device,
-        "dtype": config.dtype,
         "prompts": kind,
         "mix": workload.prompts if kind == "lengths" else None,
-        "requests": workload.requests,
-        "budget": workload.budget,
-        "arrival": workload.arrival,
-        "seed": workload.seed,
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "warmups": config.warmups,
-        "execution": config.execution,
-        "timing": config.timing,
-        "pool_gib": config.pool_gib,
-        "capacity_gib": config.capacity_gib,
-        "gpu_memory_utilization": config.gpu_memory_utilization,
     }
-    return {name: str(v) for name, v in values.items() if v is not None and v != FIELDS[name].default}
+    texts = {name: str(values[name]) for name, each in FIELDS.items() if isinstance(each, Choice) and name in values}
+    values |= texts
+    return {
+        name: str(values[name])
+        for name, each in FIELDS.items()
+        if values.get(name) is not None and values[name] != each.default
+    }

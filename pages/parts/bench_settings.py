@@ -13,12 +13,17 @@ from typing import Any
 from engine.core.arrivals import parse_arrival
 from engine.core.budgets import parse_budget
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.errors import FieldError
+from engine.core.option import settings_of
 from engine.core.prompts import parse_prompts
 from engine.core.workload import Workload
+from pages.parts.bench_fields import FIELDS
 from pages.parts.shared.workloads import workload_of
 
 NO_FILE = "upload a text file with one prompt a line"
 LAYOUTS = ("static", "continuous", "paged", "chunked")
+OF_STATIC = ("form", "return")  # read by the static engine alone
+SHOWN_AT = {"prompts": "mix", "prompt_file": "file"}  # settings whose field has another name here
 TWICE = "choose two different engines to set side by side"
 
 
@@ -48,7 +53,7 @@ def read_settings(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> S
         config = _config(values, prompt_lines)
         workload = workload_of(config.workload)
     except ValueError as error:
-        return _unusable({_field_of(str(error)): str(error)})
+        return _unusable({_field_of(error): str(error)})
     hindrances = {}
     comparisons: dict[str, tuple[RunConfig, ...] | None] = {}
     for name, engines in (("pair", (values["first"], values["second"])), ("layouts", LAYOUTS)):
@@ -101,31 +106,16 @@ def _text_problems(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> 
 
 
 def _config(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> RunConfig:
-    kind = values["prompts"]
+    given = {name: each.strip() if isinstance(each, str) else each for name, each in values.items()}
+    kind = given["prompts"]
+    given["prompts"] = given["mix"] if kind == "lengths" else kind
+    given["prompt_file"] = prompt_lines if kind == "file" else ()
+    alike = {name: each for name, each in given.items() if name not in OF_STATIC}
     return RunConfig(
-        engine=values["engine"],
-        model=values["model"].strip(),
-        device=values["device"],
-        dtype=values["dtype"],
-        execution=values["execution"],
-        timing=values["timing"],
-        slots=values["slots"],
-        block_size=int(values["block_size"]),
-        max_num_batched_tokens=values["max_num_batched_tokens"],
-        **_of_static(values, values["engine"]),
-        workload=WorkloadConfig(
-            prompts=values["mix"].strip() if kind == "lengths" else kind,
-            prompt_lines=prompt_lines if kind == "file" else (),
-            requests=values["requests"],
-            budget=values["budget"].strip(),
-            arrival=values["arrival"].strip(),
-            seed=values["seed"],
-        ),
-        sampling=SamplingConfig(temperature=values["temperature"], top_k=values["top_k"], top_p=values["top_p"]),
-        warmups=values["warmups"],
-        pool_gib=values["pool_gib"],
-        capacity_gib=values["capacity_gib"],
-        gpu_memory_utilization=values["gpu_memory_utilization"],
+        **settings_of(RunConfig, alike),
+        **_of_static(given, given["engine"]),
+        workload=WorkloadConfig(**settings_of(WorkloadConfig, given)),
+        sampling=SamplingConfig(**settings_of(SamplingConfig, given)),
     )
 
 
@@ -137,11 +127,8 @@ def _of_static(values: Mapping[str, Any], engine: str) -> dict[str, Any]:
     return {"form": FormRule(rule=values["form"], timeout_s=timeout_s), "returns": values["return"]}
 
 
-def _field_of(message: str) -> str:
-    """The field that an error names with its first word; `requests` stands for the whole workload."""
-    first = message.split(maxsplit=1)[0].rstrip(":") if message else ""
-    names = {"prompts": "mix", "prompt": "mix"}
-    known = ("budget", "arrival", "mix", "model", "slots", "seed", "temperature", "top_k", "top_p", "warmups")
-    known += ("max_num_batched_tokens", "block_size", "pool_gib", "capacity_gib", "gpu_memory_utilization")
-    name = names.get(first, first.replace("-", "_"))
-    return name if name in known else "requests"
+def _field_of(error: ValueError) -> str:
+    """The field that shows an error; `requests` stands for the whole workload."""
+    name = error.field if isinstance(error, FieldError) else ""
+    name = SHOWN_AT.get(name, name)
+    return name if name in FIELDS or name == "file" else "requests"

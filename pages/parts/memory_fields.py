@@ -10,31 +10,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.core.config import BLOCK_SIZES, ENGINES, MAX_BATCHED_TOKENS, MAX_GIB
-from engine.core.dtypes import DTYPE_BYTES
-from engine.core.hardware_presets import HARDWARE
-from engine.core.memory_plan import MAX_PROMPT_TOKENS
-from pages.parts.bench_fields import Choice, Field, Number, Text
+from engine.core.config import DTYPES, SETTINGS
+from engine.core.hardware_presets import CARD, HARDWARE
+from engine.core.memory_plan import LOGITS, MAX_PROMPT_TOKENS
+from engine.core.roofline import WEIGHT_WIDTH
+from pages.parts.bench_fields import Choice, Field, Number, fields_of
 
 THIS = "this"  # the machine that the app runs on
 LARGEST = ("16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
-LOGITS = ("copied", "last", "all")
 SAME = "dtype"  # weights as wide as the dtype
 
-FIELDS: dict[str, Field] = {
-    "model": Text(default="qwen2.5-1.5b"),
-    "dtype": Choice(options=tuple(DTYPE_BYTES), default="fp16"),
-    "weights": Choice(options=(SAME, "16", "8"), default=SAME),
-    "card": Choice(options=(*HARDWARE, THIS), default="a10"),
-    "capacity_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
-    "pool_gib": Number(low=0, high=MAX_GIB, default=None, whole=False, above=True),
-    "engine": Choice(options=ENGINES, default="static"),
-    "prompt": Number(low=1, high=MAX_PROMPT_TOKENS, default=1024),
-    "budget": Number(low=1, high=MAX_PROMPT_TOKENS, default=256),
-    "largest": Choice(options=LARGEST, default="1024"),
-    "logits": Choice(options=LOGITS, default="copied"),
-    "block_size": Choice(options=tuple(map(str, BLOCK_SIZES)), default="16"),
-    "max_num_batched_tokens": Number(low=1, high=MAX_BATCHED_TOKENS, default=512),
+OWN: dict[str, dict[str, Any]] = {
+    "model": {"default": "qwen2.5-1.5b"},
+    "dtype": {"options": tuple(dtype for dtype in DTYPES if dtype != "auto"), "default": "fp16"},
+    "weights": {"options": (SAME, "16", "8"), "default": SAME},
+    "card": {"options": (*HARDWARE, THIS), "default": "a10"},
+    "engine": {"default": "static"},
+}
+OPTIONS = (
+    *(SETTINGS["model"], SETTINGS["dtype"], WEIGHT_WIDTH, CARD, SETTINGS["capacity_gib"], SETTINGS["pool_gib"]),
+    *(SETTINGS["engine"], LOGITS, SETTINGS["block_size"], SETTINGS["max_num_batched_tokens"]),
+)
+FIELDS: dict[str, Field] = fields_of(OPTIONS, OWN) | {
+    "prompt": Number(low=1, high=MAX_PROMPT_TOKENS, default=1024, label="Prompt, tokens"),
+    "budget": Number(low=1, high=MAX_PROMPT_TOKENS, default=256, label=SETTINGS["budget"].label),
+    "largest": Choice(options=LARGEST, default="1024", label="Largest batch"),
 }
 
 

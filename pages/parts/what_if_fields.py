@@ -5,8 +5,13 @@ The defaults are the conditions of a chapter on continuous batching, whose figur
 
 from __future__ import annotations
 
+from typing import Any
+
+from engine.core.config import SETTINGS
+from engine.core.hardware_presets import CARD
 from engine.core.reading import WORDS_PER_MINUTE
-from pages.parts.bench_fields import Choice, Field, Number, Text
+from engine.core.roofline import WEIGHT_WIDTH
+from pages.parts.bench_fields import Choice, Field, Number, Text, fields_of
 
 THIS = "this"  # the newest calibration of this machine
 SEQUENCES = (
@@ -15,19 +20,21 @@ SEQUENCES = (
 )
 LARGEST = ("8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
 CHAPTER_MODEL, CHAPTER_CARD = "llama-3.1-8b", "h100"
+OPTIONS = (SETTINGS["model"], CARD, WEIGHT_WIDTH, SETTINGS["execution"])
+OWN: dict[str, dict[str, Any]] = {
+    "model": {"default": CHAPTER_MODEL},
+    "weights": {"options": ("16", "8"), "default": "16"},
+    "execution": {"options": ("graph", "eager"), "default": "graph"},
+}
 
 
 def what_if_fields(cards: tuple[str, ...]) -> dict[str, Field]:
     """The fields of the page, with the cards that there are."""
-    return {
-        "model": Text(default=CHAPTER_MODEL),
-        "card": Choice(options=cards, default=CHAPTER_CARD),
-        "sequence": Choice(options=SEQUENCES, default="2300"),
-        "weights": Choice(options=("16", "8"), default="16"),
-        "largest": Choice(options=LARGEST, default="128"),
-        "memory": Number(low=50, high=100, default=100),
-        "execution": Choice(options=("graph", "eager"), default="graph"),
-        "reading": Number(low=60, high=900, default=WORDS_PER_MINUTE),
+    return fields_of(OPTIONS, {**OWN, "card": {"options": cards, "default": CHAPTER_CARD}}) | {
+        "sequence": Choice(options=SEQUENCES, default="2300", label="Sequence length, tokens"),
+        "largest": Choice(options=LARGEST, default="128", label="Largest batch"),
+        "memory": Number(low=50, high=100, default=100, label="Memory that may be used, %"),
+        "reading": Number(low=60, high=900, default=WORDS_PER_MINUTE, label="Reading speed, words per minute"),
     }
 
 

@@ -35,7 +35,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
         request = _request(options)
         question = question_of(options) if options.command == "query" else None
@@ -74,7 +74,7 @@ def _request(options: argparse.Namespace) -> dict[str, Any]:
     return request
 
 
-def _parser() -> OneLineParser:
+def build_parser() -> OneLineParser:
     parser = OneLineParser(
         prog="python -m store",
         description="The store of runs: LAB_HOME/lab.duckdb (LAB_HOME is ./data unless set). "

@@ -7,38 +7,30 @@ is bound to the query parameter of its name, so that a link brings back the whol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.dtypes import dtype_of
+from engine.core.experiment_size import REPEATS
 from engine.core.model_catalogue import list_models
+from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
-from pages.parts.bench_fields import FIELDS, Choice, Field, Number, Text
+from pages.parts.bench_fields import FIELDS, Field, field_of
 from pages.parts.bench_memory import CAP, LEAST_POOL_GIB
 from pages.parts.bench_widgets import choice, number
 from pages.parts.devices import available_devices, available_executions, device_of, execution_text
 from pages.parts.format import plain, plural
 
 MAX_REPEATS = 100
-SHARED = (
-    *("model", "device", "dtype", "seed", "warmups", "execution", "timing", "pool_gib", "capacity_gib"),
-    *("block_size", "max_num_batched_tokens"),
-)
+EACH_ITS_OWN = ("engine", "slots", "form", "return", "gpu_memory_utilization")  # what not every such form has
+SHARED = ("seed", *(each.name for each in options_of(RunConfig).values() if each.name not in EACH_ITS_OWN))
 
 
 def experiment_fields(**own: Field) -> dict[str, Field]:
     """The fields of a page's form: those that every experiment has, then the page's own."""
-    return {name: FIELDS[name] for name in SHARED} | {"repeats": Number(low=1, high=MAX_REPEATS, default=1)} | own
-
-
-def with_default(name: str, default: Any) -> Field:
-    """A field of Bench with another default."""
-    field = FIELDS[name]
-    assert isinstance(field, Choice | Number | Text)
-    return replace(field, default=default)
+    return {name: FIELDS[name] for name in SHARED} | {"repeats": field_of(REPEATS, high=MAX_REPEATS)} | own
 
 
 def draw_engine(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
@@ -108,21 +100,8 @@ def draw_repeats(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
 
 def base_config(values: Mapping[str, Any], *, slots: int, workload: WorkloadConfig) -> RunConfig:
     """The run that all points are variations of. ValueError as RunConfig."""
-    return RunConfig(
-        engine=values["engine"],
-        model=(values["model"] or "").strip(),
-        device=values["device"],
-        dtype=values["dtype"],
-        execution=values["execution"],
-        timing=values["timing"],
-        slots=slots,
-        block_size=int(values["block_size"]),
-        max_num_batched_tokens=values["max_num_batched_tokens"],
-        workload=workload,
-        warmups=values["warmups"],
-        pool_gib=values["pool_gib"],
-        capacity_gib=values["capacity_gib"],
-    )
+    given = {**values, "model": (values["model"] or "").strip()}
+    return RunConfig(**{**settings_of(RunConfig, given), "slots": slots, "workload": workload})
 
 
 def form_link(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, str]:
@@ -139,10 +118,7 @@ def form_link(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[st
 
 def shared_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What every form of an experiment has of one point's config and of the plan's settings."""
-    own = {name: getattr(config, name) for name in SHARED if name not in ("seed", "block_size")}
-    return own | {
-        "block_size": str(config.block_size),
-        "budget": config.workload.budget,
-        "seed": config.workload.seed,
-        "repeats": settings.get("repeats") or 1,
-    }
+    own = {name: getattr(config, name) for name in SHARED if name != "seed"}
+    texts = {name: str(value) for name, value in own.items() if isinstance(FIELDS[name], Choice)}
+    of_workload = {"budget": config.workload.budget, "seed": config.workload.seed}
+    return own | texts | of_workload | {"repeats": settings.get("repeats") or 1}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.core.errors import FieldError
 from engine.core.experiment import Plan
 from engine.core.run_id import new_run_id
 from engine.core.timestamp import utc_now
@@ -35,10 +36,9 @@ def text_problems(values: Mapping[str, Any], checks: Mapping[str, Callable[[], o
 
 
 def problem_of(error: ValueError, fields: Collection[str], whole: str) -> dict[str, str]:
-    """An error's line by the field that it names with its first word; `whole` stands for all of them."""
-    message = str(error)
-    first = message.split(maxsplit=1)[0].rstrip(":").replace("-", "_") if message else ""
-    return {first if first in fields else whole: message}
+    """An error's line by the field that it is about; `whole` stands for all of them."""
+    name = error.field if isinstance(error, FieldError) else whole
+    return {name if name in fields else whole: str(error)}
 
 
 def named(plan: Plan) -> Plan:

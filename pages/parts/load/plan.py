@@ -7,29 +7,38 @@ from functools import lru_cache
 from typing import Any
 
 from engine.core.budgets import parse_budget
-from engine.core.config import MAX_SLOTS, RunConfig, WorkloadConfig
+from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
 from engine.core.experiment import Plan
 from engine.core.goodput import Limits
-from engine.core.load_plan import arrival_spec, parse_engines, parse_rates, plan_load
+from engine.core.load_plan import (
+    CONFIRM,
+    DEFAULTS,
+    ENGINES_UNDER_LOAD,
+    LAW,
+    RATES,
+    arrival_spec,
+    parse_engines,
+    parse_rates,
+    plan_load,
+)
+from engine.core.option import options_of
 from engine.core.prompts import parse_prompts
-from pages.parts.bench_fields import Choice, Field, Number, Text
+from pages.parts.bench_fields import Field, fields_of
 from pages.parts.experiments.form import base_config, experiment_fields, shared_values
 from pages.parts.experiments.plan import NO_ID, PlanOrProblems, problem_of, text_problems
 
 MAX_REQUESTS = 10_000
-LIMIT = Number(low=0, high=3600, default=None, whole=False, above=True)
-FIELDS: dict[str, Field] = experiment_fields(
-    engines=Text(default="static,continuous"),
-    rates=Text(default="1,2,3"),
-    law=Text(default="poisson"),
-    confirm=Choice(options=("yes", "no"), default="yes"),
-    requests=Number(low=1, high=MAX_REQUESTS, default=48),
-    prompts=Text(default="chat"),
-    budget=Text(default="8-48"),
-    slots=Number(low=1, high=MAX_SLOTS, default=4),
-    ttft_limit_s=LIMIT,
-    tpot_limit_s=LIMIT,
+OWN: dict[str, dict[str, Any]] = {
+    "requests": {"low": 1, "high": MAX_REQUESTS, "default": DEFAULTS["requests"]},
+    "ttft_limit_s": {"high": 3600},
+    "tpot_limit_s": {"high": 3600},
+}
+OPTIONS = (
+    *(ENGINES_UNDER_LOAD, RATES, LAW, CONFIRM),
+    *(SETTINGS[name] for name in ("requests", "prompts", "budget", "slots")),
+    *options_of(Limits).values(),
 )
+FIELDS: dict[str, Field] = experiment_fields(**fields_of(OPTIONS, OWN))
 FILE = "prompts 'file': a load test of a file's prompts is made on the command line: engine arrivals --prompt-file"
 
 

@@ -7,20 +7,29 @@ from functools import lru_cache
 from typing import Any
 
 from engine.core.budgets import parse_budget
-from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
 from engine.core.experiment import Plan
-from engine.core.sweep_plan import parse_batch_sizes, parse_prompt_grid, plan_sweep
-from pages.parts.bench_fields import Text
-from pages.parts.experiments.form import base_config, experiment_fields, shared_values, with_default
+from engine.core.sweep_plan import (
+    BATCH_SIZES,
+    DEFAULTS,
+    PROMPT_GRID,
+    RAGGED_MIX,
+    parse_batch_sizes,
+    parse_prompt_grid,
+    plan_sweep,
+)
+from pages.parts.bench_fields import fields_of
+from pages.parts.experiments.form import base_config, experiment_fields, shared_values
 from pages.parts.experiments.plan import NO_ID, PlanOrProblems, problem_of, text_problems
 
-FIELDS = experiment_fields(
-    engine=with_default("engine", "static"),
-    prompts=Text(default="p16,p64"),
-    batch_size=Text(default="1,2,4,8,16"),
-    budget=Text(default="32"),
-    mix=Text(default=""),
-)
+OWN = {
+    "engine": {"default": DEFAULTS["engine"]},
+    "batch_size": {"default": "1,2,4,8,16"},
+    "budget": {"default": DEFAULTS["budget"]},
+    "mix": {"default": ""},
+}
+OPTIONS = (SETTINGS["engine"], PROMPT_GRID, BATCH_SIZES, SETTINGS["budget"], RAGGED_MIX)
+FIELDS = experiment_fields(**fields_of(OPTIONS, OWN))
 
 
 def read_sweep(values: Mapping[str, Any]) -> PlanOrProblems:

@@ -1,0 +1,150 @@
+"""Writes docs/options.md from the one declaration of each option: `make docs`.
+
+A test holds the page to what this writes, so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from engine.cli import build_parser as engine_parser
+from engine.commands.options import MIX, help_of
+from engine.core.config import SETTINGS
+from engine.core.experiment_size import REPEATS
+from engine.core.hardware_presets import HARDWARE
+from engine.core.option import Bounds, Choices, Option, Text
+from pages.parts import bench_fields, memory_fields, what_if_fields
+from pages.parts.bench_fields import Choice, Field, Number
+from pages.parts.load import plan as load_plan
+from pages.parts.sweep import plan as sweep_plan
+from store.cli.main import build_parser as store_parser
+
+PAGE = Path(__file__).with_name("options.md")
+RUN_OPTIONS = (*SETTINGS.values(), MIX, REPEATS)
+
+INTRODUCTION = """# Options
+
+Written by `make docs` from the options' declarations. A setting of a run is a field of the configurations in
+`engine/core/config.py`: the command line, the pages' fields and the parameters of an address are made from it.
+
+## Settings of a run
+
+A page's address takes the same settings by the option's name, with `_` for `-`: `?engine=static&slots=8`.
+"""
+
+PAGES_INTRODUCTION = """## Parameters of the pages
+
+What a page's address takes, and what the page starts with. An address leaves out what is at its default.
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, _settings_table(RUN_OPTIONS)]
+    for program, parser in (("engine", engine_parser()), ("store", store_parser())):
+        for name, command in commands_of(parser).items():
+            heading = f"## `python -m {program} {name}`"
+            parts += [f"\n{heading}\n", *_arguments(list(arguments_of(command)))]
+    parts += ["\n" + PAGES_INTRODUCTION]
+    for page, fields in page_fields().items():
+        parts += [f"\n### {page}\n", _fields_table(fields)]
+    return "\n".join(parts)
+
+
+def page_fields() -> dict[str, Mapping[str, Field]]:
+    """By page the fields of its address."""
+    return {
+        "Bench": bench_fields.FIELDS,
+        "Sweep": sweep_plan.FIELDS,
+        "Load": load_plan.FIELDS,
+        "Memory": memory_fields.FIELDS,
+        "What if": what_if_fields.what_if_fields(tuple(HARDWARE)),
+    }
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of a program's commands, by name."""
+    found = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """What a command takes beside --help."""
+    return (action for action in parser._actions if not isinstance(action, argparse._HelpAction))
+
+
+def _settings_table(options: Iterable[Option]) -> str:
+    lines = ["| option | values | default | what it sets |", "|---|---|---|---|"]
+    for option in options:
+        default = "" if option.default in (None, ()) else _code(option.default)
+        flags = ", ".join(_code(flag) for flag in option.flags)
+        lines.append(
+            _row(flags, _values(option), default, f"**{option.label}.** {option.help[0].upper()}{option.help[1:]}.")
+        )
+    return "\n".join(lines)
+
+
+def _arguments(arguments: Sequence[argparse.Action]) -> Iterator[str]:
+    """What a command takes as it is above, in a line; then what it has of its own, or with another default."""
+    usual = {option.flag: help_of(option) for option in RUN_OPTIONS}
+    alike = [each for each in arguments if each.option_strings and usual.get(each.option_strings[0]) == each.help]
+    if alike:
+        flags = ", ".join(_code(each.option_strings[0]) for each in alike)
+        yield textwrap.fill(f"As above: {flags}.", 120, break_on_hyphens=False) + "\n"
+    yield _arguments_table(each for each in arguments if each not in alike)
+
+
+def _arguments_table(arguments: Iterable[argparse.Action]) -> str:
+    lines = ["| option | values | what it sets |", "|---|---|---|"]
+    for action in arguments:
+        names = ", ".join(_code(name) for name in action.option_strings) or _code(action.metavar or action.dest)
+        values = ", ".join(_code(choice) for choice in action.choices or ())
+        takes_value = action.nargs != 0 and action.option_strings
+        placeholder = _code(action.metavar or action.dest.upper()) if takes_value else ""
+        lines.append(_row(names, values or placeholder, (action.help or "").replace("%%", "%")))
+    return "\n".join(lines)
+
+
+def _fields_table(fields: Mapping[str, Field]) -> str:
+    lines = ["| parameter | values | default | label |", "|---|---|---|---|"]
+    for name, field in fields.items():
+        default = "" if field.default in (None, "") else _code(field.default)
+        lines.append(_row(_code(name), _field_values(field), default, field.label))
+    return "\n".join(lines)
+
+
+def _values(option: Option) -> str:
+    match option.takes:
+        case Choices(values=values):
+            return ", ".join(_code(value) for value in values)
+        case Bounds() as bounds:
+            return bounds.rule.removeprefix("use ")
+        case Text(examples=examples):
+            return examples
+    return option.metavar or ""
+
+
+def _field_values(field: Field) -> str:
+    if isinstance(field, Choice):
+        return ", ".join(_code(value) for value in field.options)
+    if isinstance(field, Number):
+        kind = "a whole number" if field.whole else "a number"
+        low = f"above {field.low:,}" if field.above else f"from {field.low:,}"
+        return f"{kind} {low} to {field.high:,}"
+    return "text"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _code(value: object) -> str:
+    return f"`{value}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render() + "\n")
+    print(f"{PAGE.name}: {len(RUN_OPTIONS)} settings of a run")
