@@ -199,9 +199,9 @@ def test_what_tells_runs_apart_stands_first(runs: Path) -> None:
 
 def test_filters_set_on_the_page_narrow_the_list(three: Path) -> None:
     app = open_page("history")
-    app.text_input(key="text").set_value("static").run()
+    app.text_input(key="history.text").set_value("static").run()
     assert listed(app) == ["r1", "r0"]
-    app.multiselect(key="status").set_value(["completed"]).run()
+    app.multiselect(key="history.status").set_value(["completed"]).run()
     assert listed(app) == ["r1"]
     assert app.dataframe[0].value["note and tags"].tolist() == ["[baseline] The long tail"]
 
@@ -216,7 +216,7 @@ def test_a_deleted_run_is_undone_restored_and_purged(three: Path) -> None:
     app = press(select(app, 0), "Delete")
     entries = lab().store.trash.entries()
     assert [entry.run_id for entry in entries] == ["r2"]
-    app.multiselect(key="trash").set_value([entries[0].entry_id]).run()
+    app.multiselect(key="history.trash").set_value([entries[0].entry_id]).run()
     app = press(app, "Restore")
     assert listed(app) == ["r2", "r1", "r0"]
     app = press(select(app, 0), "Delete")

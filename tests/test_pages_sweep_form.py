@@ -64,7 +64,7 @@ def test_the_form_comes_back_from_a_sweep(home: Path) -> None:
     plan = sweep_plan(prompts="p16", batch_sizes="1,2", mix="p16,p64", repeats=2)
     write_sweep(home / "runs", plan, with_run=False)
     app = opened(home)
-    app.button(key="sweep_again").click()
+    app.button(key="sweep.again").click()
     said = words(app.run())
     assert "12 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 2 times" in said
     assert "static, tiny-random in fp32 on cpu, 32 new tokens a request" in said

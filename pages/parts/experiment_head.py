@@ -15,6 +15,7 @@ from pages.parts.experiment_data import busy_line_of
 from pages.parts.experiment_form import SHARED
 from pages.parts.experiment_start import fill_form
 from pages.parts.format import plain
+from pages.parts.page_state import page_key
 from pages.parts.run_words import machine_line
 
 
@@ -38,7 +39,7 @@ def draw_again(kind: str, noun: str, values: Mapping[str, Any], fields: Mapping[
         "Set up the same again",
         icon=":material/replay:",
         help=f"Fill the form with this {noun}'s settings",
-        key=f"{kind}_again",
+        key=page_key("again"),
         on_click=fill_form,
         args=(values, fields),
     )

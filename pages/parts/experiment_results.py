@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.parts.format import MISSING, plain
+from pages.parts.page_state import page_key
 from pages.parts.run_sections import STILL
 from pages.parts.run_sections import show as show_figure
 
@@ -35,7 +36,7 @@ def show_table(frame: pd.DataFrame, key: str, *, figures: Iterable[str], whole: 
     if "status" in frame and frame["status"].str.len().max() > SHORT_STATUS:
         config["status"] = st.column_config.Column("status", width="medium")
     height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
-    st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=key)
+    st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=page_key(key))
 
 
 def draw_csv(csv: str, kind: str, experiment_id: str) -> None:
@@ -47,7 +48,7 @@ def draw_csv(csv: str, kind: str, experiment_id: str) -> None:
         mime="text/csv",
         icon=":material/download:",
         on_click="ignore",
-        key=f"{kind}_csv",
+        key=page_key("csv"),
     )
 
 

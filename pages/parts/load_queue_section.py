@@ -13,6 +13,7 @@ from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load_columns import LITTLE_HEADER, little_rows, rate_words
 from pages.parts.load_data import LoadData, waiting_of
+from pages.parts.page_state import linked, one_of
 from pages.parts.tables import draw_table
 
 AT = "at"
@@ -47,8 +48,10 @@ def draw_queue(data: LoadData) -> None:
     if asked is not None and asked not in choices:
         st.caption(f":material/link_off: There is no rate {plain(asked[:40])} in this load test.")
     first = next((words for words, rows in choices.items() if any(row.grows for row in rows)), next(iter(choices)))
-    chosen = st.segmented_control("At", list(choices), default=first, required=True, key=AT, bind="query-params")
-    chosen = chosen if chosen in choices else first  # an empty one in the address chooses none
+    with linked(AT, first, one_of(list(choices))) as key:
+        if st.session_state[key] not in choices:  # another load test is shown
+            st.session_state[key] = first
+        chosen = st.segmented_control("At", list(choices), required=True, key=key, persist_state="page") or first
     rows = choices[chosen]
     queue, windows = queues_of(rows)
     show(queue_with_windows(queue, windows, dark=is_dark()), f"The queue over time at {chosen}", "load_queue")

@@ -14,6 +14,7 @@ from pages.parts.bench_widgets import choice
 from pages.parts.experiment_results import TABLE_ROWS, draw_csv, lines, show, show_table
 from pages.parts.format import MISSING, plain
 from pages.parts.lab import is_dark
+from pages.parts.page_state import page_key
 from pages.parts.repeats_columns import (
     ENGINE_HEADER,
     RATIO_HEADER,
@@ -97,7 +98,7 @@ def _draw_repeats(data: RepeatsData, measure: RepeatMeasure) -> None:
     config["compare"] = link("compare", display_text="open", help="The runs of this repeat on Compare")
     height = "content" if len(frame) <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
     st.dataframe(
-        frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key="repeats_by_repeat"
+        frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=page_key("by_repeat")
     )
 
 

@@ -20,6 +20,7 @@ from pages.figures.waste import waste_ledger
 from pages.parts.lab import is_dark
 from pages.parts.latencies import LATENCIES, Latency, absence, counted_noun, overlaid
 from pages.parts.movement import draw_definitions
+from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 from pages.parts.run_execution import discarded_words, execution_told, notes_of
 from pages.parts.unit_switch import chosen_unit, unit_switch
@@ -111,7 +112,7 @@ def in_columns(drawings: Sequence[Callable[[], None]]) -> None:
 
 def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] | None = None) -> None:
     """One figure as the lab shows them all: its own colours, no logo."""
-    st.plotly_chart(figure, key=key, theme=None, config=dict(CHART if config is None else config), alt=alt)
+    st.plotly_chart(figure, key=page_key(key), theme=None, config=dict(CHART if config is None else config), alt=alt)
 
 
 TIMELINE_WHY = """
