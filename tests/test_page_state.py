@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from streamlit.runtime.scriptrunner import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
 from tests.page_links import held
@@ -116,3 +118,15 @@ def test_a_field_that_is_hidden_keeps_its_value() -> None:
     app.segmented_control(key="bench.prompts").set_value("chat").run()
     app.segmented_control(key="bench.prompts").set_value("lengths").run()
     assert held(app)["mix"] == "p32"
+
+
+def test_streamlit_says_which_runs_are_steps_of_the_browsers_history() -> None:
+    assert "is_history_navigation" in {field.name for field in fields(ScriptRunContext)}
+
+
+def test_a_step_of_the_history_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_link("bench?slots=7")
+    app.number_input(key="bench.slots").set_value(9).run()
+    monkeypatch.setattr("pages.parts.page_state._is_history_step", lambda: True)
+    app.query_params = {"slots": "7"}
+    assert held(app.run())["slots"] == 7

@@ -182,6 +182,7 @@ def test_the_field_follows_the_address(runs: Path) -> None:
     app = open_page("history", experiment="sweep1")
     field = next(box for box in app.selectbox if box.label == "Experiment")
     app = field.set_value("pair 1").run()
+    app = app.run()  # by now the browser has the new address
     for address, expected in ({"experiment": "sweep1"}, ["r2", "r1"]), ({}, ["r2", "r4", "r3", "r1"]):
         app.query_params.clear()
         app.query_params.update(address)

@@ -218,9 +218,9 @@ def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
     next(button for button in app.button if button.label == "Save the question").click()
     app = app.run()
     assert [question.name for question in lab().store.notebook.saved()] == ["mine"]
-    app = press(ask(app, "SELECT 2 AS two"), "query_saved_0")
+    app = press(ask(app, "SELECT 2 AS two"), "query.saved_0")
     assert rows(app) == [{"one": 1}]
-    app = press(app, "query_forget_0")
+    app = press(app, "query.forget_0")
     assert lab().store.notebook.saved() == []
     assert "Deleted “mine”." in words(app)
     next(button for button in app.button if button.label == "Undo").click()
@@ -248,7 +248,7 @@ def test_the_schema_browser_finds_columns_and_shows_rows(home: Path) -> None:
     app.text_input(key="query.find").set_value("arrival_s")
     app = app.run()
     assert [box.label for box in app.expander] == ["**requests** · 1 column"]
-    app = press(app, "query_look_requests")
+    app = press(app, "query.look_requests")
     assert len(app.dataframe[0].value) == 4
     app.text_input(key="query.find").set_value("zzz")
     assert "No table or column holds “zzz”." in words(app.run())

@@ -81,7 +81,7 @@ def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:
 
 def test_a_prediction_half_typed_stops_the_start(home: Path) -> None:
     app = opened(home, model="tiny-random")
-    next(found for found in app.number_input if found.key == "expect_sweep_low").set_value(4)
+    next(found for found in app.number_input if found.key == "sweep.expect_low").set_value(4)
     next(button for button in app.button if button.label == "Run the sweep").click()
     said = words(app.run())
     assert "The prediction is not whole" in said

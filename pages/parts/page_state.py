@@ -17,6 +17,7 @@ from datetime import date
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 Texts = tuple[str, ...]  # a parameter's values in the address; none where it is not there
 
@@ -65,6 +66,8 @@ def arrive(url_path: str) -> None:
     page = url_path or DEFAULT_PAGE
     before = st.session_state.get(PAGE)
     if page == before:
+        if _is_history_step():
+            _visit().settings.clear()  # whatever was written meanwhile: the address is what the visitor wants
         return
     is_late = before is not None and any(len(setting.trail) > 1 for setting in _visit().settings.values())
     st.session_state[PAGE], st.session_state[VISIT] = page, _Visit()
@@ -184,6 +187,12 @@ def place(texts: Texts) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text)):
         raise ValueError("no page")
     return int(text)
+
+
+def _is_history_step() -> bool:
+    """Whether the browser's Back or Forward asked for this run. Streamlit says so nowhere but in a run's context, and
+    its older versions do not say it."""
+    return bool(getattr(get_script_run_ctx(suppress_warning=True), "is_history_navigation", False))
 
 
 def _visit() -> _Visit:
