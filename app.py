@@ -8,10 +8,15 @@ import streamlit as st
 
 from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.page_state import arrive, draw_history_script
 from store import StoreHeld
 
 # A file of our own: an icon by name is fetched from a font server by every visitor's browser.
 ICON = str(Path(__file__).parent / "pages" / "parts" / "favicon.png")
+STYLE = """<style>
+.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
+.st-key-lab-script {display: none}
+</style>"""
 PAGES = [
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="", default=True),
     st.Page("pages/run.py", title="Run", icon=":material/view_timeline:", url_path="run"),
@@ -35,7 +40,10 @@ def main() -> None:
     """Set the frame, open the services, run the page that the address names."""
     st.set_page_config(page_title="The batching lab", page_icon=ICON, layout="wide")
     page = st.navigation(PAGES, position="top")
-    st.html("<style>.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}</style>")
+    arrive(page.url_path)
+    st.html(STYLE)
+    with st.container(key="lab-script"):
+        draw_history_script()
     try:
         lab()
     except StoreHeld as error:

@@ -17,6 +17,7 @@ from pages.parts.finding import finding
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.how_to_count import how_to_count
+from pages.parts.page_state import linked, switch
 from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
 from pages.parts.run_data import RunData, load_run
@@ -106,7 +107,8 @@ def _anyway(names: Sequence[str], differing: Sequence[Mismatch]) -> bool:
         icon=":material/balance:",
     )
     draw_table(["differs", *names, "why it matters"], mismatch_rows(differing))
-    return st.toggle("Compare them all the same", key=ANYWAY, bind="query-params")
+    with linked(ANYWAY, False, switch) as key:
+        return st.toggle("Compare them all the same", key=key, persist_state="page")
 
 
 def _draw_cautions(names: Sequence[str], settings: Sequence[Setting]) -> None:

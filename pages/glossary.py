@@ -7,6 +7,7 @@ import streamlit as st
 from pages.parts.format import plain, plural
 from pages.parts.front_door import front_door
 from pages.parts.glossary_entries import Entry, EntryGroup, all_groups, search
+from pages.parts.page_state import last_text, linked
 from pages.parts.tables import draw_table
 
 TERM = "term"
@@ -16,15 +17,16 @@ def render() -> None:
     """The search, then what it finds, in groups."""
     st.title("Glossary", anchor=False)
     st.markdown("Every metric is defined once, here; the tables, the figures and the command line all use these names.")
-    text = st.text_input(
-        "Search",
-        key=TERM,
-        bind="query-params",
-        live=True,
-        placeholder="dead, ttft_p50_s, how long a reader waits …",
-        icon=":material/search:",
-        type="search",
-    )
+    with linked(TERM, "", last_text) as key:
+        text = st.text_input(
+            "Search",
+            key=key,
+            persist_state="page",
+            live=True,
+            placeholder="dead, ttft_p50_s, how long a reader waits …",
+            icon=":material/search:",
+            type="search",
+        )
     groups = all_groups()
     found = search(groups, text or "")
     shown, known = (sum(len(group.entries) for group in some) for some in (found, groups))

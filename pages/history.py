@@ -17,6 +17,7 @@ from pages.parts.history_filters import clear_filters, draw_filters
 from pages.parts.history_table import NAME_BEHIND, history_table
 from pages.parts.history_trash import draw_trash, draw_undo
 from pages.parts.lab import lab
+from pages.parts.page_state import linked, page_key, place
 from pages.parts.run_choice import draw_no_runs
 from pages.parts.shared.trash import NOTICE
 from pages.parts.transfer import draw_upload
@@ -46,9 +47,9 @@ def render() -> None:
 def _draw_history(known: int) -> None:
     wanted = draw_filters()
     actions = st.container(horizontal=True, vertical_alignment="center")
-    place = st.container()
+    table = st.container()
     found = _page_of(wanted)
-    with place:
+    with table:
         chosen = _draw_table(found.rows) if found.total else []
     if not found.total:
         _draw_nothing_fits(known)
@@ -60,13 +61,15 @@ def _draw_history(known: int) -> None:
 
 def _page_of(wanted: RunFilter) -> Found:
     """The page that is open; its switch is drawn where there are several."""
-    store = lab().store
-    asked = st.query_params.get(PAGE, "1")
-    page = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
-    found = store.history.find(wanted, limit=PAGE_RUNS, offset=(max(page, 1) - 1) * PAGE_RUNS)
-    pages = -(-found.total // PAGE_RUNS)
-    if pages > 1:
-        st.pagination(pages, key=PAGE, bind="query-params")
+    find = lab().store.history.find
+    with linked(PAGE, 1, place) as key:
+        found = find(wanted, limit=PAGE_RUNS, offset=(st.session_state[key] - 1) * PAGE_RUNS)
+        pages = max(1, -(-found.total // PAGE_RUNS))
+        if st.session_state[key] > pages:
+            st.session_state[key] = 1
+            found = find(wanted, limit=PAGE_RUNS)
+        if pages > 1:
+            st.pagination(pages, key=key, persist_state="page")
     return found
 
 
@@ -102,7 +105,7 @@ def _draw_table(rows: pd.DataFrame) -> list[dict[str, Any]]:
         column_config=_column_config(),
         on_select="rerun",
         selection_mode="multi-row",
-        key=f"history_{len(rows)}_" + "_".join(rows["run_id"].iloc[[0, -1]] if len(rows) else []),  # goes by place
+        key=page_key(f"{len(rows)}_" + "_".join(rows["run_id"].iloc[[0, -1]] if len(rows) else [])),  # goes by place
         alt="All runs",
     )
     places = [place for place in event["selection"]["rows"] if place < len(rows)]

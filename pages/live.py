@@ -15,6 +15,7 @@ from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_l
 from pages.parts.forecast import forecast_of
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.visit import follow_job, forget_job, visitor
 
 REFRESH_LIVE_S = 1.0  # each redrawing takes its share of a machine that is busy measuring
@@ -68,12 +69,12 @@ def _draw_head(job: Job) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(f"#### {_headline(job)}")
         if job.is_done:
-            if st.button("Close", icon=":material/close:", key="close_job"):
+            if st.button("Close", icon=":material/close:", key=page_key("close_job")):
                 forget_job()
                 st.rerun()
         else:
             label = "Stopping …" if job.cancelled else "Cancel"
-            if st.button(label, icon=":material/stop_circle:", key="cancel_job", disabled=job.cancelled):
+            if st.button(label, icon=":material/stop_circle:", key=page_key("cancel_job"), disabled=job.cancelled):
                 lab().queue.cancel(job.job_id)
                 st.rerun(scope="fragment")
 
@@ -137,7 +138,9 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
                 st.markdown(f"{_queue_words(job)}")
                 if job.kind in EXPERIMENT_KINDS:
                     draw_experiment_link(job)
-                elif st.button("Watch", key=f"watch_{job.job_id}", type="tertiary", icon=":material/visibility:"):
+                elif st.button(
+                    "Watch", key=page_key(f"watch_{job.job_id}"), type="tertiary", icon=":material/visibility:"
+                ):
                     follow_job(job.job_id)
                     st.rerun()
         if mine is None or mine.is_done:

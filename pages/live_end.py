@@ -10,21 +10,11 @@ import streamlit as st
 from engine.launcher.job import Job, JobRun
 from pages.parts.format import listed, plain, plural
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.visit import follow_job, visitor
 
 INGEST_PATIENCE_S = 1.5
-LEAVING = "leaving_for_results_of"
-
-# Leaving for a page with a query first puts that query behind Bench's own address, as an entry of the browser's history
-# that no visitor has seen. It is kept out, so that Back leads from the results to Bench in one step.
-ONE_STEP_BACK = """<script>
-if (!window.labHistory) {
-  window.labHistory = history.pushState;
-  history.pushState = function (state, title, url) {
-    if (!/^\\/?(bench)?\\?(runs|run_id|experiment)=/.test(String(url))) window.labHistory.apply(history, arguments);
-  };
-}
-</script>"""
+LEAVING = "lab.leaving_for_results_of"
 
 
 def move_on(job: Job) -> None:
@@ -40,7 +30,6 @@ def move_on(job: Job) -> None:
 
 def leave_for_results() -> None:
     """Go where `move_on` asked to go. Called by the whole page, first of all."""
-    st.html(ONE_STEP_BACK, unsafe_allow_javascript=True)
     job_id = st.session_state.pop(LEAVING, None)
     job = lab().queue.job(job_id) if job_id else None
     if job is None:
@@ -82,7 +71,7 @@ def _draw_resume(job: Job) -> None:
     pressed = st.button(
         "Follow the rest" if is_resumed else "Resume",
         icon=":material/resume:",
-        key="resume_job",
+        key=page_key("resume_job"),
         help="It has been resumed already" if is_resumed else f"Runs {missing}, on the same requests as before",
     )
     if pressed:

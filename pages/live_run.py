@@ -85,7 +85,7 @@ def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
 def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, float], dark: bool) -> str:
     """The timeline of a run that is over; drawn once for a visit, as soon as the store has the whole of it."""
     key = ("timeline", run_id, window, dark)
-    kept: dict[object, str] = st.session_state.setdefault("live_pictures", {})
+    kept: dict[object, str] = st.session_state.setdefault("lab.live_pictures", {})
     if key in kept:
         return kept[key]
     store = lab().store

@@ -14,6 +14,7 @@ import streamlit as st
 from pages.parts.format import plain, plural
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
+from pages.parts.page_state import linked, one_of, place
 from pages.parts.prediction_words import tally_words
 from pages.parts.predictions_section import draw_prediction, state_of_predictions
 from pages.parts.published_section import draw_published
@@ -86,24 +87,20 @@ def _draw_all(rows: pd.DataFrame) -> None:
             f"{', '.join(FILTERS)}; all are shown instead.",
             icon=":material/link_off:",
         )
-        st.query_params.pop(SHOW)
-    shown = st.segmented_control("Show", list(FILTERS), default="all", key=SHOW, bind="query-params", required=True)
-    shown = shown if shown in FILTERS else "all"  # an empty one in the address chooses none
+    with linked(SHOW, "all", one_of(list(FILTERS))) as key:
+        shown = st.segmented_control("Show", list(FILTERS), key=key, required=True, persist_state="page") or "all"
     fitting = rows[rows["outcome"].isin(FILTERS[shown])]
     if fitting.empty:
         st.info(f"None of the {plural(len(rows), 'prediction')} is {shown}.", icon=":material/search_off:")
-    page = _page(len(fitting))
-    for row in fitting.iloc[page * PAGE_ROWS : (page + 1) * PAGE_ROWS].to_dict("records"):
-        draw_prediction(_row(row), with_subject=True)
-    if len(fitting) > PAGE_ROWS:
-        st.pagination(-(-len(fitting) // PAGE_ROWS), key=PAGE, bind="query-params")
-
-
-def _page(count: int) -> int:
-    """The page that the address asks for, from 0, within those there are."""
-    asked = st.query_params.get(PAGE, "1")
-    page = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
-    return min(max(page, 1), max(1, -(-count // PAGE_ROWS))) - 1
+    with linked(PAGE, 1, place) as key:
+        pages = max(1, -(-len(fitting) // PAGE_ROWS))
+        if st.session_state[key] > pages:
+            st.session_state[key] = pages
+        first = (st.session_state[key] - 1) * PAGE_ROWS
+        for row in fitting.iloc[first : first + PAGE_ROWS].to_dict("records"):
+            draw_prediction(_row(row), with_subject=True)
+        if pages > 1:
+            st.pagination(pages, key=key, persist_state="page")
 
 
 def _row(row: Mapping[Any, Any]) -> dict[str, Any]:

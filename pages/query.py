@@ -34,7 +34,8 @@ from pages.parts.run_choice import draw_no_runs
 AT_ONCE_S = 0.7  # an answer that comes so soon is drawn without a word in between
 WATCH_S = 0.3
 EDITOR_PX = 250
-MONOSPACE = f"<style>.st-key-{EDITOR} textarea {{font-family: monospace; font-size: .9rem; line-height: 1.45}}</style>"
+CLASS = f"st-key-{EDITOR}".replace(".", "-")
+MONOSPACE = f"<style>.{CLASS} textarea {{font-family: monospace; font-size: .9rem; line-height: 1.45}}</style>"
 
 
 def render() -> None:
@@ -81,7 +82,7 @@ def _draw_editor() -> None:
     if EDITOR not in st.session_state and question is not None:  # the visitor was on another page meanwhile
         st.session_state[EDITOR] = question.sql
     st.html(MONOSPACE)
-    with st.form("query_form", border=False):
+    with st.form("query.form", border=False):
         st.text_area(
             "SQL",
             key=EDITOR,

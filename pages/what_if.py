@@ -15,6 +15,7 @@ from pages.parts.bench_fields import Field, complaints
 from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import is_dark
+from pages.parts.page_state import put, setting
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.machines import calibration_here, calibrations, cards
 from pages.parts.tables import draw_table
@@ -111,12 +112,11 @@ def _draw_table(asked: Asked, rows: list[WhatIfRow], at_chapter: bool) -> None:
 
 
 def _at_chapter(fields: Fields) -> bool:
-    return is_chapter({name: st.session_state.get(name) for name in fields})
+    return is_chapter({name: setting(name) for name in fields})
 
 
 def _reset(fields: Fields) -> None:
-    for name, field in fields.items():
-        st.session_state[name] = field.default
+    put({name: field.default for name, field in fields.items()})
 
 
 front_door(render)

@@ -25,7 +25,7 @@ def open_load(home: Path, **query: str) -> AppTest:
 
 def widget(app: AppTest, key: str) -> Any:
     kinds = (app.text_input, app.number_input, app.selectbox)
-    return next(found for kind in kinds for found in kind if found.key == key)
+    return next(found for kind in kinds for found in kind if str(found.key).partition(".")[2] == key)
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:

@@ -53,5 +53,5 @@ def links(app: AppTest) -> list[tuple[str, str]]:
 
 
 def _without_tags(block: str) -> str:
-    text = re.sub(r"<style>.*?</style>", "", block, flags=re.S)
+    text = re.sub(r"<(style|script)>.*?</\1>", "", block, flags=re.S)
     return html.unescape(re.sub(r"<[^>]+>", " ", text))

@@ -40,7 +40,7 @@ def run_buttons(app: AppTest) -> dict[str, bool]:
 def widget(app: AppTest, key: str) -> Any:
     for kind in (app.text_input, app.number_input, app.selectbox, app.segmented_control):
         for found in kind:
-            if found.key == key:
+            if found.key == f"bench.{key}":
                 return found
     raise AssertionError(f"no widget {key}")
 

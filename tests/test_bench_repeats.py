@@ -41,7 +41,7 @@ def settings(**changed: object) -> Settings:
 
 def test_one_is_the_default_and_a_link_asks_for_more(home: Path) -> None:
     app = open_page("bench", **LINK)
-    assert app.number_input(key="repeats").value == 1
+    assert app.number_input(key="bench.repeats").value == 1
     assert "all engines once and then all again" not in words(app)
     app = open_page("bench", repeats="3", **LINK)
     said = words(app)
@@ -106,7 +106,7 @@ def test_one_repeat_stays_a_pair(home: Path, fake_worker: None) -> None:
 
 def test_half_a_prediction_stops_repeats_too(home: Path, fake_worker: None) -> None:
     app = open_page("bench", model="tiny-random", repeats="2", **LINK)
-    app.number_input(key="expect_bench_low").set_value(1.0)
+    app.number_input(key="bench.expect_low").set_value(1.0)
     assert "The prediction is not whole" in words(press(app, "Run the pair"))
     assert lab().queue.jobs() == []
 
@@ -114,9 +114,9 @@ def test_half_a_prediction_stops_repeats_too(home: Path, fake_worker: None) -> N
 def test_repeats_are_stopped_and_gone_on_with_to_their_ratio(home: Path, own_locks: None) -> None:
     """On the real engine: predicted, started on Bench, cancelled in the middle, resumed from the page, graded."""
     app = open_page("bench", model="tiny-random", repeats="2", **LINK | {"budget": "300"})
-    app.number_input(key="expect_bench_high").set_value(1e9)
-    app.text_area(key="expect_bench_why").set_value("nothing is that fast").run()
-    app.selectbox(key="expect_bench_what").set_value("continuous over static: a metric's ratio").run()
+    app.number_input(key="bench.expect_high").set_value(1e9)
+    app.text_area(key="bench.expect_why").set_value("nothing is that fast").run()
+    app.selectbox(key="bench.expect_what").set_value("continuous over static: a metric's ratio").run()
     press(app, "Run the pair")
     queue, store = lab().queue, lab().store
     job = queue.jobs()[0]

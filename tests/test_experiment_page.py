@@ -34,7 +34,7 @@ def test_an_experiment_is_exported_and_deleted_where_it_is_shown(
     assert not app.exception
     exports = [button.proto.label for button in app.get("download_button")]
     assert "Export" in exports
-    delete = next(button for button in app.button if button.key == f"delete_{folder.name}")
+    delete = next(button for button in app.button if button.key == f"{page}.delete_{folder.name}")
     assert not delete.disabled
     delete.click().run()
     assert any("go into the trash" in text.value for text in app.markdown)
@@ -52,8 +52,8 @@ def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> N
     table = next(frame for frame in app.dataframe if "achieved/s" in frame.value)
     assert json.loads(table.proto.columns)["status"]["width"] == "medium"
     placeholders = {field.key: field.proto.placeholder for field in app.number_input}
-    assert placeholders["ttft_within_s"] == "no limit"
-    assert placeholders["pool_gib"] == "no cap"
+    assert placeholders["load.ttft_within_s"] == "no limit"
+    assert placeholders["load.pool_gib"] == "no cap"
 
 
 def test_an_experiment_that_is_damaged_while_it_is_drawn_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

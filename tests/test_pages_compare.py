@@ -113,7 +113,7 @@ def test_unfair_pairs_are_barred_until_the_switch_is_set(
     assert f"These runs differ in {what}." in text
     assert values in text
     assert "Slot timelines" not in text
-    app.toggle(key="anyway").set_value(True).run()
+    app.toggle(key="compare.anyway").set_value(True).run()
     assert f"Not a comparison of engines alone, since their {what} differs: continuous was" in words(app)
     assert "Slot timelines on one axis" in words(app)
 

@@ -30,10 +30,10 @@ def test_a_link_opens_one_entry(lab_home: Path) -> None:
 
 def test_a_search_narrows_and_a_vain_one_says_so(lab_home: Path) -> None:
     app = open_page("glossary")
-    app.text_input(key="term").set_value("padding").run()
+    app.text_input(key="glossary.term").set_value("padding").run()
     assert "`padding_fraction`" in words(app)
     assert "`queue_wait_s`" not in words(app)
-    app.text_input(key="term").set_value("<nothing>").run()
+    app.text_input(key="glossary.term").set_value("<nothing>").run()
     assert "Nothing here holds “<nothing>”" in words(app)
 
 
@@ -41,7 +41,7 @@ def test_words_of_paged_kv_memory_are_found_by_the_names_that_people_know(lab_ho
     app = open_page("glossary")
     known = ("max-num-seqs", "max-num-batched-tokens", "block table", "watermark", "preempt", "CUDA graph", "bucket")
     for name in known:
-        app.text_input(key="term").set_value(name).run()
+        app.text_input(key="glossary.term").set_value(name).run()
         first = next(line for line in words(app).splitlines() if line.startswith("**"))
         assert first.startswith(f"**{name}**"), name
 

@@ -182,6 +182,7 @@ def test_the_field_follows_the_address(runs: Path) -> None:
     app = open_page("history", experiment="sweep1")
     field = next(box for box in app.selectbox if box.label == "Experiment")
     app = field.set_value("pair 1").run()
+    app = app.run()  # by now the browser has the new address
     for address, expected in ({"experiment": "sweep1"}, ["r2", "r1"]), ({}, ["r2", "r4", "r3", "r1"]):
         app.query_params.clear()
         app.query_params.update(address)
@@ -199,9 +200,9 @@ def test_what_tells_runs_apart_stands_first(runs: Path) -> None:
 
 def test_filters_set_on_the_page_narrow_the_list(three: Path) -> None:
     app = open_page("history")
-    app.text_input(key="text").set_value("static").run()
+    app.text_input(key="history.text").set_value("static").run()
     assert listed(app) == ["r1", "r0"]
-    app.multiselect(key="status").set_value(["completed"]).run()
+    app.multiselect(key="history.status").set_value(["completed"]).run()
     assert listed(app) == ["r1"]
     assert app.dataframe[0].value["note and tags"].tolist() == ["[baseline] The long tail"]
 
@@ -216,7 +217,7 @@ def test_a_deleted_run_is_undone_restored_and_purged(three: Path) -> None:
     app = press(select(app, 0), "Delete")
     entries = lab().store.trash.entries()
     assert [entry.run_id for entry in entries] == ["r2"]
-    app.multiselect(key="trash").set_value([entries[0].entry_id]).run()
+    app.multiselect(key="history.trash").set_value([entries[0].entry_id]).run()
     app = press(app, "Restore")
     assert listed(app) == ["r2", "r1", "r0"]
     app = press(select(app, 0), "Delete")

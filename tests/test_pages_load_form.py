@@ -64,7 +64,7 @@ def test_a_link_that_cannot_be_set_is_said_and_the_default_used(home: Path) -> N
 def test_the_form_comes_back_from_a_load_test(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="5,20", repeats=2, confirm=False))
     app = opened(home)
-    app.button(key="load_again").click()
+    app.button(key="load.again").click()
     said = words(app.run())
     assert "12 runs: static and continuous at 2 rates and all at once; each 2 times" in said
     found = {name: widget(app, name).value for name in ("engines", "rates", "law", "budget", "requests", "slots")}

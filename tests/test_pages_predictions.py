@@ -196,20 +196,20 @@ def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
     assert any(e.label == "Before you run: what do you expect?" for e in app.expander)
     button(app, "Write it down").click().run()
     assert "This is not written down yet: give a lowest value, a highest, or both." in words(app)
-    app.number_input(key="expect_bench_low").set_value(1.0)
+    app.number_input(key="bench.expect_low").set_value(1.0)
     button(app, "Run the pair").click().run()
     said = [error.value.replace("\\", "") for error in app.error]
     assert len(said) == 1
     assert said[0].startswith("The prediction is not whole: fill in Why; a range without a reason teaches nothing")
-    assert app.text_area(key="expect_bench_why").label == "Why (needed)"
+    assert app.text_area(key="bench.expect_why").label == "Why (needed)"
     drawn = [each for each in app.main if each.type in ("error", "button")]
     order = ["error" if each.type == "error" else each.label for each in drawn]
     assert order.index("error") < order.index("Run the pair")
     assert lab().queue.jobs() == []
-    app.text_area(key="expect_bench_why").set_value("it is small").run()
+    app.text_area(key="bench.expect_why").set_value("it is small").run()
     button(app, "Write it down").click().run()
     assert "Throughput of static: at least 1.00 tokens/s, since it is small" in words(app).replace("**", "")
-    assert app.number_input(key="expect_bench_low").value is None
+    assert app.number_input(key="bench.expect_low").value is None
     button(app, "Remove").click().run()
     assert not [b for b in app.button if b.label == "Remove"]
 
@@ -222,9 +222,9 @@ def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
     (cache / "models").symlink_to(models_folder())
     monkeypatch.setenv("LAB_CACHE", str(cache))
     app = open_page("bench", **BENCH)
-    app.number_input(key="expect_bench_high").set_value(1e9)
-    app.text_area(key="expect_bench_why").set_value("nothing is that fast").run()
-    app.selectbox(key="expect_bench_what").set_value("continuous: a metric").run()
+    app.number_input(key="bench.expect_high").set_value(1e9)
+    app.text_area(key="bench.expect_why").set_value("nothing is that fast").run()
+    app.selectbox(key="bench.expect_what").set_value("continuous: a metric").run()
     button(app, "Run continuous").click().run()
     queue, store = lab().queue, lab().store
     job = queue.jobs()[0]

@@ -36,7 +36,7 @@ def home(lab_home: Path) -> Iterator[Path]:
 
 
 def ask(app: AppTest, sql: str) -> AppTest:
-    app.text_area(key="query_sql").set_value(sql)
+    app.text_area(key="query.sql").set_value(sql)
     next(button for button in app.button if button.label == "Ask").click()
     return settled(app.run())
 
@@ -72,7 +72,7 @@ def test_a_first_visit_offers_the_prepared_questions_and_asks_nothing(home: Path
     app = open_page("query")
     said = words(app)
     for question in prepared_queries():
-        assert app.button(key=f"query_begin_{question.name}").label == question.title
+        assert app.button(key=f"query.begin_{question.name}").label == question.title
         assert question.shows in said
     assert not app.dataframe
     assert not (home / "snapshot.duckdb").exists()
@@ -92,21 +92,21 @@ def test_asking_answers_with_a_table_a_chart_and_a_caption(home: Path) -> None:
 
 
 def test_a_prepared_question_is_asked_by_one_click(home: Path) -> None:
-    app = press(open_page("query"), "query_begin_waste_by_engine")
+    app = press(open_page("query"), "query.begin_waste_by_engine")
     assert [row["engine"] for row in rows(app)] == ["static", "continuous"]
     assert rows(app)[0]["dead_fraction"] == pytest.approx(0.25)
     assert "Waste by engine" in [header.value for header in app.subheader]
     assert dict(app.query_params) == {"question": "waste_by_engine"}
     assert "dead_fraction: least 0 (engine continuous), most 0.25 (engine static)." in words(app)
-    assert app.text_area(key="query_sql").value == prepared_queries()[0].sql
+    assert app.text_area(key="query.sql").value == prepared_queries()[0].sql
 
 
 def test_a_prepared_question_is_chosen_from_the_list(home: Path) -> None:
     app = open_page("query")
-    app.selectbox(key="query_prepared").select("speed_by_month")
+    app.selectbox(key="query.prepared").select("speed_by_month")
     app = settled(app.run())
     assert dict(app.query_params) == {"question": "speed_by_month"}
-    assert app.selectbox(key="query_prepared").value is None
+    assert app.selectbox(key="query.prepared").value is None
 
 
 @pytest.mark.parametrize("question", prepared_queries(), ids=lambda question: question.name)
@@ -120,7 +120,7 @@ def test_every_prepared_question_has_a_link(home: Path, question: object) -> Non
 def test_a_link_asks_its_question_at_once(home: Path) -> None:
     app = settled(open_page("query", sql="SELECT 41 + 1 AS answer"))
     assert rows(app) == [{"answer": 42}]
-    assert app.text_area(key="query_sql").value == "SELECT 41 + 1 AS answer"
+    assert app.text_area(key="query.sql").value == "SELECT 41 + 1 AS answer"
 
 
 def test_a_link_that_is_too_long_or_unknown_is_told(home: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_cancel_ends_the_question(home: Path) -> None:
 
 def test_rows_are_cut_and_it_says_so(home: Path) -> None:
     app = open_page("query")
-    app.selectbox(key="query_rows").select(1_000)
+    app.selectbox(key="query.rows").select(1_000)
     app = ask(app, "FROM range(5000)")
     assert len(app.dataframe[0].value) == 1_000
     assert "The first 1,000 rows: there are more." in words(app)
@@ -189,15 +189,15 @@ def test_no_rows_are_said(home: Path) -> None:
 def test_the_chart_can_be_chosen_and_left_out(home: Path) -> None:
     app = ask(open_page("query"), "SELECT pass_index, width, rows, kind FROM passes ORDER BY ALL")
     number = next(box.key for box in app.selectbox if box.label == "Kind").rpartition("_")[2]
-    app.selectbox(key=f"query_kind_{number}").select("line")
-    app.selectbox(key=f"query_x_{number}").select("pass_index")
-    app.selectbox(key=f"query_y_{number}").select("width")
-    app.selectbox(key=f"query_colour_{number}").select("kind")
+    app.selectbox(key=f"query.kind_{number}").select("line")
+    app.selectbox(key=f"query.x_{number}").select("pass_index")
+    app.selectbox(key=f"query.y_{number}").select("width")
+    app.selectbox(key=f"query.colour_{number}").select("kind")
     app = app.run()
     [figure] = figures(app).values()
     assert [trace["name"].strip() for trace in figure["data"]] == ["prefill", "decode"]
     assert figure["layout"]["xaxis"]["title"]["text"] == "pass_index"
-    app.selectbox(key=f"query_kind_{number}").select("none")
+    app.selectbox(key=f"query.kind_{number}").select("none")
     assert figures(app.run()) == {}
 
 
@@ -214,13 +214,13 @@ def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
 
 def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
-    app.text_input(key="query_name").set_value("mine")
+    app.text_input(key="query.name").set_value("mine")
     next(button for button in app.button if button.label == "Save the question").click()
     app = app.run()
     assert [question.name for question in lab().store.saved_queries.list()] == ["mine"]
-    app = press(ask(app, "SELECT 2 AS two"), "query_saved_0")
+    app = press(ask(app, "SELECT 2 AS two"), "query.saved_0")
     assert rows(app) == [{"one": 1}]
-    app = press(app, "query_forget_0")
+    app = press(app, "query.forget_0")
     assert lab().store.saved_queries.list() == []
     assert "Deleted “mine”." in words(app)
     next(button for button in app.button if button.label == "Undo").click()
@@ -237,24 +237,24 @@ def test_saving_without_a_name_is_told(home: Path) -> None:
 
 def test_the_last_ones_asked_are_a_click_away(home: Path) -> None:
     app = ask(ask(open_page("query"), "SELECT 1 AS one"), "SELECT 2 AS two")
-    assert [app.button(key=f"query_last_{n}").label for n in (0, 1)] == ["SELECT 2 AS two", "SELECT 1 AS one"]
-    assert rows(press(app, "query_last_1")) == [{"one": 1}]
+    assert [app.button(key=f"query.last_{n}").label for n in (0, 1)] == ["SELECT 2 AS two", "SELECT 1 AS one"]
+    assert rows(press(app, "query.last_1")) == [{"one": 1}]
 
 
 def test_the_schema_browser_finds_columns_and_shows_rows(home: Path) -> None:
     app = open_page("query")
     assert [box.label for box in app.expander] == [f"**{t.name}** · {len(t.columns)} columns" for t in tables()]
     assert "When it meant to arrive. Waits count from here." in words(app)
-    app.text_input(key="query_find").set_value("arrival_s")
+    app.text_input(key="query.find").set_value("arrival_s")
     app = app.run()
     assert [box.label for box in app.expander] == ["**requests** · 1 column"]
-    app = press(app, "query_look_requests")
+    app = press(app, "query.look_requests")
     assert len(app.dataframe[0].value) == 4
-    app.text_input(key="query_find").set_value("zzz")
+    app.text_input(key="query.find").set_value("zzz")
     assert "No table or column holds “zzz”." in words(app.run())
 
 
 def test_what_is_downloaded_is_what_was_answered(home: Path) -> None:
     app = ask(open_page("query"), BY_ENGINE)
-    table = app.session_state["query_asked"].answer.table
+    table = app.session_state["query.asked"].answer.table
     assert pd.read_csv(io.BytesIO(to_csv(table))).to_dict("records") == rows(app)

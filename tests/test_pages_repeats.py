@@ -201,7 +201,7 @@ def test_every_run_is_downloaded_whole(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(), lambda p: out_of_memory(p) if p.position == 5 else completed(p))
     app = opened(home)
     assert {"Download as CSV", "Export"} <= {button.proto.label for button in app.get("download_button")}
-    assert any(button.key == "delete_rep1" and not button.disabled for button in app.button)
+    assert any(button.key == "repeats.delete_rep1" and not button.disabled for button in app.button)
     data = load_repeats("rep1")
     assert data is not None
     frame = pd.read_csv(io.StringIO(csv_of(data.points)))

@@ -64,7 +64,7 @@ def test_the_form_comes_back_from_a_sweep(home: Path) -> None:
     plan = sweep_plan(prompts="p16", batch_sizes="1,2", mix="p16,p64", repeats=2)
     write_sweep(home / "runs", plan, with_run=False)
     app = opened(home)
-    app.button(key="sweep_again").click()
+    app.button(key="sweep.again").click()
     said = words(app.run())
     assert "12 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 2 times" in said
     assert "static, tiny-random in fp32 on cpu, 32 new tokens a request" in said
@@ -81,7 +81,7 @@ def test_an_earlier_run_of_the_model_gives_an_estimate(home: Path) -> None:
 
 def test_a_prediction_half_typed_stops_the_start(home: Path) -> None:
     app = opened(home, model="tiny-random")
-    next(found for found in app.number_input if found.key == "expect_sweep_low").set_value(4)
+    next(found for found in app.number_input if found.key == "sweep.expect_low").set_value(4)
     next(button for button in app.button if button.label == "Run the sweep").click()
     said = words(app.run())
     assert "The prediction is not whole" in said

@@ -13,9 +13,10 @@ import streamlit as st
 from engine.core.dtypes import dtype_of
 from engine.core.model_catalogue import list_models
 from engine.core.presets import PRESETS
+from pages.parts.bench_fields import FIELDS
 from pages.parts.bench_memory import draw_advanced, draw_memory, memory_words
 from pages.parts.bench_settings import TWICE, Settings, read_settings
-from pages.parts.bench_widgets import choice, group, number, text
+from pages.parts.bench_widgets import choice, group, model, number, text
 from pages.parts.bench_words import arrival_words, form_words, mix_words
 from pages.parts.devices import available_devices, device_of
 from pages.parts.format import plain
@@ -84,13 +85,10 @@ def _draw_repeats(values: dict[str, Any]) -> None:
 def _draw_model(values: dict[str, Any], notes: dict[str, Any]) -> None:
     with group("Model and device", "What runs, on what, in which number format."):
         models = {row["name"]: row for row in list_models()}
-        values["model"] = st.selectbox(
-            "Model",
+        values["model"] = model(
             list(models),
-            key="model",
-            bind="query-params",
-            accept_new_options=True,
-            help="A name of the list, or type a folder with safetensors or GGUF, or a hub id as owner/model.",
+            str(FIELDS["model"].default),
+            "A name of the list, or type a folder with safetensors or GGUF, or a hub id as owner/model.",
         )
         notes["model"] = st.empty()
         values["device"] = choice("Device", "device", available_devices())
@@ -104,7 +102,7 @@ def _draw_workload(values: dict[str, Any], notes: dict[str, Any]) -> tuple[str, 
     with group("Workload", "The requests. The same seed gives the same requests to every engine."):
         values["prompts"] = choice("Prompts", "prompts")
         prompt_lines: tuple[str, ...] = ()
-        values["mix"] = st.session_state.get("mix", "p16,p64")
+        values["mix"] = FIELDS["mix"].default
         if values["prompts"] == "lengths":
             values["mix"] = text("Mix of lengths", "mix", "p16,p64 in equal shares; p16:3,p4096:1 with weights")
             notes["mix"] = st.empty()

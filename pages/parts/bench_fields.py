@@ -1,7 +1,7 @@
 """The settings of the Bench page: each one's name in the URL, its default, and what a link may give it.
 
-Widgets are bound to the query parameters of the same names. Streamlit drops a value that a widget cannot take without
-a word; `complaints` finds those beforehand, so that the page can say which value it did not take, and what it uses.
+Widgets take their values from the query parameters of the same names. `complaints` finds those that a field cannot
+take, so that the page can say which value it did not take, and what it uses.
 
 Fields are made from the options' declarations; what a page has of its own is in one table.
 """
@@ -121,18 +121,6 @@ def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -
             text = query[name] if len(query[name]) <= MAX_SHOWN else f"{query[name][:MAX_SHOWN]}…"
             lines.append(f"{name} {text!r}: {why}; {used} is used instead")
     return lines
-
-
-def unbounded(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
-    """The numbers of a link that no widget can even be asked to refuse: infinite, or larger than a float holds."""
-    return [name for name, field in fields.items() if isinstance(field, Number) and _is_unbounded(query.get(name, ""))]
-
-
-def _is_unbounded(text: str) -> bool:
-    try:
-        return not math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def query_of(config: RunConfig) -> dict[str, str]:

@@ -11,6 +11,7 @@ import streamlit as st
 from pages.parts.answers import answer_or_note, answers_of, with_texts
 from pages.parts.format import plain, plural
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 from pages.parts.same_tokens import agreement_words
 from store.queries.agreement import Agreement, agreement
@@ -87,7 +88,7 @@ def _page(requests: pd.DataFrame, apart: set[int]) -> list[int]:
     if pages <= 1:
         return ids
     st.caption(f"{plural(len(ids), 'request')}, {PAGE_REQUESTS} a page{', those that part first' if apart else ''}.")
-    page = st.pagination(pages, key="answers_page")
+    page = st.pagination(pages, key=page_key("answers_page"))
     return ids[(page - 1) * PAGE_REQUESTS : page * PAGE_REQUESTS]
 
 

@@ -12,6 +12,7 @@ from pages.parts.bench_fields import query_of
 from pages.parts.format import is_missing, plain, plural
 from pages.parts.history_table import kept_apart
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.run_data import find_row
 from pages.parts.run_words import engine_line, machine_line, workload_line
 from pages.parts.shared.links import MAX_RUNS, runs_query
@@ -39,7 +40,7 @@ def draw_actions(chosen: Rows) -> None:
         edit_notes(ids)
     _draw_pin(chosen, ids)
     sizes = [row["log_bytes"] for row in chosen if not is_missing(row["log_bytes"])]
-    draw_download(ids, sum(sizes), label="Export", key="history_export")
+    draw_download(ids, sum(sizes), label="Export", key=page_key("export"))
     draw_csv(ids or None)
     _draw_delete(chosen)
 
@@ -52,7 +53,7 @@ def oldest_first(rows: Rows) -> list[str]:
 def _draw_pin(chosen: Rows, ids: Sequence[str]) -> None:
     pinned = bool(chosen) and all(bool(row["pinned"]) for row in chosen)
     label = "Unpin" if pinned else "Pin"
-    if st.button(label, icon=":material/keep:", disabled=not ids, help="Pinned runs stand first", key="pin"):
+    if st.button(label, icon=":material/keep:", disabled=not ids, help="Pinned runs stand first", key=page_key("pin")):
         set_pinned(ids, not pinned)
         st.rerun()
 

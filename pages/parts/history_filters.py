@@ -11,11 +11,13 @@ import streamlit as st
 from engine.core.validity import CHECKS
 from pages.parts.experiments.description import experiment_name
 from pages.parts.lab import lab
+from pages.parts.page_state import Texts, is_asked, last_text, linked, put, some_of, some_text, switch, texts_of
 from pages.parts.run_words import when
 from store.queries.history import RunFilter
 
 CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
-EXPERIMENT, EXPERIMENT_FIELD, EXPERIMENT_SEEN = "experiment", "history_experiment", "history_experiment_seen"
+EXPERIMENT = "experiment"
+YEARS = 10
 FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
 EARNED, LOST = "earned", "lost"
 # As they are read, since the address carries what is read: `random weights`.
@@ -23,27 +25,30 @@ BADGES = {check.fault: (LOST, check.name) for check in CHECKS} | {check.label: (
 
 
 def draw_filters() -> RunFilter:
-    """The fields, each bound to the address by its name, and the question that they make."""
+    """The fields, which the address has by their names, and the question that they make."""
     search, pinned = st.columns([4, 1], vertical_alignment="bottom")
-    with search:
+    with search, linked("text", "", last_text) as key:
         text = st.text_input(
             "Search",
-            key="text",
-            bind="query-params",
+            key=key,
+            persist_state="page",
             placeholder="Words of a note, a tag, a model, a workload, a run id …",
             label_visibility="collapsed",
         )
-    with pinned:
-        only_pinned = st.toggle("Pinned only", key="pinned", bind="query-params")
+    with pinned, linked("pinned", False, switch) as key:
+        only_pinned = st.toggle("Pinned only", key=key, persist_state="page")
     with st.expander("Filters", icon=":material/filter_list:", expanded=is_filtered()):
         chosen = _draw_choices(lab().store.history.facets())
         left, right = st.columns(2)
         with left:
             experiment_id = _draw_experiment()
-        badges = right.multiselect("Badges", list(BADGES), key="badges", bind="query-params", placeholder="Any")
+        with right:
+            badges = _some("badges", "Badges", list(BADGES))
         left, right = st.columns(2)
-        since = left.date_input("From", None, key="since", bind="query-params")
-        until = right.date_input("Up to, and with", None, key="until", bind="query-params")
+        with left:
+            since = _day("since", "From")
+        with right:
+            until = _day("until", "Up to, and with")
     return filter_of(text or "", chosen, badges, since, until, only_pinned, experiment_id)
 
 
@@ -54,40 +59,47 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         # What a link asks for stays an option, also where no run has it any more.
         options = list(dict.fromkeys([*facets[name], *st.query_params.get_all(name)]))
         with column:
-            chosen[name] = st.multiselect(label, options, key=name, bind="query-params", placeholder="Any")
+            chosen[name] = _some(name, label, options)
     return chosen
 
 
+def _some(name: str, label: str, options: list[str]) -> list[str]:
+    with linked(name, [], some_of(options)) as key:
+        return st.multiselect(label, options, key=key, placeholder="Any", persist_state="page")
+
+
+def _day(name: str, label: str) -> date | None:
+    """Days within ten years of today, as Streamlit's own field has them; in a link also as 2026/11/28."""
+    today = date.today()
+
+    def read(texts: Texts) -> date:
+        day = date.fromisoformat(texts[-1].replace("/", "-"))
+        if abs(day.year - today.year) >= YEARS:
+            raise ValueError("too far from today")
+        return day
+
+    with linked(name, None, read) as key:
+        return st.date_input(label, None, key=key, persist_state="page")
+
+
 def _draw_experiment() -> str | None:
-    """The experiment whose runs are wanted. Not bound: the address has its id, and the page what it is."""
-    asked = st.query_params.get(EXPERIMENT) or None
-    rows = lab().store.experiments.list().to_dict("records")
-    names = {str(row["experiment_id"]): _experiment_line(row) for row in rows}
-    if EXPERIMENT_FIELD not in st.session_state or asked != st.session_state.get(EXPERIMENT_SEEN):
-        st.session_state[EXPERIMENT_FIELD] = asked  # as a default it could not be cleared
-    st.session_state[EXPERIMENT_SEEN] = asked  # Back, or a link, changes the address and not the field
-    return st.selectbox(
-        "Experiment",
-        list(dict.fromkeys([*names, *([asked] if asked else [])])),
-        index=None,
-        format_func=lambda experiment_id: names.get(experiment_id, experiment_id),
-        key=EXPERIMENT_FIELD,
-        on_change=_follow_experiment,
-        placeholder="Any",
-    )
+    """The experiment whose runs are wanted: the address has its id, and the page what it is."""
+    asked = texts_of(EXPERIMENT)
+    names = {str(row["experiment_id"]): _experiment_line(row) for row in lab().store.experiments.list().to_dict("records")}
+    with linked(EXPERIMENT, None, some_text) as key:
+        return st.selectbox(
+            "Experiment",
+            list(dict.fromkeys([*names, *filter(None, (*asked, st.session_state[key]))])),
+            index=None,
+            format_func=lambda experiment_id: names.get(experiment_id, experiment_id),
+            key=key,
+            placeholder="Any",
+            persist_state="page",
+        )
 
 
 def _experiment_line(row: Mapping[str, Any]) -> str:
     return f"{when(row['created_at'])}  {experiment_name(row['kind'], row['label'])}"
-
-
-def _follow_experiment() -> None:
-    """The address follows the field."""
-    chosen = st.session_state.get(EXPERIMENT_FIELD)
-    if chosen:
-        st.query_params[EXPERIMENT] = chosen
-    else:
-        st.query_params.pop(EXPERIMENT, None)
 
 
 def filter_of(
@@ -119,16 +131,14 @@ def _checks(badges: Sequence[str], kind: str) -> tuple[str, ...]:
 
 
 def is_filtered() -> bool:
-    """Whether the address asks for some of the runs by more than words."""
-    return any(st.query_params.get_all(name) for name in FILTERS)
+    """Whether some of the runs are asked for by more than words."""
+    return any(is_asked(name) for name in FILTERS)
 
 
 def clear_filters() -> None:
     """Every field at its default; the address follows."""
-    for name in (*CHOICES, "badges"):
-        st.session_state[name] = []
-    st.session_state.update({"since": None, "until": None, "text": "", "pinned": False, EXPERIMENT_FIELD: None})
-    st.query_params.pop(EXPERIMENT, None)
+    none: dict[str, Any] = {name: [] for name in (*CHOICES, "badges")}
+    put(none | {"since": None, "until": None, "text": "", "pinned": False, EXPERIMENT: None})
 
 
 def _midnight_utc(day: object) -> datetime | None:

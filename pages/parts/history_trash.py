@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.parts.format import listed, plain, plural, size
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.run_words import when
 from pages.parts.shared.trash import JUST_DELETED, NOTICE, predictions_words
 from store.trash import Entry
@@ -29,9 +30,9 @@ def draw_undo() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         st.markdown(f":material/delete: {what_words([known[entry_id] for entry_id in gone])} moved to the trash.")
-        if st.button("Undo", icon=":material/undo:", key="undo_delete"):
+        if st.button("Undo", icon=":material/undo:", key=page_key("undo_delete")):
             _restore(gone)
-        if st.button("", icon=":material/close:", type="tertiary", key="close_undo", help="Close this line"):
+        if st.button("", icon=":material/close:", type="tertiary", key=page_key("close_undo"), help="Close this line"):
             st.session_state.pop(JUST_DELETED, None)
             st.rerun()
 
@@ -45,7 +46,8 @@ def draw_trash() -> None:
     with st.expander(f"Trash: {what_words(entries)}, {size(total)}", icon=":material/delete:"):
         labels = {entry.entry_id: _label(entry) for entry in entries}
         chosen = st.multiselect(
-            "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id), key="trash",
+            "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id),
+            key=page_key("trash"),
             placeholder="Choose runs to restore, or to delete for good",
         )  # fmt: skip
         with st.container(horizontal=True):

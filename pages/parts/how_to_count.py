@@ -15,6 +15,7 @@ from pages.parts.counted_run import counted
 from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.movement import draw_definitions, movement_rows, movements
+from pages.parts.page_state import linked, one_of, page_key
 from pages.parts.run_data import RunData
 from pages.parts.shared.links import WHO_COUNTS_SO
 from pages.parts.tables import draw_table
@@ -25,7 +26,7 @@ HEADER = ("metric", "here", "by the lab's own definitions", "difference")
 
 def how_to_count(runs: Mapping[str, RunData]) -> dict[str, RunData]:
     """Draw the control under the runs' names, and return the runs as counted."""
-    with st.expander("How to count", icon=":material/rule:", key="how_to_count"):
+    with st.expander("How to count", icon=":material/rule:", key=page_key("how_to_count")):
         definitions = _choose()
         recounted = {name: counted(run, definitions) for name, run in runs.items()}
         _draw_movement(runs, recounted, definitions)
@@ -51,13 +52,10 @@ def _choose() -> Definitions:
 
 def _choice(choice: Choice) -> str | None:
     """The option that is taken; the first at first. Options stand by their names, since these are in the address."""
-    return st.radio(
-        choice.label,
-        [option.name for option in choice.options],
-        captions=[option.meaning for option in choice.options],
-        key=choice.name,
-        bind="query-params",
-    )
+    names = [option.name for option in choice.options]
+    captions = [option.meaning for option in choice.options]
+    with linked(choice.name, names[0], one_of(names)) as key:
+        return st.radio(choice.label, names, captions=captions, key=key, persist_state="page")
 
 
 def _draw_movement(runs: Mapping[str, RunData], recounted: Mapping[str, RunData], definitions: Definitions) -> None:
@@ -97,7 +95,7 @@ def _draw_downloads(runs: Sequence[RunData], recounted: Sequence[RunData], defin
             mime="text/csv",
             icon=":material/download:",
             on_click="ignore",
-            key="requests_csv",
+            key=page_key("requests_csv"),
         )
         st.download_button(
             "Metrics as CSV",
@@ -106,7 +104,7 @@ def _draw_downloads(runs: Sequence[RunData], recounted: Sequence[RunData], defin
             mime="text/csv",
             icon=":material/download:",
             on_click="ignore",
-            key="metrics_csv",
+            key=page_key("metrics_csv"),
         )
     st.caption(
         "Seconds in full precision, counted as chosen; inf is a wait without bound, an empty cell was not measured."

@@ -1,4 +1,4 @@
-"""The controls of the Memory page: a model, a card, an engine, the requests. They are bound to the address.
+"""The controls of the Memory page: a model, a card, an engine, the requests. The address has them.
 
 `draw_controls` returns the grid that they describe; what cannot be reckoned says under its field what to mend.
 """
@@ -19,9 +19,10 @@ from engine.core.presets import PRESETS
 from engine.core.roofline import ModelShape
 from engine.core.units import GIB
 from pages.parts.bench_memory import LEAST_POOL_GIB
-from pages.parts.bench_widgets import choice, group, number
+from pages.parts.bench_widgets import choice, group, model, number, slide
 from pages.parts.format import plain
 from pages.parts.memory_fields import EXAMPLES, FIELDS, SAME, THIS, Example
+from pages.parts.page_state import put, setting
 
 LOGITS_WORDS = (
     "copied: of each row's last position, with the fp32 copy that a sampler makes. last: without it, as greedy runs "
@@ -46,7 +47,7 @@ class Asked:
 def draw_examples() -> None:
     """A button for each published claim; the one that is set says what was published. Drawn after the controls, which
     take the address in."""
-    set_now = {name: st.session_state.get(name, each.default) for name, each in FIELDS.items()}
+    set_now = {name: setting(name, each.default) for name, each in FIELDS.items()}
     with st.container(horizontal=True):
         for example in EXAMPLES:
             st.button(example.label, on_click=_set, args=(example,), disabled=set_now == example.values())
@@ -56,8 +57,7 @@ def draw_examples() -> None:
 
 
 def _set(example: Example) -> None:
-    for name, value in example.values().items():
-        st.session_state[name] = value
+    put(example.values())
 
 
 def draw_controls() -> Asked | None:
@@ -79,18 +79,8 @@ def draw_controls() -> Asked | None:
 
 def _draw_model(values: dict[str, Any]) -> Any:
     with group("Model", "Its weights, and how much of the KV cache a position takes."):
-        values["model"] = str(
-            st.selectbox(
-                "Model",
-                MODEL_NAMES,
-                index=MODEL_NAMES.index(str(FIELDS["model"].default)),
-                key="model",
-                bind="query-params",
-                accept_new_options=True,
-                help="A name of the list, or type the path of a config.json or of its folder.",
-            )
-            or ""
-        ).strip()
+        help = "A name of the list, or type the path of a config.json or of its folder."
+        values["model"] = str(model(MODEL_NAMES, str(FIELDS["model"].default), help) or "").strip()
         problem = st.empty()
         values["dtype"] = choice("dtype", "dtype", fields=FIELDS)
         values["weights"] = choice("Bits a weight", "weights", fields=FIELDS)
@@ -124,15 +114,7 @@ def _draw_requests(values: dict[str, Any]) -> None:
     with group("Requests", "All alike, and all there from the start."):
         values["prompt"] = number("Prompt, tokens", "prompt", fields=FIELDS)
         values["budget"] = number("New tokens (budget)", "budget", fields=FIELDS)
-        values["largest"] = str(
-            st.select_slider(
-                "Largest batch",
-                FIELDS["largest"].options,
-                FIELDS["largest"].default,
-                key="largest",
-                bind="query-params",
-            )  # fmt: skip
-        )
+        values["largest"] = slide("Largest batch", "largest", FIELDS)
 
 
 def _draw_engine(values: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pages.parts.format import plain, plural
 from pages.parts.lab import is_dark, lab
 from pages.parts.memory_controls import Asked
 from pages.parts.memory_words import RUNS_HEADER, prompts_words, run_rows, runs_finding
+from pages.parts.page_state import page_key, put
 from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 from store.queries.memory_runs import MeasuredRun, measured_runs
@@ -81,11 +82,11 @@ def _draw_none(asked: Asked) -> None:
         for (model, dtype), runs in others.most_common(4):
             st.button(
                 f"{model} in {dtype}: {plural(runs, 'run')}",
-                key=f"measured_{model}_{dtype}",
+                key=page_key(f"measured_{model}_{dtype}"),
                 on_click=_choose,
                 args=(model, dtype),
             )
 
 
 def _choose(model: str, dtype: str) -> None:
-    st.session_state["model"], st.session_state["dtype"] = model, dtype
+    put({"model": model, "dtype": dtype})

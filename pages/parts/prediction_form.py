@@ -19,7 +19,7 @@ from pages.parts.prediction_words import entry_of, range_words
 from store.predictions.predictions import Subject
 
 METRICS = (*USUAL, *(name for name in RUN_METRICS if name not in USUAL))
-DRAFTS = "prediction_drafts"
+DRAFTS = "lab.prediction_drafts"
 EMPTY = {"low": None, "high": None, "why": ""}
 
 
@@ -46,7 +46,7 @@ class PredictionForm:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._drafts = f"{DRAFTS}_{name}"
+        self._drafts = f"{DRAFTS}.{name}"
 
     @property
     def drafts(self) -> tuple[Draft, ...]:
@@ -176,7 +176,7 @@ class PredictionForm:
         return Draft(choice=choice, metric=metric, expected=expected)
 
     def _key(self, field: str) -> str:
-        return f"expect_{self._name}_{field}"
+        return f"{self._name}.expect_{field}"
 
 
 def _trouble_words(error: ValueError) -> str:

@@ -12,6 +12,7 @@ from engine.launcher.job import Job
 from pages.parts.experiments.description import PAGES
 from pages.parts.format import is_missing, plain
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.prediction_words import (
     BADGES,
     entry_of,
@@ -77,9 +78,9 @@ def _draw_ways_on(row: Mapping[str, Any], *, with_subject: bool) -> None:
         if with_subject and not row["is_unknown"]:
             _draw_link(row)
         if row["outcome"] == "open":
-            if st.button("Edit …", icon=":material/edit:", key=f"edit_{prediction_id}"):
+            if st.button("Edit …", icon=":material/edit:", key=page_key(f"edit_{prediction_id}")):
                 _edit(row)
-            if st.button("Withdraw …", icon=":material/undo:", key=f"withdraw_{prediction_id}"):
+            if st.button("Withdraw …", icon=":material/undo:", key=page_key(f"withdraw_{prediction_id}")):
                 _withdraw(row)
 
 

@@ -6,8 +6,9 @@ import streamlit as st
 
 from engine.core.units import MIB
 from pages.parts.format import plain, plural
+from pages.parts.page_state import page_key
 
-KEPT = "bench_prompt_file"
+KEPT = "lab.prompt_lines"
 MAX_BYTES = 20 * MIB
 
 
@@ -27,7 +28,7 @@ def read_prompts(content: bytes) -> tuple[str, ...]:
 
 def draw_prompt_file() -> tuple[str, ...]:
     """The uploader and what is in hand. Empty when there is no usable file; a bad one says why and changes nothing."""
-    upload = st.file_uploader("Prompts, one a line", type=["txt", "md", "text"], key="prompt_file")
+    upload = st.file_uploader("Prompts, one a line", type=["txt", "md", "text"], key=page_key("prompt_file"))
     if upload is not None:
         try:
             st.session_state[KEPT] = (upload.name, read_prompts(upload.getvalue()))

@@ -19,11 +19,11 @@ from store.sandbox import Answer, Asking, Limits, Refusal
 from store.sandbox.answer_files import flat
 from store.snapshot.snapshot import Snapshot
 
-EDITOR = "query_sql"  # the editor's text
-PENDING = "query_pending"  # a text that is to be asked in this run of the page
-ASKED = "query_asked"
-HANDLED = "query_handled"  # the page's address as it was last taken up, or written
-ROWS, SECONDS = "query_rows", "query_seconds"
+EDITOR = "query.sql"  # the editor's text
+PENDING = "query.pending"  # a text that is to be asked in this run of the page
+ASKED = "query.asked"
+HANDLED = "query.handled"  # the page's address as it was last taken up, or written
+ROWS, SECONDS = "query.rows", "query.seconds"
 ROW_CHOICES, SECOND_CHOICES = (1_000, 10_000, 100_000), (5, 15, 60)
 
 _numbers = count(1)

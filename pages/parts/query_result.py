@@ -20,6 +20,7 @@ from pages.figures.answer import (
 )
 from pages.parts.format import plain, plural, seconds
 from pages.parts.lab import is_dark, lab
+from pages.parts.page_state import page_key
 from pages.parts.query_asking import Asked
 from pages.parts.query_link import link_to, params_of, prepared_as
 from pages.parts.query_shelf import draw_save
@@ -69,7 +70,7 @@ def draw_answer(asked: Asked) -> None:
         return
     if drawing is not None:
         figure = answer_chart(frame, drawing, dark=is_dark())
-        key = f"query_chart_{asked.number}"
+        key = page_key(f"chart_{asked.number}")
         st.plotly_chart(figure, key=key, theme=None, config=CHART, alt="The answer as a chart")
         st.caption(plain(answer_caption(frame, drawing)))
     shown, config = as_shown(frame)
@@ -134,12 +135,12 @@ def _draw_chart_choice(number: int, frame: pd.DataFrame, default: Drawing | None
     xs, ys, labels = axis_columns(frame), numeric_columns(frame), label_columns(frame)
     with st.popover("Chart", icon=":material/bar_chart:"):
         kinds = (NO_CHART, *KINDS)
-        kind = st.selectbox("Kind", kinds, kinds.index(default.kind) if default else 0, key=f"query_kind_{number}")
-        x = st.selectbox("x", xs, xs.index(default.x) if default else 0, key=f"query_x_{number}")
-        y = st.selectbox("y", ys, ys.index(default.y) if default else 0, key=f"query_y_{number}")
+        kind = st.selectbox("Kind", kinds, kinds.index(default.kind) if default else 0, key=page_key(f"kind_{number}"))
+        x = st.selectbox("x", xs, xs.index(default.x) if default else 0, key=page_key(f"x_{number}"))
+        y = st.selectbox("y", ys, ys.index(default.y) if default else 0, key=page_key(f"y_{number}"))
         colours = (NO_COLOUR, *labels)
         place = colours.index(default.colour) if default and default.colour in labels else 0
-        colour = st.selectbox("Colour", colours, place, key=f"query_colour_{number}")
+        colour = st.selectbox("Colour", colours, place, key=page_key(f"colour_{number}"))
     if kind == NO_CHART:
         return None
     return Drawing(kind=kind, x=x, y=y, colour=None if colour == NO_COLOUR else colour)
@@ -171,7 +172,7 @@ def _draw_downloads(asked: Asked) -> None:
                 data=lambda convert=convert: convert(table),
                 file_name=f"answer.{ending}",
                 mime=mime,
-                key=f"query_{ending}_{asked.number}",
+                key=page_key(f"{ending}_{asked.number}"),
                 icon=":material/download:",
                 on_click="ignore",
             )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.parts.format import plain, plural
+from pages.parts.page_state import page_key
 from pages.parts.query_asking import put
 from pages.parts.tables import draw_table
 from store.snapshot.catalog import Table, tables
@@ -19,7 +20,7 @@ def draw_schema() -> None:
     """A search, then the tables; those with a match are open."""
     text = st.text_input(
         "Find a table or a column",
-        key="query_find",
+        key=page_key("find"),
         placeholder="Find a column: ttft, blocks, arrival …",
         label_visibility="collapsed",
         icon=":material/search:",
@@ -55,7 +56,7 @@ def _draw(table: Table, is_open: bool) -> None:
         st.caption(plain(table.meaning))
         st.button(
             f"Show {LOOK_ROWS} rows",
-            key=f"query_look_{table.name}",
+            key=page_key(f"look_{table.name}"),
             type="tertiary",
             icon=":material/table_rows:",
             on_click=put,

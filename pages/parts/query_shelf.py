@@ -8,16 +8,17 @@ import streamlit as st
 
 from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.query_asking import put
 from pages.parts.query_link import named, prepared_as
 from pages.parts.run_words import when
 from store.queries.prepared_queries import prepared_queries
 from store.saved_queries import MAX_NAME_CHARACTERS, RecentQuery, SavedQuery
 
-PREPARED = "query_prepared"
-FORGOTTEN = "query_forgotten"
-NAME = "query_name"
-NOTICE = "query_notice"
+PREPARED = "query.prepared"
+FORGOTTEN = "query.forgotten"
+NAME = "query.name"
+NOTICE = "query.notice"
 LAST_ASKED = 15
 PREVIEW_CHARACTERS = 70
 
@@ -49,7 +50,7 @@ def draw_prepared() -> None:
     columns = st.columns(2, gap="medium")
     for place, question in enumerate(prepared_queries()):
         with columns[place % 2]:
-            st.button(question.title, key=f"query_begin_{question.name}", on_click=put, args=(question.sql,))
+            st.button(question.title, key=page_key(f"begin_{question.name}"), on_click=put, args=(question.sql,))
             st.caption(plain(question.shows))
 
 
@@ -71,10 +72,10 @@ def _draw_saved(saved: Sequence[SavedQuery]) -> None:
     with st.popover("Saved", icon=":material/bookmark:", disabled=not saved):
         for place, question in enumerate(saved):
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.button(question.name, key=f"query_saved_{place}", on_click=put, args=(question.sql,))
+                st.button(question.name, key=page_key(f"saved_{place}"), on_click=put, args=(question.sql,))
                 st.button(
                     "Delete",
-                    key=f"query_forget_{place}",
+                    key=page_key(f"forget_{place}"),
                     type="tertiary",
                     icon=":material/delete:",
                     on_click=_forget,
@@ -85,7 +86,7 @@ def _draw_saved(saved: Sequence[SavedQuery]) -> None:
 def _draw_last_asked(last: Sequence[RecentQuery]) -> None:
     with st.popover("Last asked", icon=":material/history:", disabled=not last):
         for place, question in enumerate(last):
-            st.button(plain(preview(question.sql)), key=f"query_last_{place}", on_click=put, args=(question.sql,))
+            st.button(plain(preview(question.sql)), key=page_key(f"last_{place}"), on_click=put, args=(question.sql,))
             st.caption(f"{when(question.asked_at)}, {question.outcome}")
 
 

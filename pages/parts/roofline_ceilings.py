@@ -14,6 +14,7 @@ import streamlit as st
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE
 from pages.parts.format import plain
+from pages.parts.page_state import linked, one_of
 from pages.parts.roofline_data import Measured
 from pages.parts.shared.machines import (
     HOW_TO_CALIBRATE,
@@ -55,14 +56,16 @@ def draw_choice(series: list[Measured]) -> Chosen:
             f"used instead.",
             icon=":material/link_off:",
         )
-    chosen = st.selectbox(
-        "Ceilings",
-        options,
-        index=options.index(default),
-        key=CARD,
-        bind="query-params" if asked is None or asked in options else None,
-        help="As calibrated on a device, or as stated for a card. none draws the points alone.",
-    )
+    with linked(CARD, default, one_of(options)) as key:
+        if st.session_state[key] not in options:  # another device's runs are shown
+            st.session_state[key] = default
+        chosen = st.selectbox(
+            "Ceilings",
+            options,
+            key=key,
+            persist_state="page",
+            help="As calibrated on a device, or as stated for a card. none draws the points alone.",
+        )
     return _chosen(str(chosen), first, own, others)
 
 

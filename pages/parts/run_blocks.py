@@ -14,6 +14,7 @@ from pages.figures.preemptions import preemptions_of
 from pages.figures.spans import Unit
 from pages.parts.format import count, plural, seconds, share
 from pages.parts.lab import is_dark, lab
+from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 from pages.parts.shared.charts import show
 from pages.parts.tables import draw_table
@@ -107,7 +108,7 @@ def _draw_moment(run: RunData, pool_blocks: int) -> None:
     st.markdown("**The pool at one moment**")
     last = len(run.passes) - 1
     fullest = int(run.passes["kv_reserved_positions"].fillna(0).to_numpy().argmax())
-    place = st.slider("Pass", 0, last, fullest, key=f"pool_at_{run.run_id}") if last else 0
+    place = st.slider("Pass", 0, last, fullest, key=page_key(f"pool_at_{run.run_id}")) if last else 0
     at = run.passes.iloc[place]
     held = lab().store.kv.blocks_at(run.run_id, int(at["pass_index"]))
     size = run.config.block_size

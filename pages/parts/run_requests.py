@@ -11,6 +11,7 @@ import streamlit as st
 
 from pages.parts.answers import answer_or_note, answers_of, with_texts
 from pages.parts.format import count, is_missing, plural, seconds
+from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 
 PAGE_ROWS = 200
@@ -52,7 +53,7 @@ def draw_requests(run: RunData) -> None:
         column_config=_column_config(),
         on_select="rerun",
         selection_mode="single-row",
-        key=f"requests_{run.run_id}",
+        key=page_key(f"requests_{run.run_id}"),
         alt="Requests",
     )
     st.caption(f"{plural(len(run.requests), 'request')}. Select a row to read its prompt and its answer in full.")
@@ -106,7 +107,7 @@ def _one_page(requests: pd.DataFrame) -> pd.DataFrame:
     pages = -(-len(requests) // PAGE_ROWS)
     if pages == 1:
         return requests
-    page = st.pagination(pages, key="requests_page")
+    page = st.pagination(pages, key=page_key("requests_page"))
     return requests.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
 
 

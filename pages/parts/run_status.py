@@ -10,6 +10,7 @@ import streamlit as st
 
 from pages.parts.format import count, plain, plural
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData, find_row
 from pages.parts.run_trouble import draw_trouble, trouble_of
 
@@ -41,7 +42,7 @@ def _watch(run_id: str) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(f"{done} Below is what was logged when the page was drawn.", icon=":material/play_circle:")
-        if st.button("Draw anew", icon=":material/refresh:", key=f"draw_{run_id}"):
+        if st.button("Draw anew", icon=":material/refresh:", key=page_key(f"draw_{run_id}")):
             st.rerun()
 
 

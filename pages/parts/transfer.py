@@ -12,6 +12,7 @@ import streamlit as st
 
 from pages.parts.format import plain, plural, size
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from store import Store
 from store.folders import UPLOADING
 from store.transfer.exporter import default_name, write_bundle
@@ -20,7 +21,7 @@ from store.transfer.tables import write_csv
 
 MAX_DOWNLOAD_BYTES = 200 << 20  # a browser gets it out of this process's memory
 MAX_UPLOAD_MIB = 200
-UPLOADS = "uploads"  # how many files this visit has handed in: a new field for the next
+UPLOADS = "history.uploads"  # how many files this visit has handed in: a new field for the next
 
 
 def draw_download(run_ids: Sequence[str], log_bytes: float, *, label: str, key: str) -> None:
@@ -54,7 +55,7 @@ def draw_csv(run_ids: Sequence[str] | None) -> None:
         icon=":material/table_view:",
         on_click="ignore",
         help="Every metric of the selected runs, or of all that are found, a run a row",
-        key="history_csv",
+        key=page_key("metrics_csv"),
     )
 
 
@@ -65,7 +66,8 @@ def draw_upload() -> None:
         f"here already stay as they are. Up to {MAX_UPLOAD_MIB} MiB; larger ones with `python -m store import FILE`."
     )
     turn = st.session_state.setdefault(UPLOADS, 0)
-    upload = st.file_uploader("Exported runs", type=["zip"], max_upload_size=MAX_UPLOAD_MIB, key=f"upload_{turn}")
+    key = page_key(f"upload_{turn}")
+    upload = st.file_uploader("Exported runs", type=["zip"], max_upload_size=MAX_UPLOAD_MIB, key=key)
     if upload is not None and st.button("Import", type="primary", icon=":material/upload:"):
         if upload.size > MAX_UPLOAD_MIB << 20:  # the field refuses it; whoever speaks to the server does not have to
             st.error(f"{plain(upload.name)} is larger than {MAX_UPLOAD_MIB} MiB.", icon=":material/error:")
@@ -93,7 +95,7 @@ def _import(upload: IO[bytes], name: str) -> None:
     bar.progress(1.0, "Done")
     known = f", {plural(len(done.known), 'run')} already here" if done.known else ""
     st.session_state[UPLOADS] += 1
-    st.session_state["history_notice"] = f"{plural(len(done.new), 'run')} imported{known}."
+    st.session_state["history.notice"] = f"{plural(len(done.new), 'run')} imported{known}."
     st.rerun()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.figures.spans import Unit
+from pages.parts.page_state import linked, one_of, setting
 
 UNIT = "unit"
 UNITS: dict[str, Unit] = {"steps": "step", "seconds": "second"}
@@ -12,12 +13,13 @@ UNITS: dict[str, Unit] = {"steps": "step", "seconds": "second"}
 
 def unit_switch() -> Unit:
     """What the reader chose, steps at first."""
-    chosen = st.segmented_control(
-        "Axis", list(UNITS), default="steps", required=True, key=UNIT, bind="query-params", label_visibility="collapsed"
-    )
+    with linked(UNIT, "steps", one_of(list(UNITS))) as key:
+        chosen = st.segmented_control(
+            "Axis", list(UNITS), required=True, key=key, persist_state="page", label_visibility="collapsed"
+        )
     return UNITS.get(chosen or "steps", "step")
 
 
 def chosen_unit() -> Unit:
     """The same for a figure further down the page."""
-    return UNITS.get(st.session_state.get(UNIT) or "steps", "step")
+    return UNITS.get(setting(UNIT) or "steps", "step")

@@ -11,9 +11,9 @@ JOB = "job"
 
 def visitor() -> str:
     """A name for this browser session, the same for as long as it lasts. It says nothing about the person."""
-    if "visitor" not in st.session_state:
-        st.session_state["visitor"] = secrets.token_hex(4)
-    return str(st.session_state["visitor"])
+    if "lab.visitor" not in st.session_state:
+        st.session_state["lab.visitor"] = secrets.token_hex(4)
+    return str(st.session_state["lab.visitor"])
 
 
 def followed_job() -> str | None:

@@ -1,6 +1,6 @@
 """The sliders of the What-if page: a model, a card, how long sequences are, how wide weights, how many at once.
 
-Each is bound to the query parameter of its name (what_if_fields); `draw_controls` returns the case that they describe.
+The address has each by its name (what_if_fields); `draw_controls` returns the case that they describe.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from engine.core.hardware_presets import HARDWARE
 from engine.core.model_presets import MODEL_NAMES, RANDOM_SUFFIX, model_shape
 from engine.core.what_if import WhatIf
 from pages.parts.bench_fields import Choice, Field, Number
-from pages.parts.bench_widgets import choice, group
+from pages.parts.bench_widgets import choice, group, model, slide
 from pages.parts.format import plain
+from pages.parts.page_state import Texts, linked
 from pages.parts.shared.machines import HOW_TO_CALIBRATE, Machine, calibrated_machine, calibrations, preset_machine
 from pages.parts.shared.machines import calibration_here as newest_here
 from pages.parts.what_if_fields import THIS
@@ -47,8 +48,8 @@ def draw_controls(fields: Mapping[str, Field]) -> Asked | None:
         problem = st.empty()
         values["card"] = choice("Card", "card", fields=fields)
         st.caption(_card_words(values["card"], fields))
-        values["sequence"] = _slide("Sequence length, tokens", "sequence", fields)
-        values["largest"] = _slide("Largest batch", "largest", fields)
+        values["sequence"] = slide("Sequence length, tokens", "sequence", fields)
+        values["largest"] = slide("Largest batch", "largest", fields)
         values["memory"] = _percent("Memory that may be used, %", "memory", fields, 5)
         values["reading"] = _percent("A reader's words a minute", "reading", fields, 10)
         values["weights"] = choice("Bits a weight", "weights", fields=fields)
@@ -62,31 +63,23 @@ def draw_controls(fields: Mapping[str, Field]) -> Asked | None:
 
 
 def _model(fields: Mapping[str, Field]) -> str:
-    default = str(fields["model"].default)
     names = [name for name in MODEL_NAMES if not name.endswith(RANDOM_SUFFIX)]
-    chosen = st.selectbox(
-        "Model",
-        names,
-        index=names.index(default),
-        key="model",
-        bind="query-params",
-        accept_new_options=True,
-        help="A name of the list, or type the path of a config.json or of its folder.",
-    )
-    return str(chosen or "").strip()
-
-
-def _slide(label: str, name: str, fields: Mapping[str, Field]) -> str:
-    field = fields[name]
-    assert isinstance(field, Choice)
-    return str(st.select_slider(label, field.options, field.default, key=name, bind="query-params"))
+    help = "A name of the list, or type the path of a config.json or of its folder."
+    return str(model(names, str(fields["model"].default), help) or "").strip()
 
 
 def _percent(label: str, name: str, fields: Mapping[str, Field], step: int) -> int:
     field = fields[name]
     assert isinstance(field, Number)
     low, high, default = (int(value or 0) for value in (field.low, field.high, field.default))
-    return int(st.slider(label, low, high, default, step, key=name, bind="query-params"))
+
+    def read(texts: Texts) -> int:
+        if field.complaint(texts[-1]) is not None:
+            raise ValueError("out of bounds")
+        return int(texts[-1])
+
+    with linked(name, default, read) as key:
+        return int(st.slider(label, low, high, step=step, key=key, persist_state="page"))
 
 
 def _card_words(card: str, fields: Mapping[str, Field]) -> str:

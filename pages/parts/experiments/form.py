@@ -1,7 +1,7 @@
 """The parts of a form that every kind of experiment has: engine, model and device, and how each run is carried out.
 
-A page names its fields with `experiment_fields`, draws its own beside these, and reads all of them by name. Every field
-is bound to the query parameter of its name, so that a link brings back the whole form.
+A page names its fields with `experiment_fields`, draws its own beside these, and reads all of them by name. The address
+has every field by its name, so that a link brings back the whole form.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.core.experiment_size import REPEATS
 from engine.core.model_catalogue import list_models
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
-from pages.parts.bench_fields import FIELDS, Field, field_of
+from pages.parts.bench_fields import FIELDS, Choice, Field, field_of
 from pages.parts.bench_memory import CAP, LEAST_POOL_GIB
-from pages.parts.bench_widgets import choice, number
+from pages.parts.bench_widgets import choice, model, number
 from pages.parts.devices import available_devices, available_executions, device_of, execution_text
 from pages.parts.format import plain, plural
 
@@ -42,14 +42,10 @@ def draw_engine(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
 def draw_model(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
     """What runs, on what, in which number format."""
     models = {row["name"]: row for row in list_models()}
-    values["model"] = st.selectbox(
-        "Model",
+    values["model"] = model(
         list(models),
-        index=list(models).index(str(fields["model"].default)),
-        key="model",
-        bind="query-params",
-        accept_new_options=True,
-        help="A name of the list, or type a folder with safetensors or GGUF, or a hub id as owner/model.",
+        str(fields["model"].default),
+        "A name of the list, or type a folder with safetensors or GGUF, or a hub id as owner/model.",
     )
     row = models.get(str(values["model"]))
     if row is not None and row["why"] is not None:

@@ -23,6 +23,7 @@ from pages.parts.experiments.stored import StoredExperiment, busy_line_of
 from pages.parts.experiments.tools import delete_if_confirmed, draw_experiment_tools
 from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_words import machine_line
 from store.predictions.predictions import Subject
@@ -157,7 +158,7 @@ def _draw_head(page: ExperimentPage[Found], found: Found, config: RunConfig) -> 
             "Set up the same again",
             icon=":material/replay:",
             help=f"Fill the form with this {page.noun}'s settings",
-            key=f"{page.kind}_again",
+            key=page_key("again"),
             on_click=fill_form,
             args=(page.form_values(config, found.settings), page.fields),
         )

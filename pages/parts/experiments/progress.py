@@ -16,6 +16,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiments.description import PAGES, done_words, point_noun, point_words
 from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.visit import visitor
 
 REFRESH_LIVE_S = 1.0
@@ -91,11 +92,10 @@ def _draw_job(job: Job) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"#### {_headline(job)}")
             label = "Stopping …" if job.cancelled else "Cancel"
-            key = f"cancel_{job.job_id}"
             st.button(
                 label,
                 icon=":material/stop_circle:",
-                key=key,
+                key=page_key(f"cancel_{job.job_id}"),
                 disabled=job.cancelled,
                 help=kept,
                 on_click=lab().queue.cancel,
@@ -187,7 +187,7 @@ def _draw_cut_off(experiment_id: str, row: Mapping[str, Any], job: Job | None) -
             "Resume",
             icon=":material/resume:",
             type="primary",
-            key=f"resume_{experiment_id}",
+            key=page_key(f"resume_{experiment_id}"),
             on_click=_resume,
             args=(experiment_id,),
         )

@@ -15,26 +15,26 @@ from pages.parts.experiments.plan import PlanOrProblems, named
 from pages.parts.experiments.progress import draw_queue
 from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.page_state import note, noted, put
 from pages.parts.prediction_form import Draft, PredictionForm, write_down
 from pages.parts.predictions_section import subject_of_job
 from pages.parts.visit import visitor
 
-FORM_OPEN = "experiment_form_open"
+FORM_OPEN = "form_open"
 
 
 def is_form_open(is_asked: bool) -> bool:
     """Whether the form is unfolded beside an experiment: for a link with settings, until something is started."""
     if is_asked and EXPERIMENT not in st.query_params:
-        st.session_state[FORM_OPEN] = True
-    return bool(st.session_state.get(FORM_OPEN))
+        note(FORM_OPEN, True)
+    return bool(noted(FORM_OPEN))
 
 
 def fill_form(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
     """Put values into the form's widgets, defaults where there is none, and unfold it. For a button's `on_click`."""
-    for name, field in fields.items():
-        value = values.get(name, field.default)
-        st.session_state[name] = float(value) if _is_real(field) and value is not None else value
-    st.session_state[FORM_OPEN] = True
+    filled = {name: values.get(name, field.default) for name, field in fields.items()}
+    put({name: float(v) if _is_real(fields[name]) and v is not None else v for name, v in filled.items()})
+    note(FORM_OPEN, True)
 
 
 def _is_real(field: Field) -> bool:
@@ -78,7 +78,7 @@ def _start(plan: Plan, form: PredictionForm) -> None:
         st.error(plain(problem), icon=":material/error:")
         return
     if submit(plan, form, form.collect(choices)):
-        st.session_state[FORM_OPEN] = False
+        note(FORM_OPEN, False)
         follow_experiment(plan.experiment_id)
         st.rerun()
 

@@ -10,6 +10,7 @@ import streamlit as st
 
 from pages.parts.experiments.description import status_text
 from pages.parts.format import MISSING
+from pages.parts.page_state import page_key
 from pages.parts.shared.links import run_link
 
 TABLE_ROWS = 14
@@ -70,7 +71,7 @@ def show_table(frame: pd.DataFrame, key: str, *, figures: Iterable[str], whole: 
     if "status" in frame and frame["status"].str.len().max() > SHORT_STATUS:
         config["status"] = st.column_config.Column("status", width="medium")
     height = table_height(len(frame))
-    st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=key)
+    st.dataframe(frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=page_key(key))
 
 
 def draw_csv(csv: str, kind: str, experiment_id: str) -> None:
@@ -82,5 +83,5 @@ def draw_csv(csv: str, kind: str, experiment_id: str) -> None:
         mime="text/csv",
         icon=":material/download:",
         on_click="ignore",
-        key=f"{kind}_csv",
+        key=page_key("csv"),
     )

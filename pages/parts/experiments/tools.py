@@ -8,11 +8,12 @@ import streamlit as st
 
 from pages.parts.format import plural
 from pages.parts.lab import lab
+from pages.parts.page_state import page_key
 from pages.parts.shared.trash import delete_experiment, predictions_words
 from pages.parts.transfer import draw_download
 from store.queries.history import RunFilter
 
-TO_DELETE = "experiment_to_delete"
+TO_DELETE = "lab.experiment_to_delete"
 
 
 def delete_if_confirmed() -> None:
@@ -35,11 +36,11 @@ def draw_experiment_tools(experiment_id: str) -> None:
     found = lab().store.history.find(RunFilter(text=experiment_id), limit=1)
     is_going = bool((rows["status"] == "running").any())
     with st.container(horizontal=True):
-        draw_download(run_ids, found.log_bytes, label="Export", key=f"export_{experiment_id}")
+        draw_download(run_ids, found.log_bytes, label="Export", key=page_key(f"export_{experiment_id}"))
         if st.button(
             "Delete …",
             icon=":material/delete:",
-            key=f"delete_{experiment_id}",
+            key=page_key(f"delete_{experiment_id}"),
             disabled=is_going,
             help="Stop it first" if is_going else "With its runs, into the trash, from where it can come back",
         ):
@@ -58,7 +59,8 @@ def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
     if kept := predictions_words([experiment_id, *run_ids]):
         st.markdown(kept)
     with st.container(horizontal=True):
-        if st.button("Delete", type="primary", icon=":material/delete:", key=f"really_delete_{experiment_id}"):
+        key = page_key(f"really_delete_{experiment_id}")
+        if st.button("Delete", type="primary", icon=":material/delete:", key=key):
             st.session_state[TO_DELETE] = experiment_id
             st.rerun()
         if st.button("Keep"):

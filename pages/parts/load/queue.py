@@ -13,6 +13,7 @@ from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load.measured import MeasuredLoad, waiting_of
 from pages.parts.load.tables import LITTLE_HEADER, little_rows, rate_words
+from pages.parts.page_state import linked, one_of
 from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 
@@ -48,12 +49,14 @@ def draw_queue(data: MeasuredLoad) -> None:
     if asked is not None and asked not in choices:
         st.caption(f":material/link_off: There is no rate {plain(asked[:40])} in this load test.")
     first = next((words for words, rows in choices.items() if any(row.grows for row in rows)), next(iter(choices)))
-    chosen = st.segmented_control("At", list(choices), default=first, required=True, key=AT, bind="query-params")
-    chosen = chosen if chosen in choices else first  # an empty one in the address chooses none
+    with linked(AT, first, one_of(list(choices))) as key:
+        if st.session_state[key] not in choices:  # another load test is shown
+            st.session_state[key] = first
+        chosen = st.segmented_control("At", list(choices), required=True, key=key, persist_state="page") or first
     rows = choices[chosen]
     queue, windows = queues_of(rows)
     show_still(
-        queue_with_windows(queue, windows, dark=is_dark()), alt=f"The queue over time at {chosen}", key="load_queue"
+        queue_with_windows(queue, windows, dark=is_dark()), alt=f"The queue over time at {chosen}", key="queue"
     )
     st.caption(lines(queue_sentences(rows)))
     _draw_little(data, rows)

@@ -86,7 +86,7 @@ def draw_rates(data: MeasuredLoad) -> None:
     found = {engine: data.table.capacity(engine) for engine in data.table.engines}
     capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
     figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
-    show_still(figure, alt="Achieved against offered rate", key="load_rates")
+    show_still(figure, alt="Achieved against offered rate", key="rates")
     knees = [knee_words(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
     st.caption(lines([*knees, ratio_words(data.table)]) or "No rate tells yet.")
     with st.expander("What is counted, and what hollow marks and dotted lines are"):
@@ -103,14 +103,14 @@ def draw_waits(data: MeasuredLoad) -> None:
         show_still(
             wait_over_offered(data.rows, QUEUE, dark=is_dark()),
             alt="Queue wait over offered rate",
-            key="load_queue_wait",
+            key="queue_wait",
         )
         st.caption(plain(_widest_wait(data) or "The wait from the intended arrival until a slot was free."))
     with right:
         show_still(
             wait_over_offered(data.rows, TTFT, dark=is_dark()),
             alt="Time to first token over offered rate",
-            key="load_ttft",
+            key="ttft",
         )
         said = [ttft_words(data.table.of(engine, "rate")) for engine in data.table.engines]
         st.caption(lines(said) or "From the intended arrival until the first token.")
@@ -145,7 +145,7 @@ def draw_goodput(data: MeasuredLoad, is_limited: bool) -> None:
     show_still(
         achieved_over_offered(data.rows, column=GOODPUT, dark=is_dark()),
         alt="Goodput over offered rate",
-        key="load_goodput",
+        key="goodput",
     )
     rows = [row for row in data.table.rows if row.role == "rate"]
     said = [goodput_words(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]

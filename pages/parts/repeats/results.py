@@ -16,6 +16,7 @@ from pages.parts.experiments.description import FAILED, cap_words, failure_lines
 from pages.parts.experiments.tables import draw_csv, show_table, table_height
 from pages.parts.format import MISSING, listed, plain, plural
 from pages.parts.lab import is_dark
+from pages.parts.page_state import page_key
 from pages.parts.repeats.measured import MeasuredRepeats, bench_link
 from pages.parts.repeats.tables import (
     ENGINE_HEADER,
@@ -90,7 +91,7 @@ def draw_finding(data: MeasuredRepeats) -> None:
         if any(notes):
             st.caption(lines(notes))
     show_still(
-        repeat_dots(data.points, measure, dark=is_dark()), alt=f"{measure.title}, every repeat", key="repeats_dots"
+        repeat_dots(data.points, measure, dark=is_dark()), alt=f"{measure.title}, every repeat", key="dots"
     )
     if not data.has_completed:
         return
@@ -141,7 +142,7 @@ def _draw_repeats(data: MeasuredRepeats, measure: RepeatMeasure) -> None:
     config["compare"] = link("compare", display_text="open", help="The runs of this repeat on Compare")
     height = table_height(len(frame))
     st.dataframe(
-        frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key="repeats_by_repeat"
+        frame, hide_index=True, height=height, column_config=config, placeholder=MISSING, key=page_key("by_repeat")
     )
 
 

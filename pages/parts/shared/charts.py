@@ -8,13 +8,15 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from pages.parts.page_state import page_key
+
 CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 STILL = {"displayModeBar": False}
 
 
 def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] = CHART) -> None:
     """One figure as the lab shows them all: its own colors, no logo."""
-    st.plotly_chart(figure, key=key, theme=None, config=dict(config), alt=alt)
+    st.plotly_chart(figure, key=page_key(key), theme=None, config=dict(config), alt=alt)
 
 
 def show_still(figure: go.Figure, *, key: str, alt: str) -> None:

@@ -9,8 +9,8 @@ import streamlit as st
 from pages.parts.format import plural
 from pages.parts.lab import lab
 
-JUST_DELETED = "just_deleted"  # the entries that Undo brings back
-NOTICE = "history_notice"
+JUST_DELETED = "lab.just_deleted"  # the entries that Undo brings back
+NOTICE = "history.notice"
 
 
 def delete_runs(run_ids: Sequence[str]) -> None:

@@ -59,7 +59,7 @@ def draw_throughput(data: MeasuredSweep) -> None:
     """Throughput beside the straight line, over the whole width."""
     st.subheader("Throughput against batch size", anchor=False)
     figure = throughput_over_batch(data.grid, dark=is_dark())
-    show_still(figure, alt="Throughput against batch size", key="sweep_throughput")
+    show_still(figure, alt="Throughput against batch size", key="throughput")
     st.caption(plain(throughput_caption(data.grid)))
     with st.expander("Why it leaves the line"):
         st.markdown(
@@ -103,7 +103,7 @@ def draw_ragged(data: MeasuredSweep) -> None:
     if data.ragged.empty:
         return
     st.subheader("A ragged batch and its control", anchor=False)
-    show_still(ragged_bars(data.ragged, dark=is_dark()), alt="A ragged batch beside its control", key="sweep_ragged")
+    show_still(ragged_bars(data.ragged, dark=is_dark()), alt="A ragged batch beside its control", key="ragged")
     st.caption(plain(ragged_caption(data.ragged)))
     _table(ragged_table(data.ragged), "sweep_ragged_table")
     with st.expander("What the control controls"):
@@ -171,7 +171,7 @@ def _pair(grid: pd.DataFrame, *measures: tuple[SweepMeasure, tuple[float, str] |
     for column, (measure, level) in zip(st.columns(2, gap="medium"), measures, strict=False):
         with column:
             figure = measure_over_batch(grid, measure, level=level, dark=is_dark())
-            show_still(figure, alt=f"{measure.title} against batch size", key=f"sweep_{measure.column}")
+            show_still(figure, alt=f"{measure.title} against batch size", key=f"{measure.column}")
             st.caption(plain(measure_caption(grid, measure)))
 
 
