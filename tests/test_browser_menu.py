@@ -1,4 +1,4 @@
-"""A walk through the menu in a real browser: settings stay with their page, and the address has its own page's alone."""
+"""A walk through the menu in a real browser: settings stay with their page; the address has only its page's own."""
 
 from __future__ import annotations
 

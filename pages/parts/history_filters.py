@@ -85,7 +85,8 @@ def _day(name: str, label: str) -> date | None:
 def _draw_experiment() -> str | None:
     """The experiment whose runs are wanted: the address has its id, and the page what it is."""
     asked = texts_of(EXPERIMENT)
-    names = {str(row["experiment_id"]): _experiment_line(row) for row in lab().store.experiments.list().to_dict("records")}
+    rows = lab().store.experiments.list().to_dict("records")
+    names = {str(row["experiment_id"]): _experiment_line(row) for row in rows}
     with linked(EXPERIMENT, None, some_text) as key:
         return st.selectbox(
             "Experiment",

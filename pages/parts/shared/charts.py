@@ -16,7 +16,7 @@ STILL = {"displayModeBar": False}
 
 def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] = CHART) -> None:
     """One figure as the lab shows them all: its own colors, no logo."""
-    st.plotly_chart(figure, key=page_key(key), theme=None, config=dict(config), alt=alt)
+    st.plotly_chart(figure, key=page_key(f"figure_{key}"), theme=None, config=dict(config), alt=alt)
 
 
 def show_still(figure: go.Figure, *, key: str, alt: str) -> None:
