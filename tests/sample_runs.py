@@ -146,7 +146,7 @@ def sample_run_info(
 ) -> dict[str, Any]:
     """run.json as the worker writes it, for a model that no file is read of."""
     preset, asked = PRESETS[config.engine], config.workload
-    is_paged = preset.kv_layout == "paged"
+    is_paged = preset.has_blocks
     return {
         "run_id": run_id,
         "schema_version": SCHEMA_VERSION,

@@ -136,7 +136,7 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity_from: str)
 
 def _heading(report: dict[str, Any]) -> list[str]:
     pool = "" if report["pool_bytes"] is None else f", KV pool at most {_gib(report['pool_bytes'])}"
-    at_once = "; what does not fit at once waits, or is preempted" if report["kv_layout"] == "paged" else ""
+    at_once = "; what does not fit at once waits, or is preempted" if PRESETS[report["engine"]].has_blocks else ""
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
         f"budget {report['budget_tokens']:,}",

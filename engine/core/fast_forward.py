@@ -15,9 +15,8 @@ from collections.abc import Callable
 
 from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.continuous_scheduler import ContinuousScheduler
-from engine.core.kv_layout import PagedLayout
 from engine.core.paged_scheduler import PagedScheduler
-from engine.core.passes import PlannedPass
+from engine.core.passes import BlockEvent, PlannedPass
 from engine.core.recorder import Recorder
 from engine.core.roofline import pass_facts
 from engine.core.scheduler import Scheduler
@@ -51,6 +50,10 @@ class DecodeRun:
         scheduler.num_used += len(scheduler.decode_rows().live)
         return True
 
+    def block_events(self) -> tuple[BlockEvent, ...]:
+        """Blocks of the KV pool that changed hands in the step."""
+        return ()
+
     def finish(self, count: int) -> None:
         """Count the tokens of `count` steps for each row."""
         rows, live = self.scheduler.decode_rows()
@@ -78,6 +81,9 @@ class PagedDecodeRun(DecodeRun):
             return False
         self.paged.blocks.append_one_each(full)
         return super().step()
+
+    def block_events(self) -> tuple[BlockEvent, ...]:
+        return self.paged.blocks.drain_events()
 
 
 def decode_run_of(scheduler: Scheduler) -> DecodeRun | None:
@@ -135,7 +141,9 @@ class FastForward:
             facts = facts.longer()
             pass_s = self.cost.pass_s(facts)
             starts_s.append(now_s)
-            self._drain_blocks(planned.index + number, now_s)
+            events = decode_run.block_events()
+            if self._keeps_blocks:
+                self.recorder.log_blocks(events, planned.index + number, now_s)
             now_s += pass_s
             ends_s.append(now_s)
             passes_s.append(pass_s)
@@ -156,13 +164,6 @@ class FastForward:
         self.recorder.submitted(self.scheduler.submit_arrived(now_s), {})
         return self.decode_run.would_admit(now_s)
 
-    def _drain_blocks(self, pass_index: int, start_s: float) -> None:
-        layout = self.scheduler.layout
-        if isinstance(layout, PagedLayout):
-            events = layout.blocks.drain_events()
-            if self._keeps_blocks:
-                self.recorder.log_blocks(events, pass_index, start_s)
-
     def _log(
         self,
         planned: PlannedPass,
@@ -175,8 +176,8 @@ class FastForward:
         count, rows, live = len(starts_s), len(planned.rows), len(planned.live)
         shape, kv, first = planned.shape, planned.kv, planned.index + 1
         used = range(kv.used + live, kv.used + live * count + 1, live)
-        is_paged = isinstance(self.scheduler.layout, PagedLayout)
-        fragment = array("q", map(int.__sub__, reserved, used)) if is_paged else _constant(0, count)
+        has_fragments = self.scheduler.layout.has_blocks
+        fragment = array("q", map(int.__sub__, reserved, used)) if has_fragments else _constant(0, count)
         dead = rows - live
         dead_positions = shape.dead_positions
         self.sink.extend_passes(

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPrompt:
-    """Words a person wrote. `chat` wraps them in the model's chat template, where it has one."""
+    """Text that a person wrote. `chat` wraps them in the model's chat template, where it has one."""
 
     text: str
     chat: bool = True
@@ -39,7 +39,7 @@ class RequestSpec:
     """What a workload asks for: the prompt, how many new tokens, and when it intends to arrive.
 
     `ignore_eos` is true for a numeric budget, so that counts are exact. `sampling_seed` seeds the random draws that
-    belong to this request alone, whoever its neighbours in a batch are.
+    belong to this request alone, whatever its neighbors in a batch.
     """
 
     request_id: int

@@ -1,7 +1,7 @@
 """The engines under a virtual clock: the real policies and the real recorder, each pass as long as a formula says.
 
-Nothing is computed: a request says as many tokens as its budget allows, since nobody can know where an answer would
-have ended. Prompts of exact lengths have just those; of a text the tokens are estimated. Admission, eviction, blocks,
+Nothing is computed: a request generates as many tokens as its budget allows, since no answer says where it
+ends. Prompts of exact lengths have just those; of a text the tokens are estimated. Admission, eviction, blocks,
 preemptions, chunks and their order are the engines' own, step for step.
 """
 
@@ -47,7 +47,7 @@ def estimated_tokens(prompt: Prompt) -> int:
 
 
 def simulated_requests(workload: Workload, prompt_length: PromptLength = estimated_tokens) -> list[Request]:
-    """Fresh requests with prompts of the right lengths, whose tokens nobody reads: equal lengths share one list.
+    """Fresh requests with prompts of the right lengths, whose tokens are never read: equal lengths share one list.
 
     ValueError for more tokens than a simulation can hold.
     """

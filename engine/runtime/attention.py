@@ -3,7 +3,7 @@
 The model runs with `use_cache=False` and hands its layer's query, key and value to the pass at hand (the `kv_pass`
 keyword of forward), which stores keys and values and attends. One class a shape of pass:
 
-    PackedPrefill   newcomers' real tokens end to end, each causal in itself           slots
+    PackedPrefill   prompts' real tokens end to end, each causal in itself              slots
     SlotDecode      one token a row, each row its own length, masked to the widest      slots
     PaddedPrefill   rows left-padded to the longest prompt                               padded
     PaddedDecode    one token a row, all rows at one column                              padded
@@ -58,7 +58,7 @@ def lab_attention(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """One newcomer in a packed prefill: its tokens are [start, end) of the pass, its home is `slot`."""
+    """One prompt in a packed prefill: its tokens are [start, end) of the pass, its home is `slot`."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPrefill:
-    """Newcomers end to end in one row, (1, T): no padding is computed, no row sees another."""
+    """Prompts end to end in one row, (1, T): no padding is computed, no row sees another."""
 
     cache: KVCache
     segments: Sequence[Segment]

@@ -55,7 +55,7 @@ class DeviceMemory:
         torch.cuda.reset_peak_memory_stats()
 
     def note_captured(self) -> None:
-        """Graphs have been captured: what they keep to themselves is free for nobody else from now on."""
+        """Graphs have been captured: the memory that they keep is not free from now on."""
         if self.device.type == "cuda":
             self.kept_bytes = kept_by_graphs(torch.cuda.memory_snapshot())
 
@@ -71,7 +71,7 @@ class DeviceMemory:
         return MemorySample(allocated_bytes=allocated, peak_bytes=self.peak_bytes, free_bytes=free)
 
     def give_back(self) -> None:
-        """Return what nobody refers to any more to the device, and lift the run's cap."""
+        """Return memory that is no longer used to the device, and lift the run's cap."""
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -27,7 +27,7 @@ from engine.runtime.run import execute_run
 from engine.runtime.run_watcher import Progress
 
 PROGRESS_S = 0.25
-LEAVE_S = 2.0  # how long a run may take to close its log once nobody listens any more
+LEAVE_S = 2.0  # how long a run may take to close its log once the launcher no longer listens
 
 
 class Worker:

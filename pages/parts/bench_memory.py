@@ -34,7 +34,7 @@ def draw_memory(values: dict[str, Any], notes: dict[str, Any]) -> None:
 
 def memory_words(values: Mapping[str, Any]) -> str:
     """What the pool's cap does to this engine, and how many blocks it is where the model's size is known."""
-    if PRESETS[values["engine"]].kv_layout != "paged":
+    if not PRESETS[values["engine"]].has_blocks:
         return CAP
     position_bytes = known_position_bytes(values["model"], values["dtype"], device_of(values["device"]))
     if position_bytes is None:

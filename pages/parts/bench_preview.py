@@ -98,7 +98,7 @@ def simulating_s(config: RunConfig, workload: Workload) -> float:
     prompts = sum(estimated_tokens(spec.prompt) for spec in workload.requests)
     took_s = len(workload.requests) * REQUEST_S
     took_s += tokens * (SERIAL_TOKEN_S if config.engine == "serial" else TOKEN_S)
-    if PRESETS[config.engine].kv_layout == "paged":
+    if PRESETS[config.engine].has_blocks:
         took_s += (prompts + tokens) / config.block_size * BLOCK_S
     if config.engine == "chunked":
         took_s += prompts / config.max_num_batched_tokens * CHUNK_S

@@ -94,7 +94,7 @@ def _unknown(config: RunConfig, specs: tuple[RequestSpec, ...], tokens: int, exa
 
 def is_paged(config: RunConfig) -> bool:
     """Whether the engine keeps its KV memory in blocks."""
-    return PRESETS[config.engine].kv_layout == "paged"
+    return PRESETS[config.engine].has_blocks
 
 
 def _walk(config: RunConfig, specs: tuple[RequestSpec, ...]) -> tuple[int, int, int, int, int]:

@@ -120,7 +120,7 @@ def _draw_requests(values: dict[str, Any]) -> None:
 def _draw_engine(values: dict[str, Any]) -> None:
     with group("Engine", "Where keys and values live, and how many tokens a pass reads at once."):
         values["engine"] = choice("Engine", "engine", fields=FIELDS)
-        is_paged = PRESETS[values["engine"]].kv_layout == "paged"
+        is_paged = PRESETS[values["engine"]].has_blocks
         values["block_size"] = choice(
             "Token positions a block (block-size)", "block_size", disabled=not is_paged, fields=FIELDS
         )

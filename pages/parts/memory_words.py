@@ -80,7 +80,7 @@ def notes(asked: Asked, points: Sequence[MemoryPoint]) -> list[str]:
     """What has to be known beside the picture, each a sentence."""
     shape, last = asked.grid.shape, points[-1].need
     said = []
-    if PRESETS[shape.engine].kv_layout == "paged":
+    if PRESETS[shape.engine].has_blocks:
         said.append(
             f"The {shape.engine} engine does not end there: its pool becomes smaller, and requests wait or are "
             "preempted. What fits is how many run at once without either."
@@ -230,7 +230,7 @@ def command(asked: Asked) -> str:
         parts.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
     if asked.model.weight_bits != 8 * asked.model.value_bytes:
         parts.append(f"--weight-bits {asked.model.weight_bits}")
-    if PRESETS[shape.engine].kv_layout == "paged":
+    if PRESETS[shape.engine].has_blocks:
         parts.append(f"--block-size {shape.block_size}")
     if shape.engine == "chunked":
         parts.append(f"--max-num-batched-tokens {shape.max_num_batched_tokens}")

@@ -56,7 +56,7 @@ class RunData:
     @property
     def is_paged(self) -> bool:
         """Whether its KV memory is in blocks."""
-        return PRESETS[self.config.engine].kv_layout == "paged"
+        return PRESETS[self.config.engine].has_blocks
 
     @property
     def kv_blocks(self) -> int | None:

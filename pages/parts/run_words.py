@@ -52,7 +52,7 @@ def engine_line(config: RunConfig) -> str:
     if config.engine == "serial":
         return f"Serial, one request at a time{_how(config)}"
     words = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
-    if PRESETS[config.engine].kv_layout == "paged":
+    if PRESETS[config.engine].has_blocks:
         words += f", blocks of {plural(config.block_size, 'position')}"
     if config.engine == "chunked":
         words += f", at most {plural(config.max_num_batched_tokens, 'token')} a step"

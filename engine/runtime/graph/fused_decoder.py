@@ -112,7 +112,7 @@ def _skinny_rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_nor
     gate_up = skinny_linear(normed, layer.gate_up, layer.gate_up_bias, _GATE_UP_ONE if one else _WIDE)
     if one:
         partials = skinny_linear(gate_up, layer.down, None, _DOWN_ONE, gated=True)
-    else:  # every program would take the gate of all rows anew
+    else:  # every program would compute the gate of all rows again
         partials = skinny_linear(silu_mul(gate_up), layer.down, None, _DOWN)
     return sum_add_rms_norm(partials, residual, next_norm, layer.eps)
 

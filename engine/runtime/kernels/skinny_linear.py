@@ -102,7 +102,7 @@ def skinny_linear(
 ) -> Tensor:
     """(M, C) times `weight` (N, C) transposed, plus `bias` (N,): (M, N) in x's dtype for one split.
 
-    With more splits, (S, M, N) partial sums in fp32 for whoever adds them up; a bias then has to be added there.
+    With more splits, (S, M, N) partial sums in fp32 for the caller to add up; a bias then has to be added there.
     `gated`: x is (M, 2C), gate first, and what is multiplied is SiLU(gate) x up, rounded as silu_mul rounds it.
     """
     rows = x.shape[0]
