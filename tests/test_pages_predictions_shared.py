@@ -36,7 +36,7 @@ def opened(prediction_id: str) -> AppTest:
         "from pages.parts.predictions_section import draw_edit\n"
         f"draw_edit(st.session_state.setdefault('row', lab().store.prediction({prediction_id!r})))"
     )
-    return AppTest.from_string(code, default_timeout=30).run()
+    return AppTest.from_string(code, default_timeout=120).run()
 
 
 def test_the_second_of_two_edits_is_refused_in_a_line(asked: str) -> None:
