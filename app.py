@@ -7,6 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from pages.parts.format import plain
+from pages.parts.front_door import enter
 from pages.parts.lab import lab
 from store import StoreHeld
 
@@ -49,7 +50,7 @@ def main() -> None:
             icon=":material/folder_off:",
         )
         return
-    page.run()
+    enter(page.run)
 
 
 main()
