@@ -7,6 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from pages.parts.format import plain
+from pages.parts.front_door import enter
 from pages.parts.lab import lab
 from pages.parts.page_state import arrive, draw_history_script
 from store import StoreHeld
@@ -57,7 +58,7 @@ def main() -> None:
             icon=":material/folder_off:",
         )
         return
-    page.run()
+    enter(page.run)
 
 
 main()

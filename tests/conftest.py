@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import tests.own_core  # noqa: F401 - first: torch counts the cores when it is imported
 import tests.triton_here  # noqa: F401 - then: whether Triton is interpreted is settled when it is imported
@@ -26,6 +26,7 @@ from pages.parts.lab import lab
 from tests.app_server import AppServer
 from tests.processes import FAKE_WORKER
 
+PATIENCE_MS = 60_000  # of an expectation that names no other: what comes at once is still quick
 CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -115,6 +116,7 @@ def chromium() -> str:
 def browser(chromium: str) -> Iterator[Browser]:
     """One headless Chromium for the whole session; every page has a context of its own."""
     with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE_MS)
         launched = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         yield launched
         launched.close()
@@ -124,5 +126,6 @@ def browser(chromium: str) -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A fresh page, 1280 x 900, light."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    context.set_default_timeout(PATIENCE_MS)
     yield context.new_page()
     context.close()

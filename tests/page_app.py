@@ -24,7 +24,7 @@ def take_in(home: Path) -> None:
 
 def open_page(name: str, **query: str) -> AppTest:
     """The page at /`name`?`query`."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     app.switch_page(f"pages/{name}.py")
     for key, value in query.items():
         app.query_params[key] = value

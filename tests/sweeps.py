@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.experiment import Plan, PointId
+from engine.core.experiment import Plan, PointId, remaining
 from engine.core.run_id import new_run_id
 from engine.core.sweep_plan import plan_sweep
 from engine.core.timestamp import utc_now
@@ -42,6 +42,12 @@ def a_sweep(
 def good_records(folder: Path) -> Counter[PointId]:
     """How many settled records each point of an experiment has."""
     return Counter(r.point_id for r in ExperimentLog.read(folder).records if r.status in ("completed", "oom", "failed"))
+
+
+def is_done(folder: Path) -> bool:
+    """Whether nothing of an experiment is left to run and no process is at work on it."""
+    logged = ExperimentLog.read(folder)
+    return not ExperimentLog.is_open(folder) and not remaining(logged.plan, logged.records)
 
 
 def statuses(folder: Path) -> list[tuple[str, str]]:

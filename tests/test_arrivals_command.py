@@ -36,7 +36,7 @@ def arrivals(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
 def test_a_load_test_measures_both_engines_on_one_trace_and_goes_on_after_a_cut(
     lab_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = arrivals(capsys, *SMALL, "--requests", "12", "--ttft-limit-s", "30")
+    report = arrivals(capsys, *SMALL, "--requests", "12", "--ttft-limit-s", "3600")
     assert report["status"] == "completed"
     points = report["points"]
     assert isinstance(points, list)

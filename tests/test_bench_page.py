@@ -16,11 +16,11 @@ APP = Path(__file__).parents[1] / "app.py"
 
 @pytest.fixture
 def bench(lab_home: Path) -> AppTest:
-    return AppTest.from_file(str(APP), default_timeout=30).run()
+    return AppTest.from_file(str(APP), default_timeout=120).run()
 
 
 def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(APP), default_timeout=30)
+    app = AppTest.from_file(str(APP), default_timeout=120)
     for name, value in query.items():
         app.query_params[name] = value
     return app.run()

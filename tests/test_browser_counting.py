@@ -14,7 +14,7 @@ from tests.test_pages_counting import write_stopped
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")

@@ -33,4 +33,4 @@ def test_the_address_follows_a_deleted_experiment_to_history(page: Page, full_ap
         page.get_by_role("button", name="Delete", exact=True).click()
         expect(page.get_by_role("heading", level=1, name="History")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.get_by_text("moved to the trash")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page).to_have_url(re.compile(r"/history$"), timeout=3000)
+        expect(page).to_have_url(re.compile(r"/history$"))

@@ -144,7 +144,7 @@ def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> No
     assert started.stderr is not None
     started.stderr.readline()  # "making random weights …": signals are listened to, nothing has run yet
     started.send_signal(signal.SIGTERM)
-    said, _ = started.communicate(timeout=120)
+    said, _ = started.communicate(timeout=300)
     assert started.returncode == 1
     assert json.loads(said)["status"] == "stopped"
 
@@ -185,7 +185,7 @@ def test_folders_that_cannot_be_used_get_one_line(name: str, tmp_path: Path) -> 
         [sys.executable, "-m", "engine", "run", "--model", "tiny-random", "--budget", "2"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, "LAB_HOME": str(tmp_path), name: "/dev/null/x"},
     )
     assert done.returncode == 2

@@ -43,7 +43,7 @@ def load_from_hub(endpoint: str, cache: Path, name: str) -> subprocess.Completed
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(cache)}
     environment.pop("HF_HUB_OFFLINE", None)
     command = [sys.executable, "-c", code, name]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def test_one_that_waits_is_taken_and_let_go_of_when_it_is_cancelled(queue: RunQu
     with pytest.raises(ValueError, match="is at work"):
         queue.resume_experiment(plan.experiment_id)
     queue.cancel(waiting.job_id)
-    done = queue.wait(waiting.job_id, timeout_s=5)
+    done = queue.wait(waiting.job_id)
     assert (done.state, done.done_points) == ("done", 0)
     assert statuses(folder_of(queue, waiting)) == []
     assert queue.resume_experiment(plan.experiment_id).all_points == 2
@@ -180,14 +180,14 @@ def test_a_record_that_fails_in_any_way_ends_its_job_and_not_the_queue(
     with monkeypatch.context() as broken:
         broken.setattr(experiment_keeper.ExperimentKeeper, method, fail)
         plan = with_models("fast", "fast")
-        job = queue.wait(queue.submit_experiment(plan, visitor="ada").job_id, timeout_s=20)
+        job = queue.wait(queue.submit_experiment(plan, visitor="ada").job_id)
     assert [run.status for run in job.runs] == statuses
     assert job.outcome == ("failed" if method == "more" else "skipped")
     assert str(error) in job.trouble
     assert all(job.trouble in str(run.error) for run in job.runs if run.status == "skipped")
     assert any(record.exc_info for record in caplog.records)
-    assert queue.wait(queue.submit_experiment(with_models("fast")).job_id, timeout_s=20).outcome == "completed"
-    assert queue.wait(queue.resume_experiment(plan.experiment_id).job_id, timeout_s=20).outcome == "completed"
+    assert queue.wait(queue.submit_experiment(with_models("fast")).job_id).outcome == "completed"
+    assert queue.wait(queue.resume_experiment(plan.experiment_id).job_id).outcome == "completed"
 
 
 APP = """

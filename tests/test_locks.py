@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ def test_a_lock_is_waited_for_and_freed(tmp_path: Path) -> None:
     heard: list[str] = []
     with hold(path, purpose="run abc"):
         assert is_held(path)
-        stop_at = time.monotonic() + 0.3
-        waiting = hold(path, purpose="me", on_wait=heard.append, should_stop=lambda: time.monotonic() > stop_at)
+        asks = iter([False] * 5)  # whether to stop: no, five times, then yes
+        waiting = hold(path, purpose="me", on_wait=heard.append, should_stop=lambda: next(asks, True))
         with pytest.raises(InterruptedError), waiting:
             pytest.fail("two hold the lock")
     assert heard == [f"process {os.getpid()}, run abc"]
@@ -34,7 +33,7 @@ def test_a_lock_is_freed_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "device"
     code = (
         "import sys, time; from pathlib import Path; from engine.runlog.locks import hold\n"
-        "with hold(Path(sys.argv[1]), purpose='measure'): print('held', flush=True); time.sleep(60)"
+        "with hold(Path(sys.argv[1]), purpose='measure'): print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True

@@ -170,7 +170,7 @@ def test_two_processes_convert_once(gguf_file: Path) -> None:
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
     assert [output.splitlines()[-1] for output in outputs] == ["whole", "whole"]
     assert sum("reading the weights" in output for output in outputs) == 1
     assert len(list((gguf_file.parent / "cache" / "models").glob("small-1*/"))) == 1

@@ -227,7 +227,7 @@ def test_without_wheel_and_conversion_the_way_to_get_it_is_told(
 @pytest.mark.parametrize("arguments", [["models", "--json"], ["models"]])
 def test_the_models_command(arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "engine", *arguments], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-m", "engine", *arguments], capture_output=True, text=True, timeout=300, check=True
     )
     if "--json" in arguments:
         assert [row["name"] for row in json.loads(done.stdout)] == [entry.name for entry in CATALOGUE]

@@ -16,7 +16,7 @@ from tests.page_runs import write_crashed, write_run
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 ROW_PX, HEADER_PX, BOX_X = 35, 35, 16
 
 

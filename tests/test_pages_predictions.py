@@ -55,7 +55,7 @@ def graded_home(home: Path) -> dict[str, str]:
 def drawn(function: str, *values: object) -> AppTest:
     """One function of the pages drawn by itself: the harness forgets a dialog as soon as something in it is used."""
     module, _, name = function.rpartition(".")
-    return AppTest.from_string(f"from {module} import {name}\n{name}(*{values!r})", default_timeout=30).run()
+    return AppTest.from_string(f"from {module} import {name}\n{name}(*{values!r})", default_timeout=120).run()
 
 
 def draw_one(function: str, prediction_id: str) -> AppTest:
@@ -66,7 +66,7 @@ def draw_one(function: str, prediction_id: str) -> AppTest:
         "rows = lab().store.predictions.list().set_index('prediction_id', drop=False)\n"
         f"{function}(rows.loc[{prediction_id!r}].to_dict())"
     )
-    return AppTest.from_string(code, default_timeout=30).run()
+    return AppTest.from_string(code, default_timeout=120).run()
 
 
 def button(app: AppTest, label: str) -> Any:
@@ -233,7 +233,7 @@ def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
     assert "Throughput: expected at most 1,000,000,000 tokens/s" in words(app).replace("**", "")
     done = queue.wait(job.job_id, timeout_s=120)
     assert done.outcome == "completed"
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 120
     while (row := row_of(store, str(row["prediction_id"])))["outcome"] in ("open", "pending"):
         assert time.monotonic() < deadline_s, "the recorder did not take the run in"
         time.sleep(0.1)
@@ -246,7 +246,7 @@ def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
     app = AppTest.from_string(
         "from pages.parts.history_actions import _draw_delete\n"
         "_draw_delete([{'run_id': 'run1', 'status': 'completed'}])",
-        default_timeout=30,
+        default_timeout=120,
     ).run()
     button(app, "Delete").click().run()
     assert "3 predictions of it stay" in words(app)
@@ -265,7 +265,7 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
         store.ingest.all_in(store.runs_folder)
     app = AppTest.from_string(
         "from pages.parts.experiments.tools import draw_experiment_tools\ndraw_experiment_tools('sweep1')",
-        default_timeout=30,
+        default_timeout=120,
     ).run()
     button(app, "Delete …").click().run()
     assert "The experiment and 1 run go into the trash" in words(app)

@@ -38,7 +38,7 @@ def opened(prediction_id: str) -> AppTest:
         "rows = lab().store.predictions.list().set_index('prediction_id', drop=False)\n"
         f"draw_edit(st.session_state.setdefault('row', rows.loc[{prediction_id!r}].to_dict()))"
     )
-    return AppTest.from_string(code, default_timeout=30).run()
+    return AppTest.from_string(code, default_timeout=120).run()
 
 
 def test_the_second_of_two_edits_is_refused_in_a_line(asked: str) -> None:

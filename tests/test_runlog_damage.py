@@ -113,7 +113,7 @@ def test_a_disk_that_fails_fails_the_run_at_its_next_row(tmp_path: Path) -> None
     log._files["tokens"].close()
     log._files["tokens"] = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
     with pytest.raises(OSError, match="could not be written: .*No space left"):
-        log_for(10, log)
+        log_for(60, log)
     with pytest.raises(OSError, match="could not be written"):
         log.close()
     assert not is_held(tmp_path / "r1/lock")

@@ -180,7 +180,7 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(tmp_path: Path) -> None:
     asking.stdout.readline()
     asking.stdout.close()
     assert asking.stderr.read() == ""
-    assert asking.wait(timeout=30) == 1
+    assert asking.wait(timeout=300) == 1
 
 
 def query(home: Path, *arguments: str | bytes, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -191,7 +191,7 @@ def query(home: Path, *arguments: str | bytes, text: str | None = None) -> subpr
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -34,7 +34,7 @@ def run_store(home: Path, *arguments: str | Path) -> subprocess.CompletedProcess
         env=os.environ | {"LAB_HOME": str(home)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -145,7 +145,7 @@ def test_whoever_reads_an_old_one_may_go_on(store: Store) -> None:
         with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             store.ingest.run(write_sample_run(store.runs_folder, "serial"))
             assert store.snapshots.publish().runs == 3
-            out, _ = other.communicate(b"\n", timeout=30)
+            out, _ = other.communicate(b"\n", timeout=300)
         assert other.returncode == 0
         assert out
         assert reader.execute("SELECT count(*) FROM tokens").fetchall()[0][0] > 0

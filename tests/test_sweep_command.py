@@ -250,7 +250,7 @@ def test_kill_9_loses_no_point_and_doubles_none(home: Path, capsys: pytest.Captu
 def test_ctrl_c_ends_the_point_at_hand_and_says_how_to_go_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = started_sweep(home)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=300)
     assert process.returncode == 1
     folder = experiment_in(home)
     assert f"stopped with 2 of 3 points left; to go on: python -m engine sweep --resume {folder.name}" in told

@@ -118,5 +118,5 @@ def test_the_worker_leaves_when_its_stdin_closes_in_mid_run(worker: WorkerProces
     worker.until("progress")
     assert worker.process.stdin is not None
     worker.process.stdin.close()
-    worker.process.wait(timeout=10)
+    worker.process.wait(timeout=PATIENCE_S)
     assert RunLogReader(tmp_path / "long").status() == "stopped"
