@@ -6,8 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from store import StoreHeld
 
 # A file of our own: an icon by name is fetched from a font server by every visitor's browser.

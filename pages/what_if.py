@@ -12,9 +12,9 @@ from engine.core.what_if import WhatIfRow, free_until, memory_wall, what_if_tabl
 from pages.figures.what_if import batch_trade
 from pages.parts.badges import SIMULATED
 from pages.parts.bench_fields import Field, complaints
-from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import is_dark
+from pages.parts.markdown import plain
 from pages.parts.roofline_machine import calibration_here, calibrations, cards
 from pages.parts.run_sections import STILL, show
 from pages.parts.tables import draw_table

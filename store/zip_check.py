@@ -15,6 +15,7 @@ import zlib
 from pathlib import Path
 from typing import IO
 
+from engine.core.format import size
 from store.bundle import MANIFEST, is_place
 
 MAX_DIRECTORY_BYTES = 16 << 20  # some hundred thousand files
@@ -50,10 +51,10 @@ def check_room(archive: zipfile.ZipFile, folder: Path) -> None:
     needed = 2 * sum(entry.file_size for entry in archive.infolist()) + SPARE_BYTES
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise ValueError(f"it needs {needed >> 20:,} MiB of disk space, and {free >> 20:,} MiB are free")
+        raise ValueError(f"it needs {size(needed)} of disk space, and {size(free)} are free")
 
 
-def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
+def _check_entries(archive: zipfile.ZipFile, archive_bytes: int) -> None:
     seen: set[str] = set()
     for entry in archive.infolist():
         shown = repr(entry.orig_filename[:80])
@@ -71,12 +72,12 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
             raise ValueError(f"{shown} is compressed in a way that the lab does not use")
         limit = MAX_MANIFEST_BYTES if entry.filename == MANIFEST else MAX_JSON_BYTES
         if entry.filename.endswith((".json", ".jsonl")) and entry.file_size > limit:
-            raise ValueError(f"{shown} would be {entry.file_size >> 20:,} MiB large")
+            raise ValueError(f"{shown} would be {size(entry.file_size)} large")
     if MANIFEST not in seen:
         raise ValueError(f"it has no {MANIFEST}: it is no export of the lab")
     unpacked, packed = (sum(getattr(e, name) for e in archive.infolist()) for name in ("file_size", "compress_size"))
-    if packed > size or unpacked > FREE_RATIO + MAX_RATIO * size:
-        raise ValueError(f"{size:,} bytes would unpack to {unpacked:,}: no run log shrinks so far")
+    if packed > archive_bytes or unpacked > FREE_RATIO + MAX_RATIO * archive_bytes:
+        raise ValueError(f"{archive_bytes:,} bytes would unpack to {unpacked:,}: no run log shrinks so far")
 
 
 def _directory_bytes(path: Path) -> int:

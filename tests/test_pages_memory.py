@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from engine.core.format import size
 from engine.core.machine_memory import host_memory
-from pages.parts.format import size
 from store import Store
 from store.memory_runs import measured_runs
 from tests.memory_runs import MODEL, POSITION, write_memory_run

@@ -17,7 +17,7 @@ from pages.parts.bench_settings import TWICE, Settings, read_settings
 from pages.parts.bench_widgets import choice, group, number, text
 from pages.parts.bench_words import arrival_words, budget_words, form_words, mix_words
 from pages.parts.devices import available_devices, device_of, dtype_of
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.prompt_file import draw_prompt_file
 
 BUDGET_WORDS = (

@@ -7,12 +7,12 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
 from pages.parts.bench_widgets import choice, group, number
 from pages.parts.devices import available_executions, device_of, has_cuda
-from pages.parts.format import number as digits
-from pages.parts.format import plain, plural, size
 from pages.parts.kv_size import GIB, known_position_bytes
+from pages.parts.markdown import plain
 
 LEAST_POOL_GIB = 1e-6
 CAP = "Empty: no cap. A cap that is too small ends the run as out of memory, which can be the point."
@@ -40,8 +40,8 @@ def memory_words(values: Mapping[str, Any]) -> str:
         return f"Empty: no cap. {SMALL_POOL}"
     block_bytes = position_bytes * int(values["block_size"])
     if values["pool_gib"] is None:
-        in_gib = digits(block_bytes / GIB)
-        return f"Empty: no cap. A block holds {size(block_bytes)} here ({in_gib} GiB). {SMALL_POOL}"
+        in_gib = quantity(block_bytes / GIB, "GiB")
+        return f"Empty: no cap. A block holds {size(block_bytes)} here ({in_gib}). {SMALL_POOL}"
     blocks = int(values["pool_gib"] * GIB / block_bytes)
     return f"{plural(blocks, 'block')} of {size(block_bytes)} each, at most. {SMALL_POOL}"
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.format import duration, number
 from engine.core.hardware import Calibration
 from engine.core.metrics import Value, run_metrics
 from engine.core.presets import PRESETS
@@ -24,7 +25,7 @@ from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.forecast import workload_of
-from pages.parts.format import code, listed, number, plain, seconds
+from pages.parts.markdown import code, listed, plain
 from pages.parts.roofline_machine import calibrations
 
 ENOUGH_S = 0.25  # of the simulator's own time, all engines together, on a laptop's core
@@ -65,10 +66,10 @@ def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
     for config, found in rows:
         metric = found.metrics
         cells = (
-            seconds(metric["duration_s"]),
+            duration(metric["duration_s"]),
             number(metric["output_tokens_per_s"]),
-            seconds(metric["ttft_p50_s"]),
-            seconds(metric["queue_wait_p50_s"]),
+            duration(metric["ttft_p50_s"]),
+            duration(metric["queue_wait_p50_s"]),
         )
         lines.append(f"| {config.engine} | {' | '.join(cells)} |")
     return "\n".join(lines)

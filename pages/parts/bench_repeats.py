@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.format import plural
 from engine.core.repeats_plan import plan_repeats
 from pages.parts.bench_settings import Settings
 from pages.parts.devices import device_of, dtype_of
@@ -15,7 +16,7 @@ from pages.parts.experiment_estimate import Pace, basis_words, duration_words, k
 from pages.parts.experiment_settings import NO_ID, named
 from pages.parts.experiment_start import submit
 from pages.parts.forecast import workload_of
-from pages.parts.format import listed, plain, plural
+from pages.parts.markdown import listed, plain
 from pages.parts.prediction_form import Draft, PredictionForm
 
 Runs = Sequence[RunConfig]

@@ -16,10 +16,10 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.experiment import Plan, Point
+from engine.core.format import exact, plural
 from engine.core.request import ExactPrompt
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.forecast import workload_of
-from pages.parts.format import number, plural
 from pages.parts.lab import lab
 
 RECENT_RUNS = 60
@@ -123,14 +123,14 @@ def basis_words(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> s
 
 
 def duration_words(seconds: float) -> str:
-    """`under 10 s`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
+    """`10 s or less`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
     if seconds < 10:
-        return "10 s or less"
+        return f"{exact(10, 's')} or less"
     if seconds < 90:
-        return f"{round(seconds / 10) * 10} s"
+        return exact(round(seconds / 10) * 10, "s")
     if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{number(seconds / 3600, 2)} h"
+        return exact(round(seconds / 60), "min")
+    return exact(seconds / 3600, "h", digits=2)
 
 
 @st.cache_data(ttl=KNOWN_S, show_spinner=False)

@@ -13,13 +13,14 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.format import plural
 from engine.core.model_catalogue import list_models
 from engine.core.presets import PRESETS
 from pages.parts.bench_fields import FIELDS, Choice, Field, Number, Text
 from pages.parts.bench_memory import CAP, LEAST_POOL_GIB, execution_words
 from pages.parts.bench_widgets import choice, number
 from pages.parts.devices import available_devices, available_executions, device_of, dtype_of
-from pages.parts.format import plain, plural
+from pages.parts.markdown import plain
 
 MAX_REPEATS = 100
 SHARED = (

@@ -14,7 +14,7 @@ from pages.parts.bench_fields import Field
 from pages.parts.experiment_data import busy_line_of
 from pages.parts.experiment_form import SHARED
 from pages.parts.experiment_start import fill_form
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.run_words import machine_line
 
 

@@ -16,7 +16,7 @@ from pages.parts.experiment_progress import show_progress
 from pages.parts.experiment_results import draw_unreadable
 from pages.parts.experiment_start import is_form_open
 from pages.parts.experiment_tools import delete_if_confirmed, draw_experiment_tools
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.predictions_section import draw_predictions
 from store.predicting import Subject
 

@@ -9,7 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.parts.format import MISSING, plain
+from engine.core.format import MISSING
+from pages.parts.markdown import plain
 from pages.parts.run_sections import STILL
 from pages.parts.run_sections import show as show_figure
 

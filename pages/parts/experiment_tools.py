@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import plural
+from engine.core.format import plural
 from pages.parts.history_trash import delete_experiment, predictions_words
 from pages.parts.lab import lab
 from pages.parts.transfer import draw_download

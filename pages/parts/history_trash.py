@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import listed, plain, plural, size
+from engine.core.format import plural, size
 from pages.parts.lab import lab
+from pages.parts.markdown import listed, plain
 from pages.parts.run_words import when
 from store.trash import Entry
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
+from engine.core.format import exact, plural
 from pages.parts.experiment_head import draw_again, draw_experiment_head, shared_values
 from pages.parts.experiment_words import cap_words, how_words
-from pages.parts.format import listed, plain, plural
 from pages.parts.load_columns import rate_words
 from pages.parts.load_data import LoadData
 from pages.parts.load_settings import FIELDS
+from pages.parts.markdown import listed, plain
 
 MOST_FAILURES = 6
 MOST_RATES = 8
@@ -38,8 +39,8 @@ def load_line(data: LoadData) -> str:
 def rates_words(rates: Sequence[float]) -> str:
     """`1, 2, 3`; of many, `29 rates from 2 to 58`."""
     if len(rates) > MOST_RATES:
-        return f"{len(rates)} rates from {rates[0]:.4g} to {rates[-1]:.4g}"
-    return ", ".join(f"{rate:.4g}" for rate in rates)
+        return f"{len(rates)} rates from {exact(rates[0], digits=4)} to {exact(rates[-1], digits=4)}"
+    return ", ".join(exact(rate, digits=4) for rate in rates)
 
 
 def failure_lines(data: LoadData) -> list[str]:

@@ -9,17 +9,17 @@ from engine.core.load_table import LoadRow
 from engine.core.load_words import growth_words, little_words
 from pages.figures.load_queue import queue_with_windows
 from pages.parts.experiment_results import lines, show
-from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load_columns import LITTLE_HEADER, little_rows, rate_words
 from pages.parts.load_data import LoadData, waiting_of
+from pages.parts.markdown import plain
 from pages.parts.tables import draw_table
 
 AT = "at"
 LITTLE = (
     "**Little's law**: the mean number of requests in a system is the rate at which they come times the mean time that "
     "each is there, whatever the order in which they are served. So half a request a second can hold 13 in flight: "
-    "each of them is there for 26 s. It says nothing about an engine; it checks that the run was steady and that "
+    "each of them is there for 26\u00a0s. It says nothing about an engine; it checks that the run was steady and that "
     "its books agree. Where requests pile up, those that come last are there for longer than the window, and the "
     "two sides part."
 )

@@ -17,7 +17,6 @@ from engine.core.queue_growth import RULE
 from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load_rates import GOODPUT, achieved_over_offered
 from pages.parts.experiment_results import draw_csv, lines, show, show_table
-from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load_columns import (
     CAPACITY_HEADER,
@@ -29,6 +28,7 @@ from pages.parts.load_columns import (
     load_columns,
 )
 from pages.parts.load_data import LoadData
+from pages.parts.markdown import plain
 from pages.parts.tables import draw_table
 
 STEADY = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.query_asking import put
 from pages.parts.query_link import named, prepared_as
 from pages.parts.run_words import when

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.format import percent
 from engine.core.repeats_table import paired, summary_of, values_of
 from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
 from pages.figures.repeat_words import agreement_words
 from pages.parts.compare_choice import MAX_RUNS
-from pages.parts.format import share
 from pages.parts.sweep_columns import run_links, status_words
 
 ENGINE_HEADER = ("figure", "engine", "median", "lowest", "highest", "spread", "n")
@@ -33,7 +33,7 @@ def engine_rows(points: Points, names: Names) -> list[list[str]]:
             summary = found[key]
             assert summary is not None
             ends = [measure.text(value) for value in (summary.median, summary.low, summary.high)]
-            spread = "" if summary.spread is None else share(summary.spread)
+            spread = "" if summary.spread is None else percent(summary.spread)
             title = measure.title if key == known[0] else ""
             rows.append([title, names[key], *ends, spread, str(summary.n)])
     return rows

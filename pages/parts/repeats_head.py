@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from engine.core.format import plural
 from pages.parts.experiment_choice import EXPERIMENT
 from pages.parts.experiment_head import draw_experiment_head
 from pages.parts.experiment_words import cap_words, how_words
-from pages.parts.format import listed, plain, plural
+from pages.parts.markdown import listed, plain
 from pages.parts.repeats_data import RepeatsData, bench_link
 from pages.parts.sweep_columns import status_words
 

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from engine.core.format import MISSING
 from pages.figures.repeat_measures import BY_SHORT, MEASURES, RepeatMeasure
 from pages.figures.repeat_words import drift_words, findings
 from pages.figures.repeats import repeat_dots
 from pages.parts.bench_fields import Choice, Field
 from pages.parts.bench_widgets import choice
 from pages.parts.experiment_results import TABLE_ROWS, draw_csv, lines, show, show_table
-from pages.parts.format import MISSING, plain
 from pages.parts.lab import is_dark
+from pages.parts.markdown import plain
 from pages.parts.repeats_columns import (
     ENGINE_HEADER,
     RATIO_HEADER,

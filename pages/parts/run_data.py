@@ -20,9 +20,9 @@ from engine.core.metrics import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import setting_of
 from pages.parts.compared import Compared
-from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
+from pages.parts.markdown import plain
 from store.counted import distributions
 from store.few_passes import few_passes, pass_kinds, pass_totals
 from store.request_texts import request_numbers

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.run_data import RunData
 from pages.parts.run_notes import edit_notes, set_pinned
 from pages.parts.transfer import draw_download

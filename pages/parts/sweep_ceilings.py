@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.format import quantity
 from engine.core.roofline import Ceilings, ModelShape
 from engine.core.run_shape import shape_of_run
 from pages.parts.comparable import dtype_name
-from pages.parts.format import number, plain
+from pages.parts.markdown import plain
 from pages.parts.roofline_machine import calibrated_machine, calibration_for, calibrations
 
 HOW = "Run `.venv/bin/python -m engine calibrate` on it to measure them; the columns then fill by themselves."
@@ -58,6 +59,6 @@ def ceilings_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> Measur
 def rates(ceilings: Ceilings) -> str:
     """`1.23 TFLOP/s and 34.5 GB/s, balance point 35.7 FLOP/byte`. TFLOP are 10^12, GB 10^9."""
     return (
-        f"{number(ceilings.flop_per_s / 1e12)} TFLOP/s and {number(ceilings.read_bytes_per_s / 1e9)} GB/s, balance "
-        f"point {number(ceilings.balance_flop_per_byte)} FLOP/byte"
+        f"{quantity(ceilings.flop_per_s / 1e12, 'TFLOP/s')} and {quantity(ceilings.read_bytes_per_s / 1e9, 'GB/s')}, "
+        f"balance point {quantity(ceilings.balance_flop_per_byte, 'FLOP/byte')}"
     )

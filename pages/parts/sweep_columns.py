@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from pages.parts.format import is_missing, plural, share, size
+from engine.core.format import is_missing, percent, plural, size
 
 GIB = 2**30
 COLUMNS = (
@@ -40,7 +40,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
             "serial s": table["serial_s"],
             "speed-up": table["speedup"],
             "n": table["completed"].astype(int),
-            "spread": [share(value) if not is_missing(value) else "" for value in table["spread"]],
+            "spread": [percent(value) if not is_missing(value) else "" for value in table["spread"]],
             "status": [status_words(row) for row in table.to_dict("records")],
             "run": run_links([ids[0] if ids else None for ids in table["run_ids"]]),
         },
@@ -64,7 +64,7 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
             "peak GiB": table["peak_memory_bytes"] / GIB,
             "status": [status_words(row) for row in table.to_dict("records")],
             "n": table["completed"].astype(int),
-            "spread": [share(value) if not is_missing(value) else "" for value in table["spread"]],
+            "spread": [percent(value) if not is_missing(value) else "" for value in table["spread"]],
         }
     )
 

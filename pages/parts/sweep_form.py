@@ -8,13 +8,13 @@ from typing import Any
 import streamlit as st
 
 from engine.core.experiment import Plan
+from engine.core.format import plural
 from pages.parts.bench_widgets import group, text
 from pages.parts.devices import device_of, dtype_of
 from pages.parts.experiment_estimate import estimate_words
 from pages.parts.experiment_form import draw_engine, draw_how, draw_model, draw_repeats
 from pages.parts.experiment_start import draw_plan, draw_problems
 from pages.parts.experiment_words import cap_words, how_words
-from pages.parts.format import plural
 from pages.parts.prediction_form import PredictionForm
 from pages.parts.sweep_settings import FIELDS, read_sweep
 

@@ -8,7 +8,7 @@ from engine.core.config import RunConfig
 from engine.core.sweep_table import SweepRow
 from pages.parts.experiment_head import draw_again, draw_experiment_head, shared_values
 from pages.parts.experiment_words import cap_words, how_words
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.sweep_columns import status_words
 from pages.parts.sweep_data import SweepData
 from pages.parts.sweep_settings import FIELDS
