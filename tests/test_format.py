@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from engine.core.format import (
     counted,
     duration,
     exact,
+    fit_terminal,
     in_unit,
     number,
     percent,
@@ -174,6 +176,14 @@ def test_a_file_has_usual_spaces_and_a_page_makes_them_no_break_ones() -> None:
     assert breakable(written) == "52.1 ms of 1.00 GiB, 50.0 % at 3.00 requests/s, 8 rows"
     assert unbroken(breakable(written)) == written
     assert unbroken("4 slots, 2 steps, 3 times") == "4 slots, 2 steps, 3 times"
+
+
+def test_a_terminal_without_the_characters_gets_plain_ones() -> None:
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="ascii")
+    fit_terminal(stream, io.StringIO())
+    print(duration(0.0005), percent(0.5), file=stream, flush=True)
+    assert written.getvalue() == b"500 ?s 50.0 %\n"
 
 
 def test_one_value_has_one_text_in_tiles_labels_captions_badges_and_on_the_terminal() -> None:

@@ -133,8 +133,8 @@ def test_findings_hold_the_figures() -> None:
     }
     assert findings["offered_rate"] == (
         nb(
-            "8 requests a second were asked for, 8 were drawn, and the engine was given 6.4: from the first request on, "
-            "the last one came 1.22 s later than intended."
+            "8 requests a second were asked for, 8.00 were drawn, and the engine was given 6.40: from the first "
+            "request on, the last one came 1.22 s later than intended."
         )
     )
     good = judge_run(evidence())

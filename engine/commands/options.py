@@ -17,7 +17,7 @@ from engine.core.config import (
     SamplingConfig,
     WorkloadConfig,
 )
-from engine.core.format import size
+from engine.core.format import exact
 
 EXECUTION_HELP = "how a pass is issued: kernel by kernel, or as a CUDA graph (a GPU alone; default eager)"
 COMMANDS = {"sweep": "sweep", "load": "arrivals", "overhead": "overhead", "repeats": "run"}  # by an experiment's kind
@@ -127,7 +127,8 @@ def read_prompt_file(path: Path) -> tuple[str, ...]:
     """One prompt a line; blank lines are passed over. ValueError says why a file is not usable."""
     try:
         if path.stat().st_size > MAX_PROMPT_FILE_BYTES:
-            raise ValueError(f"prompt file {path}: larger than {size(MAX_PROMPT_FILE_BYTES)}; use a smaller one")
+            most = exact(MAX_PROMPT_FILE_BYTES >> 20, "MiB")
+            raise ValueError(f"prompt file {path}: larger than {most}; use a smaller one")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"prompt file {path}: not UTF-8 text; save it as UTF-8") from None

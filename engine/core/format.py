@@ -27,11 +27,15 @@ Times arrive in seconds, memory in bytes, shares between 0 and 1. JSON and CSV h
 
 from __future__ import annotations
 
+import codecs
+import io
 import math
 import re
+from typing import TextIO
 
 NO_BREAK_SPACE = "\u00a0"
 MISSING = "–"
+PLAIN_CHARACTERS = "plain_characters"
 UNIT_FREE = (MISSING, "∞", "-∞")
 
 SMALLEST_SHARE = 1e-4
@@ -162,6 +166,20 @@ def breakable(text: str) -> str:
 def unbroken(text: str) -> str:
     """A finished text, from a file or a store, with no-break spaces between its numbers and their units."""
     return _BEFORE_UNIT.sub(NO_BREAK_SPACE, text)
+
+
+def fit_terminal(*streams: TextIO) -> None:
+    """Let streams whose encoding lacks a character (ASCII has no no-break space) write a space or a ? for it."""
+    codecs.register_error(PLAIN_CHARACTERS, _plain_character)
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=PLAIN_CHARACTERS)
+
+
+def _plain_character(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(" " if c == NO_BREAK_SPACE else "?" for c in text), error.end
 
 
 def _rounded(value: float, digits: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.core.format import plural, size
+from engine.core.format import exact, plural
 from pages.parts.markdown import plain
 
 KEPT = "bench_prompt_file"
@@ -14,7 +14,7 @@ MAX_BYTES = 20 * 2**20
 def read_prompts(content: bytes) -> tuple[str, ...]:
     """The lines that hold something, in order. ValueError for what is no text, and for a file with no prompt."""
     if len(content) > MAX_BYTES:
-        raise ValueError(f"the file is larger than {size(MAX_BYTES)}; use fewer or shorter prompts")
+        raise ValueError(f"the file is larger than {exact(MAX_BYTES >> 20, 'MiB')}; use fewer or shorter prompts")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
