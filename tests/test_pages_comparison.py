@@ -180,7 +180,7 @@ def test_more_than_two_runs_are_set_against_the_first() -> None:
         ("peak_memory_bytes", 3 * 2**30, nb("3.00 GiB")),
         ("slot_steps", 4096, "4,096"),
         ("output_tokens_per_s", 312.4, nb("312 tokens/s")),
-        ("kv_reserved_position_s", 1234.5, "1,230 position-seconds"),
+        ("kv_reserved_position_s", 1234.5, "1,230\u00a0position-seconds"),
         ("ttft_p50_s", None, "–"),
     ],
 )

@@ -255,7 +255,7 @@ def test_a_ratio_has_as_many_digits_as_it_takes_to_tell_it_from_one(value: float
 
 
 def test_a_change_is_signed() -> None:
-    assert [change_text(100.0, after) for after in (101.25, 99.0, 100.01)] == [nb("+1.20 %"), nb("-1.00 %"), nb("0 %")]
+    assert [change_text(100.0, after) for after in (101.25, 99.0, 100.001)] == [nb("+1.25 %"), nb("-1.00 %"), nb("0 %")]
 
 
 def test_the_command_reports_each_engine_by_itself() -> None:

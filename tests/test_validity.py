@@ -140,7 +140,7 @@ def test_findings_hold_the_figures() -> None:
     good = judge_run(evidence())
     # From 0.25 s to 4.875 s 37 requests come, the last of them at the window's end.
     assert good["littles_law"].finding.startswith(
-        nb("8 requests a second times 250 ms in the engine make 2 there at a")
+        nb("8.00 requests a second times 250 ms in the engine make 2.00 there at a")
     )
     assert good["littles_law"].value == pytest.approx(0.0)
     assert good["steady_window"].value == pytest.approx(4.625 / 0.25)

@@ -9,7 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.format import MISSING, counted, duration, is_missing, percent, plural, quantity, ratio, size
+from engine.core.format import (
+    MISSING,
+    NO_BREAK_SPACE,
+    counted,
+    duration,
+    is_missing,
+    percent,
+    plural,
+    quantity,
+    ratio,
+    size,
+)
 from engine.core.prediction import grade
 from pages.parts.badges import Badge
 from pages.parts.metric_text import COUNTED
@@ -129,8 +140,9 @@ def distance_words(row: Mapping[str, Any]) -> str:
 def _short_range(unit: str, low: float, high: float) -> str:
     """`10.0 to 400 tokens/s`: a unit that both ends have is said once."""
     first, last = value_text(unit, low), value_text(unit, high)
-    number_of, _, word = first.partition(" ")
-    return f"{number_of if word and last.endswith(f' {word}') else first} to {last}"
+    space = NO_BREAK_SPACE if NO_BREAK_SPACE in first else " "
+    number_of, _, word = first.partition(space)
+    return f"{number_of if word and last.endswith(space + word) else first} to {last}"
 
 
 def simulated_words(row: Mapping[str, Any]) -> str:
