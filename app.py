@@ -6,9 +6,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.parts.format import plain
 from pages.parts.front_door import enter
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import arrive, draw_history_script
 from store import StoreHeld
 

@@ -41,9 +41,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--compare-recording", action="store_true")
     args = parser.parse_args()
-    base = RunConfig(
-        engine=args.engine, model=args.model, device="cuda", execution=args.execution, timing=args.timing
-    )
+    base = RunConfig(engine=args.engine, model=args.model, device="cuda", execution=args.execution, timing=args.timing)
     with Bench(args.out) as bench:
         for rows in args.rows:
             work = WorkloadConfig(prompts=f"p{args.prompt}", requests=rows, budget=str(args.budget))

@@ -58,8 +58,7 @@ def measure_questions(home: Path) -> dict[str, Any]:
         history = _median(lambda: store.runs.list(limit=50))
         snapshot, made = _timed(store.snapshots.publish)
         questions = {
-            question.name: _median(partial(_answer, made.path, question.sql))
-            for question in prepared_queries()
+            question.name: _median(partial(_answer, made.path, question.sql)) for question in prepared_queries()
         }
     return {
         "open_s": opening,

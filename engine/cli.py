@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from engine.commands import arrivals, calibrate, memory, models, overhead, parity, run, simulate, sweep
 from engine.commands.experiments import require_alone
+from engine.core.format import fit_terminal
 from engine.core.out_of_memory import EngineOutOfMemory
 
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
@@ -44,6 +45,7 @@ def build_parser() -> OneLineParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    fit_terminal(sys.stdout, sys.stderr)
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = build_parser()
     args = parser.parse_args(arguments)

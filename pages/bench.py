@@ -17,9 +17,9 @@ from pages.parts.bench_repeats import draw_repeats, start_repeats
 from pages.parts.bench_settings import Settings
 from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
 from pages.parts.forecast import forecast_of
-from pages.parts.format import listed, plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
+from pages.parts.markdown import listed, plain
 from pages.parts.prediction_form import PredictionForm, write_down
 from pages.parts.predictions_section import draw_predictions, subject_of_job
 from pages.parts.visit import follow_job, followed_job, visitor

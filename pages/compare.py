@@ -14,9 +14,9 @@ from pages.parts.compare_sections import draw_kv_layouts, draw_overlays, draw_ti
 from pages.parts.compare_table import draw_differences, draw_ratios, mismatch_rows, setting_rows
 from pages.parts.compared import Compared, run_names
 from pages.parts.finding import finding
-from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.how_to_count import how_to_count
+from pages.parts.markdown import plain
 from pages.parts.page_state import linked, switch
 from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows

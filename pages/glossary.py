@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.format import plain, plural
+from engine.core.format import plural
 from pages.parts.front_door import front_door
 from pages.parts.glossary_entries import Entry, EntryGroup, all_groups, search
+from pages.parts.markdown import plain
 from pages.parts.page_state import last_text, linked
 from pages.parts.tables import draw_table
 

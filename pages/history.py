@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts.format import plain, plural, size
+from engine.core.format import plural, size
 from pages.parts.front_door import front_door
 from pages.parts.history_actions import draw_actions
 from pages.parts.history_filters import clear_filters, draw_filters
 from pages.parts.history_table import NAME_BEHIND, history_table
 from pages.parts.history_trash import draw_trash, draw_undo
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import linked, page_key, place
 from pages.parts.run_choice import draw_no_runs
 from pages.parts.shared.trash import NOTICE

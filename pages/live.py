@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import streamlit as st
 
+from engine.core.format import count, duration, plural
 from engine.launcher.job import Job, JobRun
 from pages.live_end import draw_end, move_on
 from pages.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
 from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link
 from pages.parts.forecast import forecast_of
-from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.visit import follow_job, forget_job, visitor
 
@@ -123,7 +124,7 @@ def _progress_words(run: JobRun) -> str:
         return "warming up: a prefill of each prompt length and three decode steps, before the clock starts"
     return (
         f"{count(run.finished_requests)} of {plural(run.requests, 'request')} finished, "
-        f"{plural(run.output_tokens, 'token')}, {seconds(run.elapsed_s)}"
+        f"{plural(run.output_tokens, 'token')}, {duration(run.elapsed_s)}"
     )
 
 

@@ -7,9 +7,10 @@ import time
 
 import streamlit as st
 
+from engine.core.format import plural
 from engine.launcher.job import Job, JobRun
-from pages.parts.format import listed, plain, plural
 from pages.parts.lab import lab
+from pages.parts.markdown import listed, plain
 from pages.parts.page_state import page_key
 from pages.parts.visit import follow_job, visitor
 

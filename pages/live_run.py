@@ -13,13 +13,13 @@ from functools import lru_cache
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import count, number
 from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
 from pages.figures.preemptions import preemptions_of
 from pages.figures.timeline import round_end
 from pages.parts.answers import Decoder, decode_all, decoder_of
 from pages.parts.forecast import forecast_of
-from pages.parts.format import count, number
 from pages.parts.lab import is_dark, lab
 from pages.parts.live_timeline import live_timeline
 from store.queries.downsampled_passes import downsampled_passes

@@ -10,9 +10,9 @@ import streamlit as st
 from engine.core.memory_plan import MemoryPoint, memory_points, walls
 from pages.figures.memory import cut_sizes, memory_bars
 from pages.parts.bench_fields import complaints
-from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import is_dark, lab
+from pages.parts.markdown import plain
 from pages.parts.memory_controls import Asked, draw_controls, draw_examples
 from pages.parts.memory_fields import FIELDS
 from pages.parts.memory_runs import draw_measured, measured_on, same_shape

@@ -11,9 +11,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts.format import plain, plural
+from engine.core.format import plural
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import linked, one_of, place
 from pages.parts.prediction_words import tally_words
 from pages.parts.predictions_section import draw_prediction, state_of_predictions

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.format import plain, seconds
+from engine.core.format import duration, exact
 from pages.parts.front_door import front_door
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.query_asking import (
     EDITOR,
     HANDLED,
@@ -120,7 +121,8 @@ def _draw_running(question: Asked) -> None:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         most_s = question.asking.limits.timeout_s
-        st.markdown(f":material/hourglass_top: Running: {seconds(running_s(question))} of at most {most_s:g} s")
+        running = f"{duration(running_s(question))} of at most {exact(most_s, 's')}"
+        st.markdown(f":material/hourglass_top: Running: {running}")
         st.button("Cancel", icon=":material/cancel:", on_click=question.asking.cancel)
 
 

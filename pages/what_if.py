@@ -12,9 +12,9 @@ from engine.core.what_if import WhatIfRow, free_until, memory_wall, what_if_tabl
 from pages.figures.what_if import batch_trade
 from pages.parts.badges import SIMULATED
 from pages.parts.bench_fields import Field, complaints
-from pages.parts.format import plain
 from pages.parts.front_door import front_door
 from pages.parts.lab import is_dark
+from pages.parts.markdown import plain
 from pages.parts.page_state import put, setting
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.machines import calibration_here, calibrations, cards

@@ -39,9 +39,7 @@ def out_of_memory(point: Point) -> dict[str, Any]:
     return {"status": "oom", "error": "out of memory: prefill asked for 4 GiB", "oom": oom}
 
 
-def write_load(
-    runs: Path, plan: Plan, ending: Ending | None = None, *, only: Collection[int] | None = None
-) -> Path:
+def write_load(runs: Path, plan: Plan, ending: Ending | None = None, *, only: Collection[int] | None = None) -> Path:
     """The folder of an experiment. Points run to their end unless `ending` says how one ended without a run.
 
     Those not in `only` (positions) were not run. Of a plan that is run whole, the points around capacity are run too.

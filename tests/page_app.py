@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from streamlit.testing.v1 import AppTest
 
+from engine.core.format import breakable
 from store import Store
 from tests.app_server import ROOT
 
@@ -32,12 +33,12 @@ def open_page(name: str, **query: str) -> AppTest:
 
 
 def words(app: AppTest) -> str:
-    """Everything that the page says, in plain text: Markdown's escapes and HTML's tags taken away."""
+    """Everything that the page says, in plain text: Markdown's escapes and HTML's tags taken away, all spaces usual."""
     assert not app.exception, app.exception[0].value
     kinds = (app.title, app.subheader, app.markdown, app.caption, app.warning, app.error, app.info, app.code)
     said = [str(element.value).replace("\\", "") for kind in kinds for element in kind]
     blocks = [element.proto.body for element in app.get("html")]
-    return "\n".join(said + [_without_tags(block) for block in blocks])
+    return breakable("\n".join(said + [_without_tags(block) for block in blocks]))
 
 
 def figures(app: AppTest) -> dict[str, dict[str, Any]]:

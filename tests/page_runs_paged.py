@@ -143,9 +143,7 @@ def _log_tokens(log: RunLogWriter) -> None:
     for request_id, ids in TOKEN_IDS.items():
         for index, token_id in enumerate(ids):
             at = {"produced_s": ENDS[index], "delivered_s": ENDS[index]}
-            log.append(
-                "tokens", request_id=request_id, token_index=index, token_id=token_id, pass_index=index, **at
-            )
+            log.append("tokens", request_id=request_id, token_index=index, token_id=token_id, pass_index=index, **at)
 
 
 def _log_spans(log: RunLogWriter) -> None:
@@ -154,6 +152,4 @@ def _log_spans(log: RunLogWriter) -> None:
     spans += [(0, 1, "prefill", 2, 3), (0, 1, "decode", 3, 4)]
     for span_id, (lane, request_id, phase, start, end) in enumerate(spans):
         places = {"start_pass": start, "end_pass": end, "start_s": _start(start), "end_s": _start(end)}
-        log.append(
-            "spans", span_id=span_id, lane=lane, slot=lane, request_id=request_id, phase=phase, **places
-        )
+        log.append("spans", span_id=span_id, lane=lane, slot=lane, request_id=request_id, phase=phase, **places)

@@ -22,6 +22,7 @@ from engine.core.load_words import (
 )
 from engine.runlog.experiment_log import POINTS_FILE, ExperimentLog
 from engine.runlog.reader import RunLogReader
+from tests.no_break import nb
 from tests.test_load import growth, known_table, sample
 
 SMALL = ["arrivals", "--model", "tiny-random", "--prompts", "p4,p9", "--budget", "3-6", "--slots", "2", "--rates", "40"]
@@ -133,24 +134,28 @@ def test_findings_are_made_of_the_figures_whoever_wins() -> None:
     assert static is not None
     assert continuous is not None
     assert capacity_words(static) == (
-        "static: capacity 1.5 requests/s, 150 output tokens/s, with all requests there from the start, the median of "
-        "3 runs from 1.4 to 1.8. Confirmed: evenly spaced, the queue does not grow at 0.9 times it and grows at 1.1 "
-        "times."
+        nb(
+            "static: capacity 1.50 requests/s, 150 output tokens/s, with all requests there from the start, the median "
+            "of 3 runs from 1.40 to 1.80. Confirmed: evenly spaced, the queue does not grow at 0.9 times it and grows "
+            "at 1.1 times."
+        )
     )
     assert "the run at 1.1 times it is missing" in capacity_words(continuous)
     unsure = " That is no finding yet: the capacity of continuous is not confirmed."
-    assert ratio_words(table) == f"continuous's capacity is 1.6 times static's.{unsure}"
+    assert ratio_words(table) == f"continuous's capacity is 1.60 times static's.{unsure}"
     turned = load_table(["continuous", "static"], [s for row in table.rows for s in row.samples])
     assert ratio_words(turned) == "static's capacity is 0.625 times continuous's." + unsure
     knee = table.knee("static")
     assert knee is not None
     assert knee_words(knee) == (
-        "static: the queue does not grow at 1 request/s and grows at 2 requests/s: the knee lies between. The median "
-        "wait goes from 500 ms to 10 s, 20 times."
+        nb(
+            "static: the queue does not grow at 1 request/s and grows at 2 requests/s: the knee lies between. "
+            "The median wait goes from 500 ms to 10.0 s, 20.0 times."
+        )
     )
     at_two = [row for row in table.rows if row.rate_per_s == 2.0]
     assert wait_words(at_two) == (
-        "At 2 requests/s the median request waits 10 s with static, 100 ms with continuous: 100 times as long."
+        nb("At 2 requests/s the median request waits 10.0 s with static, 100 ms with continuous: 100 times as long.")
     )
     assert wait_words(at_two[:1]) == ""
     assert goodput_words(at_two[0]) == ""
@@ -171,7 +176,10 @@ def test_a_capacity_that_a_rate_above_it_refutes_is_said_to_be_too_low(grew: boo
     assert refuted is not None
     assert refuted.is_confirmed is False
     assert confirmation_words(refuted).startswith(
-        "Not confirmed: it is too low, at 1.9 requests/s 1.8 requests/s were served. The machine was slower in the run "
+        nb(
+            "Not confirmed: it is too low, at 1.9 requests/s 1.80 requests/s were served. The machine was slower in "
+            "the run "
+        )
     )
     assert ratio_words(table).endswith("the capacity of static and of continuous is not confirmed.")
 
@@ -181,17 +189,21 @@ def test_little_explains_why_half_a_request_a_second_can_hold_thirteen() -> None
 
     little = Little(n=60, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_words("static", 0.5, little) == (
-        "static at 0.5 requests/s: 0.5 requests/s from the ramp's end on x 26 s each in the system = 13 there "
-        "at a time; as counted."
+        nb(
+            "static at 0.5 requests/s: 0.500 requests/s from the ramp's end on x 26.0 s each in the system = 13.0 "
+            "there at a time; as counted."
+        )
     )
     few = Little(n=19, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_words("static", 0.5, few) == (
-        "static at 0.5 requests/s: 19 requests came between the ramp's end and the last arrival, too few for Little's "
-        "law (told from 20)."
+        nb(
+            "static at 0.5 requests/s: 19 requests came between the ramp's end and the last arrival, too few for "
+            "Little's law (told from 20)."
+        )
     )
     piling = Little(n=60, arrivals_per_s=1.0, mean_stay_s=30.0, mean_number=15.0)
     assert little_words("static", 1.0, piling).endswith(
-        "counted were 15, 50 % fewer. They came and left at different rates: this load was in no steady state."
+        nb("counted were 15.0, 50.0 % fewer. They came and left at different rates: this load was in no steady state.")
     )
 
 

@@ -14,6 +14,7 @@ from pages.parts.forecast import forecast_of
 from pages.parts.kv_size import position_values
 from pages.parts.prompt_file import read_prompts
 from pages.parts.shared.workloads import budget_text, workload_of
+from tests.no_break import nb
 
 ARRIVALS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
 LONG_AND_SHORT = WorkloadConfig(prompts="p16", requests=16, budget="8x32+8x256")
@@ -64,7 +65,7 @@ def test_the_plan_in_words() -> None:
     configs = [run(engine, LONG_AND_SHORT, 16) for engine in ("static", "continuous")]
     rows = [(config, forecast_of(config)) for config in configs]
     table = forecast_table(rows)
-    assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in table
+    assert nb("| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |") in table
     assert "| continuous | 256 = 1 + 255 | 2,304 | none |" in table
     assert "the same number of passes" in forecast_words(rows)
     assert workload_words(rows[0][0], workload_of(LONG_AND_SHORT)) == (
@@ -80,9 +81,9 @@ def test_the_plan_in_words() -> None:
         (budget_text("8-48"), "8 to 48 new tokens a request, drawn evenly and spent to the last one."),
         (budget_text("1x1+2x256"), "1 request of 1 token, 2 requests of 256 tokens, in an order that the seed draws."),
         (budget_text("eos:200"), "Until the model ends its answer, 200 tokens at most."),
-        (arrival_words("constant:4"), "One request every 250 ms."),
+        (arrival_words("constant:4"), nb("One request every 250 ms.")),
         (arrival_words("gamma:2:4"), "2.00 a second on average, in bursts (coefficient of variation 4.00)."),
-        (mix_words("p16:3,p4096:1"), "Real text cut to exactly: 16 tokens 75.0 %, 4,096 tokens 25.0 %."),
+        (mix_words("p16:3,p4096:1"), nb("Real text cut to exactly: 16 tokens 75.0 %, 4,096 tokens 25.0 %.")),
         (
             form_words("full", "closed"),
             "Every request is there at the start: batches are full, except perhaps the last.",
@@ -201,7 +202,7 @@ def test_a_prompt_file_is_read_line_by_line() -> None:
         (b"", "the file holds no prompts; write one prompt a line"),
         (b" \n \n", "the file holds no prompts; write one prompt a line"),
         (b"\xff\xfe\x00z", "the file is not UTF-8 text; save it as UTF-8, one prompt a line"),
-        (b"x" * (20 * 2**20 + 1), "the file is larger than 20 MiB; use fewer or shorter prompts"),
+        (b"x" * (20 * 2**20 + 1), nb("the file is larger than 20 MiB; use fewer or shorter prompts")),
     ],
 )
 def test_a_bad_prompt_file_says_why(content: bytes, message: str) -> None:

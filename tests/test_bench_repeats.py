@@ -16,6 +16,7 @@ from pages.parts.bench_repeats import runs_words
 from pages.parts.bench_settings import Settings, read_settings
 from pages.parts.experiments.estimate import OVERHEAD_S, Pace, basis_words
 from pages.parts.lab import lab
+from tests.no_break import nb
 from tests.page_app import open_page, words
 from tests.processes import FAKE_WORKER, wait_for
 from tests.sweeps import good_records
@@ -63,8 +64,10 @@ def test_how_long_it_takes_is_said_where_the_model_ran_before() -> None:
     run_s = OVERHEAD_S + 2 * 1 + 2 * 10 * 0.1
     assert run_s == pytest.approx(4.4)
     assert runs_words(read, pace) == (
-        "5 times, all engines once and then all again: 5 runs of continuous (about 20 s), 10 of the pair (about 40 s) "
-        "and 20 of the four layouts (about 90 s)."
+        nb(
+            "5 times, all engines once and then all again: 5 runs of continuous (about 20 s), 10 of the pair "
+            "(about 40 s) and 20 of the four layouts (about 90 s)."
+        )
     )
     assert read.config is not None
     assert basis_words([read.config], pace, "Times").startswith("Times by 2 earlier runs of this model here.")
@@ -72,7 +75,7 @@ def test_how_long_it_takes_is_said_where_the_model_ran_before() -> None:
     assert wide is not None
     assert "; none had more than 4 rows, so that for 16 this is a guess." in basis_words([wide], pace, "Times")
     late = settings(repeats=2, requests=2, arrival="constant:0.01", first="paged", second="paged")
-    assert "2 runs of continuous (about 3 min) and 8 of the four layouts" in runs_words(late, pace)  # 2 x 100 s
+    assert nb("2 runs of continuous (about 3 min) and 8 of the four layouts") in runs_words(late, pace)  # 2 x 100 s
 
 
 @pytest.mark.parametrize(

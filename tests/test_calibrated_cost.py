@@ -95,9 +95,7 @@ def test_passes_cost_what_was_measured_and_what_lies_between() -> None:
 
 def test_a_masked_decode_costs_a_factor_and_a_share_of_the_padding() -> None:
     # Four rows as wide as 100, half of the positions padding's: a quarter of it counts, and half as much again in all.
-    masked = replace(
-        measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0
-    )
+    masked = replace(measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0)
     cost = cost_of(*DECODES, *PREFILLS, masked)
     plain = decode_facts(16, 100)
     assert cost.pass_s(replace(plain, masked=True, own_pairs=1600)) == pytest.approx(1.5 * cost.pass_s(plain), rel=0.01)
@@ -149,9 +147,7 @@ def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -
 
 
 def test_the_terms_of_a_masked_decode_add_up() -> None:
-    masked = replace(
-        measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0
-    )
+    masked = replace(measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0)
     cost = cost_of(*DECODES, *PREFILLS, masked)
     for facts in (decode_facts(16, 100), replace(decode_facts(16, 100), masked=True, own_pairs=1600)):
         seconds = [term.seconds for term in cost.terms(facts)]

@@ -15,6 +15,7 @@ from pages.parts.experiments.form import form_link
 from pages.parts.experiments.plan import named
 from pages.parts.sweep.form import machine_words, plan_words
 from pages.parts.sweep.plan import FIELDS, read_sweep
+from tests.no_break import nb
 
 ROW = {"kind": "sweep", "label": "static, p16", "created_at": "someday", "points": 12, "done": 12, "is_open": False}
 
@@ -61,7 +62,7 @@ def test_how_far_an_experiment_is_names_what_went_wrong(changes: dict[str, Any],
     [
         ({"engine": "static", "prompts": "p64", "batch_size": 8, "role": "point"}, "static, p64, B = 8"),
         ({"engine": "static", "prompts": "p64", "batch_size": 8, "role": "control"}, "static, p64, B = 8, control"),
-        ({"engine": "continuous", "rate_per_s": 2.0, "role": "rate"}, "continuous, 2.00 requests/s"),
+        ({"engine": "continuous", "rate_per_s": 2.0, "role": "rate"}, nb("continuous, 2 requests/s")),
         ({"engine": "continuous", "rate_per_s": None, "role": "saturation"}, "continuous, all at once"),
         ({"config": "p256:8", "timing": "async"}, "p256:8, async"),
         ({}, ""),
@@ -89,7 +90,7 @@ def test_repeats_a_mix_and_caps_are_in_the_plan_and_in_its_words() -> None:
     assert plan_words(plan) == (
         "18 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 3 times, interleaved."
     )
-    assert "KV pool capped at 0.5 GiB" in machine_words(plan).replace("\\", "")
+    assert nb("KV pool capped at 0.5 GiB") in machine_words(plan).replace("\\", "")
     assert {point.config.pool_gib for point in plan.points} == {0.5}
     alone = read_sweep(form(prompts="", batch_size="4", mix="p16,p64")).plan
     assert alone is not None
@@ -175,7 +176,8 @@ def test_an_estimate_adds_prefill_decode_and_warm_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(3, "10 s or less"), (44, "40 s"), (89, "90 s"), (600, "10 min"), (9000, "2.5 h")]
+    ("seconds", "words"),
+    [(3, nb("10 s or less")), (44, nb("40 s")), (89, nb("90 s")), (600, nb("10 min")), (9000, nb("2.5 h"))],
 )
 def test_a_duration_is_no_more_exact_than_an_estimate(seconds: float, words: str) -> None:
     assert duration_words(seconds) == words

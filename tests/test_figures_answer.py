@@ -100,17 +100,17 @@ def test_of_many_points_the_extremes_are_kept() -> None:
     assert (max(drawn.y), min(drawn.y)) == (40.0, -40.0)
     assert json_bytes(figure) < 2_000_000
     caption = answer_caption(frame, drawing)
-    assert caption.startswith("y: least -40 (x 54,300), most 40 (x 12,300); ")
+    assert caption.startswith("y: least -40 (x 54,321), most 40 (x 12,345); ")
     assert f"{len(drawn.x):,} of 60,000 rows are drawn" in caption
 
 
 def test_captions_tell_extremes() -> None:
     assert answer_caption(ENGINES, Drawing(kind="bar", x="engine", y="dead_fraction")) == (
-        "dead_fraction: least 0 (engine continuous), most 0.25 (engine static)."
+        "dead_fraction: least 0 (engine continuous), most 0.250 (engine static)."
     )
     by_series = Drawing(kind="line", x="rows", y="pass_s", colour="series")
     assert answer_caption(ROWS, by_series) == (
-        "pass_s: least 0.1 (rows 1, a, m), most 0.2 (rows 2, a, m); 1 row lacks one of the two values."
+        "pass_s: least 0.100 (rows 1, a, m), most 0.200 (rows 2, a, m); 1 row lacks one of the two values."
     )
     assert answer_caption(ENGINES.assign(runs=7), Drawing(kind="bar", x="engine", y="runs")) == "runs is 7 everywhere."
 

@@ -16,6 +16,7 @@ from pages.figures.pool import grid_of, pool_at
 from pages.figures.preemptions import MAX_MARKS, add_preemptions
 from pages.figures.sample_blocks import SamplePool, block_cells, by_column, sample_pool
 from pages.figures.timeline import slot_timeline
+from tests.no_break import nb
 
 LIMIT_BYTES = 2_000_000
 OWNERS = len(LIGHT.owners)
@@ -86,7 +87,7 @@ def test_a_preemption_is_a_triangle_with_words() -> None:
     assert (drawn_marks.marker.symbol, list(drawn_marks.x)) == ("triangle-down", [1.0])
     assert drawn(preemptions=LOST).layout.annotations[0].text == "free blocks, of 5 (triangles: preemptions)"
     assert drawn_marks.hovertext[0] == (
-        "<b>request 7 preempted</b><br>2 blocks given back, 28 positions to compute again<br>step 1, 400 ms"
+        nb("<b>request 7 preempted</b><br>2 blocks given back, 28 positions to compute again<br>step 1, 400 ms")
     )
     assert list(marks(drawn(preemptions=LOST, unit="second")).x) == [0.4]
 
@@ -96,7 +97,7 @@ def test_coarse_cells_say_how_much_of_them_was_held_and_by_how_many() -> None:
     figure = drawn(shared, COLUMNS.assign(passes=[5, 6, 6]), num_blocks=24, pool_blocks=24, end=18.0)
     held = heatmaps(figure)[1]
     assert held.customdata[0, 1].tolist() == [7, 63, 3]
-    assert "holds most of it; %{customdata[1]} % held, by %{customdata[2]:,} in all" in held.hovertemplate
+    assert nb("holds most of it; %{customdata[1]}\u00a0% held, by %{customdata[2]:,} in all") in held.hovertemplate
     assert (held.y0, held.dy) == (3.5, 8)
     assert "all blocks, 8 a row" in figure.layout.annotations[1].text
     assert figure.layout.xaxis.title.text == "step, 6 a column"
@@ -142,9 +143,7 @@ def test_requests_get_colours_in_turn_and_a_pale_one_for_what_is_not_filled() ->
 
 
 # Block 0 full, block 1 of 8 positions half full, both request 7's; block 3 is request 2's, one position.
-HELD = pd.DataFrame(
-    {"block_id": [0, 1, 3], "request_id": [7, 7, 2], "table_index": [0, 1, 0], "positions": [8, 4, 1]}
-)
+HELD = pd.DataFrame({"block_id": [0, 1, 3], "request_id": [7, 7, 2], "table_index": [0, 1, 0], "positions": [8, 4, 1]})
 
 
 def test_a_block_is_filled_as_far_as_its_positions_and_pale_beyond() -> None:
@@ -218,23 +217,32 @@ def test_the_caption_of_a_pool_tells_how_full_it_was_and_what_preemption_cost() 
     calm, busy = sample_pool("paged", num_blocks=60), sample_pool("chunked", num_blocks=12)
     most = int(calm.run.passes["kv_reserved_positions"].max() / 16)
     assert caption(calm) == (
-        f"At most {most} of 60 blocks of 16 positions were held at once ({most / 60 * 100:.1f} %). "
-        "No request was preempted."
+        nb(
+            f"At most {most} of 60 blocks of 16 positions were held at once ({most / 60 * 100:.1f} %). "
+            "No request was preempted."
+        )
     )
     assert caption(busy, unfilled_share=0.0895, recomputed_tokens=154) == (
-        "At most 12 of 12 blocks of 16 positions were held at once (100 %); over time 8.95 % of what was held was not "
-        "filled. 2 preemptions of 2 requests gave back 11 blocks, and 154 tokens were computed again."
+        nb(
+            "At most 12 of 12 blocks of 16 positions were held at once (100 %); over time 8.95 % of what was held was "
+            "not filled. 2 preemptions of 2 requests gave back 11 blocks, and 154 tokens were computed again."
+        )
     )
-    assert block_captions.blocks(
-        COLUMNS.head(0), LOST, pool_blocks=1, block_size=1, unfilled_share=None, recomputed_tokens=None
-    ) == NO_BLOCKS
+    assert (
+        block_captions.blocks(
+            COLUMNS.head(0), LOST, pool_blocks=1, block_size=1, unfilled_share=None, recomputed_tokens=None
+        )
+        == NO_BLOCKS
+    )
 
 
 def test_the_caption_of_a_moment_counts_blocks_requests_and_unfilled_positions() -> None:
     when = {"pool_blocks": 6, "block_size": 8, "pass_index": 41, "step": 30.5, "time_s": 1.5}
     assert block_captions.pool(HELD, **when) == (  # 3 x 8 - 13
-        "During pass 41 (step 30, from 1.5 s on) 3 blocks of 6 are held by 2 requests; 11 positions of 24 in them not "
-        "filled (45.8 %)."
+        nb(
+            "During pass 41 (step 30, from 1.50 s on) 3 blocks of 6 are held by 2 requests; 11 positions of 24 in them "
+            "not filled (45.8 %)."
+        )
     )
     assert block_captions.pool(HELD.head(0), **when).endswith("all 6 blocks are free.")
     assert block_captions.pool(HELD.assign(positions=np.nan), **when).endswith("held by 2 requests.")

@@ -7,8 +7,8 @@ import pytest
 
 from pages.figures import captions
 from pages.figures.queue import queue_from_passes
-from pages.figures.readable import count_text, seconds_text, share_text, three_digits
 from pages.figures.sample import sample_run
+from tests.no_break import nb
 
 STATIC, CONTINUOUS = sample_run("static"), sample_run("continuous")
 
@@ -17,42 +17,16 @@ def samples(**series: list[float]) -> pd.DataFrame:
     return pd.concat([pd.DataFrame({"series": name, "value_s": values}) for name, values in series.items()])
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.01234, "0.0123"),
-        (1.0, "1"),
-        (12.35, "12.3"),
-        (99.96, "100"),
-        (999.6, "1,000"),
-        (123456, "123,000"),
-        (-2.5, "-2.5"),
-        (float("nan"), "unknown"),
-    ],
-)
-def test_three_significant_digits(value: float, text: str) -> None:
-    assert three_digits(value) == text
-
-
-def test_units_and_shares() -> None:
-    assert [seconds_text(s) for s in (0, 0.0312, 0.9994, 0.9999, 2.5, 75.46)] == [
-        "0 s", "31.2 ms", "999 ms", "1 s", "2.5 s", "75.5 s",
-    ]  # fmt: skip
-    assert [share_text(s) for s in (0, 0.00002, 0.4375, 0.99999, 1)] == [
-        "0 %", "under 0.1 %", "43.8 %", "over 99.9 %", "100 %",
-    ]  # fmt: skip
-    assert [count_text(n, "pass", "passes") for n in (0, 1, 4096)] == ["0 passes", "1 pass", "4,096 passes"]
-
-
 def test_a_timeline_tells_its_dead_and_empty_share() -> None:
     # 4 lanes x 90 steps; dead 24 + 32 + 13 + 39 + 12 + 31 = 151 of 360
     assert captions.timeline(STATIC.spans) == (
-        "8 requests through 4 lanes in 90 steps (4.02 s): of all lane-steps, 41.9 % went to requests that had already "
-        "finished (dead), and none stood empty."
+        nb(
+            "8 requests through 4 lanes in 90 steps (4.02 s): of all lane-steps, 41.9 % went to requests that had "
+            "already finished (dead), and none stood empty."
+        )
     )
     # 4 x 62 = 248, held 62 + 43 + 58 + 46 = 209
-    assert "none went to requests that had already finished (dead), and 15.7 % stood empty" in captions.timeline(
+    assert nb("none went to requests that had already finished (dead), and 15.7 % stood empty") in captions.timeline(
         CONTINUOUS.spans
     )
     assert "of all lane time, " in captions.timeline(STATIC.spans, unit="second")
@@ -67,8 +41,10 @@ def test_one_request_of_one_token() -> None:
 def test_compared_timelines_name_the_shorter_whichever_it_is() -> None:
     text = captions.timelines({"static": STATIC.spans, "continuous": CONTINUOUS.spans})
     assert text == (
-        "From start to end: continuous 62 steps, static 90 steps (1.45 times); dead, of all lane-steps: "
-        "static 41.9 %, continuous none."
+        nb(
+            "From start to end: continuous 62 steps, static 90 steps (1.45 times); dead, of all lane-steps: "
+            "static 41.9 %, continuous none."
+        )
     )
     swapped = captions.timelines({"static": CONTINUOUS.spans, "continuous": STATIC.spans})
     assert swapped.startswith("From start to end: static 62 steps, continuous 90 steps (1.45 times)")
@@ -77,23 +53,23 @@ def test_compared_timelines_name_the_shorter_whichever_it_is() -> None:
 def test_equal_runs_are_called_equal() -> None:
     assert "a 90 steps, b 90 steps (the same)" in captions.timelines({"a": STATIC.spans, "b": STATIC.spans})
     assert captions.latency(samples(a=[0.2, 0.4], b=[0.4, 0.2]), "queue wait") == (
-        "Queue wait, median: a 300 ms, b 300 ms (the same); p95: a 390 ms, b 390 ms (the same)."
+        nb("Queue wait, median: a 300 ms, b 300 ms (the same); p95: a 390 ms, b 390 ms (the same).")
     )
     assert "(within half a percent)" in captions.latency(samples(a=[1.0], b=[1.001]), "queue wait")
 
 
 def test_latency_of_one_run() -> None:
     assert captions.latency(samples(a=[0.1, 0.2, 0.3, 0.4, 0.5]), "gap between tokens", counted="gaps") == (
-        "Gap between tokens: half of 5 gaps at most 300 ms, 95 % at most 480 ms."
+        nb("Gap between tokens: half of 5 gaps at most 300 ms, 95 % at most 480 ms.")
     )
-    assert captions.latency(samples(a=[0.1]), "queue wait") == "Queue wait: 100 ms, from a single sample."
-    assert captions.latency(samples(a=[0.0, 0.0]), "queue wait") == "Queue wait: 0 s for all 2 requests."
+    assert captions.latency(samples(a=[0.1]), "queue wait") == nb("Queue wait: 100 ms, from a single sample.")
+    assert captions.latency(samples(a=[0.0, 0.0]), "queue wait") == nb("Queue wait: 0 s for all 2 requests.")
     assert captions.latency(samples(a=[float("nan")]), "queue wait") == "No sample of the queue wait yet."
 
 
 def test_latency_compared_with_zero_names_no_ratio() -> None:
     text = captions.latency(samples(static=[0.0, 1.0], continuous=[0.0, 0.0]), "queue wait")
-    assert text.startswith("Queue wait, median: continuous 0 s, static 500 ms; ")
+    assert text.startswith(nb("Queue wait, median: continuous 0 s, static 500 ms; "))
 
 
 def test_passes_tell_prefills_share_and_the_decode_pass() -> None:
@@ -101,22 +77,25 @@ def test_passes_tell_prefills_share_and_the_decode_pass() -> None:
         {"kind": ["prefill", "decode", "decode"], "start_s": [0.0, 0.2, 0.3], "end_s": [0.2, 0.3, 0.5]}
     )
     assert captions.passes(passes) == (
-        "3 passes took 500 ms, 1 prefill pass 40 % of it; a decode pass took 150 ms at the median and 200 ms at most."
+        nb(
+            "3 passes took 500 ms, 1 prefill pass 40.0 % of it; a decode pass took 150 ms at the median and 200 ms at "
+            "most."
+        )
     )
     assert captions.passes(passes.head(1)).endswith("; no decode pass has run.")
 
 
 def test_waste_is_told_for_positions_and_memory() -> None:
     text = captions.waste(pd.concat([STATIC.ledger.assign(series="static"), CONTINUOUS.ledger.assign(series="cont.")]))
-    assert "static 20.4 % padding and 43.9 % dead, cont. 33.6 % padding and 0 % dead" in text
-    assert "static 19 % padding, 36.3 % dead and 13.5 % room, cont. 56.4 % room" in text
+    assert nb("static 20.4 % padding and 43.9 % dead, cont. 33.6 % padding and 0 % dead") in text
+    assert nb("static 19.0 % padding, 36.3 % dead and 13.5 % room, cont. 56.4 % room") in text
 
 
 def test_queue_in_words() -> None:
     def queue(*depths: float) -> pd.DataFrame:
         return pd.DataFrame({"step": range(len(depths)), "time_s": range(len(depths)), "queue_depth": depths})
 
-    assert captions.queue(queue(4, 1, 0, 0)) == "At most 4 requests waited; from 2 s on, none did."
+    assert captions.queue(queue(4, 1, 0, 0)) == nb("At most 4 requests waited; from 2.00 s on, none did.")
     assert captions.queue(queue(0, 1, 1)) == "At most 1 request waited; 1 request still waited at the last pass."
     assert captions.queue(queue(0, 0)) == "No request waited when a pass began."
     assert captions.queue(queue_from_passes(pd.DataFrame())) == "No pass has run yet, so no queue is known."
@@ -124,11 +103,11 @@ def test_queue_in_words() -> None:
 
 def test_throughput_in_words() -> None:
     tokens = pd.DataFrame({"delivered_s": [0.5, 1.0, 1.5, 2.0]})  # bins of 100 ms
-    assert captions.throughput(tokens) == "4 tokens by 2 s: 10 tokens/s in the best 100 ms."
-    assert captions.throughput(tokens, output_tokens_per_s=2.5).startswith("4 tokens by 2 s: 2.5 tokens/s; ")
+    assert captions.throughput(tokens) == nb("4 tokens by 2.00 s: 10.0 tokens/s in the best 100 ms.")
+    assert captions.throughput(tokens, output_tokens_per_s=2.5).startswith(nb("4 tokens by 2.00 s: 2.50 tokens/s; "))
     both = pd.concat([tokens.assign(series="a"), pd.DataFrame({"delivered_s": [1.0, 2.0], "series": "b"})])
     assert captions.throughput(both, output_tokens_per_s={"a": 2.0, "b": 0.5}) == (
-        "Output tokens a second: b 0.5, a 2 (4 times); in the best 100 ms: a 10, b 10 (the same)."
+        nb("Output tokens a second: b 0.500, a 2.00 (4.00 times); in the best 100 ms: a 10.0, b 10.0 (the same).")
     )
 
 
@@ -152,10 +131,10 @@ def test_without_data_there_is_still_a_sentence(sentence: str) -> None:
 
 def test_latency_without_bound() -> None:
     assert captions.latency(samples(a=[0.2, 0.4, float("inf")]), "queue wait") == (
-        "Queue wait: half of 3 requests at most 400 ms, 95 % at most ∞; 1 of them without bound."
+        nb("Queue wait: half of 3 requests at most 400 ms, 95 % at most ∞; 1 of them without bound.")
     )
     assert captions.latency(samples(a=[float("inf")] * 2), "queue wait") == (
         "Queue wait: without bound for all 2 requests."
     )
     text = captions.latency(samples(static=[0.2, float("inf")], serial=[0.1, 0.1]), "queue wait")
-    assert text == "Queue wait, median: serial 100 ms, static ∞; p95: serial 100 ms, static ∞."
+    assert text == nb("Queue wait, median: serial 100 ms, static ∞; p95: serial 100 ms, static ∞.")

@@ -10,6 +10,7 @@ import pytest
 from pages.figures.cdf import latency_cdf
 from pages.figures.curves import step_points
 from pages.figures.layout import json_bytes
+from tests.no_break import nb
 
 
 def samples(**series: list[float]) -> pd.DataFrame:
@@ -37,7 +38,7 @@ def test_p50_and_p95_interpolate_linearly_and_are_written_out() -> None:
     marks = [(trace.x[0], trace.y[0]) for trace in figure.data if trace.mode == "markers"]
     assert marks[0] == pytest.approx((300, 0.5))
     assert marks[1] == pytest.approx((480, 0.95))  # 0.4 + 0.8 x 0.1
-    assert {"p50 300 ms", "p95 480 ms", "<b>static</b>  n = 5"} <= set(texts(figure))
+    assert {nb("p50 300 ms"), nb("p95 480 ms"), "<b>static</b>  n = 5"} <= set(texts(figure))
 
 
 def test_missing_values_are_left_out_and_not_counted() -> None:
@@ -142,4 +143,4 @@ def test_few_samples_stand_for_all_where_their_ranks_are_given() -> None:
     figure = latency_cdf(few, title="t")
     assert list(line(figure).y) == [0, 0.01, 0.5, 0.98]
     assert "<b>a</b>  n = 100, 2 unbounded" in texts(figure)
-    assert {"p50 310 ms", "p95 800 ms"} <= set(texts(figure))
+    assert {nb("p50 310 ms"), nb("p95 800 ms")} <= set(texts(figure))

@@ -10,6 +10,7 @@ from pages.figures import block_captions
 from pages.figures.kv_layouts import NOTHING, kv_layouts, kv_parts
 from pages.figures.sample import sample_run
 from pages.figures.waste import waste_ledger
+from tests.no_break import nb
 
 STATIC = {
     "series": "static",
@@ -72,10 +73,10 @@ def test_bars_of_a_group_share_one_axis_and_words_give_each_runs_own_shares() ->
     assert words == [
         "<b>KV memory held over time, in position-seconds</b>",
         "<b>Computed token positions</b>",
-        *("<b>static</b>  200", "real tokens 40 %, padding 20 %, dead 30 %, room 10 %"),
-        *("<b>paged</b>  100", "real tokens 80 %, block ends 20 %"),
-        *("<b>static</b>  1,000", "real tokens 50 %, padding 25 %, dead 25 %"),
-        *("<b>paged</b>  500", "real tokens 100 %"),
+        *("<b>static</b>  200", nb("real tokens 40.0 %, padding 20.0 %, dead 30.0 %, room 10.0 %")),
+        *("<b>paged</b>  100", nb("real tokens 80.0 %, block ends 20.0 %")),
+        *("<b>static</b>  1,000", nb("real tokens 50.0 %, padding 25.0 %, dead 25.0 %")),
+        *("<b>paged</b>  500", nb("real tokens 100 %")),
     ]
     assert figure.layout.xaxis.range == (0, 1)
 
@@ -84,20 +85,22 @@ def test_a_run_that_did_not_log_what_its_memory_held_has_one_unused_part() -> No
     old = pd.DataFrame([{**STATIC, "kv_room_position_s": None}, PAGED])
     parts = kv_parts(old)
     assert parts.loc[parts["series"] == "static", "part"].tolist() == ["used", "unused", "useful", "padding", "dead"]
-    assert "real tokens 40 %, unused 60 %" in [a.text for a in kv_layouts(old).layout.annotations]
+    assert nb("real tokens 40.0 %, unused 60.0 %") in [a.text for a in kv_layouts(old).layout.annotations]
 
 
 def test_the_caption_ranks_by_real_tokens_and_says_who_held_most() -> None:
     assert block_captions.kv_layouts(BOTH) == (
-        "Of the KV memory held over time, real tokens filled 80 % (paged), 40 % (static); static held 2 times what "
-        "paged did. Of the positions computed, real ones were 100 % (paged), 50 % (static); static computed 2 times "
-        "what paged did."
+        nb(
+            "Of the KV memory held over time, real tokens filled 80.0 % (paged), 40.0 % (static); static held 2.00 "
+            "times what paged did. Of the positions computed, real ones were 100 % (paged), 50.0 % (static); static "
+            "computed 2.00 times what paged did."
+        )
     )
     swapped = BOTH.assign(series=["paged", "static"])
     said = block_captions.kv_layouts(swapped)
-    assert "filled 80 % (static), 40 % (paged); paged held 2 times what static did" in said
+    assert nb("filled 80.0 % (static), 40.0 % (paged); paged held 2.00 times what static did") in said
     alone = block_captions.kv_layouts(BOTH.tail(1).assign(series=""))
-    assert alone.startswith("Of the KV memory held over time, real tokens filled 80 %.")
+    assert alone.startswith(nb("Of the KV memory held over time, real tokens filled 80.0 %."))
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame([{"series": "static"}]), BOTH.head(0)])
@@ -119,5 +122,5 @@ def test_the_schedulers_own_layouts_rank_as_their_arithmetic_says() -> None:
 def test_the_waste_ledger_tells_what_memory_held_and_the_padding_of_graph_buckets() -> None:
     row = {**PAGED, "series": "", "bucket_tokens": 640, "bucket_padding_tokens": 64}
     words = [annotation.text for annotation in waste_ledger(pd.DataFrame([row])).layout.annotations]
-    assert "used 80 %, block ends 20 % of 100" in words
-    assert "useful 90 %, bucket padding 10 % of 640" in words
+    assert nb("used 80.0 %, block ends 20.0 % of 100") in words
+    assert nb("useful 90.0 %, bucket padding 10.0 % of 640") in words

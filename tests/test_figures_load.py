@@ -14,6 +14,7 @@ from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load_queue import queue_with_windows
 from pages.figures.load_rates import EMPTY, GOODPUT, achieved_over_offered
 from pages.figures.sample_load import CAPACITIES, RATES, sample_load, sample_queues
+from tests.no_break import nb
 
 SAMPLE = sample_load()
 
@@ -48,14 +49,16 @@ def test_the_diagonal_is_where_asked_is_served_and_capacities_are_level_and_name
     drawn = traces(figure)
     assert drawn["as offered lines"]["x"] == drawn["as offered lines"]["y"]
     assert drawn["static, capacity lines"]["y"] == [0.66, 0.66]
-    assert sorted(notes(figure)) == ["capacity 0.66", "capacity 1.25"]
+    assert sorted(notes(figure)) == ["capacity 0.660", "capacity 1.25"]
 
 
 def test_hover_says_what_was_asked_offered_and_served() -> None:
     text = traces(achieved_over_offered(SAMPLE, CAPACITIES))["continuous lines+markers"]["text"][1]
     assert text == (
-        "<b>continuous, 1 request/s asked for</b><br>0.97 requests/s really offered<br>0.98 achieved, 101 % of it"
-        "<br>0.931 to 1.02 over repeats<br>its queue does not grow"
+        nb(
+            "<b>continuous, 1 request/s asked for</b><br>0.970 requests/s really offered<br>0.980 achieved, 101 % of it"
+            "<br>0.931 to 1.02 over repeats<br>its queue does not grow"
+        )
     )
 
 
@@ -139,7 +142,7 @@ def test_axes_turn_logarithmic_over_two_decades_and_have_ticks() -> None:
 def test_steady_windows_are_shaded_and_named_over_the_queue() -> None:
     queue, windows = sample_queues()
     figure = queue_with_windows(queue, windows)
-    assert notes(figure) == ["static: steady window, 103 s", "continuous: steady window, 79 s"]
+    assert notes(figure) == [nb("static: steady window, 103 s"), nb("continuous: steady window, 79.0 s")]
     spans = [(shape.x0, shape.x1) for shape in figure.layout.shapes]
     assert spans == [(9.0, 112.0)] * 2 + [(5.0, 84.0)] * 2
     assert figure.layout.yaxis.range[1] > 1.2 * queue["queue_depth"].max()  # bars stand above the deepest queue

@@ -12,6 +12,7 @@ from pages.figures.layout import json_bytes
 from pages.figures.memory import BAR, TERMS, cut_sizes, memory_bars, sample_points
 from pages.figures.memory_measured import memory_measured
 from pages.parts.memory_words import cut_words
+from tests.no_break import nb
 
 CARD = 20 * GIB
 
@@ -52,7 +53,7 @@ def test_a_bar_that_is_far_too_tall_is_cut_and_keeps_its_number() -> None:
     assert cache.base[1] + cache.y[1] == pytest.approx(29)
     texts = {a.text: a.y for a in figure.layout.annotations}
     assert texts["100"] == pytest.approx(29)
-    assert texts["15"] == 15
+    assert texts["15.0"] == 15
 
 
 def test_a_bar_that_goes_on_above_the_picture_is_broken_by_a_zig_zag() -> None:
@@ -103,7 +104,10 @@ def test_a_bar_is_hatched_from_the_term_that_fails_up_each_term_in_its_own_colou
         }
         assert all(trace(figure, name).marker.color != palette(dark).dead for name in TERMS.values())
         assert trace(figure, "hatched: does not fit").marker.pattern.shape == "/"
-        assert "fails at the MLP activation, 4 GiB in one piece, 2 GiB left" in trace(figure, "logits").hovertext[1]
+        assert (
+            nb("fails at the MLP activation, 4.00 GiB in one piece, 2.00 GiB left")
+            in trace(figure, "logits").hovertext[1]
+        )
     pool = memory_bars(pd.DataFrame([FITS, POOL]), capacity_bytes=CARD)
     assert [name for name, places in hatched(pool).items() if places] == list(TERMS.values())[1:]
     assert "fails at the KV pool" in trace(pool, "logits").hovertext[1]
@@ -117,7 +121,7 @@ def test_the_capacity_is_a_line_unless_every_bar_is_far_below() -> None:
     assert list(line.y) == [20, 20]
     far = memory_bars(pd.DataFrame([FITS]), capacity_bytes=100 * GIB, capacity_name="a card")
     assert all(t.type == "bar" for t in far.data)
-    assert "a card, 100 GiB: far above" in [a.text for a in far.layout.annotations]
+    assert nb("a card, 100 GiB: far above") in [a.text for a in far.layout.annotations]
     assert far.layout.yaxis.range[1] == pytest.approx(18)
 
 
@@ -125,7 +129,7 @@ def test_measured_runs_are_diamonds_over_their_own_batch() -> None:
     figure = memory_bars(BOTH, capacity_bytes=CARD, measured=RAN)
     ran = trace(figure, "measured")
     assert (list(ran.x), list(ran.y), list(ran.hovertext)) == ([0], [16], ["run abc"])
-    total = next(a for a in figure.layout.annotations if a.text == "15")
+    total = next(a for a in figure.layout.annotations if a.text == "15.0")
     assert (total.y, total.yshift) == (16, 7)
 
 
@@ -156,7 +160,7 @@ def test_estimates_and_measurements_share_one_scale() -> None:
     assert figure.layout.xaxis.range == figure.layout.yaxis.range
     assert figure.layout.xaxis.range[1] == pytest.approx(5.4)
     assert trace(figure, "static").hovertext[0] == (
-        "<b>abc</b>, p16, 4 rows<br>estimated 2 GiB, measured 3 GiB (+50.0%)"
+        nb("<b>abc</b>, p16, 4 rows<br>estimated 2.00 GiB, measured 3.00 GiB (+50.0 %)")
     )
     many = memory_measured(pd.concat([rows] * 30))
     assert len(trace(many, "static").x) == 30

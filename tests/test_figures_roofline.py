@@ -13,6 +13,7 @@ from pages.figures.layout import json_bytes
 from pages.figures.pass_parts import MAX_GROUPS, group_words, pass_parts, sample_parts
 from pages.figures.roofline import Roof, bandwidth_text, rate_text, roofline, sample_points
 from pages.figures.what_if import batch_trade, sample_rows
+from tests.no_break import nb
 
 ROOF = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=20e9)
 
@@ -31,9 +32,9 @@ def test_the_roof_bends_at_the_balance_point() -> None:
     assert x[1] == pytest.approx(10.0)  # 1 TFLOP/s over 100 GB/s
     assert y[0] == pytest.approx(100e9 * x[0])
     assert (y[1], y[2]) == pytest.approx((1e12, 1e12))
-    assert "balance 10" in words(figure)
-    assert "reads 100 GB/s" in words(figure)
-    assert "bf16 products 1 TFLOP/s" in words(figure)
+    assert "balance 10.0" in words(figure)
+    assert nb("reads 100 GB/s") in words(figure)
+    assert nb("bf16 products 1.00 TFLOP/s") in words(figure)
 
 
 def test_kinds_keep_their_colours_and_shapes_and_runs_their_filling() -> None:
@@ -99,11 +100,11 @@ def test_a_hundred_thousand_marks_stay_small() -> None:
 
 
 def test_rates_are_powers_of_ten() -> None:
-    assert rate_text(39.4e12) == "39.4 TFLOP/s"
-    assert rate_text(58.26e9) == "58.3 GFLOP/s"
-    assert rate_text(2e5) == "0.2 MFLOP/s"
-    assert bandwidth_text(2.4e12) == "2.4 TB/s"
-    assert bandwidth_text(318e9) == "318 GB/s"
+    assert rate_text(39.4e12) == nb("39.4 TFLOP/s")
+    assert rate_text(58.26e9) == nb("58.3 GFLOP/s")
+    assert rate_text(2e5) == nb("0.200 MFLOP/s")
+    assert bandwidth_text(2.4e12) == nb("2.40 TB/s")
+    assert bandwidth_text(318e9) == nb("318 GB/s")
 
 
 def test_issuing_and_the_device_stand_apart_on_a_gpu() -> None:
@@ -144,7 +145,7 @@ def test_the_trade_draws_both_rates_and_the_straight_line() -> None:
     assert list(in_all.x) == [1, 2, 4, 8, 16, 32, 64, 128]  # 256 does not fit
     beyond = [t for t in figure.data if t.opacity == 0.35]
     assert [list(t.x) for t in beyond] == [[128, 256], [128, 256]]
-    assert {"free until 64", "memory ends at 200", "reading, 5.3 tokens/s"} <= set(words(figure))
+    assert {"free until 64", "memory ends at 200", nb("reading, 5.30 tokens/s")} <= set(words(figure))
 
 
 def test_the_trade_of_one_size_none_that_fits_and_none_at_all() -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pages.figures.spans import COLUMNS, closed_spans, fill_empty, hover_texts, merge_moves, visible_spans
+from tests.no_break import nb
 
 # lane, slot, request, phase, start_step, end_step, start_s, end_s, prompt_tokens, tokens_so_far
 MOVED = [
@@ -87,8 +88,10 @@ def test_idle_time_is_a_gap_in_seconds_though_no_step_passed() -> None:
 def test_hover_tells_request_tokens_steps_seconds_and_slots() -> None:
     texts = hover_texts(merge_moves(closed_spans(frame(MOVED))))
     assert texts[1] == (
-        "<b>request 5</b>, decode<br>47 prompt tokens, 7 tokens so far<br>steps 4 to 9"
-        "<br>0.5 to 1.1 s (600 ms)<br>lane 0, slot 3, then 1, then 0"
+        nb(
+            "<b>request 5</b>, decode<br>47 prompt tokens, 7 tokens so far<br>steps 4 to 9"
+            "<br>500 ms to 1.10 s (600 ms)<br>lane 0, slot 3, then 1, then 0"
+        )
     )
     assert "step 4<br>" in texts[0]
     assert "1 token so far" in texts[0]

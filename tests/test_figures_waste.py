@@ -7,6 +7,7 @@ import pytest
 
 from pages.figures.measures import ledger_shares
 from pages.figures.waste import waste_ledger
+from tests.no_break import nb
 
 METRICS = {
     "computed_positions": 1000,
@@ -47,9 +48,9 @@ def test_bars_stack_and_dead_is_hatched() -> None:
     assert list(dead.base) == pytest.approx([0.75, 0.75])
     assert dead.marker.pattern.shape == "/"
     words = [annotation.text for annotation in figure.layout.annotations]
-    assert "<b>static</b>  useful 65 %, padding 10 %, dead 25 % of 1,000" in words
-    assert "<b>static</b>  useful 70 %, padding 5 %, dead 25 % of 4 s" in words
-    assert "<b>static</b>  used 75 %, unused 25 % of 2,000" in words
+    assert nb("<b>static</b>  useful 65.0 %, padding 10.0 %, dead 25.0 % of 1,000") in words
+    assert nb("<b>static</b>  useful 70.0 %, padding 5.00 %, dead 25.0 % of 4.00 s") in words
+    assert nb("<b>static</b>  used 75.0 %, unused 25.0 % of 2,000") in words
     assert any("attributed" in word for word in words)
 
 
@@ -58,7 +59,7 @@ def test_runs_stand_under_each_other_within_a_measure() -> None:
     figure = waste_ledger(both)
     useful = next(trace for trace in figure.data if trace.name.startswith("useful"))
     assert len(set(useful.y)) == 4
-    assert "dead 0 %" in " ".join(annotation.text for annotation in figure.layout.annotations)
+    assert nb("dead 0 %") in " ".join(annotation.text for annotation in figure.layout.annotations)
     assert figure.layout.height > waste_ledger(ledger()).layout.height
 
 

@@ -23,6 +23,7 @@ FOREIGN = {
     "working notes": re.compile(r"contract" r"\.md|\.scra" r"tch|shared/(?:seeds|design|facts|asks|claims|style)"),
 }
 
+
 def tracked_files() -> list[Path]:
     """Files that git knows here; every file that is not ignored, where this is no git work tree."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)

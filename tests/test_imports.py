@@ -61,8 +61,8 @@ def test_import_rules_hold() -> None:
         ("store/__init__.py", "engine.launcher.job"),
         ("pages/figures/colours.py", "streamlit"),
         ("pages/figures/colours.py", "store"),
-        ("pages/parts/format.py", "torch"),
-        ("pages/parts/format.py", "engine.runtime.environment"),
+        ("pages/parts/markdown.py", "torch"),
+        ("pages/parts/markdown.py", "engine.runtime.environment"),
     ],
 )
 def test_a_forbidden_import_is_caught(tmp_path: Path, module: str, forbidden: str) -> None:

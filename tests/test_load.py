@@ -13,6 +13,7 @@ from engine.core.load_words import confirmation_words
 from engine.core.queue_growth import QueueGrowth
 from engine.core.record import RunRecord
 from tests.load_server import serve
+from tests.no_break import nb
 from tests.records import EMPTY, request, tokens
 
 NOTHING = load_point(EMPTY)
@@ -161,7 +162,7 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
         assert capacity is not None
         assert capacity.is_confirmed is False
         said = confirmation_words(capacity)
-        assert ("grows at 0.9 times it already, where 1.7 requests/s are served" in said) is below
+        assert (nb("grows at 0.9 times it already, where 1.70 requests/s are served") in said) is below
         assert ("does not grow at 1.1 times it yet" in said) is not above
 
 
@@ -193,7 +194,9 @@ def test_a_machine_that_was_not_equally_fast_is_named() -> None:
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
         assert ("the machine was not equally fast" in confirmation_words(capacity)) is said
-    slower = f"Decode passes took {1000 * pass_s:g} ms around it and 50 ms with all requests at once, 0.6 times"
+    slower = nb(
+        f"Decode passes took {1000 * pass_s:.1f} ms around it and 50.0 ms with all requests at once, 0.600 times"
+    )
     assert slower in confirmation_words(capacity)
 
 

@@ -13,6 +13,7 @@ import pytest
 from engine.cli import main
 from engine.core.machine_memory import MachineMemory, host_memory, read_card
 from tests.app_server import ROOT
+from tests.no_break import nb
 
 SOURCE = ["--model", "qwen2.5-1.5b", "--dtype", "fp16", "--capacity-gib", "22.06", "--budget", "256"]
 POWERS = "1,2,4,8,16,32,64,128,256,512,1024"
@@ -51,8 +52,8 @@ def test_a_table_says_where_memory_ends(capsys: pytest.CaptureFixture[str]) -> N
     arguments = ["--prompts", "p256", "--batch-size", "128,256", "--pool-gib", "2"]
     assert main(["memory", *SOURCE, *arguments]) == 0
     said = capsys.readouterr().out
-    assert "capacity 22.06 GiB (--capacity-gib), KV pool at most 2 GiB" in said
-    assert "p256: up to 146 rows fit; 256 fail at the KV pool: 3.5 GiB in one piece, 2 GiB left" in said
+    assert nb("capacity 22.1 GiB (--capacity-gib), KV pool at most 2.00 GiB") in said
+    assert nb("p256: up to 146 rows fit; 256 fail at the KV pool: 3.50 GiB in one piece, 2.00 GiB left") in said
 
 
 def test_options_of_the_estimate_reach_it(capsys: pytest.CaptureFixture[str]) -> None:

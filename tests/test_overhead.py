@@ -55,7 +55,7 @@ def test_ratio_of_medians_and_its_range_over_neighbours() -> None:
     assert found.sync_spread == pytest.approx(0.18 / 1.05)
     assert found.async_spread == pytest.approx(0.25)
     text = overhead_text({"experiment_id": "over", "status": "completed", "points": [found.to_dict()]})
-    assert "+5.0%   -4.0% to +5.0%" in text
+    assert "+5.00\u00a0%   -4.00\u00a0% to +5.00\u00a0%" in text
 
 
 def test_a_repeat_without_its_neighbour_has_no_ratio_of_its_own() -> None:
@@ -138,4 +138,4 @@ def test_what_is_left_of_one_made_on_a_gpu_is_not_run_on_a_cpu(
             took = {"duration_s": 1.0}
             log.append(PointRecord(key=point.key, repeat=0, run_id=None, status="completed", totals=took))
     assert main(["overhead", "--resume", "over"]) == 0
-    assert "+0.0%" in capsys.readouterr().out
+    assert "0\u00a0%" in capsys.readouterr().out

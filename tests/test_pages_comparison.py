@@ -15,6 +15,7 @@ from pages.parts.metric_text import metric_text
 from pages.parts.same_tokens import agreement_words
 from store.queries.agreement import Agreement
 from store.queries.agreement import agreement as compare_tokens
+from tests.no_break import nb
 
 SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
 
@@ -105,7 +106,7 @@ def test_the_setting_is_read_from_run_json() -> None:
 def test_a_ratio_is_the_other_over_the_first() -> None:
     first, second = compared("static", output_tokens_per_s=40.0), compared("continuous", output_tokens_per_s=60.0)
     (row,) = differences([first, second], ["output_tokens_per_s"])
-    assert (row.first_text, row.others[0].text) == ("40.0 tokens/s", "60.0 tokens/s")
+    assert (row.first_text, row.others[0].text) == (nb("40.0 tokens/s"), nb("60.0 tokens/s"))
     assert row.others[0].ratio == pytest.approx(1.5)
     assert (row.others[0].ratio_text, row.others[0].verdict) == ("1.50x", "better")
 
@@ -174,12 +175,12 @@ def test_more_than_two_runs_are_set_against_the_first() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("ttft_p50_s", 0.05213, "52.1 ms"),
-        ("dead_fraction", 0.4375, "43.8 %"),
-        ("peak_memory_bytes", 3 * 2**30, "3.00 GiB"),
+        ("ttft_p50_s", 0.05213, nb("52.1 ms")),
+        ("dead_fraction", 0.4375, nb("43.8 %")),
+        ("peak_memory_bytes", 3 * 2**30, nb("3.00 GiB")),
         ("slot_steps", 4096, "4,096"),
-        ("output_tokens_per_s", 312.4, "312 tokens/s"),
-        ("kv_reserved_position_s", 1234.5, "1,230 position-seconds"),
+        ("output_tokens_per_s", 312.4, nb("312 tokens/s")),
+        ("kv_reserved_position_s", 1234.5, "1,230\u00a0position-seconds"),
         ("ttft_p50_s", None, "–"),
     ],
 )

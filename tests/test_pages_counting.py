@@ -109,7 +109,7 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     assert "Time per output token (TPOT), median 1.00 s 1.50 s -500 ms (-33.3 %)" in text
     assert "Time to first token (TTFT), largest 1.00 s 2.00 s -1.00 s (-50.0 %)" in text
     assert "End-to-end latency (E2E), 95th percentile 5.00 s 4.80 s +200 ms (+4.17 %)" in text
-    assert "Gap between tokens: half of 2 requests at most 1.5 s, 95 % at most 2 s." in text
+    assert "Gap between tokens: half of 2 requests at most 1.50 s, 95 % at most 2.00 s." in text
     shares = {name: figure["data"][0] for name, figure in figures(app).items() if name.startswith("Time to first")}
     assert shares["Time to first token, cumulative"]["y"] != []
     assert app.query_params["ttft"] in ("admission", ["admission"])

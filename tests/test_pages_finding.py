@@ -7,6 +7,7 @@ from dataclasses import replace
 from pages.parts.comparable import Mismatch, Setting
 from pages.parts.compared import Compared
 from pages.parts.finding import finding
+from tests.no_break import nb
 
 SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
 STATIC = Compared(
@@ -41,8 +42,10 @@ def with_metrics(run: Compared, **metrics: float | int | None) -> Compared:
 
 def test_the_faster_engine_with_its_reason() -> None:
     assert finding([STATIC, CONTINUOUS]) == (
-        "Continuous was 1.50 times as fast as static on the same 8 requests: 60.0 against 40.0 tokens/s; "
-        "static computed 25.0 % of its slot-steps for ended requests, continuous none."
+        nb(
+            "Continuous was 1.50 times as fast as static on the same 8 requests: 60.0 against 40.0 tokens/s; "
+            "static computed 25.0 % of its slot-steps for ended requests, continuous none."
+        )
     )
 
 
@@ -53,7 +56,7 @@ def test_the_order_of_the_runs_changes_nothing() -> None:
 def test_the_price_of_the_faster_run_is_told() -> None:
     spiky = with_metrics(CONTINUOUS, itl_max_s=0.3)
     assert finding([STATIC, spiky]).endswith(
-        "continuous none; its price: the longest pause between two tokens was 300 ms against 60.0 ms."
+        nb("continuous none; its price: the longest pause between two tokens was 300 ms against 60.0 ms.")
     )
 
 
@@ -61,50 +64,58 @@ def test_continuous_can_lose() -> None:
     slow = with_metrics(CONTINUOUS, output_tokens_per_s=32.0, passes=90, decode_pass_p50_s=0.08)
     even = with_metrics(STATIC, dead_fraction=0.0)
     assert finding([even, slow]) == (
-        "Static was 1.25 times as fast as continuous on the same 8 requests: 40.0 against 32.0 tokens/s; "
-        "its median decode pass took 50.0 ms, continuous's 80.0 ms."
+        nb(
+            "Static was 1.25 times as fast as continuous on the same 8 requests: 40.0 against 32.0 tokens/s; "
+            "its median decode pass took 50.0 ms, continuous's 80.0 ms."
+        )
     )
 
 
 def test_a_winner_that_wasted_more_is_said_to_have() -> None:
     slow = with_metrics(CONTINUOUS, output_tokens_per_s=32.0, decode_pass_p50_s=0.08)
     assert finding([STATIC, slow]) == (
-        "Static was 1.25 times as fast as continuous on the same 8 requests: 40.0 against 32.0 tokens/s although it "
-        "computed 25.0 % of its slot-steps for ended requests, continuous none; its median decode pass took 50.0 ms, "
-        "continuous's 80.0 ms."
+        nb(
+            "Static was 1.25 times as fast as continuous on the same 8 requests: 40.0 against 32.0 tokens/s although "
+            "it computed 25.0 % of its slot-steps for ended requests, continuous none; its median decode pass took "
+            "50.0 ms, continuous's 80.0 ms."
+        )
     )
 
 
 def test_a_loss_with_no_figure_behind_it_gives_no_reason() -> None:
     even = with_metrics(STATIC, dead_fraction=0.0)
-    assert finding([even, with_metrics(even, output_tokens_per_s=32.0)]).endswith("40.0 against 32.0 tokens/s.")
+    assert finding([even, with_metrics(even, output_tokens_per_s=32.0)]).endswith(nb("40.0 against 32.0 tokens/s."))
 
 
 def test_a_tie_is_called_a_tie() -> None:
     even = with_metrics(STATIC, dead_fraction=0.0)
     tied = with_metrics(CONTINUOUS, output_tokens_per_s=40.6)
     assert finding([even, tied]) == (
-        "Static and continuous were equally fast on the same 8 requests, within 2 %: 40.0 against 40.6 tokens/s; "
-        "neither computed slot-steps for ended requests."
+        nb(
+            "Static and continuous were equally fast on the same 8 requests, within 2 %: 40.0 against 40.6 "
+            "tokens/s; neither computed slot-steps for ended requests."
+        )
     )
-    assert "ended requests: static 25.0 %, continuous none" in finding([STATIC, tied])
+    assert nb("ended requests: static 25.0 %, continuous none") in finding([STATIC, tied])
 
 
 def test_over_time_arrivals_are_ranked_by_complete_answers() -> None:
     runs = [replace(run, arrival="poisson:2") for run in (with_metrics(STATIC, output_tokens_per_s=60.0), CONTINUOUS)]
     assert finding(runs).startswith(
-        "Continuous was 2.00 times as fast as static on the same 8 requests: half of the answers were complete within "
-        "2.00 s against 4.00 s;"
+        nb(
+            "Continuous was 2.00 times as fast as static on the same 8 requests: half of the answers were complete "
+            "within 2.00 s against 4.00 s;"
+        )
     )
 
 
 def test_closed_and_over_time_arrivals_are_ranked_by_one_measure() -> None:
     mixed = [replace(STATIC, arrival="poisson:2"), CONTINUOUS]
-    assert "within 2.00 s against 4.00 s" in finding(mixed)
+    assert nb("within 2.00 s against 4.00 s") in finding(mixed)
 
 
 def test_unequal_counts_of_tokens_are_shown() -> None:
-    assert "60.0 against 40.0 tokens/s (over 200 and 240 tokens)" in finding(
+    assert nb("60.0 against 40.0 tokens/s (over 200 and 240 tokens)") in finding(
         [STATIC, with_metrics(CONTINUOUS, output_tokens=200)]
     )
 
@@ -112,8 +123,10 @@ def test_unequal_counts_of_tokens_are_shown() -> None:
 def test_one_failure_leaves_nothing_to_compare() -> None:
     broken = replace(with_metrics(STATIC, finished_requests=3), status="oom")
     assert finding([broken, CONTINUOUS]) == (
-        "Only continuous completed (60.0 tokens/s): static ran out of memory after 3 of 8 requests, so there is no "
-        "speed to compare it with."
+        nb(
+            "Only continuous completed (60.0 tokens/s): static ran out of memory after 3 of 8 requests, so there is no "
+            "speed to compare it with."
+        )
     )
 
 
@@ -141,8 +154,10 @@ def test_an_empty_workload_has_no_speed() -> None:
 def test_three_runs_are_ranked() -> None:
     serial = replace(with_metrics(STATIC, output_tokens_per_s=20.0), name="serial")
     assert finding([serial, STATIC, CONTINUOUS]) == (
-        "Of 3 runs on the same 8 requests continuous was fastest (60.0 tokens/s), 1.50 times as fast as static "
-        "(40.0 tokens/s) and 3.00 times as fast as serial (20.0 tokens/s)."
+        nb(
+            "Of 3 runs on the same 8 requests continuous was fastest (60.0 tokens/s), 1.50 times as fast as static "
+            "(40.0 tokens/s) and 3.00 times as fast as serial (20.0 tokens/s)."
+        )
     )
 
 
@@ -150,8 +165,11 @@ def test_ties_at_the_top_and_failures_in_a_ranking() -> None:
     again = replace(with_metrics(CONTINUOUS, output_tokens_per_s=59.5), name="continuous, run 2")
     broken = replace(with_metrics(STATIC, finished_requests=3), name="serial", status="failed")
     assert finding([CONTINUOUS, again, STATIC, broken]) == (
-        "Of 3 runs on the same 8 requests continuous and continuous, run 2 were fastest (60.0 tokens/s), within 2 % "
-        "of each other, 1.50 times as fast as static (40.0 tokens/s) (left out: serial failed after 3 of 8 requests)."
+        nb(
+            "Of 3 runs on the same 8 requests continuous and continuous, run 2 were fastest (60.0 tokens/s), within "
+            "2 % of each other, 1.50 times as fast as static (40.0 tokens/s) (left out: serial failed after 3 of 8 "
+            "requests)."
+        )
     )
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from engine.core.format import number
 from engine.core.goodput import Limits
 from engine.core.load import load_point
 from engine.core.load_table import LoadTable, load_samples, load_table
 from engine.core.load_words import capacity_words, growth_words, knee_words, ratio_words
 from engine.runlog.reader import RunLogReader
-from pages.parts.format import number
 from pages.parts.lab import lab
 from pages.parts.load.measured import load_load, waiting_of
 from pages.parts.load.tables import csv_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from engine.core.format import size
 from engine.core.machine_memory import host_memory
-from pages.parts.format import size
 from store import Store
 from store.queries.memory_runs import measured_runs
 from tests.memory_runs import MODEL, POSITION, write_memory_run
@@ -62,7 +62,7 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
     said = words(app)
     assert "222 requests of p1024 fit at once" in said
     assert (
-        "128 at once need 13.9 GiB of the 22.06 GiB that there are; 256 fail at the MLP activation: 4.38 GiB "
+        "128 at once need 13.9 GiB of the 22.1 GiB that there are; 256 fail at the MLP activation: 4.38 GiB "
         "are asked for in one piece of three where 1.68 GiB are left." in said
     )
     assert "begins with the term that fails (256 and 512: MLP activation; 1,024: KV cache). The bars of" in said
@@ -87,7 +87,7 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
         ("Logits of a large batch", "At 1,024 the logits and their fp32 copy take 933 MB of a step (890 MiB)"),
         (
             "A pool of 2 GiB",
-            "128 at once need 6.37 GiB of the 22.06 GiB that there are; 256 fail at the KV pool: 3.50 GiB "
+            "128 at once need 6.37 GiB of the 22.1 GiB that there are; 256 fail at the KV pool: 3.50 GiB "
             "are asked for in one piece where 2.00 GiB are left.",
         ),
         ("8 B on 80 GB", "208 requests of p2300 fit at once"),

@@ -59,7 +59,7 @@ def test_engines_are_held_against_each_other_repeat_by_repeat(home: Path) -> Non
     app = opened(home)
     said = words(app)
     assert "Continuous had 1.30x static's output tokens/s, the same in all 3 repeats." in said
-    assert "From the first repeat to the last: static -8.0 %, continuous -8.0 %." in said
+    assert "From the first repeat to the last: static -8.00 %, continuous -8.00 %." in said
     assert "static and continuous, 3 times each, in turn: tiny-random, 2 slots; 2 requests of p16" in said
     rows = table(app, "continuous / static")
     assert list(rows["static, tokens/s"]) == [100, 96, 92]

@@ -43,8 +43,8 @@ def test_the_newest_sweep_is_shown_in_full(home: Path) -> None:
     assert "static, tiny-random, budget 32: p16,p64 at B = 1, 2, 4, 8" in said
     line = "p16 keeps to it up to B = 2 and leaves it at B = 4 (286 tokens/s, 78.6 % of it)"
     assert line in said
-    assert "TPOT from B = 1 to 8: p16 11 ms to 18 ms (+64 %)" in said
-    assert "TTFT from B = 1 to 8: p16 16 ms to 128 ms (8 times)" in said
+    assert "TPOT from B = 1 to 8: p16 11.0 ms to 18.0 ms (+63.6 %)" in said
+    assert "TTFT from B = 1 to 8: p16 16.0 ms to 128 ms (8.00 times)" in said
     rows = table(app, "TPOT ms")
     row = rows[(rows["prompts"] == "p16") & (rows["B"] == 4)].iloc[0]
     assert row["TTFT s"] == pytest.approx(0.064)
@@ -133,7 +133,7 @@ def test_repeats_give_a_median_whiskers_and_a_spread(home: Path) -> None:
     assert row["n"] == 3
     assert row["spread"] == "18.3 %"  # (1 - 1/1.2) x 1.1
     line = figures(app)["Time per output token against batch size"]["data"][0]
-    assert line["text"][0].endswith("12.1 ms<br>11 ms to 13.2 ms over repeats")
+    assert line["text"][0].endswith("12.1 ms<br>11.0 ms to 13.2 ms over repeats")
     assert "error_y" in line
     assert len(table(app, "repeat")) == 6
 
@@ -165,7 +165,7 @@ def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "A ragged batch and its control" in said
-    assert "tokens/s at B = 8 (50 %, against p64). Of the KV memory that it held, 25 % was unused." in said
+    assert "tokens/s at B = 8 (50.0 %, against p64). Of the KV memory that it held, 25.0 % was unused." in said
     assert "Throughput against batch size" not in said  # there is no grid
     rows = table(app, "% of control")
     assert list(rows["batch"]) == ["ragged", "control"]

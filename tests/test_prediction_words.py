@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pages.parts.prediction_words import outcome_words, simulated_words
+from tests.no_break import nb
 
 
 def graded(**other: Any) -> dict[str, Any]:
@@ -18,17 +19,22 @@ def graded(**other: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("other", "text"),
     [
-        ({}, "13.0 tokens/s, within 10.0 to 400 tokens/s, 3.04 tokens/s above its lowest value."),
+        ({}, nb("13.0 tokens/s, within 10.0 to 400 tokens/s, 3.04 tokens/s above its lowest value.")),
         (
             {"experiment_kind": "repeats", "high": None},
-            "13.0 tokens/s (median over its repeats), 3.04 tokens/s above the lowest value expected, 10.0 tokens/s.",
+            nb(
+                "13.0 tokens/s (median over its repeats), 3.04 tokens/s above the lowest value expected, 10.0 tokens/s."
+            ),
         ),
         (
             {"outcome": "missed", "high": 12.0},
-            "13.0 tokens/s, 1.04 tokens/s (8.67 %) above the highest value expected.",
+            nb("13.0 tokens/s, 1.04 tokens/s (8.67 %) above the highest value expected."),
         ),
-        ({"unit": "s", "low": 0.9, "high": 20.0}, "13.0 s, within 900 ms to 20.0 s, 6.96 s below its highest value."),
-        ({"high": 13.04}, "13.0 tokens/s, exactly at an end of the range."),
+        (
+            {"unit": "s", "low": 0.9, "high": 20.0},
+            nb("13.0 s, within 900 ms to 20.0 s, 6.96 s below its highest value."),
+        ),
+        ({"high": 13.04}, nb("13.0 tokens/s, exactly at an end of the range.")),
     ],
 )
 def test_a_measured_figure_stands_beside_its_range(other: dict[str, Any], text: str) -> None:

@@ -51,7 +51,7 @@ def test_runs_are_links_and_whole_answers_keep_their_order() -> None:
 
 def test_cuts_in_words() -> None:
     assert cut_words("rows", 1000).startswith("The first 1,000 rows: there are more.")
-    assert "32 MiB" in cut_words("bytes", 3)
+    assert "32\u00a0MiB" in cut_words("bytes", 3)
 
 
 def test_a_changed_question_is_drawn_by_its_columns_alone() -> None:

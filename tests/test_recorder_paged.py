@@ -91,9 +91,7 @@ def test_passes_that_are_recorded_late_leave_the_same_log(lag: int) -> None:
 @pytest.mark.parametrize("lag", [0, 1, 2])
 def test_who_loses_its_blocks_in_its_first_step_is_drawn_where_it_was(lag: int) -> None:
     # Passes: prefill of all three; 2 gives way, 0 and 1 decode and end; 2 anew, in the lowest lane.
-    rows = record(
-        RunConfig(engine="paged", slots=3, block_size=4), [2, 2, 2], prompts=[4, 4, 4], num_blocks=5, lag=lag
-    )
+    rows = record(RunConfig(engine="paged", slots=3, block_size=4), [2, 2, 2], prompts=[4, 4, 4], num_blocks=5, lag=lag)
     assert rows.lane(2) == [("prefill", 2, 0, 1), ("decode", 2, 1, 1), ("empty", None, 1, 3)]
     assert rows.lane(0) == [("prefill", 0, 0, 1), ("decode", 0, 1, 2), ("prefill", 2, 2, 3)]
     states = [r["state"] for r in rows.rows["requests"] if r["request_id"] == 2]

@@ -17,6 +17,7 @@ from engine.core.repeats_plan import plan_repeats
 from engine.core.repeats_table import by_chance, keys_of, paired, summary_of, values_of
 from pages.figures.repeat_measures import BY_SHORT, change_text, times_text
 from pages.figures.repeat_words import agreement_words, chance_words, drift_words, findings
+from tests.no_break import nb
 
 RATE, DEAD = BY_SHORT["tokens/s"], BY_SHORT["dead"]
 A, B = RunConfig(engine="static"), RunConfig(engine="continuous")
@@ -208,25 +209,31 @@ def test_one_engine_alone_has_a_median_and_a_spread() -> None:
         return sentence
 
     assert alone(100.0, 110.0, 96.0) == (
-        "Static: 100 tokens/s, 96 tokens/s to 110 tokens/s over 3 repeats, a spread of 14 %."
+        nb("Static: 100 tokens/s, 96.0 tokens/s to 110 tokens/s over 3 repeats, a spread of 14.0 %.")
     )
-    assert alone(100.0, None) == "Static: 100 tokens/s in the one run that completed, which says nothing of the spread."
+    assert alone(100.0, None) == nb(
+        "Static: 100 tokens/s in the one run that completed, which says nothing of the spread."
+    )
     assert alone(None) == "Static: no completed run has this figure."
-    assert alone(100.0, 100.0) == "Static: 100 tokens/s in every one of 2 repeats."
-    assert alone(1.0, 1.0, 46.0).endswith("a spread of 4,500 %.")
+    assert alone(100.0, 100.0) == nb("Static: 100 tokens/s in every one of 2 repeats.")
+    assert alone(1.0, 1.0, 46.0).endswith(nb("a spread of 4,500 %."))
 
 
 def test_drift_and_agreement_in_words() -> None:
     rows = points({"static": (100.0, 95.0, 90.0), "continuous": (140.0, 130.0, 141.4)})
-    assert drift_words(rows, NAMES, RATE) == "From the first repeat to the last: static -10.0 %, continuous +1.0 %."
+    assert drift_words(rows, NAMES, RATE) == nb(
+        "From the first repeat to the last: static -10.0 %, continuous +1.00 %."
+    )
     assert drift_words(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
     rows_cut = points({"static": (100.0, 95.0, 90.0), "continuous": (None, 130.0, 143.0)})
     assert drift_words(rows_cut, NAMES, RATE) == (
-        "From the first repeat to the last: static -10.0 %. "
-        "From its first completed to its last: continuous +10.0 % (repeat 2 to 3)."
+        nb(
+            "From the first repeat to the last: static -10.0 %. "
+            "From its first completed to its last: continuous +10.0 % (repeat 2 to 3)."
+        )
     )
     assert drift_words(points({"static": (100.0, 90.0, None)}), {"static": "static"}, RATE) == (
-        "From its first completed to its last: static -10.0 % (repeat 1 to 2)."
+        nb("From its first completed to its last: static -10.0 % (repeat 1 to 2).")
     )
     assert agreement_words(paired(rows, "continuous", "static", RATE.name)) == "3 of 3 higher"
     mixed = points({"static": (100.0, 100.0, 100.0), "continuous": (90.0, 95.0, 101.0)})
@@ -248,7 +255,7 @@ def test_a_ratio_has_as_many_digits_as_it_takes_to_tell_it_from_one(value: float
 
 
 def test_a_change_is_signed() -> None:
-    assert [change_text(100.0, after) for after in (101.25, 99.0, 100.01)] == ["+1.2 %", "-1.0 %", "0 %"]
+    assert [change_text(100.0, after) for after in (101.25, 99.0, 100.001)] == [nb("+1.25 %"), nb("-1.00 %"), nb("0 %")]
 
 
 def test_the_command_reports_each_engine_by_itself() -> None:

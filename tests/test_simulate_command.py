@@ -182,6 +182,6 @@ def test_the_words_of_a_report_name_the_card_and_its_source(capsys: pytest.Captu
     text = capsys.readouterr().out
     assert "NVIDIA H100 SXM, 80 GB" in text
     assert text.splitlines()[1].startswith("  it would not fit: ")
-    assert "it would not fit: about 75 GiB at the peak, on a card of 74.5 GiB" in text
-    assert "the MLP activation asks for 7.86 GiB in one piece of three and finds 7.8 GiB" in text
+    assert "it would not fit: about 75.0\u00a0GiB at the peak, on a card of 74.5\u00a0GiB" in text
+    assert "the MLP activation asks for 7.86\u00a0GiB in one piece of three and finds 7.80\u00a0GiB" in text
     assert "2.40 TB/s (72 %)" in text

@@ -106,9 +106,7 @@ def test_a_number_reached_for_moments_does_not_count() -> None:
     ("engine", "slots", "budget", "capacity_per_s"),
     [("serial", 1, 4, 1 / 4), ("static", 4, 5, 4 / 5), ("continuous", 4, 5, 4 / 5)],
 )
-def test_capacity_of_a_server_whose_rate_is_known(
-    engine: str, slots: int, budget: int, capacity_per_s: float
-) -> None:
+def test_capacity_of_a_server_whose_rate_is_known(engine: str, slots: int, budget: int, capacity_per_s: float) -> None:
     # A batch of equal budgets takes one pass a token: its prompt's pass yields the first.
     point = load_point(serve(engine, slots, [budget] * 40, [0.0] * 40))
     assert point.achieved_per_s == pytest.approx(capacity_per_s, rel=1e-9)

@@ -245,7 +245,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         (("DROP TABLE runs",), 2, "this is DROP"),
         ((";",), 2, "there is no statement"),
         (("SELECT error('no')",), 1, "no"),
-        (("SELECT sleep_ms(9000)", "--timeout", "0.5"), 1, "store: Stopped after 0.5 s"),
+        (("SELECT sleep_ms(9000)", "--timeout", "0.5"), 1, "store: Stopped after 0.5\u00a0s"),
         (("",), 2, "there is no statement"),
         (("SELECT 1", "--timeout", "0"), 2, "timeout 0: give seconds from 0.1 to 60"),
         (("SELECT 1", "--max-rows", "many"), 2, "--max-rows"),

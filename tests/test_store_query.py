@@ -181,7 +181,7 @@ def test_bytes_are_capped_and_it_says_so(snapshot: Path) -> None:
 
 def test_time_is_bounded_by_what_was_asked_for(snapshot: Path) -> None:
     refusal = told(snapshot, "SELECT sleep_ms(3000)", Limits(timeout_s=0.5))
-    assert (refusal.reason, str(refusal)) == ("time", "Stopped after 0.5 s. Ask for less, or allow it more time.")
+    assert (refusal.reason, str(refusal)) == ("time", "Stopped after 0.5\u00a0s. Ask for less, or allow it more time.")
     assert ask(snapshot, "SELECT sleep_ms(600)", Limits(timeout_s=20)).table.num_rows == 1
 
 

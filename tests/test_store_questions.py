@@ -110,7 +110,7 @@ def test_rate_not_met(snapshot: Path) -> None:
     assert row["run_id"] == "c"
     rates = row["offered_requests_per_s"], row["given_requests_per_s"], row["latest_s"]
     assert rates == pytest.approx((1.0, 4 / 7, 3.0))
-    assert "3 s later than intended" in row["finding"]
+    assert "3.00 s later than intended" in row["finding"]
 
 
 def test_fell_behind(snapshot: Path) -> None:

@@ -19,6 +19,7 @@ import torch
 from engine.cli import main
 from engine.commands.experiments import point_line
 from engine.commands.sweep_report import sweep_text
+from engine.core.format import percent
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.sweep_table import sweep_rows
 from engine.runlog.reader import RunLogReader
@@ -86,7 +87,7 @@ def test_a_pool_of_2_gib_holds_128_rows_of_512_positions_and_not_256() -> None:
     """Prompts of 256 and 256 new tokens, 28 KiB a position: 1.75 GiB fit; 3.5 GiB are asked for in vain."""
     shape = KVShape(layers=28, kv_heads=2, head_dim=128, dtype=torch.float16, device=torch.device("meta"))
     assert KVCache(shape, 128, 512, pool_bytes=2 * 2**30).num_bytes == int(1.75 * 2**30)
-    with pytest.raises(EngineOutOfMemory, match=r"KV pool asked for 3\.5 GiB \(256 rows x 512 columns\), 2 GiB were"):
+    with pytest.raises(EngineOutOfMemory, match=r"KV pool asked for 3\.50 GiB \(256 rows x 512 columns\), 2\.00 GiB"):
         KVCache(shape, 256, 512, pool_bytes=2 * 2**30)
 
 
@@ -156,8 +157,8 @@ def test_repeats_ragged_batches_and_given_ceilings(home: Path, capsys: pytest.Ca
     assert main(["sweep", "--resume", report["experiment_id"]]) == 0
     text = capsys.readouterr().out
     assert "static, p16,p64, ragged" in text
-    assert f"{mixed['of_control']:.1%} of its control's throughput" in text
-    assert "1 TFLOP/s and 10 GB/s (given)" in text
+    assert f"{percent(mixed['of_control'])} of its control's throughput" in text
+    assert "1.00\u00a0TFLOP/s and 10.0\u00a0GB/s (given)" in text
 
 
 def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
@@ -269,7 +270,7 @@ def test_the_table_says_that_one_row_was_disturbed_and_the_machine_busy() -> Non
     rows = [row.to_dict() for row in sweep_rows(two)]
     report = {"experiment_id": "x", "status": "completed", "model": None, "points": rows, "busy": "It was busy."}
     text = sweep_text(report)
-    assert "B = 4 decodes 120% of 4 times the rate at B = 1: B = 1 was most likely disturbed." in text
+    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: B = 1 was most likely disturbed." in text
     assert text.endswith("It was busy.")
     rows[1]["linear_tokens_per_s"] = 400.0
     assert "disturbed" not in sweep_text(report)
@@ -287,4 +288,4 @@ def test_the_progress_line_prints_rates_without_a_power_of_ten() -> None:
     log: Any = SimpleNamespace(plan=SimpleNamespace(points=()), records=())
     point: Any = SimpleNamespace(key="static/p16/b4", repeat=0)
     record: Any = SimpleNamespace(status="completed", error=None, totals={"output_tokens_per_s": 1236.4})
-    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240 tok/s"
+    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240\u00a0tok/s"

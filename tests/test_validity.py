@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.core.check import Evidence, Outcome, duration, figure
+from engine.core.check import Evidence, Outcome
 from engine.core.validity import CHECKS, judge_run
 from tests.evidence import COUNT, GAP_S, PASS_S, PASSES, STAY_S, evidence, passes, requests
+from tests.no_break import nb
 
 ARRIVAL_S = np.arange(COUNT) * GAP_S
 
@@ -131,12 +132,16 @@ def test_findings_hold_the_figures() -> None:
         for name, verdict in judge_run(SPOILED["given at 6.4 a second instead of 8, when a slot was free"][1]).items()
     }
     assert findings["offered_rate"] == (
-        "8 requests a second were asked for, 8 were drawn, and the engine was given 6.4: from the first request on, "
-        "the last one came 1.22 s later than intended."
+        nb(
+            "8 requests a second were asked for, 8.00 were drawn, and the engine was given 6.40: from the first "
+            "request on, the last one came 1.22 s later than intended."
+        )
     )
     good = judge_run(evidence())
     # From 0.25 s to 4.875 s 37 requests come, the last of them at the window's end.
-    assert good["littles_law"].finding.startswith("8 requests a second times 250 ms in the engine make 2 there at a")
+    assert good["littles_law"].finding.startswith(
+        nb("8.00 requests a second times 250 ms in the engine make 2.00 there at a")
+    )
     assert good["littles_law"].value == pytest.approx(0.0)
     assert good["steady_window"].value == pytest.approx(4.625 / 0.25)
     assert good["steady_clocks"].value == pytest.approx(0.0, abs=1e-12)
@@ -146,12 +151,14 @@ def test_findings_hold_the_figures() -> None:
     assert "that of request 7 has 17 tokens instead of 16" in inexact.finding
     assert (inexact.value, inexact.limit) == (39 / 40, 1.0)
     preempted = judge_run(SPOILED["one request preempted"][1])["no_preemption"]
-    assert preempted.finding == "1 of 40 requests lost their KV memory, 1 times in all; 0 tokens were computed again."
-    host = judge_run(SPOILED["requests seen 20 ms late"][1])["host"]
-    assert host.finding.startswith("Over the limit: requests were seen 20 ms after they could have been")
+    assert (
+        preempted.finding == "1 of 40 requests lost their KV memory, 1.00 times in all; 0 tokens were computed again."
+    )
+    host = judge_run(SPOILED[nb("requests seen 20.0 ms late")][1])["host"]
+    assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms after they could have been"))
     assert host.value == pytest.approx(2.0)
     assert "load was 1.55 a core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
-    assert "68.2 % of its highest" in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
+    assert nb("68.2 % of its highest") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
 
 
 def test_a_fault_claims_no_more_than_was_found() -> None:
@@ -183,7 +190,7 @@ def test_what_does_not_apply_is_neither_earned_nor_lost() -> None:
 
 
 def test_a_closed_run_is_steady_while_as_many_run_as_ever_do() -> None:
-    """Four slots, eight requests: all four run from 0 to 2 s, then one after another ends, the last at 5 s."""
+    """Four slots, eight requests: all four run from 0 to 2.00 s, then one after another ends, the last at 5.00 s."""
     admitted_s = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
     finished_s = np.array([1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     eight = {name: column[:8] for name, column in requests().items()}
@@ -192,7 +199,7 @@ def test_a_closed_run_is_steady_while_as_many_run_as_ever_do() -> None:
     verdict = judge_run(run)["steady_window"]
     assert verdict.outcome is Outcome.FAIL
     assert verdict.value == pytest.approx(0.4)
-    assert "from 0 s to 2 s: 40 % of the run" in verdict.finding
+    assert nb("from 0 s to 2.00 s: 40.0 % of the run") in verdict.finding
 
 
 def test_a_random_draw_may_miss_its_rate_by_chance_alone() -> None:
@@ -239,15 +246,3 @@ def test_every_check_explains_itself() -> None:
         assert check.label == check.label.strip(".")
     for case, (badge, run) in SPOILED.items():
         assert judge_run(run)[badge].finding.endswith("."), case
-
-
-def test_figures_in_words() -> None:
-    assert [figure(v) for v in (0, 0.05213, 5.2, 52.06, 5212.4, 1e-5)] == [
-        "0",
-        "0.0521",
-        "5.2",
-        "52.1",
-        "5,210",
-        "0.00001",
-    ]
-    assert [duration(v) for v in (0, 0.00085, 0.0521, 5.214, 312)] == ["0 s", "850 µs", "52.1 ms", "5.21 s", "312 s"]

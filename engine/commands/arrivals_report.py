@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.core.experiment import Plan
+from engine.core.format import exact, number
 from engine.core.goodput import Limits
 from engine.core.load_report import FIGURES, GOODPUT, Figure
 from engine.core.load_table import LoadRow, LoadTable
@@ -19,38 +20,38 @@ from engine.core.load_words import (
 
 NAMES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUES = {True: "grows", False: "does not grow", None: "cannot tell"}
-SERVED: tuple[tuple[str, Figure, int, str], ...] = (
-    ("offered/s", FIGURES["offered_per_s"], 10, ".3g"),
-    ("achieved/s", FIGURES["achieved_per_s"], 11, ".3g"),
-    ("tok/s", FIGURES["output_tokens_per_s"], 8, ".4g"),
-    ("queue p50 s", FIGURES["queue_wait_p50_s"], 12, ".3g"),
-    ("TTFT p50 s", FIGURES["ttft_p50_s"], 11, ".3g"),
-    ("p95 s", FIGURES["ttft_p95_s"], 8, ".3g"),
+SERVED: tuple[tuple[str, Figure, int], ...] = (
+    ("offered/s", FIGURES["offered_per_s"], 10),
+    ("achieved/s", FIGURES["achieved_per_s"], 11),
+    ("tok/s", FIGURES["output_tokens_per_s"], 8),
+    ("queue p50 s", FIGURES["queue_wait_p50_s"], 12),
+    ("TTFT p50 s", FIGURES["ttft_p50_s"], 11),
+    ("p95 s", FIGURES["ttft_p95_s"], 8),
 )
-GOOD: tuple[tuple[str, Figure, int, str], ...] = (("good/s", GOODPUT["goodput_requests_per_s"], 8, ".3g"),)
+GOOD: tuple[tuple[str, Figure, int], ...] = (("good/s", GOODPUT["goodput_requests_per_s"], 8),)
 
 
 def arrivals_text(plan: Plan, status: str, table: LoadTable, limits: Limits) -> str:
     """The whole report for a reader."""
     requests = plan.points[0].config.workload.requests
     columns = SERVED + (GOOD if limits else ())
-    head = "".join(f"{name:>{width}}" for name, _, width, _ in columns)
+    head = "".join(f"{name:>{width}}" for name, _, width in columns)
     lines = [f"load test {plan.experiment_id}: {status}; {requests} requests at every rate, medians over repeats", ""]
     lines += [f"{'engine':<11}{'rate':<15}{head}  queue", *(_line(row, columns) for row in table.rows), ""]
     return "\n".join([*lines, *_findings(table)]).rstrip()
 
 
-def _line(row: LoadRow, columns: tuple[tuple[str, Figure, int, str], ...]) -> str:
-    name = NAMES.get(row.role) or f"{row.rate_per_s:g}/s"
+def _line(row: LoadRow, columns: tuple[tuple[str, Figure, int], ...]) -> str:
+    name = NAMES.get(row.role) or f"{exact(row.rate_per_s or 0.0, digits=4)}/s"
     if not row.points:
         return f"{row.engine:<11}{name:<15}  {row.status}" + (f": {row.error}" if row.error else "")
-    cells = [_cell(row.median(figure), width, form) for _, figure, width, form in columns]
+    cells = [_cell(row.median(figure), width) for _, figure, width in columns]
     queue = "" if row.role == "saturation" else QUEUES[row.grows]
     return f"{row.engine:<11}{name:<15}{''.join(cells)}  {queue}".rstrip()
 
 
-def _cell(value: float | None, width: int, form: str) -> str:
-    return f"{'-' if value is None else format(value, form):>{width}}"
+def _cell(value: float | None, width: int) -> str:
+    return f"{number(value):>{width}}"
 
 
 def _findings(table: LoadTable) -> Iterator[str]:

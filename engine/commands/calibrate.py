@@ -10,10 +10,10 @@ from dataclasses import replace
 from engine.commands import options
 from engine.core.config import ENGINES, SETTINGS, RunConfig
 from engine.core.errors import FieldError
+from engine.core.format import duration, number, quantity, size
 from engine.core.hardware import Calibration
 from engine.core.home import lab_home
 from engine.core.option import settings_of
-from engine.core.units import MIB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,14 +81,14 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
 def table(calibration: Calibration) -> str:
     """The figures with their units, for a reader."""
     c = calibration
-    issue = "" if c.pass_issue_s is None else f", {1e3 * c.pass_issue_s:.3g} ms of it the host's to issue it"
+    issue = "" if c.pass_issue_s is None else f", {duration(c.pass_issue_s)} of it the host's to issue it"
     rows = [
-        ("device", f"{c.device_name} ({c.device}), {c.threads} threads, load {c.load_average_1min:.2f}"),
-        ("read", f"{c.read_bytes_per_s / 1e9:,.4g} GB/s over {c.buffer_bytes / MIB:,.0f} MiB"),
-        ("copy", f"{c.copy_bytes_per_s / 1e9:,.4g} GB/s, read and write counted"),
-        *((f"matmul {name}", f"{value / 1e12:.3g} TFLOP/s") for name, value in c.matmul_flop_per_s.items()),
-        ("launch", f"{1e6 * c.launch_s:.3g} us an operation"),
-        ("decode pass", f"{1e3 * c.pass_s:.3g} ms for one row of {c.model} in {c.dtype}{issue}"),
+        ("device", f"{c.device_name} ({c.device}), {c.threads} threads, load {number(c.load_average_1min)}"),
+        ("read", f"{quantity(c.read_bytes_per_s / 1e9, 'GB/s')} over {size(c.buffer_bytes)}"),
+        ("copy", f"{quantity(c.copy_bytes_per_s / 1e9, 'GB/s')}, read and write counted"),
+        *((f"matmul {name}", quantity(value / 1e12, "TFLOP/s")) for name, value in c.matmul_flop_per_s.items()),
+        ("launch", f"{duration(c.launch_s)} an operation"),
+        ("decode pass", f"{duration(c.pass_s)} for one row of {c.model} in {c.dtype}{issue}"),
         ("kernels", f"{c.kernels_per_pass:,} a pass"),
         ("passes", f"{len(c.passes)} measured" if c.passes else "none measured: no simulation of this machine"),
     ]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.options import COMMANDS, Own, add_options, settings_in
-from engine.core.check import figure
 from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
 from engine.core.experiment_size import REPEATS
+from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
 from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.run_id import new_run_id
@@ -30,7 +30,7 @@ from engine.runlog.reader import RUN_ID
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
 
-TOLD = (("TTFT", "ttft_p50_s", 1, "s"), ("TPOT", "tpot_p50_s", 1000, "ms"), ("", "output_tokens_per_s", 1, "tok/s"))
+TOLD = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tok/s"))
 
 ALONE = ("resume", "out", "json")  # go with --resume, whatever the command
 
@@ -231,16 +231,14 @@ def _attempt(
 
 
 def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
-    """`[3/12] static/p16/b4: completed, TTFT 0.0321 s, TPOT 12.3 ms, 310 tok/s`."""
+    """`[3/12] static/p16/b4: completed, TTFT 32.1 ms, TPOT 12.3 ms, 310 tok/s`."""
     done = len(log.plan.points) - len(remaining(log.plan, log.records))
     repeat = f" repeat {point.repeat + 1}" if any(p.repeat for p in log.plan.points) else ""
     line = f"[{done}/{len(log.plan.points)}] {point.key}{repeat}: {record.status}"
     if record.error:
         return f"{line}, {record.error}"
     totals = record.totals
-    told = [
-        f"{name} {figure(totals[key] * scale)} {unit}".strip() for name, key, scale, unit in TOLD if totals.get(key)
-    ]
+    told = [f"{name} {in_unit(totals[key], unit)}".strip() for name, key, unit in TOLD if totals.get(key)]
     return ", ".join([line, *told])
 
 

@@ -15,6 +15,7 @@ from engine.core.budgets import largest_budget, parse_budget
 from engine.core.config import SETTINGS
 from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
+from engine.core.format import NO_BREAK_SPACE, number, size
 from engine.core.hardware_presets import CARD, HARDWARE
 from engine.core.machine_memory import MachineMemory, card_memory, host_memory
 from engine.core.memory_model import TERM_WORDS
@@ -135,27 +136,32 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity_from: str)
 
 
 def _heading(report: dict[str, Any]) -> list[str]:
-    pool = "" if report["pool_bytes"] is None else f", KV pool at most {_gib(report['pool_bytes'])}"
+    pool = "" if report["pool_bytes"] is None else f", KV pool at most {size(report['pool_bytes'])}"
     at_once = "; what does not fit at once waits, or is preempted" if PRESETS[report["engine"]].has_blocks else ""
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
         f"budget {report['budget_tokens']:,}",
-        f"capacity {report['capacity_bytes'] / GIB:,.4g} GiB ({report['capacity_from']}){pool}",
+        f"capacity {size(report['capacity_bytes'])} ({_source(report)}){pool}",
         f"GiB by prompt length and batch size; ! marks what does not fit{at_once}",
     ]
 
 
+def _source(report: dict[str, Any]) -> str:
+    """`90 % of NVIDIA A10`: where the capacity is from."""
+    return str(report["capacity_from"]).replace("% of ", f"{NO_BREAK_SPACE}% of ", 1)
+
+
 def _table(grid: MemoryGrid, points: list[MemoryPoint]) -> list[str]:
     by_place = {(point.prompt_tokens, point.batch_size): point for point in points}
-    lines = [f"{'prompt':<8}" + "".join(f"{size:>9,}" for size in grid.batch_sizes)]
+    lines = [f"{'prompt':<8}" + "".join(f"{batch_size:>9,}" for batch_size in grid.batch_sizes)]
     for tokens in grid.prompt_tokens:
-        cells = (by_place[tokens, size] for size in grid.batch_sizes)
+        cells = (by_place[tokens, batch_size] for batch_size in grid.batch_sizes)
         lines.append(f"{f'p{tokens}':<8}" + "".join(_cell(point) for point in cells))
     return lines
 
 
 def _cell(point: MemoryPoint) -> str:
-    return f"{point.need.total_bytes / GIB:>8,.3g}" + (" " if point.fits else "!")
+    return f"{number(point.need.total_bytes / GIB):>8}" + (" " if point.fits else "!")
 
 
 def _sentence(wall: Wall) -> str:
@@ -168,9 +174,5 @@ def _sentence(wall: Wall) -> str:
     ended = failing.shortage
     return (
         f"p{wall.prompt_tokens}: {fits}; {failing.batch_size:,} fail at the {TERM_WORDS[ended.term]}: "
-        f"{_gib(ended.asked_bytes)} in one piece, {_gib(ended.free_bytes)} left"
+        f"{size(ended.asked_bytes)} in one piece, {size(ended.free_bytes)} left"
     )
-
-
-def _gib(size: int) -> str:
-    return f"{size / GIB:,.3g} GiB"

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from engine.core.format import quantity
 from engine.core.model_catalogue import list_models
 
 
@@ -33,5 +34,5 @@ def _table(rows: list[dict[str, Any]]) -> str:
 def _count(parameters: int) -> str:
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if parameters >= size:
-            return f"{parameters / size:.3g} {letter}"
+            return quantity(parameters / size, letter)
     return str(parameters)

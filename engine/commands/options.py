@@ -18,6 +18,7 @@ from engine.core.config import (
     WorkloadConfig,
 )
 from engine.core.errors import FieldError
+from engine.core.format import exact
 from engine.core.option import Bounds, Choices, Option, Text, settings_of
 from engine.core.units import MIB
 
@@ -129,10 +130,8 @@ def read_prompt_file(path: Path) -> tuple[str, ...]:
     """One prompt a line; blank lines are passed over. ValueError says why a file is not usable."""
     try:
         if path.stat().st_size > MAX_PROMPT_FILE_BYTES:
-            raise FieldError(
-                "prompt_file",
-                f"prompt file {path}: larger than {MAX_PROMPT_FILE_BYTES // MIB} MiB; use a smaller one",
-            )
+            most = exact(MAX_PROMPT_FILE_BYTES >> 20, "MiB")
+            raise FieldError("prompt_file", f"prompt file {path}: larger than {most}; use a smaller one")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise FieldError("prompt_file", f"prompt file {path}: not UTF-8 text; save it as UTF-8") from None

@@ -11,6 +11,7 @@ from engine.commands import options
 from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
 from engine.core.config import SETTINGS
 from engine.core.experiment import Plan, experiment_status, point_rows, remaining
+from engine.core.format import change, number
 from engine.core.overhead_plan import overhead_rows, plan_overhead
 from engine.core.run_id import new_run_id
 from engine.core.timestamp import utc_now
@@ -67,8 +68,8 @@ def overhead_text(report: Mapping[str, Any]) -> str:
             lines.append(f"{row['config']:>12}  {row['status']}" + (f": {row['error']}" if row["error"] else ""))
             continue
         lines.append(
-            f"{row['config']:>12}{row['sync_s']:>10.4g}{row['async_s']:>10.4g}{row['ratio'] - 1:>+14.1%}   "
-            f"{row['ratio_low'] - 1:+.1%} to {row['ratio_high'] - 1:+.1%}"
+            f"{row['config']:>12}{number(row['sync_s']):>10}{number(row['async_s']):>10}"
+            f"{change(row['ratio'] - 1):>15}   {change(row['ratio_low'] - 1)} to {change(row['ratio_high'] - 1)}"
             + ("" if row["status"] == "completed" else f"   {row['status']}: {row['error']}")
         )
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from engine.commands import options
 from engine.commands.parity_cases import make_cases
 from engine.core.config import ENGINES, SETTINGS, RunConfig
 from engine.core.errors import FieldError
+from engine.core.format import number
 from engine.core.option import settings_of
 from engine.runlog.device_hold import hold_device
 
@@ -142,7 +143,8 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def _error(row: dict[str, Any]) -> str:
     word = "within" if row["within"] else "NOT within"
-    return f"logits off by {row['logit_error']:.4g}, sdpa by {row['logit_error_sdpa']:.4g}: {row['ratio']:.3f}, {word}"
+    ours, sdpa, ratio = (number(row[name]) for name in ("logit_error", "logit_error_sdpa", "ratio"))
+    return f"logits off by {ours}, sdpa by {sdpa}: {ratio}, {word}"
 
 
 def _tell(text: str) -> None:

@@ -23,6 +23,7 @@ from engine.commands.experiments import (
 )
 from engine.core.experiment import Plan, newest_records
 from engine.core.experiment_size import check_repeats
+from engine.core.format import aligned
 from engine.core.repeats_plan import KIND, plan_repeats
 from engine.core.run_id import new_run_id
 from engine.core.timestamp import utc_now
@@ -40,8 +41,8 @@ SUMMARY = (
     ("passes", "passes", ""),
     ("useful_slot_steps", "useful slot-steps", ""),
     ("slot_steps", "slot-steps", ""),
-    ("dead_fraction", "dead fraction", ""),
-    ("padding_fraction", "padding fraction", ""),
+    ("dead_fraction", "dead fraction", "share"),
+    ("padding_fraction", "padding fraction", "share"),
 )
 
 
@@ -168,7 +169,7 @@ def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
         for name, label, unit in SUMMARY:
             value = figures.get(name)
             if value is not None:
-                lines.append(f"  {label:<18} {value:>10.4g} {unit}".rstrip())
+                lines.append(f"  {label:<18} {aligned(value, unit)}")
     if report.get("runs"):
         completed = sum(r["status"] == "completed" for r in report["runs"])
         each = ", each engine's over its own" if report.get("engines") else ""

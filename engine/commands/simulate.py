@@ -14,6 +14,7 @@ from typing import Any
 from engine.commands import options
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
+from engine.core.format import aligned, counted, size
 from engine.core.hardware_presets import CARD, HARDWARE
 from engine.core.home import lab_home, runs_folder
 from engine.core.memory_model import TERM_WORDS
@@ -31,7 +32,6 @@ from engine.core.simulated_metrics import (
     simulated_metrics,
 )
 from engine.core.simulator import Simulation, estimated_tokens
-from engine.core.units import GIB
 from engine.core.workload import Workload, build_workload
 
 DEFAULTS = {"warmups": 0}
@@ -55,8 +55,8 @@ LINES = (
     ("queue_wait_p50_s", "queue wait p50", "s"),
     ("ttft_p50_s", "TTFT p50", "s"),
     ("itl_max_s", "worst gap", "s"),
-    ("padding_fraction", "padding fraction", ""),
-    ("dead_fraction", "dead fraction", ""),
+    ("padding_fraction", "padding fraction", "share"),
+    ("dead_fraction", "dead fraction", "share"),
 )
 
 
@@ -211,19 +211,14 @@ def _table(report: Mapping[str, Any]) -> str:
         lines.append(f"  {_decode_words(report)}")
     for name, label, unit in LINES:
         if report.get(name) is not None:
-            lines.append(f"  {label:<28} {_digits(report[name]):>10} {unit}".rstrip())
+            lines.append(f"  {label:<28} {aligned(report[name], unit)}")
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
 
 
-def _digits(value: float) -> str:
-    """Four digits, whole numbers above: 0.01234, 12.34, 12,345."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def _decode_words(report: Mapping[str, Any]) -> str:
     """Of which batch the first three figures are."""
-    rows = f"{report['decode_rows']:g} row{'' if report['decode_rows'] == 1 else 's'} at the median"
+    rows = f"{counted(report['decode_rows'])} row{'' if report['decode_rows'] == 1 else 's'} at the median"
     if report["replicas"] == 1:
         return f"The first three are of decode steps alone, no prompt read in them: {rows}."
     return (
@@ -235,11 +230,11 @@ def _decode_words(report: Mapping[str, Any]) -> str:
 def _too_much(report: Mapping[str, Any]) -> str:
     """By how much the largest pass would not fit the card, and where."""
     peak, memory, asked, free = (
-        report[name] / GIB for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
+        size(report[name]) for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
     )
     pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
     return (
-        f"it would not fit: about {peak:.3g} GiB at the peak, on a card of {memory:.3g} GiB; of what may be used of "
-        f"it the {TERM_WORDS[report['failing_term']]} asks for {asked:.3g} GiB in one piece{pieces} and finds "
-        f"{free:.3g} GiB"
+        f"it would not fit: about {peak} at the peak, on a card of {memory}; of what may be used of "
+        f"it the {TERM_WORDS[report['failing_term']]} asks for {asked} in one piece{pieces} and finds "
+        f"{free}"
     )

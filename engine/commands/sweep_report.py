@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.core.format import number, percent, quantity, size
 from engine.core.sweep_table import DISTURBED
-from engine.core.units import GIB
 
 COLUMNS = (
-    ("B", "batch_size", 1.0, "d"),
-    ("TTFT s", "ttft_s", 1.0, ".3f"),
-    ("TPOT ms", "tpot_s", 1e3, ".2f"),
-    ("tok/s each", "tokens_per_s_per_request", 1.0, ".1f"),
-    ("tok/s", "decode_tokens_per_s", 1.0, ",.1f"),
-    ("peak GiB", "peak_memory_bytes", 2.0**-30, ".2f"),
-    ("FLOP/byte", "intensity_flop_per_byte", 1.0, ".1f"),
-    ("% compute", "compute_fraction", 100.0, ".2f"),
-    ("% read", "bandwidth_fraction", 100.0, ".1f"),
-    ("serial s", "serial_s", 1.0, ",.2f"),
-    ("speed-up", "speedup", 1.0, ".2f"),
-    ("run tok/s", "output_tokens_per_s", 1.0, ",.1f"),
-    ("spread %", "spread", 100.0, ".1f"),
+    ("B", "batch_size", 1.0),
+    ("TTFT s", "ttft_s", 1.0),
+    ("TPOT ms", "tpot_s", 1e3),
+    ("tok/s each", "tokens_per_s_per_request", 1.0),
+    ("tok/s", "decode_tokens_per_s", 1.0),
+    ("peak GiB", "peak_memory_bytes", 2.0**-30),
+    ("FLOP/byte", "intensity_flop_per_byte", 1.0),
+    ("% compute", "compute_fraction", 100.0),
+    ("% read", "bandwidth_fraction", 100.0),
+    ("serial s", "serial_s", 1.0),
+    ("speed-up", "speedup", 1.0),
+    ("run tok/s", "output_tokens_per_s", 1.0),
+    ("spread %", "spread", 100.0),
 )
 WIDTH = 10
 
@@ -44,8 +44,9 @@ def ceilings_text(report: Mapping[str, Any]) -> str:
     """`27.6 TFLOP/s and 318 GB/s (given)`, or why there are none."""
     if report["flop_per_s"] is None:
         return str(report["ceilings"])
-    rates = f"{report['flop_per_s'] / 1e12:.4g} TFLOP/s and {report['read_bytes_per_s'] / 1e9:.4g} GB/s"
-    return f"{rates} ({report['ceilings']})"
+    products = quantity(report["flop_per_s"] / 1e12, "TFLOP/s")
+    reads = quantity(report["read_bytes_per_s"] / 1e9, "GB/s")
+    return f"{products} and {reads} ({report['ceilings']})"
 
 
 def _series(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -59,14 +60,14 @@ def _series(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, 
 def _line(row: Mapping[str, Any]) -> str:
     cells = [f"{row['batch_size']:>{WIDTH + 1}d}"]
     if row["completed"]:
-        cells += [_cell(row[key], scale, form) for _, key, scale, form in COLUMNS[1:]]
+        cells += [_cell(row[key], scale) for _, key, scale in COLUMNS[1:]]
     if row["status"] != "completed":
         cells.append(f"  {_trouble(row)}")
     return "".join(cells)
 
 
-def _cell(value: float | None, scale: float, form: str) -> str:
-    text = "-" if value is None else format(value * scale, form)
+def _cell(value: float | None, scale: float) -> str:
+    text = number(None if value is None else value * scale)
     return f"{text:>{WIDTH + 1}}"
 
 
@@ -74,25 +75,26 @@ def _trouble(row: Mapping[str, Any]) -> str:
     """Of a row whose repeats did not all complete: how many ended otherwise, and why."""
     count = "" if row["repeats"] == 1 else f" ({row['repeats'] - row['completed']} of {row['repeats']})"
     if row["status"] == "oom" and row["asked_bytes"] is not None:
-        free = "" if row["free_bytes"] is None else f", {row['free_bytes'] / GIB:.3g} GiB were free"
-        return f"oom{count}: {row['oom_where']} asked for {row['asked_bytes'] / GIB:.3g} GiB{free}"
+        free = "" if row["free_bytes"] is None else f", {size(row['free_bytes'])} were free"
+        return f"oom{count}: {row['oom_where']} asked for {size(row['asked_bytes'])}{free}"
     return f"{row['status']}{count}" + (f": {row['error']}" if row["error"] else "")
 
 
 def _disturbed_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """That B = 1 was disturbed, where a batch decodes well above B times its rate; empty elsewhere."""
     rates = [(row["decode_tokens_per_s"], row["linear_tokens_per_s"], row["batch_size"]) for row in rows]
-    share, size = max(((rate / line, size) for rate, line, size in rates if rate and line), default=(0.0, 0))
+    share, rows_at_once = max(((rate / line, rows) for rate, line, rows in rates if rate and line), default=(0.0, 0))
     if share <= DISTURBED:
         return ""
     return (
-        f"B = {size} decodes {share:.0%} of {size} times the rate at B = 1: B = 1 was most likely disturbed. Measure "
-        f"it again; serial s and speed-up rest on it too."
+        f"B = {rows_at_once} decodes {percent(share)} of {rows_at_once} times the rate at B = 1: B = 1 was most "
+        f"likely disturbed. Measure it again; serial s and speed-up rest on it too."
     )
 
 
 def _ragged_text(row: Mapping[str, Any]) -> str:
     if row["of_control"] is None:
         return ""
-    unused = "" if row["kv_unused_fraction"] is None else f"; {row['kv_unused_fraction']:.1%} of its KV memory unused"
-    return f"{row['batch_size']:>{WIDTH + 1}d}  {row['of_control']:.1%} of its control's throughput{unused}"
+    share = row["kv_unused_fraction"]
+    unused = "" if share is None else f"; {percent(share)} of its KV memory unused"
+    return f"{row['batch_size']:>{WIDTH + 1}d}  {percent(row['of_control'])} of its control's throughput{unused}"

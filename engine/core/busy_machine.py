@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from engine.core.format import number
 from engine.core.machine_checks import BUSY_LOAD
 
 
@@ -28,5 +29,5 @@ def busy_words_of(loads: Iterable[tuple[float, int] | None]) -> str:
     highest, cores = max(busy)
     return (
         f"The machine was busy when {len(busy)} of {len(known)} runs began "
-        f"(load up to {highest:.1f} on {cores} cores): their times hold others' work too."
+        f"(load up to {number(highest)} on {cores} cores): their times hold others' work too."
     )

@@ -141,21 +141,3 @@ def not_applicable(finding: str) -> Verdict:
 
 def judged(holds: bool, finding: str, value: float, limit: float) -> Verdict:
     return (passed if holds else failed)(finding, float(value), float(limit))
-
-
-def figure(value: float) -> str:
-    """Three significant digits without a power of ten: 0.0521, 5.21, 5,210."""
-    text = f"{float(f'{value:.3g}'):,.12f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
-
-
-def duration(value_s: float) -> str:
-    """`850 µs`, `52.1 ms`, `5.21 s`."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
-        if abs(value_s) * factor >= 1 or unit == "µs" or value_s == 0:
-            return f"{figure(value_s * factor)} {unit}"
-    raise AssertionError
-
-
-def percent(share: float) -> str:
-    return f"{figure(share * 100)} %"

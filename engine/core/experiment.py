@@ -225,9 +225,7 @@ def point_rows(plan: Plan, records: Iterable[PointRecord]) -> list[dict[str, Any
     of each of its prompts; all prompts' together are `run_prompt_tokens`.
     """
     newest = newest_records(records)
-    return [
-        _row(point, newest.get(point.point_id)) for point in sorted(plan.points, key=lambda point: point.position)
-    ]
+    return [_row(point, newest.get(point.point_id)) for point in sorted(plan.points, key=lambda point: point.position)]
 
 
 def summarize(values: Iterable[float | int | None]) -> Summary | None:

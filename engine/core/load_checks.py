@@ -17,13 +17,11 @@ from engine.core.check import (
     Evidence,
     Floats,
     Verdict,
-    duration,
     failed,
-    figure,
     judged,
     not_applicable,
-    percent,
 )
+from engine.core.format import duration, exact, number, percent
 
 RATE_TOLERANCE = 0.05
 CHANCE = 3.0  # standard errors by which a drawn rate may miss the asked one
@@ -72,8 +70,8 @@ def judge_offered_rate(run: Evidence) -> Verdict:
         return not_applicable("Fewer than two requests came at different times: there is no rate.")
     asked, chance = law.rate, CHANCE * _variation(law) / np.sqrt(len(arrival_s) - 1)
     text = (
-        f"{figure(asked)} requests a second were asked for, {figure(drawn)} were drawn, "
-        f"and the engine was given {figure(given)}"
+        f"{exact(asked, digits=4)} requests a second were asked for, {number(drawn)} were drawn, "
+        f"and the engine was given {number(given)}"
     )
     if abs(drawn / asked - 1) > RATE_TOLERANCE + chance:
         return failed(f"{text}: the draw misses what was asked for by more than chance.", drawn / asked, 1.0)
@@ -107,7 +105,7 @@ def judge_steady_window(run: Evidence) -> Verdict:
     if stays > 0:
         text += (
             f"From one stay after the first request to the last one's coming there are {duration(window.length_s)}, "
-            f"{figure(stays)} stays."
+            f"{number(stays)} stays."
         )
     else:
         text += "The last request came before one stay was over."
@@ -131,8 +129,8 @@ def judge_littles_law(run: Evidence) -> Verdict:
     mean_number = float(present_s.sum()) / window.length_s
     off = mean_number / (rate * stay_s) - 1
     text = (
-        f"{figure(rate)} requests a second times {duration(stay_s)} in the engine make {figure(rate * stay_s)} there "
-        f"at a time; counted were {figure(mean_number)}, {percent(abs(off))} {'more' if off > 0 else 'less'}."
+        f"{number(rate)} requests a second times {duration(stay_s)} in the engine make {number(rate * stay_s)} there "
+        f"at a time; counted were {number(mean_number)}, {percent(abs(off))} {'more' if off > 0 else 'less'}."
     )
     if abs(off) > LITTLE_TOLERANCE:
         text += " Requests came and left at different rates: this load was in no steady state."
@@ -204,9 +202,9 @@ LOAD_CHECKS = (
         meaning="The engine was given its requests at the rate that the run is named by. A load that is offered too "
         "slowly, by a late sleep or a busy loop, makes every engine look better than it is. Whether the engine could "
         "keep up is another question, and no fault of the run.",
-        limit=f"From the first request to the last it took as long as was intended, within {RATE_TOLERANCE:.0%} or "
-        "one step of the engine; the rate that was drawn lies within "
-        f"{RATE_TOLERANCE:.0%} and {CHANCE:.0f} standard errors of the one asked for.",
+        limit=f"From the first request to the last it took as long as was intended, within "
+        f"{exact(100 * RATE_TOLERANCE, '%')} or one step of the engine; the rate that was drawn lies within "
+        f"{exact(100 * RATE_TOLERANCE, '%')} and {exact(CHANCE)} standard errors of the one asked for.",
         unit="share of the drawn rate",
         judge=judge_offered_rate,
     ),
@@ -217,8 +215,8 @@ LOAD_CHECKS = (
         meaning="In a steady state the mean number of requests in the engine is their rate times the mean time each "
         "stays: that is why half a request a second can keep 13 in flight. Where it does not hold, requests piled up "
         "or drained, and the figures depend on how long the run happened to last.",
-        limit=f"In the steady window the two differ by {LITTLE_TOLERANCE:.0%} at most; at least {LITTLE_REQUESTS} "
-        "requests came in it.",
+        limit=f"In the steady window the two differ by {exact(100 * LITTLE_TOLERANCE, '%')} at most; at least "
+        f"{LITTLE_REQUESTS} requests came in it.",
         unit="relative difference",
         judge=judge_littles_law,
     ),
@@ -228,8 +226,9 @@ LOAD_CHECKS = (
         fault="steady window too short",
         meaning="While a run ramps up and while its last requests drain, slots stand empty: both understate what the "
         "engine can do. Only a run whose steady part is long says something about a server that never stops.",
-        limit=f"All requests at once: as many run as ever do for at least {STEADY_SHARE:.0%} of the run. Requests "
-        f"that come over time: they go on coming for at least {STEADY_STAYS:.0f} mean stays after the first stay.",
+        limit=f"All requests at once: as many run as ever do for at least {exact(100 * STEADY_SHARE, '%')} of the run. "
+        f"Requests that come over time: they go on coming for at least {exact(STEADY_STAYS)} mean stays after the "
+        "first stay.",
         unit="share of the run, or mean stays",
         judge=judge_steady_window,
     ),

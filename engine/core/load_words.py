@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.core.check import duration, figure, percent
+from engine.core.format import counted, duration, exact, number, percent, quantity
 from engine.core.load import Little
 from engine.core.load_plan import ABOVE, BELOW
 from engine.core.load_report import GOODPUT
@@ -22,9 +22,9 @@ LITTLE_TOLD = 20  # requests between the ramp's end and the last arrival, from w
 def capacity_words(capacity: Capacity) -> str:
     """What the engine completes when there is always somebody waiting, and whether the runs around it agree."""
     rate = capacity.requests_per_s
-    spread = f", the median of {rate.n} runs from {figure(rate.low)} to {figure(rate.high)}" if rate.n > 1 else ""
+    spread = f", the median of {rate.n} runs from {number(rate.low)} to {number(rate.high)}" if rate.n > 1 else ""
     return (
-        f"{capacity.engine}: capacity {figure(rate.median)} requests/s, {figure(capacity.tokens_per_s)} output "
+        f"{capacity.engine}: capacity {quantity(rate.median, 'requests/s')}, {number(capacity.tokens_per_s)} output "
         f"tokens/s, with all requests there from the start{spread}. {confirmation_words(capacity)}"
     )
 
@@ -33,23 +33,24 @@ def confirmation_words(capacity: Capacity) -> str:
     """What the runs just below and just above a capacity say of it."""
     if capacity.refuted_by is not None:
         row = capacity.refuted_by
-        served = figure(row.median(lambda point: point.achieved_per_s) or 0.0)
+        served = quantity(row.median(lambda point: point.achieved_per_s) or 0.0, "requests/s")
         return (
-            f"Not confirmed: it is too low, at {_rate(row.rate_per_s)} {served} requests/s were served. The machine "
+            f"Not confirmed: it is too low, at {_rate(row.rate_per_s)} {served} were served. The machine "
             f"was slower in the run with all requests at once, or that run too short; repeat it.{_pace_words(capacity)}"
         )
     around = ((BELOW, capacity.below), (ABOVE, capacity.above))
-    missing = [f"{share:g} times" for share, row in around if row is None or row.grows is None]
+    missing = [f"{exact(share)} times" for share, row in around if row is None or row.grows is None]
     if missing:
         return f"Not confirmed yet: the run at {' and at '.join(missing)} it is missing, or too small to tell."
     if capacity.is_confirmed:
-        said = f"Confirmed: evenly spaced, the queue does not grow at {BELOW:g} times it and grows at {ABOVE:g} times."
+        said = f"Confirmed: evenly spaced, the queue does not grow at {exact(BELOW)} times it and grows at "
+        said += f"{exact(ABOVE)} times."
         return said + _pace_words(capacity)
     wrong = []
     if capacity.below is not None and capacity.below.grows:
-        wrong.append(f"the queue grows at {BELOW:g} times it already{_served(capacity.below)}")
+        wrong.append(f"the queue grows at {exact(BELOW)} times it already{_served(capacity.below)}")
     if capacity.above is not None and not capacity.above.grows:
-        wrong.append(f"the queue does not grow at {ABOVE:g} times it yet{_served(capacity.above)}")
+        wrong.append(f"the queue does not grow at {exact(ABOVE)} times it yet{_served(capacity.above)}")
     return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_size_words(capacity)}{_pace_words(capacity)}"
 
 
@@ -73,13 +74,13 @@ def _pace_words(capacity: Capacity) -> str:
         return ""
     return (
         f" Decode passes took {duration(pace * base_s)} around it and {duration(base_s)} with all requests at once, "
-        f"{figure(pace)} times: the machine was not equally fast."
+        f"{number(pace)} times: the machine was not equally fast."
     )
 
 
 def _served(row: LoadRow) -> str:
     rate = row.median(lambda point: point.achieved_per_s)
-    return "" if rate is None else f", where {figure(rate)} requests/s are served"
+    return "" if rate is None else f", where {quantity(rate, 'requests/s')} are served"
 
 
 def knee_words(knee: Knee) -> str:
@@ -96,7 +97,7 @@ def knee_words(knee: Knee) -> str:
     if knee.held_wait_s is None or knee.lost_wait_s is None:
         return said
     said += f" The median wait goes from {duration(knee.held_wait_s)} to {duration(knee.lost_wait_s)}"
-    return said + (f", {figure(knee.wait_ratio)} times." if knee.wait_ratio else ".")
+    return said + (f", {number(knee.wait_ratio)} times." if knee.wait_ratio else ".")
 
 
 def ratio_words(table: LoadTable) -> str:
@@ -116,8 +117,8 @@ def ratio_words(table: LoadTable) -> str:
 
 def _against(engine: str, ratio: float, base: str) -> str:
     if abs(ratio - 1) < ALIKE:
-        return f"{engine}'s capacity is {figure(ratio)} times {base}'s: about the same."
-    return f"{engine}'s capacity is {figure(ratio)} times {base}'s."
+        return f"{engine}'s capacity is {number(ratio)} times {base}'s: about the same."
+    return f"{engine}'s capacity is {number(ratio)} times {base}'s."
 
 
 def wait_words(rows: Sequence[LoadRow]) -> str:
@@ -128,7 +129,7 @@ def wait_words(rows: Sequence[LoadRow]) -> str:
         return ""
     said = ", ".join(f"{duration(wait_s)} with {engine}" for engine, wait_s in known)
     shortest, longest = min(wait_s for _, wait_s in known), max(wait_s for _, wait_s in known)
-    times = f": {figure(longest / shortest)} times as long" if shortest > 0 and longest > shortest else ""
+    times = f": {number(longest / shortest)} times as long" if shortest > 0 and longest > shortest else ""
     return f"At {_rate(rows[0].rate_per_s)} the median request waits {said}{times}."
 
 
@@ -154,18 +155,18 @@ def growth_words(engine: str, growth: QueueGrowth | None) -> str:
     if growth.is_swamped:
         last = duration(growth.end_s)
         return f"{engine}: its queue grows; most requests still waited when the last one came, at {last}."
-    change = f"{figure(abs(growth.rise))} requests {'more' if growth.rise >= 0 else 'fewer'} left behind {over}"
+    change = f"{counted(abs(growth.rise))} requests {'more' if growth.rise >= 0 else 'fewer'} left behind {over}"
     if growth.grows and not growth.rises:
-        left = f"{figure(growth.left_behind)} requests were left behind at last"
+        left = f"{counted(growth.left_behind)} requests were left behind at last"
         return f"{engine}: its queue grows; the engine never caught up {over}, and {left}."
     if growth.grows:
-        pace = f"{figure(growth.slope_per_s)} requests a second"
+        pace = f"{number(growth.slope_per_s)} requests a second"
         return f"{engine}: its queue grows by {pace}, {change}{_sureness(growth.t)}."
     return f"{engine}: its queue does not grow, {change}."
 
 
 def _sureness(t: float) -> str:
-    return f" (t = {figure(t)})" if math.isfinite(t) else ""
+    return f" (t = {number(t)})" if math.isfinite(t) else ""
 
 
 def little_words(engine: str, rate_per_s: float | None, little: Little) -> str:
@@ -176,10 +177,10 @@ def little_words(engine: str, rate_per_s: float | None, little: Little) -> str:
             f"too few for Little's law (told from {LITTLE_TOLD})."
         )
     off = little.ratio - 1
-    counted = "as counted" if abs(off) < 0.005 else f"counted were {figure(little.mean_number)}, {_off(off)}"
+    counted = "as counted" if abs(off) < 0.005 else f"counted were {number(little.mean_number)}, {_off(off)}"
     said = (
-        f"{engine} at {_rate(rate_per_s)}: {figure(little.arrivals_per_s)} requests/s from the ramp's end on x "
-        f"{duration(little.mean_stay_s)} each in the system = {figure(little.expected_number)} there at a time; "
+        f"{engine} at {_rate(rate_per_s)}: {quantity(little.arrivals_per_s, 'requests/s')} from the ramp's end on x "
+        f"{duration(little.mean_stay_s)} each in the system = {number(little.expected_number)} there at a time; "
         f"{counted}."
     )
     return said if little.holds else f"{said} They came and left at different rates: this load was in no steady state."
@@ -194,7 +195,7 @@ def goodput_words(row: LoadRow) -> str:
     share, rate = row.median(GOODPUT["goodput_share"]), row.median(GOODPUT["goodput_requests_per_s"])
     if share is None:
         return ""
-    served = "" if rate is None else f", {figure(rate)} requests/s"
+    served = "" if rate is None else f", {quantity(rate, 'requests/s')}"
     ttft_share, tpot_share = row.median(GOODPUT["ttft_share"]), row.median(GOODPUT["tpot_share"])
     alone = [
         f"{percent(found)} keep the limit on {name}"
@@ -209,4 +210,4 @@ def _rate(rate_per_s: float | None) -> str:
     """`2 requests/s`; saturation has no rate."""
     if rate_per_s is None:
         return "no rate (all at once)"
-    return f"{figure(rate_per_s)} request{'' if rate_per_s == 1 else 's'}/s"
+    return exact(rate_per_s, f"request{'' if rate_per_s == 1 else 's'}/s", digits=4)

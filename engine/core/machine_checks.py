@@ -14,14 +14,12 @@ from engine.core.check import (
     Floats,
     Verdict,
     counts,
-    duration,
     failed,
-    figure,
     judged,
     not_applicable,
     passed,
-    percent,
 )
+from engine.core.format import duration, exact, number, percent
 
 LATE_S = 0.010
 BETWEEN_SHARE = 0.10
@@ -206,7 +204,7 @@ def _issue_words(share: float) -> str:
 
 
 def _load_words(load: float) -> str:
-    return f"the machine's load was {figure(load)} a core when the run began"
+    return f"the machine's load was {number(load)} a core when the run began"
 
 
 def _megahertz(clocks: Mapping[str, Any], name: str) -> float | None:
@@ -258,10 +256,10 @@ MACHINE_CHECKS = (
         fault="host may have held it up",
         meaning="Times are the engine's and the device's only if the CPU sees requests when they come, issues passes "
         "faster than they run and has nothing else to do. A run that waits for its host measures the host.",
-        limit=f"While a slot is free, requests are seen within {LATE_S * 1e3:.0f} ms (95th percentile); at most "
-        f"{BETWEEN_SHARE:.0%} of the time lies between passes while requests run; issuing takes at most "
-        f"{ISSUE_SHARE:.0%} of pass time; the load was at most {BUSY_LOAD:g} a core when the run began. What was not "
-        "logged is not judged.",
+        limit=f"While a slot is free, requests are seen within {exact(1e3 * LATE_S, 'ms')} (95th percentile); "
+        f"at most {exact(100 * BETWEEN_SHARE, '%')} of the time lies between passes while requests run; issuing "
+        f"takes at most {exact(100 * ISSUE_SHARE, '%')} of pass time; the load was at most {exact(BUSY_LOAD)} a core "
+        "when the run began. What was not logged is not judged.",
         unit="times the limit, the worst of them",
         judge=judge_host,
     ),
@@ -272,8 +270,8 @@ MACHINE_CHECKS = (
         meaning="A processor that heats up or is shared slows down, and what ran last looks worse. Passes of one shape "
         "should take as long at the end as at the start.",
         limit=f"Passes of one kind, one number of rows and nearly one width take as long in the second half as in the "
-        f"first, within {DRIFT:.0%} (medians, of at least {LIKE_PASSES} passes each); a GPU whose clock was logged "
-        f"ends at no less than {CLOCK_SHARE:.0%} of its highest.",
+        f"first, within {exact(100 * DRIFT, '%')} (medians, of at least {LIKE_PASSES} passes each); a GPU whose "
+        f"clock was logged ends at no less than {exact(100 * CLOCK_SHARE, '%')} of its highest.",
         unit="relative difference",
         judge=judge_clocks,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.core.units import GIB
+from engine.core.format import breakable, size
 
 
 @dataclass(eq=False)
@@ -26,6 +26,6 @@ class EngineOutOfMemory(Exception):
         }
 
     def __str__(self) -> str:
-        asked = "memory" if self.asked_bytes is None else f"{self.asked_bytes / GIB:.3g} GiB"
-        free = "" if self.free_bytes is None else f", {self.free_bytes / GIB:.3g} GiB were free"
-        return f"out of memory: {self.where} asked for {asked} ({self.shape}){free}"
+        asked = "memory" if self.asked_bytes is None else size(self.asked_bytes)
+        free = "" if self.free_bytes is None else f", {size(self.free_bytes)} were free"
+        return breakable(f"out of memory: {self.where} asked for {asked} ({self.shape}){free}")

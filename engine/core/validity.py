@@ -14,7 +14,7 @@ from engine.core.machine_checks import MACHINE_CHECKS
 
 __all__ = ["CHECKS", "VALIDITY_VERSION", "Check", "Evidence", "Outcome", "Verdict", "judge_run"]
 
-VALIDITY_VERSION = 3  # of how runs are judged: another number, and every run is judged anew
+VALIDITY_VERSION = 4  # of how runs are judged: another number, and every run is judged anew
 
 
 def judge_prompts(run: Evidence) -> Verdict:

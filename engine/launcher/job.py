@@ -172,9 +172,7 @@ def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     missing, experiment_id = job.missing, job.experiment_id
     if job.had_begun:
         experiment_id = new_run_id() if len(missing) > 1 else None
-    again = {
-        run.run_id: _new_run(runs_folder, run.config, None if job.had_begun else run.run_id) for run in missing
-    }
+    again = {run.run_id: _new_run(runs_folder, run.config, None if job.had_begun else run.run_id) for run in missing}
     return Job(
         job_id=new_run_id(),
         kind=job.kind,

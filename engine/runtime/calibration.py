@@ -22,6 +22,7 @@ from torch._C._autograd import DeviceType
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.core.config import RunConfig, SamplingConfig
+from engine.core.format import size
 from engine.core.hardware import Calibration
 from engine.core.passes import PassKind
 from engine.core.presets import make_scheduler
@@ -59,7 +60,7 @@ def calibrate(
     """
     cache_bytes = last_cache_bytes(device)
     buffer_bytes = _buffer_bytes(device, cache_bytes)
-    on_progress(f"memory bandwidth over {buffer_bytes / MIB:,.0f} MiB")
+    on_progress(f"memory bandwidth over {size(buffer_bytes)}")
     read_bytes_per_s, copy_bytes_per_s = bandwidth(device, buffer_bytes)
     on_progress("matrix products")
     products = {name: matmul_flop_per_s(device, kind) for name, kind in TORCH_DTYPES.items()}

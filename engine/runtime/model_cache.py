@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from engine.core.format import size
 from engine.core.model_catalogue import MANIFEST, models_folder
 from engine.runlog.locks import hold
 
@@ -95,8 +96,8 @@ def _convert(gguf: Path, target: Path, on_progress: Progress) -> None:
     if missing:
         packages = " ".join(missing)
         raise ValueError(f"reading {gguf.name} needs {packages.replace(' ', ' and ')}: run `pip install {packages}`")
-    megabytes = gguf.stat().st_size / 1e6
-    on_progress(f"converting {gguf.name} ({megabytes:,.0f} MB) once, later loads skip this: reading the weights", 0.0)
+    named = f"{gguf.name} ({size(gguf.stat().st_size)})"
+    on_progress(f"converting {named} once, later loads skip this: reading the weights", 0.0)
     model = _read_gguf(AutoModelForCausalLM, gguf, dtype=torch.float32)
     on_progress(f"converting {gguf.name} once: reading the tokenizer", 0.75)
     tokenizer = _read_gguf(AutoTokenizer, gguf)

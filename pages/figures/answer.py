@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import counted, plural
 from pages.figures.colours import DASHES, SeriesStyle, palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
-from pages.figures.readable import count_text, three_digits
 
 KINDS = ("bar", "line", "points")
 PLOT_PX = 300
@@ -105,7 +105,7 @@ def answer_caption(frame: pd.DataFrame, drawing: Drawing) -> str:
         return "No row has both values."
     least, most = rows.loc[rows["y"].idxmin()], rows.loc[rows["y"].idxmax()]
     if least["y"] == most["y"]:
-        said = f"{drawing.y} is {three_digits(float(least['y']))} everywhere"
+        said = f"{drawing.y} is {counted(float(least['y']))} everywhere"
     else:
         said = f"{drawing.y}: least {_told(least, drawing)}, most {_told(most, drawing)}"
     drawn = len(_drawn_rows(frame, drawing))
@@ -114,7 +114,7 @@ def answer_caption(frame: pd.DataFrame, drawing: Drawing) -> str:
         said += f"; {drawn:,} of {len(rows):,} rows are drawn, {which}"
     if len(rows) < len(frame):
         lacking = len(frame) - len(rows)
-        said += f"; {count_text(lacking, 'row')} {'lacks' if lacking == 1 else 'lack'} one of the two values"
+        said += f"; {plural(lacking, 'row')} {'lacks' if lacking == 1 else 'lack'} one of the two values"
     return f"{said}."
 
 
@@ -186,9 +186,9 @@ def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: Ser
 
 def _told(row: pd.Series, drawing: Drawing) -> str:
     x = row["x"]
-    where = three_digits(float(x)) if isinstance(x, int | float | np.number) else str(x)[:LABEL_CHARACTERS]
+    where = counted(float(x)) if isinstance(x, int | float | np.number) else str(x)[:LABEL_CHARACTERS]
     series = f", {row['series'][:LABEL_CHARACTERS]}" if drawing.colour and drawing.colour != drawing.x else ""
-    return f"{three_digits(float(row['y']))} ({drawing.x} {where}{series})"
+    return f"{counted(float(row['y']))} ({drawing.x} {where}{series})"
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from engine.core.format import duration, number, percent, plural
 from pages.figures.blocks import NO_BLOCKS
 from pages.figures.kv_layouts import NOTHING, kv_parts
 from pages.figures.measures import COMPUTED, GOOD, HELD
-from pages.figures.readable import count_text, seconds_text, share_text, three_digits
 
 
 def blocks(
@@ -28,35 +28,35 @@ def blocks(
     if by_column.empty or not by_column["reserved_max_positions"].max() > 0:
         return NO_BLOCKS
     most = float(by_column["reserved_max_positions"].max()) / block_size
-    pool = f"{count_text(pool_blocks, 'block')} of {count_text(block_size, 'position')}"
-    said = [f"At most {most:,.0f} of {pool} were held at once ({share_text(most / pool_blocks)})"]
+    pool = f"{plural(pool_blocks, 'block')} of {plural(block_size, 'position')}"
+    said = [f"At most {most:,.0f} of {pool} were held at once ({percent(most / pool_blocks)})"]
     if unfilled_share is not None:
-        said.append(f"over time {share_text(unfilled_share)} of what was held was not filled")
+        said.append(f"over time {percent(unfilled_share)} of what was held was not filled")
     return f"{'; '.join(said)}. {_preempted(preemptions, recomputed_tokens)}"
 
 
 def _preempted(preemptions: pd.DataFrame, recomputed_tokens: int | None) -> str:
     if preemptions.empty:
         return "No request was preempted."
-    again = "" if recomputed_tokens is None else f", and {count_text(recomputed_tokens, 'token')} were computed again"
-    times = count_text(len(preemptions), "preemption")
-    who = count_text(preemptions["request_id"].nunique(), "request")
-    return f"{times} of {who} gave back {count_text(float(preemptions['blocks'].sum()), 'block')}{again}."
+    again = "" if recomputed_tokens is None else f", and {plural(recomputed_tokens, 'token')} were computed again"
+    times = plural(len(preemptions), "preemption")
+    who = plural(preemptions["request_id"].nunique(), "request")
+    return f"{times} of {who} gave back {plural(float(preemptions['blocks'].sum()), 'block')}{again}."
 
 
 def pool(held: pd.DataFrame, *, pool_blocks: int, block_size: int, pass_index: int, step: float, time_s: float) -> str:
     """For pool.pool_at: how many blocks are held by how many requests, and how many of their positions are empty."""
-    when = f"During pass {pass_index:,} (step {int(step):,}, from {seconds_text(time_s)} on)"
+    when = f"During pass {pass_index:,} (step {int(step):,}, from {duration(time_s)} on)"
     if held.empty:
-        return f"{when} all {count_text(pool_blocks, 'block')} are free."
+        return f"{when} all {plural(pool_blocks, 'block')} are free."
     said = (
-        f"{when} {count_text(len(held), 'block')} of {pool_blocks:,} are held by "
-        f"{count_text(held['request_id'].nunique(), 'request')}"
+        f"{when} {plural(len(held), 'block')} of {pool_blocks:,} are held by "
+        f"{plural(held['request_id'].nunique(), 'request')}"
     )
     if held["positions"].isna().any():
         return f"{said}."
     empty, whole = len(held) * block_size - float(held["positions"].sum()), len(held) * block_size
-    return f"{said}; {count_text(empty, 'position')} of {whole:,} in them not filled ({share_text(empty / whole)})."
+    return f"{said}; {plural(empty, 'position')} of {whole:,} in them not filled ({percent(empty / whole)})."
 
 
 def kv_layouts(ledger: pd.DataFrame) -> str:
@@ -81,7 +81,7 @@ def kv_layouts(ledger: pd.DataFrame) -> str:
 def _ranked(shares: Mapping[str, float]) -> str:
     """`91 % (paged), 31 % (static)`; of a run without a name the share alone."""
     names = sorted(shares, key=lambda name: -shares[name])
-    return ", ".join(f"{share_text(shares[name])} ({name})".removesuffix(" ()") for name in names)
+    return ", ".join(f"{percent(shares[name])} ({name})".removesuffix(" ()") for name in names)
 
 
 def _most(wholes: Mapping[str, float], verb: str) -> str:
@@ -89,4 +89,4 @@ def _most(wholes: Mapping[str, float], verb: str) -> str:
     least, most = min(wholes, key=lambda name: wholes[name]), max(wholes, key=lambda name: wholes[name])
     if len(wholes) < 2 or wholes[most] <= wholes[least] * 1.005:
         return ""
-    return f"; {most} {verb} {three_digits(wholes[most] / wholes[least])} times what {least} did"
+    return f"; {most} {verb} {number(wholes[most] / wholes[least])} times what {least} did"

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import counted, duration
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 from pages.figures.owners import code_colours, code_range, owner_codes
 from pages.figures.preemptions import add_preemptions
 from pages.figures.queue import changes_only
-from pages.figures.readable import seconds_text, three_digits
 from pages.figures.spans import Unit
 
 MAX_ROWS = 128  # what one asks the store for
@@ -117,7 +117,7 @@ def _x_title(unit: Unit, width: float, most_passes: int) -> str:
     """The unit; where a column holds more than one pass, how wide it is."""
     if most_passes <= 1 or (unit == "step" and width <= 1):
         return "step" if unit == "step" else "seconds"
-    return f"step, {three_digits(width)} a column" if unit == "step" else f"seconds, {seconds_text(width)} a column"
+    return f"step, {counted(width)} a column" if unit == "step" else f"seconds, {duration(width)} a column"
 
 
 def _add_grid(
@@ -144,7 +144,7 @@ def _add_grid(
         "showscale": False,
         "ygap": 1 if shape[0] <= 48 else 0,
     }
-    at = "step %{x:,.0f}" if unit == "step" else "%{x:.3~r} s"
+    at = "step %{x:,.0f}" if unit == "step" else "%{x:,.3r}\u00a0s"
     which = "block %{y:,.0f}" if blocks_a_row == 1 else f"{blocks_a_row} blocks around %{{y:,.0f}}"
     free = f"{which}, around {at}<br><b>free</b><extra></extra>"
     figure.add_heatmap(z=np.zeros(shape, dtype=np.uint8), hovertemplate=free, **look)
@@ -154,7 +154,9 @@ def _add_grid(
     held = np.ceil(cells["held"].to_numpy(dtype=float) * 100 - 1e-6)
     facts = np.zeros((*shape, 3), dtype=np.int32)
     facts[row, column] = np.column_stack([cells["request_id"], held, cells["requests"]])
-    share = "<br>holds most of it; %{customdata[1]} % held, by %{customdata[2]:,} in all" if _is_shared(cells) else ""
+    share = ""
+    if _is_shared(cells):
+        share = "<br>holds most of it; %{customdata[1]}\u00a0% held, by %{customdata[2]:,} in all"
     owner = f"{which}, around {at}<br><b>request %{{customdata[0]}}</b>{share}<extra></extra>"
     figure.add_heatmap(z=z, customdata=facts, hoverongaps=False, hovertemplate=owner, **look)
 
@@ -171,10 +173,11 @@ def _add_strip(figure: go.Figure, end: float, values: pd.Series, what: str, dark
     is_free = what == "free"
     y = values.fillna(0).to_numpy(dtype=float)
     x, y = changes_only(np.linspace(0.0, end, len(y) + 1), np.append(y, y[-1]))
-    said = "%{y:,.0f} blocks free" if is_free else "%{y:.1%} of what is held is not filled"
+    said = "%{y:,.0f} blocks free" if is_free else "%{customdata:,.3r}\u00a0% of what is held is not filled"
     figure.add_scatter(
         x=x,
         y=y,
+        customdata=100 * y,
         yaxis="y" if is_free else "y3",
         mode="lines",
         line={"shape": "hv", "width": 1.4, "color": colours.faint_text if is_free else colours.fragment_line},

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from engine.core.format import duration, exact, number, percent, plural, quantity
 from pages.figures.curves import MARKED, Curve, curves_of
 from pages.figures.measures import GOOD, MEASURES, PART_WORDS, Measures, ledger_shares
-from pages.figures.readable import count_text, seconds_text, share_text, three_digits
 from pages.figures.spans import Unit, closed_spans, unit_columns
 from pages.figures.throughput import bin_seconds, token_rates
 
@@ -29,10 +29,10 @@ def timeline(spans: pd.DataFrame, *, unit: Unit = "step", num_lanes: int | None 
         return "No request has been given a slot yet."
     lanes = max(num_lanes or 0, int(closed["lane"].max()) + 1)
     dead, empty = (_lane_share(closed, part, unit, lanes) for part in ("dead", "empty"))
-    requests = count_text(closed["request_id"].nunique(), "request")
-    steps = count_text(int(np.ceil(closed["end_step"].max() - 1e-9)), "step")
+    requests = plural(closed["request_id"].nunique(), "request")
+    steps = plural(int(np.ceil(closed["end_step"].max() - 1e-9)), "step")
     return (
-        f"{requests} through {count_text(lanes, 'lane')} in {steps} ({seconds_text(float(closed['end_s'].max()))}): "
+        f"{requests} through {plural(lanes, 'lane')} in {steps} ({duration(float(closed['end_s'].max()))}): "
         f"of all {LANE_WORDS[unit]}, {_none_or_share(dead)} went to requests that had already finished (dead), "
         f"and {_none_or_share(empty)} stood empty."
     )
@@ -47,7 +47,7 @@ def timelines(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") -> str:
     ends = {name: float(frame[end].max()) for name, frame in closed.items()}
     if unit == "step":
         ends = {name: float(np.ceil(value - 1e-9)) for name, value in ends.items()}
-    took = _compared(ends, (lambda steps: count_text(steps, "step")) if unit == "step" else seconds_text)
+    took = _compared(ends, (lambda steps: plural(steps, "step")) if unit == "step" else duration)
     dead = {n: _lane_share(frame, "dead", unit, int(frame["lane"].max()) + 1) for n, frame in closed.items()}
     shares = ", ".join(f"{name} {_none_or_share(share)}" for name, share in dead.items())
     return f"From start to end: {took}; dead, of all {LANE_WORDS[unit]}: {shares}."
@@ -61,7 +61,7 @@ def latency(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> s
     if len(curves) == 1:
         return _one_latency(next(iter(curves.values())), name, counted)
     parts = [
-        f"{words}: {_compared({n: curve.marks[share] for n, curve in curves.items()}, seconds_text)}"
+        f"{words}: {_compared({n: curve.marks[share] for n, curve in curves.items()}, duration)}"
         for words, share in zip(("median", "p95"), MARKED, strict=True)
     ]
     return f"{name[0].upper()}{name[1:]}, {'; '.join(parts)}."
@@ -85,21 +85,21 @@ def pass_kinds(kinds: pd.DataFrame) -> str:
     took_s = float(kinds["seconds"].sum())
     parts = [_part_of_time(by_kind.get("prefill"), "prefill", took_s)]
     parts += [_part_of_time(by_kind["mixed"], "mixed", took_s)] if "mixed" in by_kind else []
-    passes = count_text(int(kinds["passes"].sum()), "pass", "passes")
-    sentence = f"{passes} took {seconds_text(took_s)}, {' and '.join(parts)} of it"
+    passes = plural(int(kinds["passes"].sum()), "pass", "passes")
+    sentence = f"{passes} took {duration(took_s)}, {' and '.join(parts)} of it"
     decode = by_kind.get("decode")
     if decode is None:
         return f"{sentence}; no decode pass has run."
     return (
-        f"{sentence}; a decode pass took {seconds_text(float(decode['median_s']))} at the median "
-        f"and {seconds_text(float(decode['longest_s']))} at most."
+        f"{sentence}; a decode pass took {duration(float(decode['median_s']))} at the median "
+        f"and {duration(float(decode['longest_s']))} at most."
     )
 
 
 def _part_of_time(row: Mapping[str, Any] | None, kind: str, took_s: float) -> str:
     passes, seconds = (0, 0.0) if row is None else (int(row["passes"]), float(row["seconds"]))
-    part = share_text(seconds / took_s) if took_s > 0 else "0 %"
-    return f"{count_text(passes, f'{kind} pass', f'{kind} passes')} {part}"
+    part = percent(seconds / took_s) if took_s > 0 else percent(0)
+    return f"{plural(passes, f'{kind} pass', f'{kind} passes')} {part}"
 
 
 def waste(ledger: pd.DataFrame, measures: Measures = MEASURES) -> str:
@@ -128,11 +128,11 @@ def queue(queue: pd.DataFrame) -> str:
     deepest, last = float(depth.max()), float(depth[-1])
     if deepest == 0:
         return "No request waited when a pass began."
-    at_most = f"At most {count_text(deepest, 'request')} waited"
+    at_most = f"At most {plural(deepest, 'request')} waited"
     if last > 0:
-        return f"{at_most}; {count_text(last, 'request')} still waited at the last pass."
+        return f"{at_most}; {plural(last, 'request')} still waited at the last pass."
     emptied_s = float(queue["time_s"].to_numpy(dtype=float)[np.flatnonzero(depth)[-1] + 1])
-    return f"{at_most}; from {seconds_text(emptied_s)} on, none did."
+    return f"{at_most}; from {duration(emptied_s)} on, none did."
 
 
 def throughput(
@@ -150,15 +150,13 @@ def throughput(
     if "series" in tokens and tokens["series"].nunique() > 1:
         by_run = {str(name): mine["delivered_s"].to_numpy(dtype=float) for name, mine in tokens.groupby("series")}
         best = {name: _best_rate(mine, bin_s, float(mine.max())) for name, mine in by_run.items()}
-        overall = (
-            f"{_compared(output_tokens_per_s, three_digits)}; " if isinstance(output_tokens_per_s, Mapping) else ""
-        )
-        return f"Output tokens a second: {overall}in the best {seconds_text(bin_s)}: {_compared(best, three_digits)}."
-    overall = f"{three_digits(output_tokens_per_s)} tokens/s; " if isinstance(output_tokens_per_s, float) else ""
-    best_rate = three_digits(_best_rate(tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s))
+        overall = f"{_compared(output_tokens_per_s, number)}; " if isinstance(output_tokens_per_s, Mapping) else ""
+        return f"Output tokens a second: {overall}in the best {duration(bin_s)}: {_compared(best, number)}."
+    overall = f"{quantity(output_tokens_per_s, 'tokens/s')}; " if isinstance(output_tokens_per_s, float) else ""
+    best_rate = _best_rate(tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s)
     return (
-        f"{count_text(len(tokens), 'token')} by {seconds_text(last_s)}: {overall}"
-        f"{best_rate} tokens/s in the best {seconds_text(bin_s)}."
+        f"{plural(len(tokens), 'token')} by {duration(last_s)}: {overall}"
+        f"{quantity(best_rate, 'tokens/s')} in the best {duration(bin_s)}."
     )
 
 
@@ -179,7 +177,7 @@ def _lane_share(closed: pd.DataFrame, part: str, unit: Unit, lanes: int) -> floa
 
 
 def _none_or_share(share: float) -> str:
-    return "none" if share == 0 else share_text(share)
+    return "none" if share == 0 else percent(share)
 
 
 def _one_latency(curve: Curve, name: str, counted: str) -> str:
@@ -187,12 +185,12 @@ def _one_latency(curve: Curve, name: str, counted: str) -> str:
     if curve.num_unbounded == curve.n:
         return f"{title}: without bound for all {curve.n:,} {counted}."
     if curve.n == 1:
-        return f"{title}: {seconds_text(curve.end_s)}, from a single sample."
+        return f"{title}: {duration(curve.end_s)}, from a single sample."
     if curve.value_s[0] == curve.end_s and not curve.num_unbounded:
-        return f"{title}: {seconds_text(curve.end_s)} for all {curve.n:,} {counted}."
-    median, high = (seconds_text(curve.marks[share]) for share in MARKED)
+        return f"{title}: {duration(curve.end_s)} for all {curve.n:,} {counted}."
+    median, high = (duration(curve.marks[share]) for share in MARKED)
     never = f"; {curve.num_unbounded:,} of them without bound" if curve.num_unbounded else ""
-    return f"{title}: half of {curve.n:,} {counted} at most {median}, 95 % at most {high}{never}."
+    return f"{title}: half of {curve.n:,} {counted} at most {median}, {exact(95, '%')} at most {high}{never}."
 
 
 def _compared(values: Mapping[str, float], text: Callable[[float], str]) -> str:
@@ -207,12 +205,12 @@ def _bracketed_ratio(value: float, base: float) -> str:
         return " (the same)"
     if base <= 0 or np.isinf(value):
         return ""
-    return " (within half a percent)" if value / base - 1 < SAME else f" ({three_digits(value / base)} times)"
+    return " (within half a percent)" if value / base - 1 < SAME else f" ({number(value / base)} times)"
 
 
 def _waste_of(series: str, bar: pd.DataFrame) -> str:
     """`static 20.4 % padding and 43.9 % dead`; of many kinds of waste only those that there are."""
     shown = bar if len(bar) <= 2 else bar[bar["share"] > 0]
-    parts = [f"{share_text(s)} {PART_WORDS[part]}" for part, s in zip(shown["part"], shown["share"], strict=True)]
+    parts = [f"{percent(s)} {PART_WORDS[part]}" for part, s in zip(shown["part"], shown["share"], strict=True)]
     words = " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]])) or "nothing wasted"
     return f"{series} {words}".strip()

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration, exact
 from pages.figures.colours import SeriesStyle, palette, series_styles
 from pages.figures.curves import MARKED, Curve, curves_of
 from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
-from pages.figures.readable import seconds_text
 
 LOG_DECADES = 2.0
 LOG_FLOOR_S = 1e-4
@@ -88,7 +88,7 @@ def latency_cdf(
         title=f"share of {counted}",
         range=[0, 1.02],
         tickvals=[0, 0.25, 0.5, 0.75, 0.95],
-        ticktext=["0 %", "25 %", "50 %", "75 %", "95 %"],
+        ticktext=[exact(each, "%") for each in (0, 25, 50, 75, 95)],
         fixedrange=True,
     )
     set_layout(figure, xaxis=_x_settings(x_axis, dark), yaxis=y_axis)
@@ -115,7 +115,7 @@ def _x_settings(x_axis: XAxis, dark: bool) -> dict[str, object]:
     settings: dict[str, object] = {"range": ends, "fixedrange": True}
     if x_axis.is_log:
         ticks = _log_ticks(10 ** ends[0], 10 ** ends[1])
-        settings |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
+        settings |= {"type": "log", "tickvals": ticks, "ticktext": [exact(tick) for tick in ticks]}
     else:
         settings |= {"tickformat": ",~r"}
     words = "milliseconds" if x_axis.unit == "ms" else "seconds"
@@ -136,13 +136,18 @@ def _log_ticks(low: float, high: float) -> list[float]:
 def _add_line(figure: go.Figure, name: str, curve: Curve, x_axis: XAxis, style: SeriesStyle, counted: str) -> None:
     """The step line, from 0 at the smallest value to the share of the largest."""
     drawn = np.maximum(curve.value_s, x_axis.low_s) if x_axis.is_log else curve.value_s
+    reached = np.concatenate([[0.0], curve.share])
     figure.add_scatter(
         x=np.concatenate([drawn[:1], drawn]) * x_axis.scale,
-        y=np.concatenate([[0.0], curve.share]),
+        y=reached,
+        customdata=100 * reached,
         mode="lines",
         line={"shape": "hv", "width": 2.2, "color": style.colour, "dash": style.dash},
         name=name,
-        hovertemplate=f"<b>{name}</b><br>%{{y:.1%}} of {counted}<br>at most %{{x:.3~r}} {x_axis.unit}<extra></extra>",
+        hovertemplate=(
+            f"<b>{name}</b><br>%{{customdata:,.3r}}\u00a0% of {counted}<br>"
+            f"at most %{{x:,.3r}}\u00a0{x_axis.unit}<extra></extra>"
+        ),
     )
 
 
@@ -207,7 +212,7 @@ def _add_marks(
                 "line": {"color": palette(dark).surface, "width": 1.5},
             },
             cliponaxis=False,
-            hovertemplate=f"<b>{name}</b><br>p{share * 100:.0f} {seconds_text(value_s)}<extra></extra>",
+            hovertemplate=f"<b>{name}</b><br>p{share * 100:.0f} {duration(value_s)}<extra></extra>",
         )
     _add_mark_words(figure, marks, share, x_axis, styles, dark)
 
@@ -233,7 +238,7 @@ def _add_mark_words(
         is_under = not is_first and gap < WORDS_WIDE and (is_crowded or to_left)
         figure.add_annotation(
             label(
-                f"p{share * 100:.0f} {seconds_text(value_s)}",
+                f"p{share * 100:.0f} {duration(value_s)}",
                 x=x_axis.position(value_s),
                 y=share,
                 xanchor="right" if to_left else "left",

@@ -10,11 +10,11 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import counted, percent
 from pages.figures.colours import palette
 from pages.figures.layout import label, note_figure
 from pages.figures.measures import COMPUTED, GOOD, HELD, HELD_AS_A_WHOLE, PART_WORDS, ledger_shares
 from pages.figures.part_bars import BarSizes, Places, part_bars, places_of
-from pages.figures.readable import share_text, three_digits
 
 SIZES = BarSizes(bar_px=20, row_px=62, heading_px=26, gap_px=8)
 GROUPS = ((HELD, HELD_AS_A_WHOLE), (COMPUTED,))
@@ -53,8 +53,7 @@ def kv_layouts(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -> 
 def _hover(parts: pd.DataFrame) -> list[str]:
     rows = parts[["series", "part", "share", "amount", "whole", "noun"]].to_numpy()
     return [
-        f"<b>{series}</b>, {WORDS[part]}: {share_text(share)}<br>"
-        f"{three_digits(amount)} of {three_digits(whole)} {noun}"
+        f"<b>{series}</b>, {WORDS[part]}: {percent(share)}<br>{counted(amount)} of {counted(whole)} {noun}"
         for series, part, share, amount, whole, noun in rows
     ]
 
@@ -64,7 +63,7 @@ def _add_words(figure: go.Figure, parts: pd.DataFrame, places: Places, dark: boo
     ink = {"size": 12, "color": palette(dark).text}
     for (heading, series), bar in parts.groupby(["heading", "series"], sort=False):
         top = places.bars[heading, series] - SIZES.bar_px / 2
-        whole = f"<b>{series}</b>  {three_digits(float(bar['whole'].iloc[0]))}"
+        whole = f"<b>{series}</b>  {counted(float(bar['whole'].iloc[0]))}"
         figure.add_annotation(label(whole, x=0, xref="paper", y=top - 25, font=ink))
         figure.add_annotation(label(part_words(bar), x=0, xref="paper", y=top - 9, font=ink))
 
@@ -73,7 +72,7 @@ def part_words(bar: pd.DataFrame) -> str:
     """`real tokens 92 %, block ends 8 %`: the parts that there are. A line of its own, so that it fits a phone."""
     there = bar[bar["amount"] > 0]
     shares = zip(there["part"], there["share"], strict=True)
-    return ", ".join(f"{WORDS[part]} {share_text(share)}" for part, share in shares)
+    return ", ".join(f"{WORDS[part]} {percent(share)}" for part, share in shares)
 
 
 if __name__ == "__main__":

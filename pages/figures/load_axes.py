@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import exact
 from pages.figures.colours import SeriesStyle, palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
-from pages.figures.readable import three_digits
 
 SYMBOLS = {"continuous": "circle", "static": "square", "serial": "triangle-up", "paged": "diamond", "chunked": "star"}
 LOG_SPAN = 100.0  # values that span more than this are drawn on a logarithmic axis
@@ -50,7 +50,7 @@ class Scale:
         if not self.is_log:
             return {**shared, "tickformat": ",~r"}
         ticks = log_ticks(self.low, self.high)
-        return {**shared, "type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
+        return {**shared, "type": "log", "tickvals": ticks, "ticktext": [exact(tick) for tick in ticks]}
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -170,7 +170,7 @@ def add_failed(figure: go.Figure, rows: pd.DataFrame, scale: Scale, dark: bool, 
 def head_text(row: dict[str, Any]) -> str:
     """`static, 2 requests/s asked`."""
     rate = float(row["rate_per_s"])
-    asked = f"{three_digits(rate)} request{'' if rate == 1 else 's'}/s"
+    asked = exact(rate, f"request{'' if rate == 1 else 's'}/s", digits=4)
     around = ROLE_WORDS.get(str(row["role"]))
     return f"{row['engine']}, {asked}" + (f", {around}" if around else " asked for")
 

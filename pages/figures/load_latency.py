@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, legend_name, note_figure, set_layout
 from pages.figures.load_axes import (
@@ -26,7 +27,6 @@ from pages.figures.load_axes import (
     with_place,
 )
 from pages.figures.load_rates import EMPTY
-from pages.figures.readable import seconds_text
 
 PLOT_PX = 220
 FLOOR_S = 1e-3
@@ -96,7 +96,7 @@ def _hover(column: str, words: str) -> Callable[[dict[str, Any]], str]:
         what = "queue wait" if column.startswith("queue") else "time to first token"
         n = row.get("ttft_n")
         of = "" if n is None or pd.isna(n) else f" of {int(n):,} requests"
-        return f"<b>{head_text(row)}</b><br>{what} {words}{of}: {seconds_text(float(row[column]))}"
+        return f"<b>{head_text(row)}</b><br>{what} {words}{of}: {duration(float(row[column]))}"
 
     return text
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration
 from pages.figures.colours import series_styles
 from pages.figures.layout import label
 from pages.figures.queue import queue_depth
-from pages.figures.readable import seconds_text
 
 MORE_PX = 70  # over the height of a queue by itself, for the windows' bars
 BAR = 0.085  # a window's bar, as a share of the plot's height
 HEADROOM = 0.03
 
 
-def queue_with_windows(
-    queue: pd.DataFrame, windows: pd.DataFrame, *, title: str = "", dark: bool = False
-) -> go.Figure:
+def queue_with_windows(queue: pd.DataFrame, windows: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
     """Draw queues (series, time_s, queue_depth) and windows (series, begin_s, end_s; a series may have none)."""
     figure = queue_depth(queue, unit="second", title=title, dark=dark)
     if queue.empty:
@@ -42,7 +40,7 @@ def queue_with_windows(
         is_late = begin_s > 0.6 * float(queue["time_s"].max())
         figure.add_annotation(
             label(
-                f"{row['series']}: steady window, {seconds_text(end_s - begin_s)}",
+                f"{row['series']}: steady window, {duration(end_s - begin_s)}",
                 x=end_s if is_late else begin_s,
                 xanchor="right" if is_late else "left",
                 xshift=-4 if is_late else 4,

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import number, percent, quantity
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, label, legend_name, note_figure, set_layout
 from pages.figures.load_axes import (
@@ -27,7 +28,6 @@ from pages.figures.load_axes import (
     scale_of,
     with_place,
 )
-from pages.figures.readable import share_text, three_digits
 
 ACHIEVED, GOODPUT = "achieved_per_s", "goodput_requests_per_s"
 AXES = {ACHIEVED: "achieved requests/s", GOODPUT: "requests/s within the limits"}
@@ -112,12 +112,12 @@ def _add_capacities(
             line={"width": 1.4, "dash": "dot", "color": colours[engine]},
             name=f"{engine}, capacity",
             showlegend=False,
-            hovertemplate=f"<b>{engine}</b><br>capacity {three_digits(value)} requests/s<extra></extra>",
+            hovertemplate=f"<b>{engine}</b><br>capacity {quantity(value, 'requests/s')}<extra></extra>",
         )
         is_under = place > 0 and _gap(ranked[place - 1][0], value, y_scale) < CLOSE
         figure.add_annotation(
             label(
-                f"capacity {three_digits(value)}",
+                f"capacity {number(value)}",
                 x=0,
                 xref="x domain",
                 xshift=4,
@@ -138,12 +138,12 @@ def _gap(higher: float, lower: float, scale: Scale) -> float:
 def _hover(column: str) -> Any:
     def text(row: dict[str, Any]) -> str:
         served, offered = float(row[column]), float(row["x_per_s"])
-        lines = [f"<b>{head_text(row)}</b>", f"{three_digits(offered)} requests/s really offered"]
+        lines = [f"<b>{head_text(row)}</b>", f"{quantity(offered, 'requests/s')} really offered"]
         what = "achieved" if column == ACHIEVED else "within the limits"
-        lines.append(f"{three_digits(served)} {what}, {share_text(served / offered)} of it")
+        lines.append(f"{number(served)} {what}, {percent(served / offered)} of it")
         low, high = row.get("achieved_low_per_s"), row.get("achieved_high_per_s")
         if column == ACHIEVED and low is not None and high is not None and high > low:
-            lines.append(f"{three_digits(float(low))} to {three_digits(float(high))} over repeats")
+            lines.append(f"{number(float(low))} to {number(float(high))} over repeats")
         grows = row.get("queue_grows")
         if grows is True or grows is False:
             lines.append("its queue grows" if grows else "its queue does not grow")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.format import counted, duration
 from pages.figures.colours import palette
 from pages.figures.layout import hatch
-from pages.figures.readable import seconds_text, three_digits
 
 GOOD = ("useful", "used")
 PART_WORDS = {
@@ -158,4 +158,6 @@ def part_marker(part: str, dark: bool) -> dict[str, object]:
 
 def amount_text(amount: float, noun: str) -> str:
     """An amount with its unit: 1.46 s, 21,100 positions."""
-    return seconds_text(amount) if noun == "s" else f"{three_digits(amount)} {noun}".rstrip()
+    if noun == "s":
+        return duration(amount)
+    return f"{counted(amount)} {noun}".rstrip()

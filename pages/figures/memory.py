@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import number, size
 from engine.core.memory_model import TERM_WORDS
 from engine.core.units import GIB
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.readable import three_digits
 
 PLOT_PX = 320
 TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
@@ -160,28 +160,28 @@ def term_colours(dark: bool) -> dict[str, str]:
 
 
 def _hover(row: dict[str, object]) -> str:
-    lines = [f"<b>{row['batch_size']:,} at once: {_gib(row['total_bytes'])}</b>"]
-    lines += [f"{name} {_gib(row[column])}" for column, name in TERMS.items()]
+    lines = [f"<b>{row['batch_size']:,} at once: {_size(row['total_bytes'])}</b>"]
+    lines += [f"{name} {_size(row[column])}" for column, name in TERMS.items()]
     if not row["fits"]:
         term = TERM_WORDS[str(row["failing_term"])]
-        asked, free = _gib(row["asked_bytes"]), _gib(row["free_bytes"])
+        asked, free = _size(row["asked_bytes"]), _size(row["free_bytes"])
         lines.append(f"does not fit: fails at the {term}, {asked} in one piece, {free} left")
     return "<br>".join(lines)
 
 
-def _gib(size: object) -> str:
-    return f"{three_digits(float(str(size)) / GIB)} GiB"
+def _size(amount: object) -> str:
+    return size(float(str(amount)))
 
 
 def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool) -> None:
     """Each bar's whole above it, and above a run's diamond; of a bar that is cut, above the picture."""
     colours = palette(dark)
     highest = measured.groupby("batch_size")["measured_bytes"].max().to_dict()
-    for place, (size, total) in enumerate(zip(points["batch_size"], points["total_bytes"], strict=True)):
-        diamond = float(highest.get(size, 0.0))
+    for place, (batch_size, total) in enumerate(zip(points["batch_size"], points["total_bytes"], strict=True)):
+        diamond = float(highest.get(batch_size, 0.0))
         figure.add_annotation(
             label(
-                three_digits(total / GIB),
+                number(total / GIB),
                 x=place,
                 y=min(max(total, diamond), top_bytes) / GIB,
                 yshift=7 if diamond > 0.9 * total else 0,
@@ -210,7 +210,7 @@ def _add_breaks(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark:
 
 def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes: float, bars: int, dark: bool) -> None:
     colours = palette(dark)
-    text = f"{name}, {capacity_bytes / GIB:,.4g} GiB"
+    text = f"{name}, {size(capacity_bytes)}"
     font = {"size": 12, "color": colours.text}
     if capacity_bytes > top_bytes:
         figure.add_annotation(label(f"{text}: far above", x=-0.55, y=top_bytes / GIB, yanchor="top", font=font))
@@ -248,7 +248,7 @@ def _add_measured(
         },
         name=legend_name("measured"),
         hovertext=_run_names(known["run"].tolist()),
-        hovertemplate="<b>%{hovertext}</b><br>measured %{customdata:,.3~r} GiB<extra></extra>",
+        hovertemplate="<b>%{hovertext}</b><br>measured %{customdata:,.3r}\u00a0GiB<extra></extra>",
     )
 
 
@@ -259,14 +259,15 @@ def _run_names(names: Sequence[object]) -> list[str]:
 def sample_points(capacity_bytes: float) -> pd.DataFrame:
     """A model of 1.5 B parameters in fp16, prompts of 1,024 and 256 new tokens, by the same arithmetic, for a demo."""
     rows = []
-    for size in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
-        piece = size * 1024 * 8960 * 2
-        held = 3_087_428_608 + size * 1280 * 28_672
-        terms = (3_087_428_608, size * 1280 * 28_672, 3 * piece, size * 151_936 * 2, size * 151_936 * 4)
+    for batch_size in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+        piece = batch_size * 1024 * 8960 * 2
+        held = 3_087_428_608 + batch_size * 1280 * 28_672
+        logits = batch_size * 151_936
+        terms = (3_087_428_608, batch_size * 1280 * 28_672, 3 * piece, logits * 2, logits * 4)
         taken = [held + number * piece for number in range(3) if held + (number + 1) * piece > capacity_bytes]
         fits = sum(terms) <= capacity_bytes
         rows.append(
-            {"batch_size": size, **dict(zip(TERMS, terms, strict=True)), "total_bytes": sum(terms), "fits": fits}
+            {"batch_size": batch_size, **dict(zip(TERMS, terms, strict=True)), "total_bytes": sum(terms), "fits": fits}
             | ({} if fits else {"failing_term": "mlp_activation", "asked_bytes": piece})
             | ({} if fits else {"free_bytes": capacity_bytes - taken[0]})
         )

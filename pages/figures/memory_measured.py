@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import change, size
 from engine.core.units import GIB
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.readable import three_digits
 
 PLOT_PX = 280
 TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
@@ -35,12 +35,12 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
         hoverinfo="skip",
     )
     styles = series_styles(list(dict.fromkeys(rows["engine"])), dark)
-    for number, (engine, mine) in enumerate(rows.groupby("engine", sort=False)):
+    for place, (engine, mine) in enumerate(rows.groupby("engine", sort=False)):
         figure.add_scatter(
             x=mine["predicted_bytes"].to_numpy(dtype=float) / GIB,
             y=mine["measured_bytes"].to_numpy(dtype=float) / GIB,
             mode="markers",
-            marker={"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9, "color": styles[str(engine)].colour},
+            marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9, "color": styles[str(engine)].colour},
             name=legend_name(str(engine)),
             hovertext=[_hover(row) for row in mine.to_dict("records")],
             hovertemplate="%{hovertext}<extra></extra>",
@@ -61,8 +61,8 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
 def _hover(row: dict[str, object]) -> str:
     predicted, measured = (float(str(row[name])) for name in ("predicted_bytes", "measured_bytes"))
     return (
-        f"<b>{row['run']}</b>, {row['words']}<br>estimated {three_digits(predicted / GIB)} GiB, "
-        f"measured {three_digits(measured / GIB)} GiB ({measured / predicted - 1:+.1%})"
+        f"<b>{row['run']}</b>, {row['words']}<br>estimated {size(predicted)}, "
+        f"measured {size(measured)} ({change(measured / predicted - 1)})"
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import counted, duration
 from pages.figures.colours import PHASES, palette
-from pages.figures.readable import seconds_text, three_digits
 from pages.figures.spans import Unit, unit_columns
 
 CLEAR = "rgba(0,0,0,0)"
@@ -93,7 +93,7 @@ def add_overview(
         hovertemplate=_hover_template(unit),
         **across,
     )
-    width_text = three_digits(bin_width) if unit == "step" else seconds_text(bin_width)
+    width_text = counted(bin_width) if unit == "step" else duration(bin_width)
     figure.update_layout(xaxis_title_text=f"{unit}s, binned by {width_text} (each bin's largest phase)")
 
 
@@ -116,6 +116,6 @@ def _colour_steps(dark: bool) -> list[list[object]]:
 
 
 def _hover_template(unit: Unit) -> str:
-    at = "step %{x:,.0f}" if unit == "step" else "%{x:.3~r} s"
-    lines = [f"{phase} %{{customdata[{i}]}} %" for i, phase in enumerate(PHASES)]
+    at = "step %{x:,.0f}" if unit == "step" else "%{x:,.3r}\u00a0s"
+    lines = [f"{phase} %{{customdata[{i}]}}\u00a0%" for i, phase in enumerate(PHASES)]
     return f"<b>lane %{{y}}</b>, around {at}<br>{'<br>'.join(lines)}<extra></extra>"

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import exact
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
 from pages.figures.measures import PART_WORDS, part_marker
 
@@ -102,5 +103,5 @@ def part_bars(
 
 
 def _share_axis(zero: str, title: str, dark: bool) -> dict[str, Any]:
-    words = [zero, *(f"{tick:.0%}".replace("%", " %") for tick in TICKS[1:])]
+    words = [zero, *(exact(100 * tick, "%") for tick in TICKS[1:])]
     return axis(dark, range=[0, 1], tickvals=list(TICKS), ticktext=words, fixedrange=True, title=title)

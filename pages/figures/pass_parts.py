@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration, plural
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.readable import count_text, seconds_text
 
 BAR_PX = 12
 GROUP_PX = 62
@@ -63,9 +63,9 @@ def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> g
 def group_words(row: dict[str, object] | dict[object, object]) -> str:
     """`decode, 5 to 8 rows (412 passes)`, with the run before it where there are several."""
     low, high = int(float(str(row["rows_from"]))), int(float(str(row["rows_to"])))
-    rows = count_text(high, "row") if low == high else f"{low:,} to {high:,} rows"
+    rows = plural(high, "row") if low == high else f"{low:,} to {high:,} rows"
     who = f"{row['series']}, " if row.get("series") else ""
-    return f"{who}{row['kind']}, {rows} ({count_text(float(str(row['passes'])), 'pass', 'passes')})"
+    return f"{who}{row['kind']}, {rows} ({plural(float(str(row['passes'])), 'pass', 'passes')})"
 
 
 def _most(parts: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +92,7 @@ def _add_bars(figure: go.Figure, parts: pd.DataFrame, places: np.ndarray, is_spl
             y=places - (BAR_PX + 1 if is_issue else 0),
             width=BAR_PX,
             marker=marker,
-            hovertext=[f"{name}: {seconds_text(value)}" for value in seconds],
+            hovertext=[f"{name}: {duration(value)}" for value in seconds],
             hovertemplate="%{hovertext}<extra></extra>",
         )
 
@@ -107,7 +107,7 @@ def _add_floor(figure: go.Figure, parts: pd.DataFrame, places: np.ndarray, dark:
         mode="markers",
         name=legend_name("its bytes at the bandwidth measured"),
         marker={"symbol": "line-ns", "size": BAR_PX + 6, "line": {"width": 2.5, "color": palette(dark).text}},
-        hovertext=[f"its bytes alone: {seconds_text(value)}" for value in floor_s],
+        hovertext=[f"its bytes alone: {duration(value)}" for value in floor_s],
         hovertemplate="%{hovertext}<extra></extra>",
     )
 

@@ -133,14 +133,14 @@ def _add_durations(
     figure: go.Figure, mine: pd.DataFrame, kind: str, unit: Unit, drawing: go.Bar | go.Scatter | go.Scattergl
 ) -> None:
     """Give the drawing its heights, its name and its hover, and put it into the first panel."""
-    at = "step %{customdata[2]:,}" if unit == "step" else "%{customdata[2]:.3~r} s"
+    at = "step %{customdata[2]:,}" if unit == "step" else "%{customdata[2]:,.3r}\u00a0s"
     places = mine["step"] if unit == "step" else mine["start_s"].round(6)
     drawing.update(
         y=mine["duration_ms"].to_numpy(dtype=float),
         name=legend_name(f"{kind} pass"),
         customdata=np.column_stack([mine["rows"], mine["width"], places]),
         hovertemplate=(
-            f"<b>{kind} pass</b> at {at}<br>%{{y:.3~r}} ms<br>"
+            f"<b>{kind} pass</b> at {at}<br>%{{y:,.3r}}\u00a0ms<br>"
             "%{customdata[0]:,} rows, %{customdata[1]:,} columns<extra></extra>"
         ),
     )

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration, plural
 from pages.figures.colours import palette
-from pages.figures.readable import count_text, seconds_text
 from pages.figures.spans import Unit
 
 MAX_MARKS = 1500
@@ -27,8 +27,8 @@ def preemptions_of(events: pd.DataFrame) -> pd.DataFrame:
 def preemption_text(request_id: Any, blocks: Any, tokens: Any, step: Any, time_s: Any) -> str:
     """The request, the blocks it gave back, the positions that have to be computed again, and when; with breaks."""
     return (
-        f"<b>request {int(request_id)} preempted</b><br>{count_text(blocks, 'block')} given back, "
-        f"{count_text(tokens, 'position')} to compute again<br>step {np.floor(step):,.0f}, {seconds_text(time_s)}"
+        f"<b>request {int(request_id)} preempted</b><br>{plural(blocks, 'block')} given back, "
+        f"{plural(tokens, 'position')} to compute again<br>step {np.floor(step):,.0f}, {duration(time_s)}"
     )
 
 
@@ -39,7 +39,7 @@ def preemptions_told(preemptions: pd.DataFrame) -> str:
     one = len(preemptions) == 1
     where = "the triangle marks" if one else "triangles mark"
     return (
-        f"{count_text(len(preemptions), 'preemption')}: {where} where a request lost its KV blocks to an older one and "
+        f"{plural(len(preemptions), 'preemption')}: {where} where a request lost its KV blocks to an older one and "
         "went back into the queue."
     )
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import number
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
-from pages.figures.readable import three_digits
 from pages.figures.spans import Unit
 
 MAX_POINTS = 4000
@@ -82,7 +82,7 @@ def add_queue_strip(
 
 def _short_count(count: float) -> str:
     """A count that fits beside a narrow strip: 1,765 in full, 12,345 as 12.3 k."""
-    return f"{count:,.0f}" if count < 10_000 else f"{three_digits(count / 1000)} k"
+    return f"{count:,.0f}" if count < 10_000 else f"{number(count / 1000)} k"
 
 
 def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, yaxis: str) -> float:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pages.figures.readable import seconds_text, share_text, three_digits
+from engine.core.format import change, duration, percent, quantity, ratio
 
 MOST_DIGITS = 6
 
@@ -27,8 +26,8 @@ class RepeatMeasure:
     def text(self, value: float) -> str:
         """`312 tokens/s`, `31.2 ms`, `43.8 %`."""
         if self.unit == "s":
-            return seconds_text(value)
-        return share_text(value) if self.unit == "share" else f"{three_digits(value)} {self.unit}"
+            return duration(value)
+        return percent(value) if self.unit == "share" else quantity(value, self.unit)
 
     def axis_scale(self, most: float) -> tuple[float, str]:
         """What values are multiplied by on an axis that goes up to `most`, and the unit that they then have."""
@@ -87,18 +86,10 @@ BY_SHORT = {measure.short: measure for measure in MEASURES}
 
 def times_text(value: float) -> str:
     """A ratio: `1.32x`, `0.0430x`, `120x`; as many digits as it takes to tell it from 1: `1.0004x`."""
-    if value == 0 or not math.isfinite(value):
-        return "0x" if value == 0 else "unknown"
-    if value >= 100:
-        return f"{value:,.0f}x"
-    for digits in range(3, MOST_DIGITS):
-        text = f"{value:#.{digits}g}".rstrip(".")
-        if value == 1 or float(text) != 1:
-            return f"{text}x"
-    return "1.00x"
+    tells = (digits for digits in range(3, MOST_DIGITS) if float(f"{value:.{digits}g}") != 1)
+    return ratio(value, next(tells, 3))
 
 
 def change_text(before: float, after: float) -> str:
-    """`+1.2 %`, `-0.3 %`, `0 %`: from one value to another. `before` is not 0."""
-    change = round(100 * (after / before - 1), 1)
-    return f"{change:+.1f} %" if change else "0 %"
+    """`+1.23 %`, `-0.300 %`, `0 %`: from one value to another. `before` is not 0."""
+    return change(after / before - 1)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.experiment import Summary
+from engine.core.format import percent
 from engine.core.repeats_table import Paired, paired, summary_of, values_of
-from pages.figures.readable import share_text
 from pages.figures.repeat_measures import RepeatMeasure, change_text, times_text
 
 Points = Sequence[Mapping[str, Any]]
@@ -41,7 +41,7 @@ def alone_words(name: str, found: Summary | None, measure: RepeatMeasure) -> str
     if found.low == found.high:
         return f"{name}: {measure.text(found.median)} in every one of {found.n} repeats."
     ends = f"{measure.text(found.low)} to {measure.text(found.high)}"
-    spread = "" if found.spread is None else f", a spread of {share_text(found.spread)}"
+    spread = "" if found.spread is None else f", a spread of {percent(found.spread)}"
     return f"{name}: {measure.text(found.median)}, {ends} over {found.n} repeats{spread}."
 
 
@@ -63,7 +63,7 @@ def agreement_words(found: Paired) -> str:
 
 
 def drift_words(points: Points, names: Names, measure: RepeatMeasure) -> str:
-    """`From the first repeat to the last: static -1.2 %, continuous +0.3 %.`; empty where nothing was repeated.
+    """`From the first repeat to the last: static -1.20 %, continuous +0.300 %.`; empty where nothing was repeated.
 
     An engine that lacks one of the two is said by itself, with the repeats that it has.
     """

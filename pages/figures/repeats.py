@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import number
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.load_axes import SYMBOLS, failure_text
-from pages.figures.readable import three_digits
 from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
 
 PLOT_PX = 260
@@ -57,7 +57,7 @@ def repeat_dots(rows: pd.DataFrame, measure: RepeatMeasure, *, title: str = "", 
     for place, engine in enumerate(engines):
         mine = rows[rows["series"] == engine]
         middle = _add_engine(figure, mine, measure, place, repeats, factor, styles[engine].colour)
-        ticks.append(f"<b>{engine}</b><br>" + ("none" if middle is None else three_digits(middle * factor)))
+        ticks.append(f"<b>{engine}</b><br>" + ("none" if middle is None else number(middle * factor)))
     if len(failed):
         _add_failed(figure, failed, engines, repeats, drawn.low, dark)
         legend = legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4)

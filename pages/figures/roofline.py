@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import counted, duration, number, plural, quantity
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.passes import SYMBOLS
-from pages.figures.readable import count_text, seconds_text, three_digits
 
 PLOT_PX = 400
 TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
@@ -94,14 +94,14 @@ def rate_text(flop_per_s: float) -> str:
     for unit, amount in (("TFLOP/s", TERA), ("GFLOP/s", GIGA), ("MFLOP/s", 1e6)):
         if flop_per_s >= amount or unit == "MFLOP/s":
             break
-    return f"{three_digits(flop_per_s / amount)} {unit}"
+    return quantity(flop_per_s / amount, unit)
 
 
 def bandwidth_text(bytes_per_s: float) -> str:
-    """`2.4 TB/s`, `318 GB/s`: powers of ten."""
+    """`2.40 TB/s`, `318 GB/s`: powers of ten."""
     if bytes_per_s >= TERA:
-        return f"{three_digits(bytes_per_s / TERA)} TB/s"
-    return f"{three_digits(bytes_per_s / GIGA)} GB/s"
+        return quantity(bytes_per_s / TERA, "TB/s")
+    return quantity(bytes_per_s / GIGA, "GB/s")
 
 
 def _ranges(points: pd.DataFrame, roof: Roof | None) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -147,7 +147,7 @@ def _add_roof(
     )
     products = f"{roof.dtype} products {rate_text(roof.flop_per_s)}"
     _write(figure, products, x_range[1], roof.flop_per_s, dark, xanchor="right", yshift=11)
-    balance = f"balance {three_digits(roof.balance)}"
+    balance = f"balance {number(roof.balance)}"
     _write(figure, balance, roof.balance, y_range[0], dark, xanchor="left", xshift=4, yshift=10)
     reads, place = f"reads {bandwidth_text(roof.read_bytes_per_s)}", float(np.sqrt(x_range[0] * knee))
     _write(figure, reads, place, roof.read_bytes_per_s * place, dark, xanchor="right", xshift=-10, yshift=8)
@@ -196,7 +196,7 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
     points = points.nlargest(MAX_MARKS, "passes", keep="first")
     most = float(np.sqrt(points["passes"].max()))
     for kind, symbol in SYMBOLS.items():
-        for number, name in enumerate(series):
+        for place, name in enumerate(series):
             mine = points[(points["kind"] == kind) & (points["series"] == name)]
             if mine.empty:
                 continue
@@ -205,7 +205,7 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
                 y=mine["flop_per_s"].to_numpy(dtype=float),
                 mode="markers",
                 name=legend_name(f"{name} {kind}" if len(series) > 1 else f"{kind} pass"),
-                marker=_marker(mine, symbol + FILLS[number % len(FILLS)], kind, most, dark),
+                marker=_marker(mine, symbol + FILLS[place % len(FILLS)], kind, most, dark),
                 hovertext=_hover(mine, name, kind, len(series) > 1),
                 hovertemplate="%{hovertext}<extra></extra>",
             )
@@ -231,10 +231,10 @@ def _hover(mine: pd.DataFrame, name: str, kind: str, is_named: bool) -> list[str
     for row in mine.to_dict("records"):
         who = f"{name}, {kind}" if is_named else f"{kind}"
         lines.append(
-            f"<b>{who}</b>, {count_text(row['passes'], 'pass', 'passes')}<br>"
-            f"{three_digits(row['rows'])} rows, {three_digits(row['width'])} columns wide<br>"
-            f"{seconds_text(row['seconds'])} at the median<br>"
-            f"{three_digits(row['intensity'])} FLOP a byte, {rate_text(row['flop_per_s'])}<br>"
+            f"<b>{who}</b>, {plural(row['passes'], 'pass', 'passes')}<br>"
+            f"{counted(row['rows'])} rows, {counted(row['width'])} columns wide<br>"
+            f"{duration(row['seconds'])} at the median<br>"
+            f"{number(row['intensity'])} FLOP a byte, {rate_text(row['flop_per_s'])}<br>"
             f"{bandwidth_text(row['flop_per_s'] / row['intensity'])}"
         )
     return lines

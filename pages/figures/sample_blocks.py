@@ -51,9 +51,7 @@ class SamplePool:
         return pool_at(held, num_blocks=self.num_blocks, block_size=BLOCK_SIZE, dark=dark)
 
 
-def sample_pool(
-    engine: str, *, num_blocks: int = 60, slots: int = 4, budgets: tuple[int, ...] = BUDGETS
-) -> SamplePool:
+def sample_pool(engine: str, *, num_blocks: int = 60, slots: int = 4, budgets: tuple[int, ...] = BUDGETS) -> SamplePool:
     """`paged` or `chunked` over made-up requests in a pool of so many blocks; a small one preempts."""
     run = sample_run(engine, slots=slots, budgets=budgets, num_blocks=num_blocks)
     return SamplePool(run=run, num_blocks=num_blocks, holds=_holds(run.block_events, len(run.passes)))

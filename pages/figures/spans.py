@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from engine.core.format import duration, plural
 from pages.figures.colours import PHASES
-from pages.figures.readable import count_text, seconds_text, three_digits
 
 Unit = Literal["step", "second"]
 
@@ -137,7 +137,7 @@ def _hover_text(span: dict[str, object]) -> str:
     lines = [_what_text(span)]
     if span["phase"] != "empty":
         lines.append(_tokens_text(span))
-    lines += [steps, f"{three_digits(start_s)} to {three_digits(end_s)} s ({seconds_text(end_s - start_s)})", where]
+    lines += [steps, f"{duration(start_s)} to {duration(end_s)} ({duration(end_s - start_s)})", where]
     return "<br>".join(lines)
 
 
@@ -154,7 +154,7 @@ def _what_text(span: dict[str, object]) -> str:
 
 def _tokens_text(span: dict[str, object]) -> str:
     known = [
-        count_text(float(value), noun)  # type: ignore[arg-type]
+        plural(float(value), noun)  # type: ignore[arg-type]
         for value, noun in ((span["prompt_tokens"], "prompt token"), (span["tokens_so_far"], "token so far"))
         if not pd.isna(value)  # type: ignore[call-overload]
     ]

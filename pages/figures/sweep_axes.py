@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.units import GIB
+from engine.core.format import size
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
 
@@ -174,8 +174,8 @@ def failed_text(row: dict[Any, Any]) -> str:
     text = f"<b>{row['series']}, B = {int(row['batch_size']):,}</b><br>{what}"
     asked, free = row.get("asked_bytes"), row.get("free_bytes")
     if asked is not None and not pd.isna(asked):
-        text += f"<br>asked {asked / GIB:,.3g} GiB"
-        text += f" with {free / GIB:,.3g} GiB free" if free is not None and not pd.isna(free) else ""
+        text += f"<br>asked {size(asked)}"
+        text += f" with {size(free)} free" if free is not None and not pd.isna(free) else ""
     where = row.get("oom_where")
     return text + (f"<br>{where}" if isinstance(where, str) and where else "")
 

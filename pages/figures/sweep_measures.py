@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.units import GIB, MIB
+from engine.core.format import change, duration, number, percent, quantity, ratio, size
+from engine.core.units import GIB
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, note_figure, set_layout
-from pages.figures.readable import seconds_text, share_text, three_digits
 from pages.figures.sweep_axes import (
     add_failed,
     add_line,
@@ -51,19 +51,8 @@ class SweepMeasure:
     needs: str = ""
 
 
-def bytes_text(value: float) -> str:
-    """`2.91 GiB`; under a tenth of one in MiB."""
-    if value < 0.1 * GIB:
-        return f"{three_digits(value / MIB)} MiB"
-    return f"{three_digits(value / GIB)} GiB"
-
-
 def _intensity_text(value: float) -> str:
-    return f"{three_digits(value)} FLOP/byte"
-
-
-def _times_text(value: float) -> str:
-    return f"{three_digits(value)}x"
+    return quantity(value, "FLOP/byte")
 
 
 TPOT = SweepMeasure(
@@ -73,7 +62,7 @@ TPOT = SweepMeasure(
     noun="TPOT",
     scale=1e3,
     is_log=False,
-    text=seconds_text,
+    text=duration,
 )
 TTFT = SweepMeasure(
     column="ttft_s",
@@ -82,7 +71,7 @@ TTFT = SweepMeasure(
     noun="TTFT",
     scale=1e3,
     is_log=True,
-    text=seconds_text,
+    text=duration,
 )
 PEAK_MEMORY = SweepMeasure(
     column="peak_memory_bytes",
@@ -91,7 +80,7 @@ PEAK_MEMORY = SweepMeasure(
     noun="peak memory",
     scale=1 / GIB,
     is_log=False,
-    text=bytes_text,
+    text=size,
 )
 SPEEDUP = SweepMeasure(
     column="speedup",
@@ -100,7 +89,7 @@ SPEEDUP = SweepMeasure(
     noun="speed-up",
     scale=1,
     is_log=True,
-    text=_times_text,
+    text=ratio,
     is_ratio=True,
     needs="; it needs one at B = 1",
 )
@@ -120,7 +109,7 @@ COMPUTE = SweepMeasure(
     noun="the share of the compute ceiling",
     scale=100,
     is_log=False,
-    text=share_text,
+    text=percent,
 )
 BANDWIDTH = SweepMeasure(
     column="bandwidth_fraction",
@@ -129,7 +118,7 @@ BANDWIDTH = SweepMeasure(
     noun="the share of the bandwidth ceiling",
     scale=100,
     is_log=False,
-    text=share_text,
+    text=percent,
 )
 MEASURES = (TPOT, TTFT, PEAK_MEMORY, SPEEDUP, INTENSITY, COMPUTE, BANDWIDTH)
 
@@ -168,7 +157,7 @@ def measure_over_batch(
 
 
 def measure_caption(points: pd.DataFrame, measure: SweepMeasure) -> str:
-    """From the smallest to the largest measured batch: `TPOT from B = 1 to 64: p16 22 ms to 26 ms (+18 %).`"""
+    """From the smallest to the largest measured batch: `TPOT from B = 1 to 64: p16 22.0 ms to 26.0 ms (+18.2 %).`"""
     noun = f"{measure.noun[0].upper()}{measure.noun[1:]}"
     if points.empty or points[measure.column].isna().all():
         return f"{noun}: no point has a value{measure.needs}."
@@ -189,7 +178,7 @@ def _span(first: pd.Series, last: pd.Series) -> str:
 
 
 def _grown(name: str, first: pd.Series, last: pd.Series, measure: SweepMeasure, alike: bool) -> str:
-    """`p16 22 ms to 26 ms (+18 %)`, with its own batch sizes where the series differ in them."""
+    """`p16 22.0 ms to 26.0 ms (+18.2 %)`, with its own batch sizes where the series differ in them."""
     low, high = float(first[measure.column]), float(last[measure.column])
     span = "" if alike else f" {_span(first, last)}"
     if first["batch_size"] == last["batch_size"]:
@@ -198,13 +187,13 @@ def _grown(name: str, first: pd.Series, last: pd.Series, measure: SweepMeasure, 
 
 
 def _change(low: float, high: float) -> str:
-    """`(+10 %)`, `(40 times)`, `(flat)`."""
+    """`(+10.0 %)`, `(40 times)`, `(flat)`."""
     if low <= 0 or high <= 0:
         return ""
     times = high / low
     if 1 / SAME < times < SAME:
         return " (flat)"
-    return f" ({three_digits(times)} times)" if times >= 2 else f" ({(times - 1) * 100:+.0f} %)"
+    return f" ({number(times)} times)" if times >= 2 else f" ({change(times - 1)})"
 
 
 def _whiskers(measured: pd.DataFrame, measure: SweepMeasure) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import exact, number, percent, quantity
 from pages.figures.colours import palette
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.readable import share_text, three_digits
 from pages.figures.sweep_axes import failed_text, is_failed
 
 RATE = "output_tokens_per_s"
@@ -90,8 +90,8 @@ def ragged_caption(points: pd.DataFrame) -> str:
     if not pairs:
         return "No ragged batch has been measured beside its control yet."
     said = [
-        f"{three_digits(pair.ragged or 0)} of {three_digits(pair.control or 0)} tokens/s at B = {pair.batch_size:,} "
-        f"({share_text(pair.ratio or 0)}{f', against {pair.control_prompts}' if pair.control_prompts else ''})"
+        f"{number(pair.ragged or 0)} of {quantity(pair.control or 0, 'tokens/s')} at B = {pair.batch_size:,} "
+        f"({percent(pair.ratio or 0)}{f', against {pair.control_prompts}' if pair.control_prompts else ''})"
         for pair in pairs
     ]
     return f"The ragged batch against uniform rows of the same width: {', '.join(said)}.{_unused_words(pairs)}"
@@ -101,7 +101,7 @@ def _unused_words(pairs: list[RaggedPair]) -> str:
     unused = sorted(pair.unused for pair in pairs if pair.unused is not None)
     if not unused:
         return ""
-    low, high = share_text(unused[0]), share_text(unused[-1])
+    low, high = percent(unused[0]), percent(unused[-1])
     return f" Of the KV memory that it held, {low if low == high else f'{low} to {high}'} was unused."
 
 
@@ -122,7 +122,7 @@ def _add_bars(
         marker |= {"color": colours.padding, "pattern": pattern}
     values = [getattr(pairs[size], role) for size in sizes]
     is_crowded = len(sizes) > MOST_VALUES  # then only shares stand above the bars; the pointer finds the rest
-    texts = ["" if value is None or is_crowded else three_digits(value) for value in values]
+    texts = ["" if value is None or is_crowded else number(value) for value in values]
     if role == "ragged":
         shares = [_share_text(pairs[size].ratio) for size in sizes]
         texts = ["<br>".join(filter(None, pair)) for pair in zip(texts, shares, strict=True)]
@@ -138,12 +138,12 @@ def _add_bars(
         constraintext="none",
         textfont={"size": 12, "color": colours.text},
         name=legend_name(role),
-        hovertemplate=f"<b>{role}</b><br>%{{y:,.3~r}} tokens/s<extra></extra>",
+        hovertemplate=f"<b>{role}</b><br>%{{y:,.3r}}\u00a0tokens/s<extra></extra>",
     )
 
 
 def _share_text(ratio: float | None) -> str:
-    return "" if ratio is None else f"{round(ratio * 100)} %" if ratio >= 0.1 else share_text(ratio)
+    return "" if ratio is None else exact(round(100 * ratio), "%") if ratio >= 0.1 else percent(ratio)
 
 
 def _tick(pair: RaggedPair) -> str:

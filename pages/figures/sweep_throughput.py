@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import percent, quantity
 from engine.core.sweep_table import DISTURBED
 from pages.figures.colours import palette
 from pages.figures.layout import axis, legend_name, note_figure, set_layout
-from pages.figures.readable import share_text, three_digits
 from pages.figures.sweep_axes import (
     add_failed,
     add_line,
@@ -158,15 +158,15 @@ def _series_words(name: str, mine: pd.DataFrame) -> str:
         return ""
     size, rate = base
     if bend is None:
-        return f"{name} has one point, {three_digits(size * rate)} tokens/s at B = {size:,}"
+        return f"{name} has one point, {quantity(size * rate, 'tokens/s')} at B = {size:,}"
     shares = mine[RATE] / (mine["batch_size"] * rate)
     if shares.max() > DISTURBED:
         top = int(mine.loc[shares.idxmax(), "batch_size"])
         return (
-            f"{name} stands at {share_text(float(shares.max()))} of it at B = {top:,}: more rows make no step that "
+            f"{name} stands at {percent(float(shares.max()))} of it at B = {top:,}: more rows make no step that "
             f"much faster, so B = {size:,} was most likely disturbed; measure it again before reading this line"
         )
-    where = f"({three_digits(bend.rate)} tokens/s, {share_text(bend.share)} of it)"
+    where = f"({quantity(bend.rate, 'tokens/s')}, {percent(bend.share)} of it)"
     through = f" through B = {bend.base:,}" if bend.base > 1 else ""
     if bend.left_at is None:
         return f"{name} keeps to it{through} up to B = {bend.last:,} {where}"
@@ -177,8 +177,8 @@ def _series_words(name: str, mine: pd.DataFrame) -> str:
 
 def _hover(name: str, row: dict[object, object], rate: float) -> str:
     size, value = int(str(row["batch_size"])), float(str(row[RATE]))
-    share = share_text(value / (size * rate))
-    return f"<b>{name}, B = {size:,}</b><br>{three_digits(value)} tokens/s<br>{share} of the straight line"
+    share = percent(value / (size * rate))
+    return f"<b>{name}, B = {size:,}</b><br>{quantity(value, 'tokens/s')}<br>{share} of the straight line"
 
 
 if __name__ == "__main__":

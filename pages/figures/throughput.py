@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration
 from pages.figures.colours import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
-from pages.figures.readable import seconds_text
 
 PLOT_PX = 170
 BINS = 30
@@ -64,9 +64,7 @@ def tokens_over_time(
         figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
     else:
         _add_area(figure, tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s, dark)
-    figure.update_xaxes(
-        axis(dark, title=f"seconds, in bins of {seconds_text(bin_s)}", range=list(x_range or (0, last_s)))
-    )
+    figure.update_xaxes(axis(dark, title=f"seconds, in bins of {duration(bin_s)}", range=list(x_range or (0, last_s))))
     figure.update_yaxes(axis(dark, title="output tokens/s", rangemode="tozero", nticks=5, tickformat=",~r"))
     return figure
 
@@ -88,7 +86,7 @@ def _add_area(figure: go.Figure, delivered_s: np.ndarray, bin_s: float, end_s: f
         fill="tozeroy",
         fillcolor=f"{colour}40",
         name="tokens/s",
-        hovertemplate="%{y:,.3~r} tokens/s<extra></extra>",
+        hovertemplate="%{y:,.3r}\u00a0tokens/s<extra></extra>",
     )
 
 
@@ -105,7 +103,7 @@ def _add_lines(figure: go.Figure, tokens: pd.DataFrame, bin_s: float, dark: bool
             mode="lines",
             line={"shape": "hv", "width": 2, "color": style.colour, "dash": style.dash},
             name=legend_name(str(name)),
-            hovertemplate=f"{name}: %{{y:,.3~r}} tokens/s<extra></extra>",
+            hovertemplate=f"{name}: %{{y:,.3r}}\u00a0tokens/s<extra></extra>",
         )
 
 

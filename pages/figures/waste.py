@@ -8,11 +8,11 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import percent
 from pages.figures.colours import palette
 from pages.figures.layout import label, note_figure
 from pages.figures.measures import MEASURES, PART_WORDS, Measures, amount_text, ledger_shares
 from pages.figures.part_bars import BarSizes, Places, part_bars, places_of
-from pages.figures.readable import share_text
 
 SIZES = BarSizes(bar_px=20, row_px=46, heading_px=24, gap_px=6)
 
@@ -31,7 +31,7 @@ def waste_ledger(
         SIZES,
         words=PART_WORDS,
         unlisted="used",  # it looks as useful does
-        zero="0 %",
+        zero=percent(0),
         axis_title="share of the whole",
         top_px=28,
         title=title,
@@ -44,7 +44,7 @@ def waste_ledger(
 def _hover(shares: pd.DataFrame) -> list[str]:
     rows = shares[["series", "part", "share", "amount", "whole", "noun"]].to_numpy()
     return [
-        f"<b>{series}</b>, {PART_WORDS[part]}: {share_text(share)}<br>"
+        f"<b>{series}</b>, {PART_WORDS[part]}: {percent(share)}<br>"
         f"{amount_text(amount, noun)} of {amount_text(whole, noun)}"
         for series, part, share, amount, whole, noun in rows
     ]
@@ -65,7 +65,7 @@ def share_words(bar: pd.DataFrame) -> str:
     """Every part with its share, `useful 65 %, padding 10 %, dead 25 %`; of many parts only those that there are."""
     shown = bar if len(bar) <= 3 else bar[bar["share"] > 0]
     return ", ".join(
-        f"{PART_WORDS[part]} {share_text(share)}" for part, share in zip(shown["part"], shown["share"], strict=True)
+        f"{PART_WORDS[part]} {percent(share)}" for part, share in zip(shown["part"], shown["share"], strict=True)
     )
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import counted, quantity
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.readable import three_digits
 
 PLOT_PX = 340
 
@@ -85,7 +85,7 @@ def _add_linear(figure: go.Figure, rows: pd.DataFrame, dark: bool) -> None:
         mode="lines",
         line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
         name=legend_name("if it cost nothing"),
-        hovertemplate="%{y:,.3~r} tokens/s if batching cost nothing<extra></extra>",
+        hovertemplate="%{y:,.3r}\u00a0tokens/s if batching cost nothing<extra></extra>",
     )
 
 
@@ -94,7 +94,7 @@ def _add_curves(figure: go.Figure, rows: pd.DataFrame, wall: float | None, dark:
     colours = palette(dark)
     fits = rows["batch_size"] <= (wall if wall is not None else np.inf)
     lines = (("in all", "tokens_per_s", "solid", "circle"), ("a request", "tokens_per_s_per_request", "dot", "diamond"))
-    for number, (name, column, dash, symbol) in enumerate(lines):
+    for place, (name, column, dash, symbol) in enumerate(lines):
         for inside in (True, False):
             # The first size that does not fit is joined to the last that does.
             kept = fits if inside else (~fits | (fits & ~fits.shift(-1, fill_value=True)))
@@ -105,15 +105,15 @@ def _add_curves(figure: go.Figure, rows: pd.DataFrame, wall: float | None, dark:
                 x=mine["batch_size"].to_numpy(dtype=float),
                 y=mine[column].to_numpy(dtype=float),
                 mode="lines+markers",
-                line={"width": 2.2, "dash": dash, "color": colours.series[number]},
-                marker={"size": 7, "symbol": symbol, "color": colours.series[number]},
+                line={"width": 2.2, "dash": dash, "color": colours.series[place]},
+                marker={"size": 7, "symbol": symbol, "color": colours.series[place]},
                 opacity=1.0 if inside else 0.35,
                 name=legend_name(name),
                 showlegend=inside or not fits.any(),
                 customdata=np.column_stack([mine["step_s"] * 1e3, mine["batch_size"]]),
                 hovertemplate=(
                     f"<b>%{{customdata[1]:,}} at once</b><br>%{{y:,.3~r}} tokens/s {name}<br>"
-                    "%{customdata[0]:.3~r} ms a step<extra></extra>"
+                    "%{customdata[0]:,.3r}\u00a0ms a step<extra></extra>"
                 ),
             )
 
@@ -138,7 +138,7 @@ def _add_marks(
         place = float(np.log(size / x_range[0]) / np.log(x_range[1] / x_range[0]))
         figure.add_annotation(
             label(
-                f"{words} {three_digits(size)}",
+                f"{words} {counted(size)}",
                 x=float(np.log10(size)),
                 y=float(np.log10(y_range[0])),
                 yshift=10 + 16 * height,
@@ -157,7 +157,7 @@ def _add_reading(figure: go.Figure, rate: float, x_range: tuple[float, float], d
     figure.add_shape(type="line", x0=x_range[0], x1=x_range[1], y0=rate, y1=rate, line=line, layer="below")
     figure.add_annotation(
         label(
-            f"reading, {three_digits(rate)} tokens/s",
+            f"reading, {quantity(rate, 'tokens/s')}",
             x=float(np.log10(x_range[0])),
             y=float(np.log10(rate)),
             xshift=4,

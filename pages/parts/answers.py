@@ -15,7 +15,7 @@ import pandas as pd
 import streamlit as st
 from tokenizers import Tokenizer
 
-from pages.parts.format import is_missing
+from engine.core.format import is_missing
 from pages.parts.lab import lab
 from pages.parts.run_data import RunData
 

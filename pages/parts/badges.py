@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from pages.parts.format import is_missing
+from engine.core.format import is_missing
 
 Colour = Literal["red", "orange", "blue", "green", "violet", "gray"]
 

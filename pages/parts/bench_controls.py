@@ -19,7 +19,7 @@ from pages.parts.bench_settings import TWICE, Settings, read_settings
 from pages.parts.bench_widgets import choice, group, model, number, text
 from pages.parts.bench_words import arrival_words, form_words, mix_words
 from pages.parts.devices import available_devices, device_of
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.prompt_file import draw_prompt_file
 from pages.parts.shared.workloads import budget_text
 

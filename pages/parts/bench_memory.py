@@ -7,12 +7,11 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
 from pages.parts.bench_widgets import choice, group, number
 from pages.parts.devices import available_executions, device_of, execution_text
-from pages.parts.format import number as digits
-from pages.parts.format import plural, size
 from pages.parts.kv_size import known_position_bytes
 
 LEAST_POOL_GIB = 1e-6
@@ -41,8 +40,8 @@ def memory_words(values: Mapping[str, Any]) -> str:
         return f"Empty: no cap. {SMALL_POOL}"
     block_bytes = position_bytes * int(values["block_size"])
     if values["pool_gib"] is None:
-        in_gib = digits(block_bytes / GIB)
-        return f"Empty: no cap. A block holds {size(block_bytes)} here ({in_gib} GiB). {SMALL_POOL}"
+        in_gib = quantity(block_bytes / GIB, "GiB")
+        return f"Empty: no cap. A block holds {size(block_bytes)} here ({in_gib}). {SMALL_POOL}"
     blocks = int(values["pool_gib"] * GIB / block_bytes)
     return f"{plural(blocks, 'block')} of {size(block_bytes)} each, at most. {SMALL_POOL}"
 

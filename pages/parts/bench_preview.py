@@ -16,6 +16,7 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of
+from engine.core.format import duration, number
 from engine.core.hardware import Calibration
 from engine.core.metric import Value
 from engine.core.metrics import run_metrics
@@ -25,7 +26,7 @@ from engine.core.simulator import estimated_tokens, simulate
 from engine.core.workload import Workload
 from pages.parts.badges import SIMULATED
 from pages.parts.devices import device_of
-from pages.parts.format import code, listed, number, plain, seconds
+from pages.parts.markdown import code, listed, plain
 from pages.parts.shared.machines import calibrations
 from pages.parts.shared.workloads import workload_of
 
@@ -67,10 +68,10 @@ def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
     for config, found in rows:
         metric = found.metrics
         cells = (
-            seconds(metric["duration_s"]),
+            duration(metric["duration_s"]),
             number(metric["output_tokens_per_s"]),
-            seconds(metric["ttft_p50_s"]),
-            seconds(metric["queue_wait_p50_s"]),
+            duration(metric["ttft_p50_s"]),
+            duration(metric["queue_wait_p50_s"]),
         )
         lines.append(f"| {config.engine} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of
+from engine.core.format import plural
 from engine.core.repeats_plan import plan_repeats
 from pages.parts.bench_settings import Settings
 from pages.parts.devices import device_of
@@ -15,7 +16,7 @@ from pages.parts.experiments.choice import EXPERIMENT
 from pages.parts.experiments.estimate import Pace, basis_words, duration_words, known_pace
 from pages.parts.experiments.plan import NO_ID, named
 from pages.parts.experiments.start import submit
-from pages.parts.format import listed, plain, plural
+from pages.parts.markdown import listed, plain
 from pages.parts.prediction_form import Draft, PredictionForm
 from pages.parts.shared.workloads import workload_of
 

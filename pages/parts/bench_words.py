@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from engine.core.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
 from engine.core.config import RunConfig
+from engine.core.format import count, duration, number, percent, plural
 from engine.core.prompts import parse_prompts
 from engine.core.workload import Workload
 from pages.parts.devices import model_on_device
 from pages.parts.forecast import Forecast, is_paged
-from pages.parts.format import count, number, plain, plural, seconds, share
+from pages.parts.markdown import plain
 
 
 def arrival_words(text: str) -> str:
@@ -19,7 +20,7 @@ def arrival_words(text: str) -> str:
         case ClosedArrival():
             return "Every request is there at the start."
         case ConstantArrival(rate=rate):
-            return f"One request every {seconds(1 / rate)}."
+            return f"One request every {duration(1 / rate)}."
         case PoissonArrival(rate=rate):
             return f"At random, {number(rate)} a second on average, as many independent users would come."
         case GammaArrival(rate=rate, cv=cv):
@@ -33,7 +34,7 @@ def mix_words(text: str) -> str:
     """What a mix of prompt lengths asks for. ValueError as parse_prompts."""
     mix = parse_prompts(text)
     total = sum(mix.weights)
-    parts = [f"{plural(n, 'token')} {share(w / total)}" for n, w in zip(mix.lengths, mix.weights, strict=True)]
+    parts = [f"{plural(n, 'token')} {percent(w / total)}" for n, w in zip(mix.lengths, mix.weights, strict=True)]
     return f"Real text cut to exactly: {', '.join(parts)}." if parts else ""
 
 
@@ -88,7 +89,7 @@ def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
     lines = ["| engine | passes | slot-steps | dead |", "|---|--:|--:|--:|"]
     for config, plan in known:
         dead = plan.dead_slot_steps or 0
-        dead_share = f"{count(dead)} ({share(dead / plan.slot_steps)})" if dead and plan.slot_steps else "none"
+        dead_share = f"{count(dead)} ({percent(dead / plan.slot_steps)})" if dead and plan.slot_steps else "none"
         passes = f"{count(plan.passes)} = {count(plan.prefill_passes)} + {count(plan.decode_passes)}"
         if config.engine == "chunked":
             passes += f" + {count(plan.mixed_passes)} mixed"

@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import plural
 from pages.parts.answers import answer_or_note, answers_of, with_texts
-from pages.parts.format import plain, plural
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 from pages.parts.same_tokens import agreement_words

@@ -8,7 +8,8 @@ from typing import Any
 
 import streamlit as st
 
-from pages.parts.format import count, plain
+from engine.core.format import count
+from pages.parts.markdown import plain
 from pages.parts.run_choice import recent_rows
 from pages.parts.run_data import find_row
 from pages.parts.run_words import choice_label, when

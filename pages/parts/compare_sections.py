@@ -8,6 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import count
 from pages.figures import block_captions, captions
 from pages.figures.cdf import latency_cdf
 from pages.figures.kv_layouts import kv_layouts
@@ -16,7 +17,6 @@ from pages.figures.preemptions import preemptions_of
 from pages.figures.queue import queue_from_passes
 from pages.figures.timeline import shared_range, slot_timeline
 from pages.figures.waste import waste_ledger
-from pages.parts.format import count
 from pages.parts.lab import is_dark
 from pages.parts.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid, worst_gap_words
 from pages.parts.movement import draw_definitions

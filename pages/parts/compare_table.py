@@ -8,11 +8,12 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.format import MISSING, exact
 from engine.core.metrics import RUN_METRICS
 from pages.parts.comparable import Mismatch
 from pages.parts.compared import Compared
 from pages.parts.comparison import TIE_SHARE, Difference, differences
-from pages.parts.format import MISSING, plain
+from pages.parts.markdown import plain
 from pages.parts.run_environment import flat
 from pages.parts.tables import draw_table
 from pages.parts.tiles import Tile, draw_tiles
@@ -57,7 +58,7 @@ def draw_differences(runs: Sequence[Compared]) -> None:
     else:
         st.caption(
             f"Each ratio is over {plain(runs[0].name)}. Counts are compared exactly; measured values within "
-            f"{TIE_SHARE * 100:.0f} % of each other are about equal, since a second run differs by as much."
+            f"{exact(TIE_SHARE * 100, '%')} of each other are about equal, since a second run differs by as much."
         )
     with st.expander("Every metric"):
         every = differences(runs, [metric.name for metric in RUN_METRICS])

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.core.config import RunConfig
+from engine.core.format import count, exact, plural
 from engine.core.metric import Value
 from engine.core.metrics import RUN_METRICS
 from pages.parts.comparable import Setting
-from pages.parts.format import count, plural
 
 METRIC_BY_NAME = {metric.name: metric for metric in RUN_METRICS}
 STATUS_WORDS = {
@@ -74,7 +74,7 @@ _TELLERS: tuple[Callable[[RunConfig], str], ...] = (
     lambda config: config.timing,
     lambda config: f"blocks of {config.block_size}",
     lambda config: f"{plural(config.max_num_batched_tokens, 'token')} a step",
-    lambda config: "pool uncapped" if config.pool_gib is None else f"pool {config.pool_gib:g} GiB",
+    lambda config: "pool uncapped" if config.pool_gib is None else f"pool {exact(config.pool_gib, 'GiB')}",
     lambda config: config.model,
     lambda config: config.dtype,
     lambda config: config.device,

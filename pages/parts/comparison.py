@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.format import MISSING, is_missing, ratio
 from engine.core.metric import Metric, Value
 from pages.parts.compared import METRIC_BY_NAME, Compared
-from pages.parts.format import MISSING, is_missing, ratio
 from pages.parts.metric_text import COUNTED, metric_text
 
 TIE_SHARE = 0.02

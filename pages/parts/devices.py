@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from engine.core.config import DEVICES, EXECUTIONS, RunConfig
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 
 
 def has_cuda() -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from engine.core.format import count, duration, percent, plural
 from pages.parts.comparable import Mismatch
 from pages.parts.compared import Compared
 from pages.parts.comparison import is_tie
-from pages.parts.format import count, listed, plural, seconds, share
+from pages.parts.markdown import listed
 from pages.parts.speed import Speed
 
 SMALL_SHARE = 0.005
@@ -50,7 +51,7 @@ def _pair(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
     if speed.is_close(best, other):
         first, second = runs
         return (
-            f"{first.name} and {second.name} were equally fast{where}, within 2 %: {speed.figures(first, second)}"
+            f"{first.name} and {second.name} were equally fast{where}, within 2\u00a0%: {speed.figures(first, second)}"
             f"{_dead_words(first, second)}"
         )
     faster = speed.times(best, other)
@@ -66,7 +67,7 @@ def _ranking(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
     who = f"{listed([run.name for run in level])} {'was' if len(level) == 1 else 'were'} fastest"
     words = f"of {len(runs)} runs{_where(runs, differing)} {who} ({speed.figure(best)})"
     if len(level) > 1:
-        words += ", within 2 % of each other"
+        words += ", within 2\u00a0% of each other"
     if behind:
         words += ", " + listed(
             [f"{speed.times(best, run)} as fast as {run.name} ({speed.figure(run)})" for run in behind]
@@ -85,9 +86,9 @@ def _reason(best: Compared, other: Compared) -> str:
     a, b = _dead(best), _dead(other)
     despite = ""
     if b - a >= SMALL_SHARE:
-        return f"; {other.name} computed {share(b)} of its slot-steps for ended requests, {best.name} {_or_none(a)}"
+        return f"; {other.name} computed {percent(b)} of its slot-steps for ended requests, {best.name} {_or_none(a)}"
     if a - b >= SMALL_SHARE:
-        despite = f" although it computed {share(a)} of its slot-steps for ended requests, {other.name} {_or_none(b)}"
+        despite = f" although it computed {percent(a)} of its slot-steps for ended requests, {other.name} {_or_none(b)}"
     for name, words in _REASONS:
         fast, slow = best.metric(name), other.metric(name)
         if fast and slow and not is_tie(fast, slow) and slow > fast:
@@ -101,17 +102,17 @@ def _passes(best: Compared, other: Compared) -> str:
 
 def _decode_pass(best: Compared, other: Compared) -> str:
     fast, slow = best.metric("decode_pass_p50_s"), other.metric("decode_pass_p50_s")
-    return f"its median decode pass took {seconds(fast)}, {other.name}'s {seconds(slow)}"
+    return f"its median decode pass took {duration(fast)}, {other.name}'s {duration(slow)}"
 
 
 def _prefill(best: Compared, other: Compared) -> str:
     fast, slow = best.metric("prefill_s"), other.metric("prefill_s")
-    return f"it spent {seconds(fast)} in prefill, {other.name} {seconds(slow)}"
+    return f"it spent {duration(fast)} in prefill, {other.name} {duration(slow)}"
 
 
 def _between(best: Compared, other: Compared) -> str:
     fast, slow = best.metric("between_passes_s"), other.metric("between_passes_s")
-    return f"no pass ran for {seconds(fast)} of its time, for {seconds(slow)} of {other.name}'s"
+    return f"no pass ran for {duration(fast)} of its time, for {duration(slow)} of {other.name}'s"
 
 
 _REASONS: tuple[tuple[str, Callable[[Compared, Compared], str]], ...] = (
@@ -131,7 +132,7 @@ def _price(best: Compared, other: Compared) -> str:
     for name, words in prices:
         mine, its = best.metric(name), other.metric(name)
         if mine and its and mine > NOTABLE * its:
-            return f"; its price: {words} was {seconds(mine)} against {seconds(its)}"
+            return f"; its price: {words} was {duration(mine)} against {duration(its)}"
     return ""
 
 
@@ -148,7 +149,7 @@ def _dead(run: Compared) -> float:
 
 
 def _or_none(part: float) -> str:
-    return share(part) if part else "none"
+    return percent(part) if part else "none"
 
 
 def _tokens(run: Compared) -> str:

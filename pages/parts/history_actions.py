@@ -8,10 +8,11 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.format import is_missing, plural
 from pages.parts.bench_fields import query_of
-from pages.parts.format import is_missing, plain, plural
 from pages.parts.history_table import kept_apart
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.run_data import find_row
 from pages.parts.run_words import engine_line, machine_line, workload_line

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import listed, plain, plural, size
+from engine.core.format import plural, size
 from pages.parts.lab import lab
+from pages.parts.markdown import listed, plain
 from pages.parts.page_state import page_key
 from pages.parts.run_words import when
 from pages.parts.shared.trash import JUST_DELETED, NOTICE, predictions_words

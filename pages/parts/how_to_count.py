@@ -12,8 +12,8 @@ import streamlit as st
 from engine.core.definitions import CHOICES, Choice, Definitions
 from pages.parts.counted_csv import metrics_csv, requests_csv
 from pages.parts.counted_run import counted
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.movement import draw_definitions, movement_rows, movements
 from pages.parts.page_state import linked, one_of, page_key
 from pages.parts.run_data import RunData

@@ -11,8 +11,8 @@ import pandas as pd
 
 from engine.core.definitions import Definitions
 from engine.core.distribution import Distribution
+from engine.core.format import duration, number
 from engine.core.metric import Value
-from pages.parts.format import number, seconds
 
 WHOLE = "not defined here: the batch was returned whole, so an answer's tokens all came at once"
 SINGLE = "not defined here: no answer has a second token"
@@ -115,7 +115,7 @@ def worst_gap_words(metrics: Mapping[str, Mapping[str, Value]]) -> str:
     if not ratios:
         return ""
     said = [
-        f"{name} {number(ratios[name])} times ({seconds(known[name][0])} over {seconds(known[name][1])})"
+        f"{name} {number(ratios[name])} times ({duration(known[name][0])} over {duration(known[name][1])})"
         for name in sorted(ratios, key=lambda name: ratios[name])
     ]
     return f"Worst gap over median gap: {', '.join(said)}."

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import size
 from engine.core.hardware_presets import HARDWARE
 from engine.core.machine_memory import machine_memory
 from engine.core.memory_plan import EngineShape, MemoryGrid
@@ -20,7 +21,7 @@ from engine.core.roofline import ModelShape
 from engine.core.units import GIB
 from pages.parts.bench_memory import LEAST_POOL_GIB
 from pages.parts.bench_widgets import choice, group, model, number, slide
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.memory_fields import EXAMPLES, FIELDS, SAME, THIS, Example
 from pages.parts.page_state import put, setting
 
@@ -102,12 +103,12 @@ def _draw_capacity(values: dict[str, Any]) -> None:
 def _card_words(card: str) -> str:
     if card != THIS:
         preset = HARDWARE[card]
-        return f"{preset.label}: {preset.memory_bytes / GIB:,.4g} GiB that a run can use."
+        return f"{preset.label}: {size(preset.memory_bytes)} that a run can use."
     machine = machine_memory()
     if machine is None:
         return "This machine does not tell how much memory it has: name a capacity."
     kind = "its card" if machine.kind == "cuda" else "its main memory, since it shows no NVIDIA GPU"
-    return f"{machine.name}: {machine.total_bytes / GIB:,.4g} GiB ({kind})."
+    return f"{machine.name}: {size(machine.total_bytes)} ({kind})."
 
 
 def _draw_requests(values: dict[str, Any]) -> None:

@@ -54,8 +54,8 @@ class Example:
 EXAMPLES = (
     Example(
         label="Five failures",
-        published="256 and 512 rows of p1024 could not be run on this card: 4.38 and 8.75 GiB in one piece; nor could "
-        "1,024 rows of p256, or 64 and 128 of p4096. All other batches that were tried ran.",
+        published="256 and 512 rows of p1024 could not be run on this card: 4.38 and 8.75\u00a0GiB in one piece; nor "
+        "could 1,024 rows of p256, or 64 and 128 of p4096. All other batches that were tried ran.",
     ),
     Example(
         label="Logits of a large batch",
@@ -64,17 +64,17 @@ EXAMPLES = (
     ),
     Example(
         label="A pool of 2 GiB",
-        published="inside a pool of 2 GiB 128 rows of p256 are tried, and 256.",
+        published="inside a pool of 2\u00a0GiB 128 rows of p256 are tried, and 256.",
         settings={"prompt": 256, "pool_gib": 2.0},
     ),
     Example(
         label="Logits of all positions",
-        published="logits of every prompt position take 4.6 GiB at 128 prompts of 128 tokens.",
+        published="logits of every prompt position take 4.6\u00a0GiB at 128 prompts of 128 tokens.",
         settings={"prompt": 128, "budget": 128, "dtype": "bf16", "card": "rtx3060", "logits": "all"},
     ),
     Example(
         label="8 B on 80 GB",
-        published="memory ends at about 200 sequences of 2,300 tokens: 16 GB of weights, 128 KiB a token.",
+        published="memory ends at about 200 sequences of 2,300 tokens: 16\u00a0GB of weights, 128\u00a0KiB a token.",
         settings={
             "model": "llama-3.1-8b",
             "dtype": "bf16",

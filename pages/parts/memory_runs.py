@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import plural
 from engine.core.model_presets import RANDOM_SUFFIX
 from pages.figures.memory_measured import memory_measured
-from pages.parts.format import plain, plural
 from pages.parts.lab import is_dark, lab
+from pages.parts.markdown import plain
 from pages.parts.memory_controls import Asked
 from pages.parts.memory_words import RUNS_HEADER, prompts_words, run_rows, runs_finding
 from pages.parts.page_state import page_key, put

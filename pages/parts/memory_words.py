@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from engine.core.format import change, count, number, percent, plural, size
 from engine.core.memory_model import TERM_WORDS, TERMS
 from engine.core.memory_plan import MemoryPoint, Wall, memory_point
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
-from pages.parts.format import count, listed, number, plural, share, size
+from pages.parts.markdown import listed
 from pages.parts.memory_controls import Asked
 from store.queries.memory_runs import MeasuredRun
 
@@ -32,7 +33,7 @@ def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
     """The figure's caption: the last batch that fits, the first that does not, and what fails."""
     fitting = [point for point in points if point.fits]
     said = [f"{count(p.batch_size)} at once need {size(p.need.total_bytes)}" for p in fitting[-1:]]
-    there = f"of the {asked.grid.capacity_bytes / GIB:,.4g} GiB that there are"
+    there = f"of the {size(asked.grid.capacity_bytes)} that there are"
     failing = wall.first_failing
     if failing is None:
         return f"{said[0]} {there}: every batch size drawn here fits."
@@ -121,8 +122,8 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
             row = [
                 count(failing.batch_size),
                 TERM_WORDS[ended.term],
-                f"{number(ended.asked_bytes / GIB)} GiB",
-                f"{number(ended.free_bytes / GIB)} GiB",
+                size(ended.asked_bytes),
+                size(ended.free_bytes),
             ]
         rows.append([f"p{wall.prompt_tokens}", fits, *row])
     return rows
@@ -171,7 +172,7 @@ def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
             size(run.predicted.total_bytes),
             size(run.measured_bytes),
             f"{size(run.measured_bytes - run.predicted.total_bytes)} "
-            f"({run.measured_bytes / run.predicted.total_bytes - 1:+.1%})".replace("%", " %"),
+            f"({change(run.measured_bytes / run.predicted.total_bytes - 1)})",
         ]
         for run in runs
     ]
@@ -192,10 +193,10 @@ def runs_finding(runs: Sequence[MeasuredRun]) -> str:
 def _gpu_words(runs: Sequence[MeasuredRun]) -> str:
     shares = [run.measured_bytes / run.predicted.total_bytes for run in runs]
     if len(shares) == 1:
-        return f"On a GPU one run held {share(shares[0])} of its estimate at most."
+        return f"On a GPU one run held {percent(shares[0])} of its estimate at most."
     return (
-        f"On a GPU runs held {share(median(shares))} of their estimate at most, at the median of "
-        f"{plural(len(runs), 'run')} ({share(min(shares))} to {share(max(shares))})."
+        f"On a GPU runs held {percent(median(shares))} of their estimate at most, at the median of "
+        f"{plural(len(runs), 'run')} ({percent(min(shares))} to {percent(max(shares))})."
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.core.format import MISSING, NO_BREAK_SPACE, count, duration, is_missing, percent, quantity, size
 from engine.core.metric import Metric, Value
-from pages.parts.format import MISSING, count, is_missing, number, seconds, share, size
 
 COUNTED = frozenset({"requests", "tokens", "steps", "passes", "slot-steps", "positions", "samples", "preemptions"})
 
@@ -14,18 +14,18 @@ def metric_text(metric: Metric, value: Value) -> str:
         return MISSING
     match metric.unit:
         case "s":
-            return seconds(value)
+            return duration(value)
         case "share":
-            return share(value)
+            return percent(value)
         case "bytes":
             return size(value)
         case unit if unit in COUNTED:
             return count(value)
         case unit:
-            return f"{number(value)} {unit}"
+            return quantity(value, unit)
 
 
 def value_and_unit(metric: Metric, value: Value) -> tuple[str, str]:
     """The same apart, for a tile: ("75.3", "tokens/s"), ("4,096", ""), ("–", "")."""
-    text, _, unit = metric_text(metric, value).partition(" ")
+    text, _, unit = metric_text(metric, value).partition(NO_BREAK_SPACE)
     return text, unit

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.core.definitions import CHOICES, Definitions
+from engine.core.format import MISSING, change, is_missing
 from engine.core.metric import Metric, Value
 from pages.parts.compared import METRIC_BY_NAME
-from pages.parts.format import MISSING, is_missing, number, plain
+from pages.parts.markdown import plain
 from pages.parts.metric_text import metric_text
 
 SAME = 1e-9  # what rounding alone may do
@@ -43,7 +44,7 @@ class Movement:
         text = f"{sign}{metric_text(self.metric, abs(difference))}"
         if not self.own or math.isinf(difference):
             return text
-        return f"{text} ({sign}{number(abs(difference / self.own) * 100)} %)"
+        return f"{text} ({change(math.copysign(difference / self.own, difference))})"
 
 
 def movements(here: Mapping[str, Value], own: Mapping[str, Value]) -> tuple[Movement, ...]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from engine.core.format import plural
 from engine.core.prediction import MAX_WHY, MEASURES, RUN_METRICS, Expectation, Question
 from engine.core.prediction_questions import USUAL, Choice
-from pages.parts.format import plain, plural
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.prediction_words import entry_of, range_words
 from store.predictions.predictions import Subject
 

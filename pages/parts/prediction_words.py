@@ -9,9 +9,20 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.format import (
+    MISSING,
+    NO_BREAK_SPACE,
+    counted,
+    duration,
+    is_missing,
+    percent,
+    plural,
+    quantity,
+    ratio,
+    size,
+)
 from engine.core.prediction import grade
 from pages.parts.badges import Badge
-from pages.parts.format import MISSING, count, is_missing, number, plural, ratio, seconds, share, size
 from pages.parts.metric_text import COUNTED
 from pages.parts.run_words import when
 
@@ -58,12 +69,12 @@ def value_text(unit: str, value: float | None) -> str:
     """Three significant digits with the unit: 52.1 ms, 43.8 %, 2.88 GiB, 1.92x, 312 tokens/s."""
     if value is None or is_missing(value):
         return MISSING
-    shown = {"s": seconds, "share": share, "bytes": size, "times": ratio}.get(unit)
+    shown = {"s": duration, "share": percent, "bytes": size, "times": ratio}.get(unit)
     if shown is not None:
         return shown(value)
     if unit in COUNTED:
-        return f"{count(value) if float(value).is_integer() else number(value)} {unit}"
-    return f"{number(value)} {unit}".strip()
+        return f"{counted(value)} {unit}"
+    return quantity(value, unit)
 
 
 def range_words(unit: str, low: float | None, high: float | None) -> str:
@@ -117,7 +128,7 @@ def distance_words(row: Mapping[str, Any]) -> str:
     side, end = ("above", "lowest") if found.bound == low else ("below", "highest")
     if not found.held:
         if found.relative is not None:
-            by += f" ({share(found.relative)})" if found.relative < MANY else f" ({ratio(found.relative)} that value)"
+            by += f" ({percent(found.relative)})" if found.relative < MANY else f" ({ratio(found.relative)} that value)"
         return f"{by} {'below' if side == 'above' else 'above'} the {end} value expected"
     if found.distance == 0:
         return "exactly at an end of the range"
@@ -129,8 +140,9 @@ def distance_words(row: Mapping[str, Any]) -> str:
 def _short_range(unit: str, low: float, high: float) -> str:
     """`10.0 to 400 tokens/s`: a unit that both ends have is said once."""
     first, last = value_text(unit, low), value_text(unit, high)
-    number_of, _, word = first.partition(" ")
-    return f"{number_of if word and last.endswith(f' {word}') else first} to {last}"
+    space = NO_BREAK_SPACE if NO_BREAK_SPACE in first else " "
+    number_of, _, word = first.partition(space)
+    return f"{number_of if word and last.endswith(space + word) else first} to {last}"
 
 
 def simulated_words(row: Mapping[str, Any]) -> str:
@@ -144,7 +156,7 @@ def simulated_words(row: Mapping[str, Any]) -> str:
     words += ", within the range" if held else ", outside the range"
     if not is_missing(measured) and measured:
         off = float(value) / float(measured) - 1
-        words += f"; that is {share(abs(off))} {'above' if off > 0 else 'below'} what was measured"
+        words += f"; that is {percent(abs(off))} {'above' if off > 0 else 'below'} what was measured"
     return f"{words}." + (f" {note_text(note)}." if isinstance(note, str) and note else "")
 
 
@@ -175,10 +187,10 @@ def tally_words(rows: pd.DataFrame) -> str:
     graded = held + missed
     if not graded:
         return "None of your predictions has been graded yet."
-    words = f"Of {plural(graded, 'graded prediction')}, {held:,} held: {share(held / graded)}."
+    words = f"Of {plural(graded, 'graded prediction')}, {held:,} held: {percent(held / graded)}."
     misses = rows.loc[rows["outcome"] == "missed", "relative"].dropna()
     if len(misses):
-        words += f" A miss was typically {share(float(misses.median()))} outside of its range."
+        words += f" A miss was typically {percent(float(misses.median()))} outside of its range."
     told = rows[rows["outcome"].isin(["held", "missed"]) & rows["simulated"].notna()]
     if len(told):
         within = sum(

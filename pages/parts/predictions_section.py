@@ -7,11 +7,12 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import is_missing
 from engine.core.prediction import MAX_WHY, Expectation
 from engine.launcher.job import Job
 from pages.parts.experiments.description import PAGES
-from pages.parts.format import is_missing, plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.prediction_words import (
     BADGES,

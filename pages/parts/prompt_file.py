@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from engine.core.format import exact, plural
 from engine.core.units import MIB
-from pages.parts.format import plain, plural
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 
 KEPT = "lab.prompt_lines"
@@ -15,7 +16,7 @@ MAX_BYTES = 20 * MIB
 def read_prompts(content: bytes) -> tuple[str, ...]:
     """The lines that hold something, in order. ValueError for what is no text, and for a file with no prompt."""
     if len(content) > MAX_BYTES:
-        raise ValueError(f"the file is larger than {MAX_BYTES >> 20} MiB; use fewer or shorter prompts")
+        raise ValueError(f"the file is larger than {exact(MAX_BYTES >> 20, 'MiB')}; use fewer or shorter prompts")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -11,8 +11,8 @@ from engine.core.prediction import grade
 from engine.core.published_grades import GRADES, ask
 from engine.core.published_predictions import PUBLISHED, PublishedPrediction, PublishedRatio
 from pages.parts.badges import Badge
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.prediction_words import BADGES, range_words, value_text
 
 LOOKED_AT = 40  # experiments, the newest: an older one may have asked the same, but each costs a look

@@ -12,7 +12,7 @@ from itertools import count
 import pandas as pd
 import streamlit as st
 
-from pages.parts.format import plural
+from engine.core.format import plural
 from pages.parts.lab import lab
 from pages.parts.query_link import params_of
 from store.sandbox import Answer, Asking, Limits, Refusal

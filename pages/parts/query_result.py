@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import duration, plural
 from pages.figures.answer import (
     KINDS,
     Drawing,
@@ -18,8 +19,8 @@ from pages.figures.answer import (
     numeric_columns,
     suggested,
 )
-from pages.parts.format import plain, plural, seconds
 from pages.parts.lab import is_dark, lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.query_asking import Asked
 from pages.parts.query_link import link_to, params_of, prepared_as
@@ -61,7 +62,7 @@ def draw_answer(asked: Asked) -> None:
     if prepared is not None:
         st.subheader(plain(prepared.title), anchor=False)
         st.markdown(plain(prepared.shows))
-    st.caption(f"{plural(len(frame), 'row')} in {seconds(answer.seconds)}. {snapshot_line(asked.snapshot)}")
+    st.caption(f"{plural(len(frame), 'row')} in {duration(answer.seconds)}. {snapshot_line(asked.snapshot)}")
     if answer.more is not None:
         st.warning(cut_words(answer.more, len(frame)), icon=":material/content_cut:")
     drawing = _draw_controls(asked, frame)
@@ -81,7 +82,7 @@ def draw_answer(asked: Asked) -> None:
 def cut_words(more: str, rows: int) -> str:
     """Why there are more rows than these, and what to do."""
     if more == "bytes":
-        return f"The first {rows:,} rows: there are more, but an answer may have 32 MiB. Ask for fewer columns."
+        return f"The first {rows:,} rows: there are more, but an answer may have 32\u00a0MiB. Ask for fewer columns."
     return f"The first {rows:,} rows: there are more. “Rows at most” allows more; LIMIT or GROUP BY ask for less."
 
 

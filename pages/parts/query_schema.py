@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import plain, plural
+from engine.core.format import plural
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.query_asking import put
 from pages.parts.tables import draw_table

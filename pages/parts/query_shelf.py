@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.query_asking import put
 from pages.parts.query_link import named, prepared_as

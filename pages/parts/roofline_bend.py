@@ -12,7 +12,7 @@ import pandas as pd
 from engine.core.budgets import RangeBudget, parse_budget
 from engine.core.pass_points import Bend, predicted_bend, seen_bend
 from engine.core.roofline import Ceilings, ModelShape
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.roofline_data import Measured
 
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.core.hardware import Calibration
 from engine.core.hardware_presets import HARDWARE
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.page_state import linked, one_of
 from pages.parts.roofline_data import Measured
 from pages.parts.shared.machines import (

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.format import plural
 from pages.parts.compared import run_names
 from pages.parts.experiments.description import experiment_label
-from pages.parts.format import plain, plural
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.roofline_data import MAX_MEMBERS, Measured, likeness, measured_experiment, measured_run
 from pages.parts.run_choice import draw_unknown, recent_rows
 from pages.parts.run_data import find_row

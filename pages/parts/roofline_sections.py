@@ -14,8 +14,8 @@ from engine.core.roofline import Ceilings
 from pages.figures.pass_parts import pass_parts
 from pages.figures.roofline import Roof, roofline
 from pages.parts.badges import show_badges
-from pages.parts.format import plain
 from pages.parts.lab import is_dark
+from pages.parts.markdown import plain
 from pages.parts.roofline_bend import BendCase
 from pages.parts.roofline_ceilings import Chosen
 from pages.parts.roofline_data import Measured

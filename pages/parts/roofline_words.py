@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.core.format import count, duration, is_missing, number, percent, plural
 from engine.core.pass_points import Bend, Utilisation
 from engine.core.roofline import Ceilings
 from pages.figures.roofline import bandwidth_text, rate_text
-from pages.parts.format import count, is_missing, number, plural, seconds, share
 from pages.parts.tiles import Tile
 
 HEADER = ("run", "passes", "kind", "median of shapes", "FLOP a byte", "read", "MBU", "computed", "MFU")
@@ -24,12 +24,12 @@ def kind_rows(name: str, used: Sequence[Utilisation]) -> list[list[str]]:
             name,
             count(of_kind.passes),
             of_kind.kind,
-            seconds(of_kind.median_s),
+            duration(of_kind.median_s),
             number(of_kind.intensity),
             bandwidth_text(of_kind.bytes_per_s),
-            share(of_kind.mbu),
+            percent(of_kind.mbu),
             rate_text(of_kind.flop_per_s),
-            share(of_kind.mfu),
+            percent(of_kind.mfu),
         ]
         for of_kind in used
     ]
@@ -99,7 +99,7 @@ def _reached(used: Utilisation, ceilings: Ceilings | None) -> str:
     side = "left" if used.intensity < ceilings.balance_flop_per_byte else "right"
     return (
         f"{used.kind} did {number(used.intensity)} FLOP a byte, {side} of the balance point, and reached "
-        f"{share(used.mbu)} of the bandwidth and {share(used.mfu)} of the arithmetic"
+        f"{percent(used.mbu)} of the bandwidth and {percent(used.mfu)} of the arithmetic"
     )
 
 
@@ -115,14 +115,14 @@ def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: b
         return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."
     floor_s = ceilings.eager_issue_s
     words = (
-        f"Issuing {count(ceilings.kernels_per_pass)} operations at {seconds(ceilings.launch_s)} each takes "
-        f"{seconds(floor_s)} a pass, whatever is in it"
+        f"Issuing {count(ceilings.kernels_per_pass)} operations at {duration(ceilings.launch_s)} each takes "
+        f"{duration(floor_s)} a pass, whatever is in it"
     )
     decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
     if decode is None or not is_own:
         return f"{words}."
     part = floor_s / decode.median_s
-    return f"{words}: {share(part) if part < ALL else 'about all'} of a decode pass here."
+    return f"{words}: {percent(part) if part < ALL else 'about all'} of a decode pass here."
 
 
 def bend_words(
@@ -170,7 +170,7 @@ def parts_words(row: Mapping[str, Any]) -> str:
     rows = plural(high, "row") if low == high else f"{low} to {high} rows"
     if is_missing(issue) or not took:
         return (
-            f"A decode pass of {rows} took {seconds(took)} at the median. On a CPU issuing and computing are one: the "
+            f"A decode pass of {rows} took {duration(took)} at the median. On a CPU issuing and computing are one: the "
             f"call that issues an operation carries it out."
         )
     part = float(issue or 0.0) / float(took)
@@ -181,10 +181,10 @@ def parts_words(row: Mapping[str, Any]) -> str:
         if part < 0.5
         else "neither waits long for the other"
     )
-    on_device = "" if is_missing(device) else f", and the device needs {seconds(device)} from first kernel to last"
+    on_device = "" if is_missing(device) else f", and the device needs {duration(device)} from first kernel to last"
     return (
-        f"A decode pass of {rows} took {seconds(took)} at the median; the host issues for {seconds(issue)} of it "
-        f"({share(part)}){on_device}: {verdict}."
+        f"A decode pass of {rows} took {duration(took)} at the median; the host issues for {duration(issue)} of it "
+        f"({percent(part)}){on_device}: {verdict}."
     )
 
 
@@ -192,4 +192,5 @@ def floor_words(floor_s: float, median_s: float) -> str:
     """What part of a median decode pass its bytes alone would take: the figure's tick over its bar."""
     if math.isnan(floor_s) or floor_s <= 0 or not median_s > 0:
         return ""
-    return f"Its bytes alone, at the bandwidth of these ceilings, take {seconds(floor_s)}: {share(floor_s / median_s)}."
+    took = f"{duration(floor_s)}: {percent(floor_s / median_s)}"
+    return f"Its bytes alone, at the bandwidth of these ceilings, take {took}."

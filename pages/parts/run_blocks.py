@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import count, duration, percent, plural
 from pages.figures import block_captions
 from pages.figures.blocks import MAX_COLUMNS, MAX_ROWS, block_map
 from pages.figures.pool import pool_at
 from pages.figures.preemptions import preemptions_of
 from pages.figures.spans import Unit
-from pages.parts.format import count, plural, seconds, share
 from pages.parts.lab import is_dark, lab
 from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
@@ -96,7 +96,7 @@ def draw_preemptions(lost: pd.DataFrame) -> None:
 def preemption_rows(lost: pd.DataFrame) -> list[list[str]]:
     """The cells of the table of preemptions."""
     return [
-        [f"{row['request_id']:.0f}", count(int(row["step"])), seconds(row["time_s"]), f"{row['lane']:.0f}"]
+        [f"{row['request_id']:.0f}", count(int(row["step"])), duration(row["time_s"]), f"{row['lane']:.0f}"]
         + [count(row["blocks"]), count(row["tokens"])]
         for row in lost.to_dict("records")
     ]
@@ -146,7 +146,8 @@ def holder_rows(held: pd.DataFrame, block_size: int) -> list[list[str]]:
 
 def _holder(request: Any, blocks: int, positions: float, block_size: int) -> list[str]:
     empty = blocks * block_size - positions
-    return [f"{request:.0f}", count(blocks), count(positions), f"{count(empty)} ({share(empty / blocks / block_size)})"]
+    unfilled = f"{count(empty)} ({percent(empty / blocks / block_size)})"
+    return [f"{request:.0f}", count(blocks), count(positions), unfilled]
 
 
 BLOCKS_WHY = """

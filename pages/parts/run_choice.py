@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from engine.runlog.schema import RUN_FILE
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.run_data import find_row
 
 RECENT = 60

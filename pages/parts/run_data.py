@@ -20,9 +20,9 @@ from engine.core.metric import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import setting_of
 from pages.parts.compared import Compared
-from pages.parts.format import plain
 from pages.parts.lab import lab
 from pages.parts.ledger_row import ledger_row
+from pages.parts.markdown import plain
 from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
 from store.queries.latency_definitions import distributions
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import is_missing, number, size
 from engine.core.metrics import RUN_METRICS
-from pages.parts.format import is_missing, number, size
 from pages.parts.metric_text import metric_text
 from pages.parts.run_data import RunData
 from pages.parts.tables import draw_table

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
-from pages.parts.format import count, is_missing, plain, plural, share
+from engine.core.format import count, is_missing, percent, plural
 from pages.parts.ledger_row import captured_passes
+from pages.parts.markdown import plain
 
 
 def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -41,7 +42,7 @@ def discarded_words(config: RunConfig, metrics: Mapping[str, Any]) -> str:
     if config.engine == "static" or rows is None or live is None or is_missing(rows) or rows <= live:
         return ""
     late = int(rows - live)
-    how_many = f"{plural(late, 'row-step')} of {count(rows)} ({share(late / rows)})"
+    how_many = f"{plural(late, 'row-step')} of {count(rows)} ({percent(late / rows)})"
     return (
         f"{how_many} {'was' if late == 1 else 'were'} discarded: "
         "the next pass had been issued before the end of a sequence was known. They are counted as dead."

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.core.definitions import Definitions
+from engine.core.format import MISSING, count
 from engine.core.metric import Value
 from pages.parts.badges import show_badges
 from pages.parts.bench_fields import query_of
 from pages.parts.compared import METRIC_BY_NAME
 from pages.parts.experiments.progress import draw_way_to_experiment
-from pages.parts.format import MISSING, count
 from pages.parts.metric_text import value_and_unit
 from pages.parts.movement import definition_words
 from pages.parts.run_data import RunData

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import count, duration, is_missing, plural
 from pages.parts.answers import answer_or_note, answers_of, with_texts
-from pages.parts.format import count, is_missing, plural, seconds
 from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 
@@ -95,7 +95,7 @@ def text_block(text: str) -> str:
 def _answer_facts(row: pd.Series) -> str:
     words = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
     if not is_missing(row["e2e_s"]) and math.isfinite(row["e2e_s"]):
-        words += f", complete after {seconds(row['e2e_s'])}"
+        words += f", complete after {duration(row['e2e_s'])}"
     lost = row.get("preemptions")
     if not is_missing(lost) and lost:
         words += f", preempted {'once' if lost == 1 else f'{count(lost)} times'}"

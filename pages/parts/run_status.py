@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.format import count, plain, plural
+from engine.core.format import count, plural
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData, find_row
 from pages.parts.run_trouble import draw_trouble, trouble_of

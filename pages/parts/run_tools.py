@@ -6,8 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.run_data import RunData
 from pages.parts.shared.run_notes import edit_notes, set_pinned

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from pages.parts.format import count, is_missing, plain, plural, size
+from engine.core.format import count, is_missing, plural, size
+from pages.parts.markdown import plain
 
 Kind = Literal["info", "warning", "error"]
 

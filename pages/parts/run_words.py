@@ -10,11 +10,12 @@ import pandas as pd
 
 from engine.core.busy_machine import load_of
 from engine.core.config import RunConfig
+from engine.core.format import count, duration, exact, is_missing, number, plural
 from engine.core.machine_checks import BUSY_LOAD
 from engine.core.metric import Value
 from engine.core.presets import PRESETS
 from pages.parts.comparable import dtype_name
-from pages.parts.format import count, is_missing, number, plain, plural, seconds
+from pages.parts.markdown import plain
 
 
 def when(created_at: object) -> str:
@@ -57,10 +58,10 @@ def engine_line(config: RunConfig) -> str:
     if config.engine == "chunked":
         words += f", at most {plural(config.max_num_batched_tokens, 'token')} a step"
     if config.pool_gib is not None:
-        words += f", a KV pool of at most {config.pool_gib:g} GiB"
+        words += f", a KV pool of at most {exact(config.pool_gib, 'GiB')}"
     if config.engine == "static":
         formed = {"arrived": "from what has arrived", "full": "when full"}.get(config.form.rule)
-        formed = formed or f"when full or after {seconds(config.form.timeout_s)}"
+        formed = formed or f"when full or after {duration(config.form.timeout_s)}"
         words += f", batches formed {formed}"
         words += ", returned whole" if config.returns == "whole" else ""
     return words + _how(config)
@@ -102,6 +103,6 @@ def workload_line(info: Mapping[str, Any], metrics: Mapping[str, Value]) -> str:
     ]
     done = f"{plural(int(metrics.get('output_tokens') or 0), 'new token')}"
     took = metrics.get("duration_s")
-    done += f" in {seconds(took)}" if took is not None and not is_missing(took) else ""
+    done += f" in {duration(took)}" if took is not None and not is_missing(took) else ""
     requests = workload.get("requests")
     return plain(f"{count(requests)} requests ({', '.join(settings)}): {done}")

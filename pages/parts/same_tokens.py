@@ -6,7 +6,7 @@ candidates were most likely closer to each other than the dtype can tell apart; 
 
 from __future__ import annotations
 
-from pages.parts.format import count, plural
+from engine.core.format import count, plural
 from store.queries.agreement import Agreement
 
 

@@ -21,7 +21,7 @@ FIGURES = (
     Word(
         word="straight line",
         meaning="Of a sweep: B times the decode rate of one row. What B rows would decode if a step took as long with "
-        "all of them as with one; a series keeps to it up to where it reaches 80 %.",
+        "all of them as with one; a series keeps to it up to where it reaches 80\u00a0%.",
     ),
     Word(word="block ends", meaning="What the figures call fragments: the ends of last blocks that hold no token yet."),
     Word(

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.core.format import count, duration, number, quantity
 from pages.parts.compared import Compared
 from pages.parts.comparison import is_tie
-from pages.parts.format import count, number, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,16 @@ class Speed:
     def figure(self, run: Compared) -> str:
         """`60.0 tokens/s`."""
         if self.measure == "e2e_p50_s":
-            return f"half of the answers complete within {seconds(run.metric('e2e_p50_s'))}"
-        return f"{number(run.metric('output_tokens_per_s'))} tokens/s"
+            return f"half of the answers complete within {duration(run.metric('e2e_p50_s'))}"
+        return quantity(run.metric("output_tokens_per_s"), "tokens/s")
 
     def figures(self, a: Compared, b: Compared) -> str:
         """`60.0 against 40.0 tokens/s`, with both counts of tokens where they differ."""
         if self.measure == "e2e_p50_s":
-            waits = f"{seconds(a.metric('e2e_p50_s'))} against {seconds(b.metric('e2e_p50_s'))}"
+            waits = f"{duration(a.metric('e2e_p50_s'))} against {duration(b.metric('e2e_p50_s'))}"
             return f"half of the answers were complete within {waits}"
-        rates = f"{number(a.metric('output_tokens_per_s'))} against {number(b.metric('output_tokens_per_s'))} tokens/s"
+        mine, its = (run.metric("output_tokens_per_s") for run in (a, b))
+        rates = f"{number(mine)} against {quantity(its, 'tokens/s')}"
         if a.metric("output_tokens") == b.metric("output_tokens"):
             return rates
         return f"{rates} (over {count(a.metric('output_tokens'))} and {count(b.metric('output_tokens'))} tokens)"

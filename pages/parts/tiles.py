@@ -27,7 +27,7 @@ def draw_tiles(tiles: Sequence[Tile]) -> None:
 
 def _tile(tile: Tile) -> str:
     label, value, unit, note, hint = map(html.escape, (tile.label, tile.value, tile.unit, tile.note, tile.hint))
-    unit = f' <span class="unit">{unit}</span>' if unit else ""
+    unit = f'\u00a0<span class="unit">{unit}</span>' if unit else ""
     return (
         f'<div class="tile" title="{hint}"><div class="label">{label}</div>'
         f'<div class="value">{value}{unit}</div><div class="note">{note}</div></div>'

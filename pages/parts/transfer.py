@@ -10,8 +10,9 @@ from typing import IO
 
 import streamlit as st
 
-from pages.parts.format import plain, plural, size
+from engine.core.format import exact, plural, size
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from store import Store
 from store.folders import UPLOADING
@@ -63,14 +64,15 @@ def draw_upload() -> None:
     """The field for a file that another lab has exported, and what came of it."""
     st.markdown(
         "A file that a lab has exported, here or on another machine. It is taken in whole or not at all; runs that are "
-        f"here already stay as they are. Up to {MAX_UPLOAD_MIB} MiB; larger ones with `python -m store import FILE`."
+        f"here already stay as they are. Up to {exact(MAX_UPLOAD_MIB, 'MiB')}; larger ones with "
+        "`python -m store import FILE`."
     )
     turn = st.session_state.setdefault(UPLOADS, 0)
     key = page_key(f"upload_{turn}")
     upload = st.file_uploader("Exported runs", type=["zip"], max_upload_size=MAX_UPLOAD_MIB, key=key)
     if upload is not None and st.button("Import", type="primary", icon=":material/upload:"):
         if upload.size > MAX_UPLOAD_MIB << 20:  # the field refuses it; whoever speaks to the server does not have to
-            st.error(f"{plain(upload.name)} is larger than {MAX_UPLOAD_MIB} MiB.", icon=":material/error:")
+            st.error(f"{plain(upload.name)} is larger than {exact(MAX_UPLOAD_MIB, 'MiB')}.", icon=":material/error:")
         else:
             _import(upload, upload.name)
 

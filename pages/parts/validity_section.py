@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from engine.core.format import unbroken
 from engine.core.validity import Outcome
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.run_data import RunData
 from pages.parts.tables import draw_table
 from pages.parts.validity_words import Checks, badge_differences, fault_of, label_of, lost_by_all, summary, told_checks
@@ -31,7 +32,7 @@ def draw_validity(run: RunData) -> None:
                 if check["outcome"] == outcome:
                     name = str(check["check_name"])
                     label = label_of(name) if outcome == Outcome.PASS.value else fault_of(name)
-                    st.badge(label, icon=icon, color=colour, help=plain(str(check["finding"])))  # type: ignore[arg-type]
+                    st.badge(label, icon=icon, color=colour, help=plain(unbroken(str(check["finding"]))))  # type: ignore[arg-type]
     st.caption(f"{summary(checks)}.")
     with st.expander("What was checked, and what was found", icon=":material/rule:"):
         for check in told_checks(checks):

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.format import plural, unbroken
 from engine.core.validity import CHECKS, Outcome
-from pages.parts.format import plural
 
 CHECK_BY_NAME = {check.name: check for check in CHECKS}
 DISTURBING = ("host", "steady_clocks")  # lost by a run, its times may be the machine's doing
@@ -85,7 +85,7 @@ def told_checks(checks: Checks) -> list[ToldCheck]:
             ToldCheck(
                 words=check.fault if row["outcome"] == Outcome.FAIL.value else check.label,
                 outcome=OUTCOME_WORDS[Outcome(row["outcome"])],
-                found=str(row["finding"]),
+                found=unbroken(str(row["finding"])),
                 limit=check.limit,
                 meaning=check.meaning,
             )
@@ -107,7 +107,7 @@ def badge_differences(runs: Sequence[Checks]) -> tuple[BadgeDifference, ...]:
 
 def _found(check: Mapping[str, Any] | None) -> str:
     """`lost: 39 of 40 prompts …`; a dash for a run that was not judged."""
-    return "–" if check is None else f"{OUTCOME_WORDS[Outcome(check['outcome'])]}: {check['finding']}"
+    return "–" if check is None else f"{OUTCOME_WORDS[Outcome(check['outcome'])]}: {unbroken(check['finding'])}"
 
 
 def lost_by_all(runs: Sequence[Checks]) -> tuple[list[str], list[str]]:

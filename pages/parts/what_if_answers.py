@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.core.format import count, duration, number, percent, quantity, size
 from engine.core.self_check import (
     ceiling_shares,
     first_tokens,
@@ -14,7 +15,6 @@ from engine.core.self_check import (
     shared_read,
 )
 from engine.core.units import GIB
-from pages.parts.format import count, number, seconds, share, size
 
 VALUE_BYTES = 2  # of a weight and of a logit in 16 bits
 
@@ -27,10 +27,10 @@ LESSON_GROWTH_BYTES = 1.43 * GIB  # of its peak memory, batch 1 to 128
 def shared_weights(parameters_in_billions: float, batch_size: int) -> str:
     step = shared_read(parameters_in_billions * 1e9, VALUE_BYTES, batch_size)
     return (
-        f"No. The weights are {number(step.weights_bytes / 1e9)} GB in 16 bits and are read **once a step**, by all "
-        f"{count(batch_size)} together: {number(step.bytes_per_request / 1e9)} GB for each. The arithmetic grows "
-        f"instead, to {number(step.flop / 1e9)} GFLOP: {number(step.intensity)} FLOP a byte. Only keys and values are "
-        f"each request's own."
+        f"No. The weights are {quantity(step.weights_bytes / 1e9, 'GB')} in 16 bits and are read **once a step**, "
+        f"by all {count(batch_size)} together: {quantity(step.bytes_per_request / 1e9, 'GB')} for each. The arithmetic "
+        f"grows instead, to {quantity(step.flop / 1e9, 'GFLOP')}: {number(step.intensity)} FLOP a byte. Only keys and "
+        f"values are each request's own."
     )
 
 
@@ -49,10 +49,11 @@ def two_cards(balance_a: float, balance_b: float) -> str:
 def two_ceilings(intensity: float, balance: float, compute_percent: float) -> str:
     shares = ceiling_shares(intensity, balance, compute_percent / 100)
     side = "past" if intensity >= balance else "short of"
-    possible = "" if max(shares.compute, shares.bandwidth) <= 1 else " Over 100 %: these three numbers cannot all be."
+    is_possible = max(shares.compute, shares.bandwidth) <= 1
+    possible = "" if is_possible else " Over 100\u00a0%: these three numbers cannot all be."
     return (
-        f"A step {side} the balance point that reaches {share(shares.compute)} of compute reads at "
-        f"**{share(shares.bandwidth)}** of bandwidth. The balance point says which ceiling is the nearer one "
+        f"A step {side} the balance point that reaches {percent(shares.compute)} of compute reads at "
+        f"**{percent(shares.bandwidth)}** of bandwidth. The balance point says which ceiling is the nearer one "
         f"({shares.binds} here), not that either is met: launches, attention and waiting take their part.{possible}"
     )
 
@@ -62,9 +63,9 @@ def first_words(batch_size: int, prompt_tokens: int, rate: float, group: int) ->
     apart = first_tokens(batch_size, prompt_tokens, rate, min(group, batch_size))
     return (
         f"All {count(batch_size * prompt_tokens)} prompt tokens are read before anyone gets a word: "
-        f"**{seconds(together.first_s)}** for everybody, twice that for twice the batch. Read {count(group)} prompts "
-        f"at a time and hand over what is there: the first reader waits **{seconds(apart.first_s)}**, the mean "
-        f"{seconds(apart.mean_s)}, the last still {seconds(apart.last_s)}. A short last group counts as it is."
+        f"**{duration(together.first_s)}** for everybody, twice that for twice the batch. Read {count(group)} prompts "
+        f"at a time and hand over what is there: the first reader waits **{duration(apart.first_s)}**, the mean "
+        f"{duration(apart.mean_s)}, the last still {duration(apart.last_s)}. A short last group counts as it is."
     )
 
 
@@ -83,8 +84,8 @@ def long_and_short(budgets: str) -> str:
         return f"None: all {count(batch.requests)} requests end together, after {count(batch.longest_tokens)} steps."
     return (
         f"{count(batch.useful_slot_steps)} of {count(batch.slot_steps)} slot-steps yield a token that somebody wants: "
-        f"**{share(batch.wasted_fraction)} wasted**. Handed over only when the whole batch is done, the shortest wait "
-        f"up to **{number(batch.at_most_slower)} times** as long as they would by themselves "
+        f"**{percent(batch.wasted_fraction)} wasted**. Handed over only when the whole batch is done, the shortest "
+        f"wait up to **{number(batch.at_most_slower)} times** as long as they would by themselves "
         f"({count(batch.longest_tokens)} steps instead of {count(batch.shortest_tokens)})."
     )
 
@@ -95,17 +96,17 @@ def reader_or_night(limit_s: float, documents: int, tokens_each: int) -> str:
     assert night is not None
     hours = job_s(documents, tokens_each, night.output_tokens_per_s) / 3600
     work = (
-        f"For a night's work the fastest batch, **{count(night.batch_size)}**: {count(night.output_tokens_per_s)} "
-        f"tokens/s, {number(hours)} hours for {count(documents)} documents; nobody minds that a first token takes "
-        f"{seconds(night.ttft_s)}."
+        f"For a night's work the fastest batch, **{count(night.batch_size)}**: "
+        f"{quantity(night.output_tokens_per_s, 'tokens/s')}, {number(hours)} hours for {count(documents)} documents; "
+        f"nobody minds that a first token takes {duration(night.ttft_s)}."
     )
     if reader is None:
-        return f"No batch of the lesson's sweep answers within {seconds(limit_s)}. {work}"
+        return f"No batch of the lesson's sweep answers within {duration(limit_s)}. {work}"
     longer = job_s(documents, tokens_each, reader.output_tokens_per_s) / 3600
     return (
-        f"For a reader who gives it {seconds(limit_s)}, the largest batch within that: about "
-        f"**{count(reader.batch_size)}**, {count(reader.output_tokens_per_s)} tokens/s (between measured sizes by "
-        f"straight lines). {work} At the reader's batch it would be {number(longer)} hours."
+        f"For a reader who gives it {duration(limit_s)}, the largest batch within that: about "
+        f"**{count(reader.batch_size)}**, {quantity(reader.output_tokens_per_s, 'tokens/s')} (between measured sizes "
+        f"by straight lines). {work} At the reader's batch it would be {number(longer)} hours."
     )
 
 
@@ -114,8 +115,8 @@ def slow_alone(busy_ms: float, quiet_ms: float, kernels: int) -> str:
     if delay.extra_s <= 0:
         return "It was not slower: there is nothing to explain."
     return (
-        f"{seconds(delay.extra_s)} more a step is {seconds(delay.extra_launch_s)} more for each of {count(kernels)} "
-        f"launches, {share(delay.times - 1)} in all: what a busy host would add. Two requests read the same weights "
+        f"{duration(delay.extra_s)} more a step is {duration(delay.extra_launch_s)} more for each of {count(kernels)} "
+        f"launches, {percent(delay.times - 1)} in all: what a busy host would add. Two requests read the same weights "
         f"and a little more, so the card cannot be why. To verify: measure again on a quiet host, and look at issue "
         f"and device time of a pass apart (Roofline does); if issuing takes as long as the device, the host was slow."
     )

@@ -16,7 +16,7 @@ from engine.core.model_presets import MODEL_NAMES, RANDOM_SUFFIX, model_shape
 from engine.core.what_if import WhatIf
 from pages.parts.bench_fields import Choice, Field, Number
 from pages.parts.bench_widgets import choice, group, model, slide
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.page_state import Texts, linked
 from pages.parts.shared.machines import HOW_TO_CALIBRATE, Machine, calibrated_machine, calibrations, preset_machine
 from pages.parts.shared.machines import calibration_here as newest_here

@@ -13,7 +13,7 @@ import streamlit as st
 
 from pages.parts import what_if_answers as answers
 from pages.parts.bench_widgets import number, text
-from pages.parts.format import plain
+from pages.parts.markdown import plain
 from pages.parts.what_if_fields import QUESTION_FIELDS
 
 Inputs = tuple[tuple[str, str], ...]  # label, field

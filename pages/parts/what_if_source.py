@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.core.format import change, exact, number, quantity
 from engine.core.what_if import WhatIf, free_until, memory_wall, what_if_row
-from pages.parts.format import number
 from pages.parts.what_if_fields import CHAPTER_CARD, CHAPTER_MODEL
 
 HEADER = ("claim", "here", "the chapter", "differs by")
@@ -83,9 +83,9 @@ def claim_rows(claims: Sequence[Claim]) -> list[list[str]]:
     return [
         [
             claim.words,
-            f"{number(claim.here)} {claim.unit}".rstrip(),
-            f"{claim.stated:,.10g} {claim.unit}".rstrip(),
-            f"{claim.differs * 100:+.1f} %".replace("-", "−"),
+            quantity(claim.here, claim.unit),
+            exact(claim.stated, claim.unit),
+            change(claim.differs),
         ]
         for claim in claims
     ]
@@ -96,8 +96,8 @@ def claims_caption(claims: Sequence[Claim]) -> str:
     near = sum(abs(claim.differs) <= 0.1 for claim in claims)
     far = max(claims, key=lambda claim: abs(claim.differs))
     return (
-        f"{near} of {len(claims)} figures lie within 10 % of the chapter's; furthest off is “{far.words}” with "
-        f"{number(far.here)} against {number(far.stated)}. The chapter counts a sequence of 287 MiB as 0.287 GB, "
-        f"which is 0.301. It also holds that at 46 tokens/s a reader has no margin left; by the usual speed of reading "
-        f"the margin is the one said above."
+        f"{near} of {len(claims)} figures lie within 10\u00a0% of the chapter's; furthest off is “{far.words}” with "
+        f"{number(far.here)} against {number(far.stated)}. The chapter counts a sequence of 287\u00a0MiB as "
+        f"0.287\u00a0GB, which is 0.301. It also holds that at 46\u00a0tokens/s a reader has no margin left; by the "
+        f"usual speed of reading the margin is the one said above."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.core.format import count, duration, number, percent, plural, quantity
 from engine.core.reading import readable_until, reading_tokens_per_s, words_per_s
 from engine.core.what_if import (
     WhatIf,
@@ -16,7 +17,6 @@ from engine.core.what_if import (
     step_s,
     what_if_row,
 )
-from pages.parts.format import count, number, plural, seconds, share
 from pages.parts.what_if_controls import Asked
 
 HEADER = ("batch", "GB a step", "ms a step", "tokens/s a request", "tokens/s in all", "KV GB", "waits for", "fits")
@@ -51,7 +51,7 @@ def headline(rows: Sequence[WhatIfRow]) -> str:
     kept = fitting(rows)
     first, last = kept[0], kept[-1]
     if len(kept) < 2:
-        return f"One request alone gets {number(first.tokens_per_s)} tokens/s."
+        return f"One request alone gets {quantity(first.tokens_per_s, 'tokens/s')}."
     more = last.tokens_per_s / first.tokens_per_s
     less = first.tokens_per_s_per_request / last.tokens_per_s_per_request
     limit = "" if last is rows[-1] else ", the largest here that fits,"
@@ -65,11 +65,11 @@ def headline(rows: Sequence[WhatIfRow]) -> str:
 def free_words(case: WhatIf) -> str:
     """Until when one more request is nearly free, and why it ends."""
     size, launches, computing = free_until(case), launch_bend(case), compute_bend(case)
-    gb = number(case.shape.weight_bytes / 1e9)
+    weights = quantity(case.shape.weight_bytes / 1e9, "GB")
     words = (
-        f"**Free until about {number(size)}:** a step reads {gb} GB of weights however many share it, and "
-        f"{number(case.sequence_bytes / 1e9)} GB of keys and values for each request; at batch {number(size)} both "
-        f"weigh the same."
+        f"**Free until about {number(size)}:** a step reads {weights} of weights however many share it, and "
+        f"{quantity(case.sequence_bytes / 1e9, 'GB')} of keys and values for each request; at batch {number(size)} "
+        f"both weigh the same."
     )
     if computing is not None and computing < size:
         words += f" Arithmetic comes first here: from batch {number(computing)} on, a step computes for longer."
@@ -85,12 +85,12 @@ def wall_words(asked: Asked) -> str:
         return "**Memory's wall:** nobody has told the lab how much memory this device has."
     wall, usable = memory_wall(case), case.memory_bytes * case.utilization / 1e9
     if wall == 0:
-        need = number((case.shape.weight_bytes + case.sequence_bytes) / 1e9)
-        return f"**Memory's wall:** not one such request fits: it needs {need} GB of {number(usable)}."
+        need = quantity((case.shape.weight_bytes + case.sequence_bytes) / 1e9, "GB")
+        return f"**Memory's wall:** not one such request fits: it needs {need} of {number(usable)}."
     row = what_if_row(case, wall)
     return (
-        f"**Memory's wall at {plural(wall, 'sequence')}:** {number(row.weight_bytes / 1e9)} GB of weights and "
-        f"{number(row.kv_bytes / 1e9)} GB of keys and values fill the {number(usable)} GB that may be used."
+        f"**Memory's wall at {plural(wall, 'sequence')}:** {quantity(row.weight_bytes / 1e9, 'GB')} of weights and "
+        f"{quantity(row.kv_bytes / 1e9, 'GB')} of keys and values fill the {quantity(usable, 'GB')} that may be used."
     )
 
 
@@ -103,9 +103,9 @@ def reading_words(asked: Asked, last: WhatIfRow) -> str:
     until = readable_until(case, rate)
     ends = f"up to batch {count(until)}" if until else "at no batch size"
     return (
-        f"**Reading:** at batch {count(last.batch_size)} each reader gets {number(got)} tokens/s, about "
-        f"{number(words_per_s(got))} words/s: {comparison} somebody who reads {count(asked.words_per_minute)} words "
-        f"a minute. Tokens outrun that reader {ends}."
+        f"**Reading:** at batch {count(last.batch_size)} each reader gets {quantity(got, 'tokens/s')}, about "
+        f"{quantity(words_per_s(got), 'words/s')}: {comparison} somebody who reads {count(asked.words_per_minute)} "
+        f"words a minute. Tokens outrun that reader {ends}."
     )
 
 
@@ -116,9 +116,9 @@ def bits_words(asked: Asked) -> str:
     now, then = step_s(case, 1), step_s(changed, 1)
     wall = f", and memory's wall {count(memory_wall(changed))}" if asked.knows_memory else ""
     return (
-        f"**With {other}-bit weights** a step of one request would take {seconds(then)} instead of {seconds(now)} "
-        f"({share(then / now)}), the free-until point would be {number(free_until(changed))}{wall}: the gain is large "
-        f"where bytes are what a step waits for."
+        f"**With {other}-bit weights** a step of one request would take {duration(then)} instead of {duration(now)} "
+        f"({percent(then / now)}), the free-until point would be {number(free_until(changed))}{wall}: the gain is "
+        f"large where bytes are what a step waits for."
     )
 
 
@@ -130,7 +130,7 @@ def figure_caption(rows: Sequence[WhatIfRow]) -> str:
     gains = [(b.tokens_per_s / a.tokens_per_s - 1, a, b) for a, b in zip(kept[:-1], kept[1:], strict=True)]
     best, worst = max(gains, key=lambda gain: gain[0]), min(gains, key=lambda gain: gain[0])
     return (
-        f"Doubling the batch from {count(best[1].batch_size)} to {count(best[2].batch_size)} adds {share(best[0])} to "
-        f"the tokens a second in all; from {count(worst[1].batch_size)} to {count(worst[2].batch_size)} it adds "
-        f"{share(worst[0])}. Reckoned from bytes and arithmetic, not measured."
+        f"Doubling the batch from {count(best[1].batch_size)} to {count(best[2].batch_size)} adds {percent(best[0])} "
+        f"to the tokens a second in all; from {count(worst[1].batch_size)} to {count(worst[2].batch_size)} it adds "
+        f"{percent(worst[0])}. Reckoned from bytes and arithmetic, not measured."
     )

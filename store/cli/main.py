@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from engine.core.format import fit_terminal
 from engine.core.home import lab_home
 from store.cli.commands import answer, one_line
 from store.cli.owner import ask_owner
@@ -35,6 +36,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    fit_terminal(sys.stdout, sys.stderr)
     options = build_parser().parse_args(arguments)
     try:
         request = _request(options)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.core.format import NO_BREAK_SPACE
 from store.cli.transfer import Commands
 from store.sandbox import Answer, Asking, Limits, Refusal
 from store.sandbox.answer_files import json_value, to_csv, to_parquet, to_rows
@@ -96,7 +97,7 @@ def cut_short(answer: Answer) -> str:
     """In words, why there are more rows than these."""
     rows = "row" if answer.table.num_rows == 1 else "rows"
     if answer.more == "bytes":
-        return f"the first {answer.table.num_rows:,} {rows}: there are more, and an answer may have 32 MiB"
+        return f"the first {answer.table.num_rows:,} {rows}: there are more, and an answer may have 32\u00a0MiB"
     return f"the first {answer.table.num_rows:,} {rows}: there are more"
 
 
@@ -136,7 +137,7 @@ def shown(table: pa.Table) -> list[str]:
 
 def printable(text: str) -> str:
     """A text without what a terminal would obey."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return "".join(c if c.isprintable() or c in ("\n", NO_BREAK_SPACE) else " " for c in text)
 
 
 def _cell(value: Any) -> str:

@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 
 from engine.core.check import PASS_COLUMNS, REQUEST_COLUMNS, Evidence
+from engine.core.format import breakable
 from engine.core.record import Column, RunRecord, Table
 from engine.core.validity import VALIDITY_VERSION, judge_run
 from store.database import CHECKS, carry_out, first_row
@@ -25,7 +26,7 @@ def keep_checks(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Judge a run that is over and keep what was found instead of what was found before."""
     carry_out(cursor, f"DELETE FROM {CHECKS} WHERE run_id = ?", [run_id])
     rows = [
-        (run_id, name, verdict.outcome.value, verdict.value, verdict.limit, verdict.finding)
+        (run_id, name, verdict.outcome.value, verdict.value, verdict.limit, breakable(verdict.finding))
         for name, verdict in judge_run(evidence_of(cursor, run_id)).items()
     ]
     places = ", ".join("(?, ?, ?, ?, ?, ?)" for _ in rows)

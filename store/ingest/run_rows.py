@@ -92,9 +92,10 @@ def delete_rows(cursor: duckdb.DuckDBPyConnection, run_id: str, *, folder: str |
 
     With `folder`, only if that is where the store has the run's log.
     """
-    if folder is not None and not cursor.execute(
-        "SELECT 1 FROM runs WHERE run_id = ? AND folder = ?", [run_id, folder]
-    ).fetchall():
+    if (
+        folder is not None
+        and not cursor.execute("SELECT 1 FROM runs WHERE run_id = ? AND folder = ?", [run_id, folder]).fetchall()
+    ):
         return
 
     def work() -> None:

@@ -44,9 +44,7 @@ COMPARED = """
 """
 
 
-def agreement(
-    cursor: duckdb.DuckDBPyConnection, first: str, second: str, *, as_far_as_both: bool = False
-) -> Agreement:
+def agreement(cursor: duckdb.DuckDBPyConnection, first: str, second: str, *, as_far_as_both: bool = False) -> Agreement:
     """Compare the tokens of two runs.
 
     `as_far_as_both` compares only what both logged: for a run that was cut off, an answer that ends early is no

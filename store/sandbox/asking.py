@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from engine.core.format import exact
 from store.sandbox.answer import Answer, Place, Reason, Refusal, place_in, tidied
 
 CHILD = Path(__file__).parent / "child.py"
@@ -30,7 +31,7 @@ NICENESS = 5  # a question must not take the processor from a run that is being 
 
 WORDS = MappingProxyType(
     {
-        "time": "Stopped after {timeout_s:g} s. Ask for less, or allow it more time.",
+        "time": "Stopped after {timeout}. Ask for less, or allow it more time.",
         "memory": "Stopped: it needed more memory than a question may have. Ask for fewer rows or columns at once.",
         "cancelled": "Cancelled.",
         "broken": "Stopped: the question's own process ended in the middle of it, most likely for want of memory.",
@@ -133,7 +134,7 @@ class Asking:
 
     def _understood(self, data: bytes) -> Answer:
         if self._killed_for is not None:
-            raise Refusal(WORDS[self._killed_for].format(timeout_s=self.limits.timeout_s), self._killed_for)
+            raise Refusal(WORDS[self._killed_for].format(timeout=exact(self.limits.timeout_s, "s")), self._killed_for)
         line, _, body = data.partition(b"\n")
         try:
             header = json.loads(line)

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.core.format import size as size_text
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.foreign import check_run_log
@@ -137,7 +138,7 @@ def _check_room(archive: zipfile.ZipFile, folder: Path) -> None:
     needed = 2 * sum(entry.file_size for entry in archive.infolist()) + SPARE_BYTES
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise ValueError(f"it needs {needed >> 20:,} MiB of disk space, and {free >> 20:,} MiB are free")
+        raise ValueError(f"it needs {size_text(needed)} of disk space, and {size_text(free)} are free")
 
 
 def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
@@ -158,7 +159,7 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
             raise ValueError(f"{shown} is compressed in a way that the lab does not use")
         limit = MAX_MANIFEST_BYTES if entry.filename == MANIFEST else MAX_JSON_BYTES
         if entry.filename.endswith((".json", ".jsonl")) and entry.file_size > limit:
-            raise ValueError(f"{shown} would be {entry.file_size >> 20:,} MiB large")
+            raise ValueError(f"{shown} would be {size_text(entry.file_size)} large")
     if MANIFEST not in seen:
         raise ValueError(f"it has no {MANIFEST}: it is no export of the lab")
     unpacked, packed = (sum(getattr(e, name) for e in archive.infolist()) for name in ("file_size", "compress_size"))
@@ -270,9 +271,7 @@ class _ImportedExperiments:
     def _is_known(self, told: BundledExperiment) -> bool:
         """Whether the very same experiment is here. ValueError where another one has its id, or one that went on."""
         experiment_id = told.experiment_id
-        row = first_row(
-            self._store.cursor(), "SELECT folder FROM experiments WHERE experiment_id = ?", [experiment_id]
-        )
+        row = first_row(self._store.cursor(), "SELECT folder FROM experiments WHERE experiment_id = ?", [experiment_id])
         folder = Path(row[0]) if row and row[0] else self._store.runs_folder / experiment_id
         if not folder.exists():
             return False

@@ -76,8 +76,14 @@ class GraphRunner(ModelRunner):
     """
 
     def __init__(
-        self, model: Any, decoder: FusedDecoder, kv_shape: KVShape, sampler: Sampler, rows: PoolRows,
-        processors: int, pool_bytes: int | None = None,
+        self,
+        model: Any,
+        decoder: FusedDecoder,
+        kv_shape: KVShape,
+        sampler: Sampler,
+        rows: PoolRows,
+        processors: int,
+        pool_bytes: int | None = None,
     ) -> None:
         super().__init__(model, kv_shape, sampler, pool_bytes)
         self.name = f"graph {rows.layout.name}"
@@ -203,8 +209,17 @@ class GraphRunner(ModelRunner):
         def attend(layer: FusedLayer, qkv: Tensor) -> Tensor:
             keys, values = pool.keys[layer.index], pool.values[layer.index]
             query = rotate_and_store(
-                qkv, decoder.cos, decoder.sin, views["positions"], views["slot_mapping"], keys, values,
-                decoder.num_heads, layer.q_norm, layer.k_norm, layer.eps,
+                qkv,
+                decoder.cos,
+                decoder.sin,
+                views["positions"],
+                views["slot_mapping"],
+                keys,
+                values,
+                decoder.num_heads,
+                layer.q_norm,
+                layer.k_norm,
+                layer.eps,
             )
             rows = views["slots"].shape[0]
             out = torch.empty_like(query)

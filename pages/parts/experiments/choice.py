@@ -11,11 +11,12 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import plural
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiments.description import experiment_label, point_noun
-from pages.parts.format import plain, plural
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 
 EXPERIMENT = "experiment"
 AWAIT_S = 0.5

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from pages.parts.format import is_missing, listed, number, plain, plural, share, size
+from engine.core.format import exact, is_missing, percent, plural, size
+from pages.parts.markdown import listed, plain
 from pages.parts.run_words import when
 
 PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
@@ -54,7 +55,7 @@ def point_words(values: Mapping[str, Any]) -> str:
     if "batch_size" in known:
         parts.append(f"B = {int(known['batch_size']):,}")
     if "rate_per_s" in known:
-        parts.append(f"{number(float(known['rate_per_s']))} requests/s")
+        parts.append(exact(float(known["rate_per_s"]), "requests/s", digits=4))
     elif known.get("role") == "saturation":
         parts.append("all at once")
     if "timing" in known and "config" in known:
@@ -74,7 +75,7 @@ def how_words(config: RunConfig) -> list[str]:
 def cap_words(config: RunConfig) -> list[str]:
     """`KV pool capped at 0.5 GiB`: the caps that were set."""
     caps = (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
-    return [f"{words} capped at {gib:g} GiB" for words, gib in caps if gib is not None]
+    return [f"{words} capped at {exact(gib, 'GiB')}" for words, gib in caps if gib is not None]
 
 
 def done_words(row: Mapping[str, Any]) -> str:
@@ -115,7 +116,7 @@ def failure_lines(failures: Sequence[str], most: int = MOST_FAILURES) -> list[st
 
 def spread_text(spread: float | None) -> str:
     """`18.3 %`; empty where there is none, as of one run."""
-    return "" if spread is None or is_missing(spread) else share(spread)
+    return "" if spread is None or is_missing(spread) else percent(spread)
 
 
 def lines(sentences: Iterable[str]) -> str:

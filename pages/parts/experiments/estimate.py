@@ -17,9 +17,9 @@ import streamlit as st
 from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of, short_dtype
 from engine.core.experiment import Plan, Point
+from engine.core.format import exact, plural
 from engine.core.request import ExactPrompt
 from pages.parts.devices import device_of
-from pages.parts.format import number, plural
 from pages.parts.lab import lab
 from pages.parts.shared.workloads import workload_of
 
@@ -124,14 +124,14 @@ def basis_words(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> s
 
 
 def duration_words(seconds: float) -> str:
-    """`under 10 s`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
+    """`10 s or less`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
     if seconds < 10:
-        return "10 s or less"
+        return f"{exact(10, 's')} or less"
     if seconds < 90:
-        return f"{round(seconds / 10) * 10} s"
+        return exact(round(seconds / 10) * 10, "s")
     if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{number(seconds / 3600, 2)} h"
+        return exact(round(seconds / 60), "min")
+    return exact(seconds / 3600, "h", digits=2)
 
 
 @st.cache_data(ttl=KNOWN_S, show_spinner=False)

@@ -14,6 +14,7 @@ import streamlit as st
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.dtypes import dtype_of
 from engine.core.experiment_size import REPEATS
+from engine.core.format import plural
 from engine.core.model_catalogue import list_models
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
@@ -21,7 +22,7 @@ from pages.parts.bench_fields import FIELDS, Choice, Field, field_of
 from pages.parts.bench_memory import CAP, LEAST_POOL_GIB
 from pages.parts.bench_widgets import choice, model, number
 from pages.parts.devices import available_devices, available_executions, device_of, execution_text
-from pages.parts.format import plain, plural
+from pages.parts.markdown import plain
 
 MAX_REPEATS = 100
 EACH_ITS_OWN = ("engine", "slots", "form", "return", "gpu_memory_utilization")  # what not every such form has

@@ -21,8 +21,8 @@ from pages.parts.experiments.progress import show_progress
 from pages.parts.experiments.start import fill_form, is_form_open
 from pages.parts.experiments.stored import StoredExperiment, busy_line_of
 from pages.parts.experiments.tools import delete_if_confirmed, draw_experiment_tools
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.predictions_section import draw_predictions
 from pages.parts.run_words import machine_line

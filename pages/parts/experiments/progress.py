@@ -11,11 +11,12 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.format import count, duration, plural
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiments.description import PAGES, done_words, point_noun, point_words
-from pages.parts.format import count, plain, plural, seconds
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import page_key
 from pages.parts.visit import visitor
 
@@ -127,7 +128,7 @@ def _progress_text(job: Job) -> str:
         return f"{what}: {plain(run.message or 'starting the worker')} …"
     if run.output_tokens == 0:
         return f"{what}: warming up, before the clock starts"
-    return f"{what}: {plural(run.output_tokens, 'token')} in {seconds(run.elapsed_s)}"
+    return f"{what}: {plural(run.output_tokens, 'token')} in {duration(run.elapsed_s)}"
 
 
 def queue_words(job: Job) -> str:

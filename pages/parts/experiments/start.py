@@ -13,8 +13,8 @@ from pages.parts.bench_fields import Field, Number
 from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
 from pages.parts.experiments.plan import PlanOrProblems, named
 from pages.parts.experiments.progress import draw_queue
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from pages.parts.page_state import note, noted, put
 from pages.parts.prediction_form import Draft, PredictionForm, write_down
 from pages.parts.predictions_section import subject_of_job

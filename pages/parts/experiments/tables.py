@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import MISSING
 from pages.parts.experiments.description import status_text
-from pages.parts.format import MISSING
 from pages.parts.page_state import page_key
 from pages.parts.shared.links import run_link
 

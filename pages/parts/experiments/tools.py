@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import plural
+from engine.core.format import plural
 from pages.parts.lab import lab
 from pages.parts.page_state import page_key
 from pages.parts.shared.trash import delete_experiment, predictions_words

@@ -9,6 +9,7 @@ import streamlit as st
 from engine.core.arrivals import parse_arrival
 from engine.core.config import ENGINES
 from engine.core.experiment import Plan
+from engine.core.format import duration, plural
 from engine.core.load_plan import LAWS
 from engine.core.queue_growth import ENOUGH_BATCHES
 from pages.parts.bench_widgets import choice, group, number, text
@@ -16,8 +17,8 @@ from pages.parts.devices import model_on_device
 from pages.parts.experiments.description import cap_words, how_words
 from pages.parts.experiments.form import draw_how, draw_model, draw_repeats
 from pages.parts.experiments.start import draw_plan, draw_problems
-from pages.parts.format import listed, plural, seconds
 from pages.parts.load.plan import FIELDS, read_load
+from pages.parts.markdown import listed
 from pages.parts.prediction_form import PredictionForm
 from pages.parts.shared.workloads import budget_text
 
@@ -119,8 +120,8 @@ def time_words(plan: Plan) -> str:
     rates = [getattr(parse_arrival(arrival), "rate", 1.0) for arrival in arrivals]
     total_s = sum(count / rate for rate in rates)
     return (
-        f"At the lowest rate requests come for about {seconds(count / lowest)}; over all rates and engines for "
-        f"{seconds(total_s)}. A run ends when its last request is answered."
+        f"At the lowest rate requests come for about {duration(count / lowest)}; over all rates and engines for "
+        f"{duration(total_s)}. A run ends when its last request is answered."
     )
 
 
@@ -132,6 +133,6 @@ def few_words(plan: Plan) -> str:
         return ""
     return (
         f"{plural(config.workload.requests, 'request')} fill {plural(config.slots, 'slot')} only "
-        f"{batches:.2g} times over: whether a queue grows cannot be told well from so few. "
+        f"{number(batches, 2)} times over: whether a queue grows cannot be told well from so few. "
         f"{ENOUGH_BATCHES * config.slots:,} or more would do."
     )

@@ -9,10 +9,10 @@ from engine.core.load_table import LoadRow
 from engine.core.load_words import growth_words, little_words
 from pages.figures.load_queue import queue_with_windows
 from pages.parts.experiments.description import lines
-from pages.parts.format import plain
 from pages.parts.lab import is_dark
 from pages.parts.load.measured import MeasuredLoad, waiting_of
 from pages.parts.load.tables import LITTLE_HEADER, little_rows, rate_words
+from pages.parts.markdown import plain
 from pages.parts.page_state import linked, one_of
 from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
@@ -21,7 +21,7 @@ AT = "at"
 LITTLE = (
     "**Little's law**: the mean number of requests in a system is the rate at which they come times the mean time that "
     "each is there, whatever the order in which they are served. So half a request a second can hold 13 in flight: "
-    "each of them is there for 26 s. It says nothing about an engine; it checks that the run was steady and that "
+    "each of them is there for 26\u00a0s. It says nothing about an engine; it checks that the run was steady and that "
     "its books agree. Where requests pile up, those that come last are there for longer than the window, and the "
     "two sides part."
 )
@@ -55,9 +55,7 @@ def draw_queue(data: MeasuredLoad) -> None:
         chosen = st.segmented_control("At", list(choices), required=True, key=key, persist_state="page") or first
     rows = choices[chosen]
     queue, windows = queues_of(rows)
-    show_still(
-        queue_with_windows(queue, windows, dark=is_dark()), alt=f"The queue over time at {chosen}", key="queue"
-    )
+    show_still(queue_with_windows(queue, windows, dark=is_dark()), alt=f"The queue over time at {chosen}", key="queue")
     st.caption(lines(queue_sentences(rows)))
     _draw_little(data, rows)
 

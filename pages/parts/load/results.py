@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import exact, plural
 from engine.core.load_words import (
     capacity_words,
     goodput_words,
@@ -20,7 +21,6 @@ from pages.figures.load_latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load_rates import GOODPUT, achieved_over_offered
 from pages.parts.experiments.description import FAILED, STATUS, cap_words, failure_lines, how_words, lines
 from pages.parts.experiments.tables import draw_csv, show_table
-from pages.parts.format import listed, plain, plural
 from pages.parts.lab import is_dark
 from pages.parts.load.measured import MeasuredLoad
 from pages.parts.load.tables import (
@@ -33,6 +33,7 @@ from pages.parts.load.tables import (
     load_columns,
     rate_words,
 )
+from pages.parts.markdown import listed, plain
 from pages.parts.shared.charts import show_still
 from pages.parts.tables import draw_table
 
@@ -66,8 +67,8 @@ def load_line(data: MeasuredLoad) -> str:
 def rates_words(rates: Sequence[float]) -> str:
     """`1, 2, 3`; of many, `29 rates from 2 to 58`."""
     if len(rates) > MOST_RATES:
-        return f"{len(rates)} rates from {rates[0]:.4g} to {rates[-1]:.4g}"
-    return ", ".join(f"{rate:.4g}" for rate in rates)
+        return f"{len(rates)} rates from {exact(rates[0], digits=4)} to {exact(rates[-1], digits=4)}"
+    return ", ".join(exact(rate, digits=4) for rate in rates)
 
 
 def load_failures(data: MeasuredLoad) -> list[str]:

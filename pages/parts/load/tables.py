@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.format import MISSING, duration, exact, is_missing, number, percent, ratio
 from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
-from pages.parts.format import MISSING, is_missing, number, ratio, seconds, share
 
 ROLE_WORDS = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUE_WORDS = {True: "grows", False: "does not grow", None: MISSING}
@@ -23,7 +23,7 @@ def rate_words(role: str, rate_per_s: float | None) -> str:
     """`2/s`; `all at once`; `0.9 x capacity`."""
     if role in ROLE_WORDS or rate_per_s is None or is_missing(rate_per_s):
         return ROLE_WORDS.get(role, role)
-    return f"{rate_per_s:.4g}/s"
+    return f"{exact(rate_per_s, digits=4)}/s"
 
 
 def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def little_rows(rows: list[LoadRow]) -> list[list[str]]:
                     row.engine,
                     rate_words(row.role, row.rate_per_s),
                     number(little.arrivals_per_s),
-                    seconds(little.mean_stay_s),
+                    duration(little.mean_stay_s),
                     number(little.expected_number),
                     number(little.mean_number),
                     number(little.ratio) + ("" if little.holds else ", not steady"),
@@ -106,9 +106,9 @@ def goodput_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "achieved/s": kept["achieved_per_s"],
             "requests/s within": kept["goodput_requests_per_s"],
             "tok/s within": kept["goodput_tokens_per_s"],
-            "within both": [share(value) for value in kept["goodput_share"]],
-            "first token alone": [share(value) for value in kept["ttft_share"]],
-            "next tokens alone": [share(value) for value in kept["tpot_share"]],
+            "within both": [percent(value) for value in kept["goodput_share"]],
+            "first token alone": [percent(value) for value in kept["ttft_share"]],
+            "next tokens alone": [percent(value) for value in kept["tpot_share"]],
             "n": kept["ttft_n"],
         }
     )
@@ -174,7 +174,7 @@ def _knee_words(knee: Knee | None) -> str:
     if knee is None:
         return MISSING
     if knee.lost_per_s is None:
-        return f"above {knee.held_per_s:.4g}/s"
+        return f"above {exact(knee.held_per_s, digits=4)}/s"
     if knee.held_per_s is None:
-        return f"below {knee.lost_per_s:.4g}/s"
-    return f"{knee.held_per_s:.4g} and {knee.lost_per_s:.4g}/s"
+        return f"below {exact(knee.lost_per_s, digits=4)}/s"
+    return f"{exact(knee.held_per_s, digits=4)} and {exact(knee.lost_per_s, digits=4)}/s"

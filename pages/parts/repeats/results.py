@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
+from engine.core.format import MISSING, plural
 from pages.figures.repeat_measures import BY_SHORT, MEASURES, RepeatMeasure
 from pages.figures.repeat_words import drift_words, findings
 from pages.figures.repeats import repeat_dots
@@ -14,8 +15,8 @@ from pages.parts.bench_widgets import choice
 from pages.parts.experiments.choice import EXPERIMENT
 from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, lines, status_text
 from pages.parts.experiments.tables import draw_csv, show_table, table_height
-from pages.parts.format import MISSING, listed, plain, plural
 from pages.parts.lab import is_dark
+from pages.parts.markdown import listed, plain
 from pages.parts.page_state import page_key
 from pages.parts.repeats.measured import MeasuredRepeats, bench_link
 from pages.parts.repeats.tables import (
@@ -90,9 +91,7 @@ def draw_finding(data: MeasuredRepeats) -> None:
         notes = [drift_words(data.rows, data.names, measure), _over_time(data, measure)]
         if any(notes):
             st.caption(lines(notes))
-    show_still(
-        repeat_dots(data.points, measure, dark=is_dark()), alt=f"{measure.title}, every repeat", key="dots"
-    )
+    show_still(repeat_dots(data.points, measure, dark=is_dark()), alt=f"{measure.title}, every repeat", key="dots")
     if not data.has_completed:
         return
     st.caption(

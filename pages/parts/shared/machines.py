@@ -14,8 +14,8 @@ from engine.core.hardware_presets import HARDWARE, HardwarePreset
 from engine.core.machine_memory import machine_memory
 from engine.core.roofline import Ceilings, ModelShape
 from pages.parts.devices import device_of
-from pages.parts.format import plain
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 
 HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
 NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"

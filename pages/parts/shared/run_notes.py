@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from pages.parts.format import plain, plural
+from engine.core.format import plural
 from pages.parts.lab import lab
+from pages.parts.markdown import plain
 from store.annotations import MAX_NOTE, MAX_TAG, Annotation
 
 

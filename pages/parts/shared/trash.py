@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.format import plural
+from engine.core.format import plural
 from pages.parts.lab import lab
 
 JUST_DELETED = "lab.just_deleted"  # the entries that Undo brings back

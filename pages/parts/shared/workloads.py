@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from engine.core.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
 from engine.core.config import WorkloadConfig
+from engine.core.format import plural
 from engine.core.workload import Workload, build_workload
-from pages.parts.format import plural
 
 
 @lru_cache(maxsize=32)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from engine.core.format import duration, number, percent, quantity, ratio
 from engine.core.sweep_table import BatchChoice, SweepRow, choose_batch
 from pages.parts.bench_fields import Field, Number
 from pages.parts.bench_widgets import number as number_field
-from pages.parts.format import number, plain, ratio, seconds, share
+from pages.parts.markdown import plain
 from pages.parts.sweep.measured import MeasuredSweep
 
 LIMITS: dict[str, Field] = {
@@ -56,14 +57,14 @@ def choice_words(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limi
     if choice.chosen is None:
         least = min((r for r in rows if r.ttft_s is not None), key=lambda r: r.batch_size)
         return (
-            f"no measured batch is within these limits. Even B = {least.batch_size:,} takes {seconds(least.ttft_s)} to "
-            f"the first token and {seconds(least.tpot_s)} for each next one."
+            f"no measured batch is within these limits. Even B = {least.batch_size:,} takes {duration(least.ttft_s)} "
+            f"to the first token and {duration(least.tpot_s)} for each next one."
         )
     chosen = choice.chosen
     said = (
-        f"**B = {chosen.batch_size:,}**, {number(chosen.decode_tokens_per_s)} tokens/s in all and "
-        f"{number(chosen.tokens_per_s_per_request)} for each request; first token after {seconds(chosen.ttft_s)}, then "
-        f"one every {seconds(chosen.tpot_s)}."
+        f"**B = {chosen.batch_size:,}**, {quantity(chosen.decode_tokens_per_s, 'tokens/s')} in all and "
+        f"{number(chosen.tokens_per_s_per_request)} for each request; first token after {duration(chosen.ttft_s)}, "
+        f"then one every {duration(chosen.tpot_s)}."
     )
     return " ".join(filter(None, [said, _next_words(choice), _fastest_words(choice)]))
 
@@ -71,7 +72,7 @@ def choice_words(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limi
 def _next_words(choice: BatchChoice) -> str:
     """The next larger batch, where it misses a limit by little."""
     missed = [
-        f"{what} by {share(over)}"
+        f"{what} by {percent(over)}"
         for what, over in (("the first token's limit", choice.over_ttft), ("the next tokens' limit", choice.over_tpot))
         if over is not None
     ]
@@ -90,11 +91,12 @@ def _fastest_words(choice: BatchChoice) -> str:
         return "No measured batch decodes more."
     if fastest.batch_size < chosen.batch_size:
         return (
-            f"A smaller one has more, {number(fastest.decode_tokens_per_s)} tokens/s at B = {fastest.batch_size:,}: "
-            f"{seconds(fastest.ttft_s)} to the first token and {seconds(fastest.tpot_s)} for each next one."
+            f"A smaller one has more, {quantity(fastest.decode_tokens_per_s, 'tokens/s')} at "
+            f"B = {fastest.batch_size:,}: {duration(fastest.ttft_s)} to the first token and "
+            f"{duration(fastest.tpot_s)} for each next one."
         )
     return (
-        f"The most, {number(fastest.decode_tokens_per_s)} tokens/s ({ratio(choice.throughput_gain)}), is at "
-        f"B = {fastest.batch_size:,}: it would cost the reader {seconds(fastest.ttft_s)} to the first token "
-        f"({ratio(choice.ttft_cost)}) and {seconds(fastest.tpot_s)} for each next one ({ratio(choice.tpot_cost)})."
+        f"The most, {quantity(fastest.decode_tokens_per_s, 'tokens/s')} ({ratio(choice.throughput_gain)}), is at "
+        f"B = {fastest.batch_size:,}: it would cost the reader {duration(fastest.ttft_s)} to the first token "
+        f"({ratio(choice.ttft_cost)}) and {duration(fastest.tpot_s)} for each next one ({ratio(choice.tpot_cost)})."
     )

@@ -8,13 +8,13 @@ from typing import Any
 import streamlit as st
 
 from engine.core.experiment import Plan
+from engine.core.format import plural
 from pages.parts.bench_widgets import group, text
 from pages.parts.devices import model_on_device
 from pages.parts.experiments.description import cap_words, how_words
 from pages.parts.experiments.estimate import estimate_words
 from pages.parts.experiments.form import draw_engine, draw_how, draw_model, draw_repeats
 from pages.parts.experiments.start import draw_plan, draw_problems
-from pages.parts.format import plural
 from pages.parts.prediction_form import PredictionForm
 from pages.parts.sweep.plan import FIELDS, read_sweep
 

@@ -13,12 +13,13 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
+from engine.core.format import quantity
 from engine.core.roofline import Ceilings, ModelShape
 from engine.core.run_shape import shape_of_run
 from engine.core.sweep_table import SweepRow, sweep_rows
 from pages.parts.comparable import dtype_name
 from pages.parts.experiments.stored import StoredExperiment, stored_experiment
-from pages.parts.format import number, plain
+from pages.parts.markdown import plain
 from pages.parts.shared.machines import calibrated_machine, calibration_for, calibrations
 
 REPEATED = {
@@ -151,8 +152,8 @@ def machine_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> SweepMa
 def rates(ceilings: Ceilings) -> str:
     """`1.23 TFLOP/s and 34.5 GB/s, balance point 35.7 FLOP/byte`. TFLOP are 10^12, GB 10^9."""
     return (
-        f"{number(ceilings.flop_per_s / 1e12)} TFLOP/s and {number(ceilings.read_bytes_per_s / 1e9)} GB/s, balance "
-        f"point {number(ceilings.balance_flop_per_byte)} FLOP/byte"
+        f"{quantity(ceilings.flop_per_s / 1e12, 'TFLOP/s')} and {quantity(ceilings.read_bytes_per_s / 1e9, 'GB/s')}, "
+        f"balance point {quantity(ceilings.balance_flop_per_byte, 'FLOP/byte')}"
     )
 
 

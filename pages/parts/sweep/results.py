@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from engine.core.format import duration, number, plural, ratio, size
 from engine.core.roofline import ModelShape
 from engine.core.sweep_table import SweepRow
 from pages.figures.sweep_measures import (
@@ -23,8 +24,8 @@ from pages.figures.sweep_ragged import ragged_bars, ragged_caption
 from pages.figures.sweep_throughput import throughput_caption, throughput_over_batch
 from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, status_text
 from pages.parts.experiments.tables import draw_csv, show_table
-from pages.parts.format import number, plain, plural, ratio, seconds, size
 from pages.parts.lab import is_dark
+from pages.parts.markdown import plain
 from pages.parts.shared.charts import show_still
 from pages.parts.sweep.measured import MeasuredSweep, balance_of
 from pages.parts.sweep.tables import FIGURES, attempts_table, csv_of, ragged_table, shown_table
@@ -67,7 +68,7 @@ def draw_throughput(data: MeasuredSweep) -> None:
             "It nearly does as long as a step's time goes into reading the weights, or into issuing kernels: both are "
             "the same for any number of rows. It stops when rows add time of their own, by arithmetic or by reading "
             "their keys and values. Decoded tokens/s are B / TPOT; a series is said to follow its line up to where it "
-            "reaches 80 % of it."
+            "reaches 80\u00a0% of it."
         )
 
 
@@ -139,8 +140,8 @@ def serial_words(grid: pd.DataFrame) -> str:
         row = mine.loc[mine["batch_size"].idxmax()]
         if row["batch_size"] > 1:
             said.append(
-                f"{name}: {int(row['batch_size']):,} requests in {seconds(row['duration_s'])} instead of "
-                f"{seconds(row['serial_s'])}, {ratio(row['speedup'])}"
+                f"{name}: {int(row['batch_size']):,} requests in {duration(row['duration_s'])} instead of "
+                f"{duration(row['serial_s'])}, {ratio(row['speedup'])}"
             )
     return plain(f"Against one request after another: {'; '.join(said)}.") if said else ""
 
