@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.latency import LATENCIES
+from pages.parts.latencies import LATENCY_FIGURES
 
 TIMELINE_WHY = """
 Each lane is one place in the batch, from the run's start at the left to its end at the right; the number is the
@@ -27,7 +27,7 @@ unfilled rest of the last block of each table. **Bucket padding** are the tokens
 asked for, since it was recorded for a round number of them; they write nowhere.
 """
 
-LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in LATENCIES)
+LATENCY_WHY = "\n".join(f"- **{latency.title}**: {latency.why}" for latency in LATENCY_FIGURES)
 
 PASSES_WHY = """
 A pass is one run of the model. Prefill passes read whole prompts and take longer with every token of them; while one
