@@ -6,14 +6,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.parts.front_door import enter
-from pages.parts.lab import lab
-from pages.parts.markdown import plain
-from pages.parts.page_state import arrive, draw_history_script
+from pages.parts.shared.front_door import enter
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import arrive, draw_history_script
 from store import StoreHeld
 
 # A file of our own: an icon by name is fetched from a font server by every visitor's browser.
-ICON = str(Path(__file__).parent / "pages" / "parts" / "favicon.png")
+ICON = str(Path(__file__).parent / "pages" / "parts" / "shared" / "favicon.png")
 STYLE = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-lab-script {display: none}

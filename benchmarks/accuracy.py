@@ -25,14 +25,14 @@ from typing import Any
 
 from benchmarks.cuda_runs import Bench
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.hardware import Calibration, MeasuredPass
 from engine.core.home import lab_home
-from engine.core.metrics import run_metrics
-from engine.core.model_presets import model_shape
-from engine.core.simulator import simulate
-from engine.core.step_cost import calibrated_cost
-from engine.core.workload import build_workload
-from engine.runtime.measured_passes import measure_passes, shapes_for
+from engine.hardware.hardware import Calibration, MeasuredPass
+from engine.hardware.model_presets import model_shape
+from engine.hardware.step_cost import calibrated_cost
+from engine.metrics.metrics import run_metrics
+from engine.runtime.measuring.measured_passes import measure_passes, shapes_for
+from engine.simulator.simulator import simulate
+from engine.workload.workload import build_workload
 
 COMPARED = ("output_tokens_per_s", "ttft_p50_s", "decode_pass_p50_s", "prefill_pass_p50_s", "duration_s")
 ARRIVALS = ("closed", "poisson")

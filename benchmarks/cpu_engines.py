@@ -23,10 +23,10 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
 from engine.runlog.writer import RunLogWriter
-from engine.runtime import attention
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.environment import use_available_threads
-from engine.runtime.oracles import REFERENCE_ATTENTION
+from engine.runtime.kv import attention
+from engine.runtime.measuring.oracles import REFERENCE_ATTENTION
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run_description import describe_run
 from engine.runtime.warm_up import NoSink, warm_up

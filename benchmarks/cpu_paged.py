@@ -20,7 +20,7 @@ from engine.core.config import WorkloadConfig
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
 from engine.runtime.environment import use_available_threads
-from engine.runtime.oracles import REFERENCE_ATTENTION, generate_batch_outputs, own_attention
+from engine.runtime.measuring.oracles import REFERENCE_ATTENTION, generate_batch_outputs, own_attention
 from engine.runtime.prepared_run import PreparedRun
 
 BUDGET = 32

@@ -17,9 +17,9 @@ import torch
 
 from benchmarks.cuda_runs import Bench
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.workload import Workload, build_workload
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.warm_up import NoSink
+from engine.workload.workload import Workload, build_workload
 
 SHOWN = (
     "status",

@@ -11,13 +11,13 @@ from typing import Any, Self
 from engine.core.config import RunConfig
 from engine.core.home import device_lock
 from engine.core.run_id import new_run_id
-from engine.core.workload import Workload
 from engine.runlog.locks import hold
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import execute_run, long_lived_objects_at_rest
 from engine.runtime.warm_up import NoSink, warm_up
+from engine.workload.workload import Workload
 
 
 class Bench:

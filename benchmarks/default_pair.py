@@ -19,8 +19,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.app_server import AppServer
 from tests.conftest import CHROMIUM_FLAGS
+from tests.support.app_server import AppServer
 
 CHROMIUM = "/usr/bin/chromium"
 TIMEOUT_S = 300.0

@@ -26,8 +26,8 @@ from playwright.sync_api import Page, sync_playwright
 from benchmarks.large_store import status_bytes
 from benchmarks.made_up_logs import MadeUpRun, write_made_up_run
 from engine.core.units import MIB
-from tests.app_server import AppServer
 from tests.conftest import CHROMIUM_FLAGS
+from tests.support.app_server import AppServer
 
 CHROMIUM = "/usr/bin/chromium"
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)

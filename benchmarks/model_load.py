@@ -22,7 +22,7 @@ from time import perf_counter as now
 start_s = now()
 import torch
 torch_s = now()
-from engine.runtime.models import load_model
+from engine.runtime.models.loading import load_model
 imported_s = now()
 load_model(sys.argv[1], torch.device("cpu"), getattr(torch, sys.argv[2]), lambda line, share: None)
 loaded_s = now()

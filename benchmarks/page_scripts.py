@@ -13,7 +13,7 @@ import os
 import statistics
 import time
 
-from tests.page_app import open_page
+from tests.support.page_app import open_page
 
 AGAIN = 3
 

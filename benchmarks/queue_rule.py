@@ -1,4 +1,4 @@
-"""How often the rule of `engine.core.queue_growth` is right: on simulated servers whose capacity is known.
+"""How often the rule of `engine.load.queue_growth` is right: on simulated servers whose capacity is known.
 
     python -m benchmarks.queue_rule [--seeds 5]
 
@@ -17,12 +17,12 @@ from dataclasses import replace
 import numpy as np
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.load import LoadPoint, load_point
-from engine.core.model_presets import model_shape
 from engine.core.passes import PassKind
-from engine.core.roofline import ModelShape, PassFacts
-from engine.core.simulator import simulate
-from engine.core.workload import build_workload
+from engine.hardware.model_presets import model_shape
+from engine.hardware.roofline import ModelShape, PassFacts
+from engine.load.load_point import LoadPoint, load_point
+from engine.simulator.simulator import simulate
+from engine.workload.workload import build_workload
 
 SERVERS = ((4, 48), (8, 48), (8, 128), (16, 128), (32, 256))  # slots, requests
 BUDGETS = ("32", "16-64")

@@ -15,10 +15,10 @@ import sys
 import time
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.metrics import run_metrics
-from engine.core.simulated_machine import simulated_machine
-from engine.core.simulator import simulate
-from engine.core.workload import build_workload
+from engine.metrics.metrics import run_metrics
+from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.simulator import simulate
+from engine.workload.workload import build_workload
 
 MIX = "p16,p64,p256,p1024,p4096"
 WITH_LOG = 10_000  # requests up to which every stream of the run log is kept

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
-from tests.app_server import AppServer
 from tests.conftest import CHROMIUM_FLAGS
+from tests.support.app_server import AppServer
 
 IMAGES = Path(__file__).with_name("images")
 WINDOW: ViewportSize = {"width": 1280, "height": 1000}

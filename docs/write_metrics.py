@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md from the one definition of each metric in engine/core/metrics.py: `make docs`.
+"""Writes docs/metrics.md from the one definition of each metric in engine/metrics/metrics.py: `make docs`.
 
 A test holds the page to what this writes, so that the two cannot drift apart.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.core.definitions import CHOICES, Choice
-from engine.core.ledger import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.core.metric import Metric
-from engine.core.metrics import RUN_METRICS, SAMPLE_METRICS
-from engine.core.pace import COUNT_METRICS, RATE_METRICS, TIME_METRICS
+from engine.metrics.definitions import CHOICES, Choice
+from engine.metrics.metric import Metric
+from engine.metrics.metrics import RUN_METRICS, SAMPLE_METRICS
+from engine.metrics.throughput import COUNT_METRICS, RATE_METRICS, TIME_METRICS
+from engine.metrics.waste import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
 
 PAGE = Path(__file__).with_name("metrics.md")
 
 INTRODUCTION = """# Metrics
 
-Written by `make docs` from `engine/core/metrics.py`, where each metric is defined once: the store's views, the pages,
+Written by `make docs` from `engine/metrics/metrics.py`, where each metric is defined once: the store's views, the pages,
 `python -m engine run --json` and the glossary use the same names. Names in formulas are metrics, or columns of the run
 log (`engine/runlog/schema.py`).
 
@@ -40,9 +40,9 @@ log (`engine/runlog/schema.py`).
 COUNTING = """## Other ways to count
 
 The same words mean different sums in different tools. On Run and on Compare, *How to count* switches the definitions of
-`engine/core/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
+`engine/metrics/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
 moves from the lab's own definitions, which all the tables above are by. The store's SQL
-(`store/queries/latency_definitions.py`) is tested equal to `engine/core/latency.py`. The choices stand in the address,
+(`store/queries/latency_definitions.py`) is tested equal to `engine/metrics/latency.py`. The choices stand in the address,
 so that a link carries them.
 
 - A request that did not finish, counted as infinite, waits for ever for what it did not get: its slot, its first token,

@@ -13,13 +13,15 @@ from pathlib import Path
 from engine.cli import build_parser as engine_parser
 from engine.commands.options import MIX, help_of
 from engine.core.config import SETTINGS
-from engine.core.experiment_size import REPEATS
-from engine.core.hardware_presets import HARDWARE
 from engine.core.option import Bounds, Choices, Option, Text
-from pages.parts import bench_fields, memory_fields, what_if_fields
-from pages.parts.bench_fields import Choice, Field, Number
-from pages.parts.load import plan as load_plan
-from pages.parts.sweep import plan as sweep_plan
+from engine.experiments.experiment import REPEATS
+from engine.hardware.hardware_presets import HARDWARE
+from pages.parts.load import form as load_plan
+from pages.parts.memory import controls as memory_fields
+from pages.parts.shared import fields as bench_fields
+from pages.parts.shared.fields import Choice, Field, Number
+from pages.parts.sweep import form as sweep_plan
+from pages.parts.what_if import controls as what_if_fields
 from store.cli.main import build_parser as store_parser
 
 PAGE = Path(__file__).with_name("options.md")

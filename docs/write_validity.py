@@ -1,4 +1,4 @@
-"""Writes docs/validity.md from the one definition of each badge in engine/core/validity.py: `make docs`.
+"""Writes docs/validity.md from the one definition of each badge in engine/validity/validity.py: `make docs`.
 
 A test holds the page to what this writes, so that the two cannot drift apart.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.core.validity import CHECKS
+from engine.validity.validity import CHECKS
 
 PAGE = Path(__file__).with_name("validity.md")
 
 INTRODUCTION = """# Validity
 
-Written by `make docs` from `engine/core/validity.py`, where each badge is defined once.
+Written by `make docs` from `engine/validity/validity.py`, where each badge is defined once.
 
 A run earns a badge by a check that it passes; it is judged once, when it has ended, by its run log alone. A check that
 does not apply (no rate was asked for, nothing was logged of it) neither gives nor takes a badge. No check changes a

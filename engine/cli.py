@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from engine.commands import arrivals, calibrate, memory, models, overhead, parity, run, simulate, sweep
 from engine.commands.experiments import require_alone
+from engine.core.errors import EngineOutOfMemory
 from engine.core.format import fit_terminal
-from engine.core.out_of_memory import EngineOutOfMemory
 
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 

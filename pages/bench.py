@@ -6,23 +6,22 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.core.config import RunConfig
-from engine.core.prediction_questions import Choice, of_engines
 from engine.launcher.job import JobKind
-from pages.live import show_live
-from pages.live_end import leave_for_results
-from pages.parts.bench_controls import draw_controls
-from pages.parts.bench_fields import complaints
-from pages.parts.bench_preview import draw_preview
-from pages.parts.bench_repeats import draw_repeats, start_repeats
-from pages.parts.bench_settings import Settings
-from pages.parts.bench_words import engine_words, forecast_table, forecast_words, machine_words, workload_words
-from pages.parts.forecast import forecast_of
-from pages.parts.front_door import front_door
-from pages.parts.lab import lab
-from pages.parts.markdown import listed, plain
-from pages.parts.prediction_form import PredictionForm, write_down
-from pages.parts.predictions_section import draw_predictions, subject_of_job
-from pages.parts.visit import follow_job, followed_job, visitor
+from engine.predictions.questions import Choice, of_engines
+from pages.parts.bench.controls import draw_controls
+from pages.parts.bench.live import show_live
+from pages.parts.bench.live_end import leave_for_results
+from pages.parts.bench.preview import draw_preview, draw_repeats, start_repeats
+from pages.parts.bench.settings import Settings
+from pages.parts.predictions.form import PredictionForm, write_down
+from pages.parts.predictions.section import draw_predictions, subject_of_job
+from pages.parts.shared.fields import complaints
+from pages.parts.shared.forecast import forecast_of
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import listed, plain
+from pages.parts.shared.visit import follow_job, followed_job, visitor
+from pages.parts.shared.workload_text import engine_words, forecast_table, forecast_words, machine_words, workload_words
 
 Runs = tuple[RunConfig, ...]
 FORM = PredictionForm("bench")

@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.parts.badges import show_badges
-from pages.parts.comparable import Mismatch, Setting, cautions, mismatches
-from pages.parts.compare_answers import draw_answers
-from pages.parts.compare_choice import asked_runs, draw_picker, draw_suggestions
-from pages.parts.compare_sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
-from pages.parts.compare_table import draw_differences, draw_ratios, mismatch_rows, setting_rows
-from pages.parts.compared import Compared, run_names
-from pages.parts.finding import finding
-from pages.parts.front_door import front_door
-from pages.parts.how_to_count import how_to_count
-from pages.parts.markdown import plain
-from pages.parts.page_state import linked, switch
-from pages.parts.predictions_section import draw_predictions
-from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
-from pages.parts.run_data import RunData, load_run
-from pages.parts.run_status import draw_status
-from pages.parts.run_words import busy_line, engine_line, machine_line, workload_line
+from pages.parts.compare.answers import draw_answers
+from pages.parts.compare.choice import asked_runs, draw_picker, draw_suggestions
+from pages.parts.compare.finding import finding
+from pages.parts.compare.sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
+from pages.parts.compare.table import draw_differences, draw_ratios, mismatch_rows, setting_rows
+from pages.parts.predictions.section import draw_predictions
+from pages.parts.runs.badges import show_badges
+from pages.parts.runs.comparable import Mismatch, Setting, cautions, mismatches
+from pages.parts.runs.compared import Compared, run_names
+from pages.parts.runs.counting import how_to_count
+from pages.parts.runs.loaded_run import RunData, load_run
+from pages.parts.runs.run_choice import draw_no_runs, draw_unknown, recent_rows
+from pages.parts.runs.run_text import busy_line, engine_line, machine_line, workload_line
+from pages.parts.runs.status import draw_status
+from pages.parts.runs.validity import draw_validity_warning
+from pages.parts.shared.front_door import front_door
 from pages.parts.shared.links import MAX_RUNS, RUNS
-from pages.parts.tables import draw_table
-from pages.parts.validity_section import draw_validity_warning
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import linked, switch
+from pages.parts.shared.tables import draw_table
 from store.predictions.predictions import Subject
 
 ANYWAY = "anyway"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.core.format import plural
-from pages.parts.front_door import front_door
-from pages.parts.glossary_entries import Entry, EntryGroup, all_groups, search
-from pages.parts.markdown import plain
-from pages.parts.page_state import last_text, linked
-from pages.parts.tables import draw_table
+from pages.parts.glossary.entries import Entry, EntryGroup, all_groups, search
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import last_text, linked
+from pages.parts.shared.tables import draw_table
 
 TERM = "term"
 

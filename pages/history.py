@@ -11,17 +11,17 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import plural, size
-from pages.parts.front_door import front_door
-from pages.parts.history_actions import draw_actions
-from pages.parts.history_filters import clear_filters, draw_filters
-from pages.parts.history_table import NAME_BEHIND, history_table
-from pages.parts.history_trash import draw_trash, draw_undo
-from pages.parts.lab import lab
-from pages.parts.markdown import plain
-from pages.parts.page_state import linked, page_key, place
-from pages.parts.run_choice import draw_no_runs
-from pages.parts.shared.trash import NOTICE
-from pages.parts.transfer import draw_upload
+from pages.parts.history.actions import draw_actions
+from pages.parts.history.filters import clear_filters, draw_filters
+from pages.parts.history.table import NAME_BEHIND, history_table
+from pages.parts.history.trash import draw_trash, draw_undo
+from pages.parts.runs.run_choice import draw_no_runs
+from pages.parts.runs.trash import NOTICE
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import linked, page_key, place
+from pages.parts.shared.transfer import draw_upload
 from store.queries.history import Found, RunFilter
 
 PAGE_RUNS = 50

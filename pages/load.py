@@ -6,23 +6,22 @@ from dataclasses import replace
 
 import streamlit as st
 
-from engine.core.goodput import Limits
-from pages.parts.bench_widgets import number
+from engine.load.goodput import Limits
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
-from pages.parts.front_door import front_door
-from pages.parts.load.form import LEAST_LIMIT_S, draw_form
+from pages.parts.load.form import FIELDS, LEAST_LIMIT_S, draw_form, load_values
 from pages.parts.load.measured import MeasuredLoad, load_load
-from pages.parts.load.plan import FIELDS, load_values
-from pages.parts.load.queue import draw_queue
 from pages.parts.load.results import (
     draw_capacity,
     draw_goodput,
+    draw_queue,
     draw_rates,
     draw_waits,
     draw_whole_table,
     load_failures,
     load_line,
 )
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.widgets import number
 
 WITHIN = {"ttft_within_s": FIELDS["ttft_limit_s"], "tpot_within_s": FIELDS["tpot_limit_s"]}
 

@@ -7,16 +7,10 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from engine.core.memory_plan import MemoryPoint, memory_points, walls
-from pages.figures.memory import cut_sizes, memory_bars
-from pages.parts.bench_fields import complaints
-from pages.parts.front_door import front_door
-from pages.parts.lab import is_dark, lab
-from pages.parts.markdown import plain
-from pages.parts.memory_controls import Asked, draw_controls, draw_examples
-from pages.parts.memory_fields import FIELDS
-from pages.parts.memory_runs import draw_measured, measured_on, same_shape
-from pages.parts.memory_words import (
+from engine.memory.memory_plan import MemoryPoint, memory_points, walls
+from pages.figures.memory.memory import cut_sizes, memory_bars
+from pages.parts.memory.controls import FIELDS, Asked, draw_controls, draw_examples
+from pages.parts.memory.estimate import (
     TERMS_HEADER,
     WALLS_HEADER,
     command,
@@ -29,8 +23,13 @@ from pages.parts.memory_words import (
     wall_finding,
     wall_rows,
 )
+from pages.parts.memory.measured import draw_measured, measured_on, same_shape
 from pages.parts.shared.charts import show_still
-from pages.parts.tables import draw_table
+from pages.parts.shared.fields import complaints
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import is_dark, lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.tables import draw_table
 from store.queries.memory_runs import measured_runs
 
 LENGTHS = (16, 64, 256, 1024, 4096)

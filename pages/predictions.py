@@ -12,13 +12,13 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import plural
-from pages.parts.front_door import front_door
-from pages.parts.lab import lab
-from pages.parts.markdown import plain
-from pages.parts.page_state import linked, one_of, place
-from pages.parts.prediction_words import tally_words
-from pages.parts.predictions_section import draw_prediction, state_of_predictions
-from pages.parts.published_section import draw_published
+from pages.parts.predictions.published import draw_published
+from pages.parts.predictions.section import draw_prediction, state_of_predictions
+from pages.parts.predictions.text import tally_words
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import linked, one_of, place
 
 PREDICTION = "prediction"
 SHOW = "show"

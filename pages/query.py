@@ -8,10 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.core.format import duration, exact
-from pages.parts.front_door import front_door
-from pages.parts.lab import lab
-from pages.parts.markdown import plain
-from pages.parts.query_asking import (
+from pages.parts.query.asking import (
     EDITOR,
     HANDLED,
     PENDING,
@@ -26,11 +23,14 @@ from pages.parts.query_asking import (
     running_s,
     settle,
 )
-from pages.parts.query_link import linked
-from pages.parts.query_result import draw_answer, draw_refusal
-from pages.parts.query_schema import draw_schema
-from pages.parts.query_shelf import draw_prepared, draw_shelf
-from pages.parts.run_choice import draw_no_runs
+from pages.parts.query.link import linked
+from pages.parts.query.result import draw_answer, draw_refusal
+from pages.parts.query.saved import draw_prepared, draw_shelf
+from pages.parts.query.schema import draw_schema
+from pages.parts.runs.run_choice import draw_no_runs
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
 
 AT_ONCE_S = 0.7  # an answer that comes so soon is drawn without a word in between
 WATCH_S = 0.3

@@ -7,7 +7,6 @@ from functools import cache
 import streamlit as st
 
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
-from pages.parts.front_door import front_door
 from pages.parts.repeats.measured import MeasuredRepeats, load_repeats
 from pages.parts.repeats.results import (
     FIELDS,
@@ -18,6 +17,7 @@ from pages.parts.repeats.results import (
     repeats_failures,
     repeats_line,
 )
+from pages.parts.shared.front_door import front_door
 
 NO_PLAN = "The store has no plan of this experiment: its runs are in History, and Compare sets them side by side."
 

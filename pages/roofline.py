@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.front_door import front_door
-from pages.parts.lab import lab
-from pages.parts.roofline_bend import cases_of_points, cases_of_runs
-from pages.parts.roofline_ceilings import draw_choice
-from pages.parts.roofline_choice import Choice, asked_runs, choose
-from pages.parts.roofline_data import Measured
-from pages.parts.roofline_sections import draw_bend, draw_finding, draw_kinds, draw_parts, draw_roofline
-from pages.parts.run_choice import draw_no_runs, recent_rows
+from pages.parts.roofline.bend import cases_of_points, cases_of_runs
+from pages.parts.roofline.ceilings import draw_choice
+from pages.parts.roofline.choice import Choice, asked_runs, choose
+from pages.parts.roofline.passes import Measured
+from pages.parts.roofline.sections import draw_bend, draw_finding, draw_kinds, draw_parts, draw_roofline
+from pages.parts.runs.run_choice import draw_no_runs, recent_rows
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import lab
 
 
 def render() -> None:

@@ -6,20 +6,19 @@ from typing import Any
 
 import streamlit as st
 
-from pages.parts.front_door import front_door
-from pages.parts.how_to_count import how_to_count
-from pages.parts.predictions_section import draw_predictions
-from pages.parts.run_blocks import draw_blocks
-from pages.parts.run_choice import draw_no_runs, draw_unknown, recent_rows
-from pages.parts.run_data import RunData, companions_of, find_row, load_run
-from pages.parts.run_environment import draw_environment, draw_every_metric
-from pages.parts.run_header import draw_header, draw_key_figures
-from pages.parts.run_requests import draw_requests
-from pages.parts.run_sections import draw_latencies, draw_passes, draw_timeline, draw_waste
-from pages.parts.run_status import draw_status
-from pages.parts.run_tools import draw_run_tools
-from pages.parts.run_words import choice_label
-from pages.parts.validity_section import draw_validity
+from pages.parts.predictions.section import draw_predictions
+from pages.parts.run.blocks import draw_blocks
+from pages.parts.run.header import draw_header, draw_key_figures, draw_run_tools
+from pages.parts.run.sections import draw_latencies, draw_passes, draw_timeline, draw_waste
+from pages.parts.runs.counting import how_to_count
+from pages.parts.runs.environment import draw_environment, draw_every_metric
+from pages.parts.runs.loaded_run import RunData, companions_of, find_row, load_run
+from pages.parts.runs.requests import draw_requests
+from pages.parts.runs.run_choice import draw_no_runs, draw_unknown, recent_rows
+from pages.parts.runs.run_text import choice_label
+from pages.parts.runs.status import draw_status
+from pages.parts.runs.validity import draw_validity
+from pages.parts.shared.front_door import front_door
 from store.predictions.predictions import Subject
 
 RUN_ID = "run_id"

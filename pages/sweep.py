@@ -5,13 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
-from pages.parts.front_door import front_door
-from pages.parts.sweep.chooser import LIMITS, draw_chooser
-from pages.parts.sweep.form import draw_form
+from pages.parts.shared.front_door import front_door
+from pages.parts.sweep.form import FIELDS, draw_form, sweep_values
 from pages.parts.sweep.measured import MeasuredSweep, load_sweep
-from pages.parts.sweep.plan import FIELDS, sweep_values
 from pages.parts.sweep.results import (
+    LIMITS,
     draw_ceilings,
+    draw_chooser,
     draw_costs,
     draw_ragged,
     draw_table,

@@ -7,24 +7,19 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from engine.core.reading import reading_tokens_per_s
-from engine.core.what_if import WhatIfRow, free_until, memory_wall, what_if_table
-from pages.figures.what_if import batch_trade
-from pages.parts.badges import SIMULATED
-from pages.parts.bench_fields import Field, complaints
-from pages.parts.front_door import front_door
-from pages.parts.lab import is_dark
-from pages.parts.markdown import plain
-from pages.parts.page_state import put, setting
+from engine.hardware.what_if import WhatIfRow, free_until, memory_wall, reading_tokens_per_s, what_if_table
+from pages.figures.what_if.what_if import batch_trade
+from pages.parts.runs.badges import SIMULATED
 from pages.parts.shared.charts import show_still
+from pages.parts.shared.fields import Field, complaints
+from pages.parts.shared.front_door import front_door
+from pages.parts.shared.lab import is_dark
 from pages.parts.shared.machines import calibration_here, calibrations, cards
-from pages.parts.tables import draw_table
-from pages.parts.what_if_controls import Asked, draw_controls
-from pages.parts.what_if_fields import QUESTION_FIELDS, THIS, what_if_fields
-from pages.parts.what_if_questions import draw_questions
-from pages.parts.what_if_source import HEADER as CLAIM_HEADER
-from pages.parts.what_if_source import chapter_claims, claim_rows, claims_caption, is_chapter
-from pages.parts.what_if_words import (
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import put, setting
+from pages.parts.shared.tables import draw_table
+from pages.parts.what_if.controls import QUESTION_FIELDS, THIS, Asked, draw_controls, what_if_fields
+from pages.parts.what_if.findings import (
     FIGURES,
     HEADER,
     bits_words,
@@ -36,6 +31,9 @@ from pages.parts.what_if_words import (
     table_rows,
     wall_words,
 )
+from pages.parts.what_if.questions import draw_questions
+from pages.parts.what_if.source import HEADER as CLAIM_HEADER
+from pages.parts.what_if.source import chapter_claims, claim_rows, claims_caption, is_chapter
 
 Fields = Mapping[str, Field]
 

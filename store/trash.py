@@ -15,8 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from engine.core.run_id import new_run_id
-from engine.core.timestamp import utc_now
+from engine.core.run_id import new_run_id, utc_now
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json

@@ -18,13 +18,13 @@ import pytest
 import streamlit as st
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-import tests.own_core  # noqa: F401 - first: torch counts the cores when it is imported
-import tests.triton_here  # noqa: F401 - then: whether Triton is interpreted is settled when it is imported
+import tests.support.own_core  # noqa: F401 - first: torch counts the cores when it is imported
+import tests.support.triton_here  # noqa: F401 - then: whether Triton is interpreted is settled when it is imported
 from engine.core.home import cache_folder
 from engine.launcher.run_queue import RunQueue
-from pages.parts.lab import lab
-from tests.app_server import AppServer
-from tests.processes import FAKE_WORKER
+from pages.parts.shared.lab import lab
+from tests.support.app_server import AppServer
+from tests.support.processes import FAKE_WORKER
 
 PATIENCE_MS = 60_000  # of an expectation that names no other: what comes at once is still quick
 CHROMIUM_FLAGS = [

@@ -9,12 +9,13 @@ from typing import Any
 
 from engine.commands import options
 from engine.commands.arrivals_report import arrivals_text
-from engine.commands.busy import busy_words
-from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
+from engine.commands.experiments import add_experiment_arguments, busy_words, carry_out, output_folder
 from engine.core.config import SETTINGS, RunConfig
-from engine.core.experiment import Plan, experiment_status, point_rows
-from engine.core.goodput import Limits
-from engine.core.load_plan import (
+from engine.core.option import options_of
+from engine.core.run_id import new_run_id, utc_now
+from engine.experiments.experiment import Plan, experiment_status, point_rows
+from engine.load.goodput import Limits
+from engine.load.load_plan import (
     CONFIRM,
     DEFAULTS,
     ENGINES_UNDER_LOAD,
@@ -24,13 +25,10 @@ from engine.core.load_plan import (
     parse_rates,
     plan_load,
 )
-from engine.core.load_report import load_report
-from engine.core.load_table import LoadTable, load_samples, load_table
-from engine.core.option import options_of
-from engine.core.run_id import new_run_id
-from engine.core.timestamp import utc_now
-from engine.core.workload import build_workload
+from engine.load.load_report import load_report
+from engine.load.load_table import LoadTable, load_samples, load_table
 from engine.runlog.load_log import figures_of, next_load_points
+from engine.workload.workload import build_workload
 
 OWN: options.Own = {"requests": {"default": DEFAULTS["requests"], "help": "requests at every rate"}}
 WITH_RESUME = ("ttft_limit_s", "tpot_limit_s")  # what a report is asked, not a run

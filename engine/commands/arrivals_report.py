@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.core.experiment import Plan
 from engine.core.format import exact, number
-from engine.core.goodput import Limits
-from engine.core.load_report import FIGURES, GOODPUT, Figure
-from engine.core.load_table import LoadRow, LoadTable
-from engine.core.load_words import (
-    capacity_words,
-    goodput_words,
-    knee_words,
-    little_words,
-    ratio_words,
-    wait_words,
-)
+from engine.experiments.experiment import Plan
+from engine.load.findings import capacity_words, goodput_words, knee_words, little_words, ratio_words, wait_words
+from engine.load.goodput import Limits
+from engine.load.load_report import FIGURES, GOODPUT, Figure
+from engine.load.load_table import LoadRow, LoadTable
 
 NAMES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUES = {True: "grows", False: "does not grow", None: "cannot tell"}

@@ -11,9 +11,9 @@ from engine.commands import options
 from engine.core.config import ENGINES, SETTINGS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import duration, number, quantity, size
-from engine.core.hardware import Calibration
 from engine.core.home import lab_home
 from engine.core.option import settings_of
+from engine.hardware.hardware import Calibration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +57,9 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     """Load the model, wait for the device, measure passes of each of `engines`, then the ceilings."""
     # Loading torch takes seconds; --help should not have to wait for it.
     from engine.runlog.device_hold import hold_device
-    from engine.runtime.calibration import calibrate
     from engine.runtime.environment import use_available_threads
-    from engine.runtime.measured_passes import measure_passes, shapes_for
+    from engine.runtime.measuring.calibration import calibrate
+    from engine.runtime.measuring.measured_passes import measure_passes, shapes_for
     from engine.runtime.prepared_run import WarmModel
 
     use_available_threads()

@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.core.dtypes import short_dtype
 from engine.core.errors import FieldError
-from engine.core.hardware import Calibration
-from engine.core.roofline import Ceilings
-from engine.core.simulated_machine import read_calibrations
+from engine.hardware.hardware import Calibration
+from engine.hardware.roofline import Ceilings
+from engine.simulator.simulated_machine import read_calibrations
 
 
 def add_ceiling_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.options import COMMANDS, Own, add_options, settings_in
-from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
-from engine.core.experiment_size import REPEATS
+from engine.core.errors import EngineOutOfMemory
 from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
-from engine.core.out_of_memory import EngineOutOfMemory
 from engine.core.run_id import new_run_id
+from engine.experiments.experiment import REPEATS, Plan, Point, PointRecord, newest_records, remaining, run_facts
 from engine.runlog.device_hold import hold_device
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
 from engine.runlog.reader import RUN_ID
+from engine.validity.machine_checks import busy_words_of, load_of
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
@@ -294,3 +294,15 @@ def stop_on_signal() -> Iterator[ShouldStop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+# Whether the machine had more to do than an experiment's runs when they began: one line under its report.
+
+
+def busy_words(out: Path, logged: LoggedExperiment) -> str:
+    """How many runs began on a busy machine, and the highest load; empty where none did."""
+    from engine.runlog.reader import RunLogReader
+
+    run_ids = [record.run_id for record in newest_records(logged.records).values() if record.run_id is not None]
+    folders = [out / run_id for run_id in run_ids if (out / run_id).is_dir()]
+    return busy_words_of(load_of(RunLogReader(folder).run_info()) for folder in folders)

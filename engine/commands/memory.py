@@ -11,20 +11,20 @@ import json
 from typing import Any
 
 from engine.commands import options
-from engine.core.budgets import largest_budget, parse_budget
 from engine.core.config import SETTINGS
 from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import NO_BREAK_SPACE, number, size
-from engine.core.hardware_presets import CARD, HARDWARE
-from engine.core.machine_memory import MachineMemory, card_memory, host_memory
-from engine.core.memory_model import TERM_WORDS
-from engine.core.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
-from engine.core.model_presets import model_shape
 from engine.core.presets import PRESETS
-from engine.core.roofline import WEIGHT_WIDTH, ModelShape
-from engine.core.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.core.units import GIB
+from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
+from engine.hardware.hardware_presets import CARD, HARDWARE
+from engine.hardware.machine_memory import MachineMemory, card_memory, host_memory
+from engine.hardware.model_presets import model_shape
+from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
+from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
+from engine.workload.budgets import largest_budget, parse_budget
 
 OWN: options.Own = {
     "prompts": {"default": "p16,p64,p256,p1024,p4096"},

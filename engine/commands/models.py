@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from engine.core.format import quantity
-from engine.core.model_catalogue import list_models
+from engine.hardware.model_catalogue import list_models
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,10 @@ from typing import Any
 from engine.commands import options
 from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
 from engine.core.config import SETTINGS
-from engine.core.experiment import Plan, experiment_status, point_rows, remaining
 from engine.core.format import change, number
-from engine.core.overhead_plan import overhead_rows, plan_overhead
-from engine.core.run_id import new_run_id
-from engine.core.timestamp import utc_now
+from engine.core.run_id import new_run_id, utc_now
+from engine.experiments.experiment import Plan, experiment_status, point_rows, remaining
+from engine.experiments.overhead_plan import overhead_rows, plan_overhead
 
 CONFIGS = "p256:8"
 OWN: options.Own = {
@@ -88,7 +87,7 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 
 def _require_gpu(device: str) -> None:
-    from engine.runtime.models import resolve_device
+    from engine.runtime.models.loading import resolve_device
 
     if resolve_device(device).type != "cuda":
         raise ValueError(

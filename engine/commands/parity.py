@@ -20,7 +20,7 @@ from engine.core.option import settings_of
 from engine.runlog.device_hold import hold_device
 
 if TYPE_CHECKING:
-    from engine.runtime.parity import ParityCase
+    from engine.runtime.measuring.parity import ParityCase
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     cases = _chosen(make_cases(args.seed), args.case)
 
     from engine.runtime.environment import use_available_threads, use_exact_matmuls
-    from engine.runtime.models import resolve_device, resolve_dtype
+    from engine.runtime.models.loading import resolve_device, resolve_dtype
 
     use_available_threads()
     use_exact_matmuls()
@@ -97,7 +97,7 @@ def _chosen(cases: list[ParityCase], texts: list[str] | None) -> list[ParityCase
 def _token_rows(
     cases: list[ParityCase], engines: list[str], config: RunConfig, oracles: list[str]
 ) -> list[dict[str, Any]]:
-    from engine.runtime.parity import References, run_case
+    from engine.runtime.measuring.parity import References, run_case
     from engine.runtime.prepared_run import WarmModel
 
     warm = WarmModel()
@@ -110,8 +110,8 @@ def _token_rows(
 
 
 def _logit_rows(cases: list[ParityCase], engines: list[str], config: RunConfig) -> list[dict[str, Any]]:
-    from engine.runtime.logit_error import ExactLogits, judge_case
-    from engine.runtime.parity import References
+    from engine.runtime.measuring.logit_error import ExactLogits, judge_case
+    from engine.runtime.measuring.parity import References
     from engine.runtime.prepared_run import WarmModel
 
     warm, exact_logits = WarmModel(), ExactLogits()

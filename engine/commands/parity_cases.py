@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.config import ENGINES, WorkloadConfig
-from engine.core.workload import Workload, build_workload
+from engine.workload.workload import Workload, build_workload
 
 if TYPE_CHECKING:
-    from engine.runtime.parity import ParityCase
+    from engine.runtime.measuring.parity import ParityCase
 
 PAGED = ("paged", "chunked")
 CHUNKED = ("chunked",)
@@ -76,7 +76,7 @@ def _case(
     pool_blocks: int | None = None,
     **settings: Any,
 ) -> ParityCase:
-    from engine.runtime.parity import ParityCase  # it loads torch, which --help should not have to wait for
+    from engine.runtime.measuring.parity import ParityCase  # it loads torch, which --help should not have to wait for
 
     return ParityCase(
         name=name, workload=workload, slots=slots, engines=engines, settings=settings, pool_blocks=pool_blocks

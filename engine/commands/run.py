@@ -21,12 +21,10 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.core.experiment import Plan, newest_records
-from engine.core.experiment_size import check_repeats
 from engine.core.format import aligned
-from engine.core.repeats_plan import KIND, plan_repeats
-from engine.core.run_id import new_run_id
-from engine.core.timestamp import utc_now
+from engine.core.run_id import new_run_id, utc_now
+from engine.experiments.experiment import Plan, check_repeats, newest_records
+from engine.experiments.repeats_plan import KIND, plan_repeats
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel

@@ -15,15 +15,15 @@ from engine.commands import options
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import aligned, counted, size
-from engine.core.hardware_presets import CARD, HARDWARE
 from engine.core.home import lab_home, runs_folder
-from engine.core.memory_model import TERM_WORDS
 from engine.core.option import Choices, Text, options_of
-from engine.core.roofline import WEIGHT_WIDTH
-from engine.core.router import Routing, simulate_replicas
 from engine.core.run_id import new_run_id
-from engine.core.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
-from engine.core.simulated_metrics import (
+from engine.hardware.hardware_presets import CARD, HARDWARE
+from engine.hardware.roofline import WEIGHT_WIDTH
+from engine.memory.memory_model import TERM_WORDS
+from engine.simulator.router import Routing, simulate_replicas
+from engine.simulator.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
+from engine.simulator.simulated_metrics import (
     decode_figures,
     largest_need,
     machine_figures,
@@ -31,8 +31,8 @@ from engine.core.simulated_metrics import (
     replica_metrics,
     simulated_metrics,
 )
-from engine.core.simulator import Simulation, estimated_tokens
-from engine.core.workload import Workload, build_workload
+from engine.simulator.simulator import Simulation, estimated_tokens
+from engine.workload.workload import Workload, build_workload
 
 DEFAULTS = {"warmups": 0}
 OWN: options.Own = {

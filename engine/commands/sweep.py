@@ -7,18 +7,16 @@ import json
 from typing import Any
 
 from engine.commands import options
-from engine.commands.busy import busy_words
 from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
-from engine.commands.experiments import add_experiment_arguments, carry_out, output_folder
+from engine.commands.experiments import add_experiment_arguments, busy_words, carry_out, output_folder
 from engine.commands.sweep_report import sweep_text
 from engine.core.config import SETTINGS, RunConfig
-from engine.core.experiment import Plan, experiment_status, newest_records, point_rows
 from engine.core.home import lab_home
-from engine.core.run_id import new_run_id
-from engine.core.run_shape import shape_of_run
-from engine.core.sweep_plan import BATCH_SIZES, DEFAULTS, PROMPT_GRID, RAGGED_MIX, plan_sweep
-from engine.core.sweep_table import sweep_rows
-from engine.core.timestamp import utc_now
+from engine.core.run_id import new_run_id, utc_now
+from engine.experiments.experiment import Plan, experiment_status, newest_records, point_rows
+from engine.experiments.sweep_plan import BATCH_SIZES, DEFAULTS, PROMPT_GRID, RAGGED_MIX, plan_sweep
+from engine.experiments.sweep_table import sweep_rows
+from engine.hardware.roofline import shape_of_run
 from engine.runlog.experiment_log import LoggedExperiment
 
 OWN: options.Own = {

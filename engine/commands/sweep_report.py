@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.format import number, percent, quantity, size
-from engine.core.sweep_table import DISTURBED
+from engine.experiments.sweep_table import DISTURBED
 
 COLUMNS = (
     ("B", "batch_size", 1.0),

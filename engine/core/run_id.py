@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from datetime import UTC, datetime
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 TIME_CHARACTERS = 9
@@ -29,3 +30,11 @@ def run_id_at(time_ms: int) -> str:
 def _base32(number: int, characters: int) -> str:
     assert 0 <= number < 32**characters
     return "".join(ALPHABET[number >> 5 * place & 31] for place in reversed(range(characters)))
+
+
+# The moment now, as run logs and experiments write it.
+
+
+def utc_now() -> str:
+    """ISO 8601 in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

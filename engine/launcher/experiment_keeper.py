@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.core.experiment import Plan, Point, PointRecord, remaining, run_facts
 from engine.core.run_id import run_id_at
+from engine.experiments.experiment import Plan, Point, PointRecord, remaining, run_facts
 from engine.launcher.job import Job, JobRun
 from engine.runlog.experiment_log import ExperimentLog, record_of_result
 from engine.runlog.load_log import next_load_points

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.core.config import RunConfig
-from engine.core.experiment import ENDED, Point
 from engine.core.run_id import new_run_id
+from engine.experiments.experiment import ENDED, Point
 from engine.runlog.schema import RUN_FILE
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.core.experiment import GOES_ON
+from engine.experiments.experiment import GOES_ON
 from engine.launcher.job import Job, JobRun, rest_of
 from engine.launcher.progress import ended_unrun
 

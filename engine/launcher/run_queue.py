@@ -13,20 +13,31 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.config import RunConfig
-from engine.core.experiment import Plan
 from engine.core.run_id import new_run_id
+from engine.experiments.experiment import Plan
 from engine.launcher.experiment_keeper import ExperimentKeeper
 from engine.launcher.job import Job, JobKind, JobRun, new_job
 from engine.launcher.job_book import JobBook
 from engine.launcher.messages import Died, Event, Loaded, Loading, cancel_command, load_command, run_command
-from engine.launcher.patience import Patience
 from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
+
+# How long the queue waits for a worker that was told to stop, before it kills it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a cancelled worker may take. A pass is over when progress is reported: from then on `after_pass_s`."""
+
+    loading_s: float = 20.0
+    one_pass_s: float = 60.0
+    after_pass_s: float = 4.0
+
 
 log = logging.getLogger(__name__)
 Before = Callable[[Job], object]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine.core.threads import brief_spinning
+from engine.hardware.threads import brief_spinning
 from engine.launcher.messages import Died, Event, parse_event
 
 WORKER_COMMAND = (sys.executable, "-m", "engine.runtime.worker")

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from engine.core.experiment import Plan, Point, PointRecord
-from engine.core.experiment_check import check_ids, check_plan, needs_settings
-from engine.core.timestamp import utc_now
+from engine.core.run_id import utc_now
+from engine.experiments.experiment import Plan, Point, PointRecord
+from engine.experiments.experiment_check import check_ids, check_plan, needs_settings
 from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RUN_ID, RunLogReader
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE

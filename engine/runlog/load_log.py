@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.core.experiment import Plan, Point, PointRecord
-from engine.core.goodput import Limits
-from engine.core.load import LoadPoint, load_point
-from engine.core.load_plan import next_points
+from engine.experiments.experiment import Plan, Point, PointRecord
+from engine.load.goodput import Limits
+from engine.load.load_plan import next_points
+from engine.load.load_point import LoadPoint, load_point
 from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import RUN_FILE
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from engine.core.config import RunConfig
 from engine.core.presets import PRESETS
-from engine.core.timestamp import utc_now
-from engine.core.workload import Workload
+from engine.core.run_id import utc_now
 from engine.runlog.schema import SCHEMA_VERSION
+from engine.workload.workload import Workload
 
 
 class ModelSize(Protocol):

@@ -9,13 +9,13 @@ from typing import Any
 from engine.core.config import RunConfig
 from engine.core.dtypes import TORCH_NAMES
 from engine.core.record import Table
-from engine.core.simulated_machine import SimulatedMachine
-from engine.core.simulator import Simulation
-from engine.core.timestamp import utc_now
-from engine.core.workload import Workload
+from engine.core.run_id import utc_now
 from engine.runlog.run_description import ModelDescription, RunDescription
 from engine.runlog.schema import STREAMS
 from engine.runlog.writer import RunLogWriter
+from engine.simulator.simulated_machine import SimulatedMachine
+from engine.simulator.simulator import Simulation
+from engine.workload.workload import Workload
 
 TOKEN_ROWS_AT_ONCE = 200_000
 LOGGED = ("requests", "passes", "spans", "blocks", "events")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.core.capacity import planned_memory, require_room
 from engine.core.kv_layout import KVLayout, PaddedLayout, PagedLayout, SlotLayout, slot_width
 from engine.core.passes import PlannedPass
 from engine.core.presets import PRESETS, make_scheduler
@@ -16,6 +15,7 @@ from engine.core.recorder import Recorder
 from engine.core.request import Request
 from engine.core.span_log import Sink
 from engine.core.units import GIB
+from engine.memory.capacity import planned_memory, require_room
 from engine.runtime.engine import Engine
 from engine.runtime.environment import num_multiprocessors
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.errors import EngineOutOfMemory
 from engine.core.units import GIB
 
 PROC = Path("/proc/self")

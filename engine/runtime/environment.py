@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from engine.core.threads import SPIN_VARIABLES
+from engine.hardware.threads import SPIN_VARIABLES
 
 PACKAGES = ("torch", "transformers", "numpy", "pyarrow", "tokenizers", "triton")
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from engine.core.passes import Move, PassKind, PlannedPass
 from engine.core.request import slot_of
-from engine.runtime.attention import KVPass, PackedPrefill, PaddedDecode, PaddedPrefill, Segment, SlotDecode
-from engine.runtime.kv_cache import KVCache, KVShape
+from engine.runtime.kv.attention import KVPass, PackedPrefill, PaddedDecode, PaddedPrefill, Segment, SlotDecode
+from engine.runtime.kv.kv_cache import KVCache, KVShape
 from engine.runtime.sampler import Sampler
 from engine.runtime.upload import upload
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from engine.core.passes import PlannedPass
-from engine.runtime.attention import KVPass
 from engine.runtime.environment import num_multiprocessors
-from engine.runtime.kv_cache import KVPool, KVShape
+from engine.runtime.kv.attention import KVPass
+from engine.runtime.kv.kv_cache import KVPool, KVShape
+from engine.runtime.kv.paged_attention import GatherAttention, ModelInputs
+from engine.runtime.kv.paged_inputs import BlockTables, PackedInputs, pack
 from engine.runtime.model_runner import ModelRunner
-from engine.runtime.paged_attention import GatherAttention, ModelInputs
-from engine.runtime.paged_inputs import BlockTables, PackedInputs, pack
 from engine.runtime.sampler import Sampler
 
 
@@ -81,6 +81,6 @@ class PagedRunner(ModelRunner):
 def _attention(pool: KVPool, tables: BlockTables) -> PagedAttention:
     if pool.keys.device.type != "cuda":
         return GatherAttention(pool, tables)
-    from engine.runtime.kernel_attention import KernelAttention  # its kernels need Triton, which a CPU build has not
+    from engine.runtime.kv.kernel_attention import KernelAttention  # its kernels need Triton, which a CPU build has not
 
     return KernelAttention(pool, tables, num_multiprocessors(pool.keys.device))

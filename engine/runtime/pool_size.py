@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 
 from engine.core.kv_layout import blocks_for
-from engine.core.memory_model import pass_memory
-from engine.core.memory_plan import EngineShape, blocks_that_fit, largest_pass_tokens, require_lone_request
 from engine.core.presets import PRESETS
 from engine.core.request import Request
 from engine.core.units import GIB
+from engine.memory.memory_model import pass_memory
+from engine.memory.memory_plan import EngineShape, blocks_that_fit, largest_pass_tokens, require_lone_request
 from engine.runtime.device_memory import cap_bytes, cuda_free_bytes
 from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS
 from engine.runtime.prepared_run import PreparedRun

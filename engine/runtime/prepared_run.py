@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import torch
 
 from engine.core.config import RunConfig
-from engine.core.memory_model import ModelDimensions
 from engine.core.request import Request, RequestSpec, TextPrompt
-from engine.core.workload import Workload, build_workload
-from engine.runtime.attention_fit import install
+from engine.memory.memory_model import ModelDimensions
 from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
-from engine.runtime.kv_cache import KVShape
-from engine.runtime.models import LoadedModel, load_model, resolve_device, resolve_dtype
+from engine.runtime.kv.attention_fit import install
+from engine.runtime.kv.kv_cache import KVShape
+from engine.runtime.models.loading import LoadedModel, load_model, resolve_device, resolve_dtype
+from engine.workload.workload import Workload, build_workload
 
 ProgressCallback = Callable[[str, float | None], None]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.core.metrics import run_metrics
-from engine.core.out_of_memory import EngineOutOfMemory
-from engine.core.timestamp import utc_now
+from engine.core.errors import EngineOutOfMemory
+from engine.core.run_id import utc_now
+from engine.metrics.metrics import run_metrics
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from engine.runtime.build_engine import build_engine, make_runner

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from engine.core.config import RunConfig
-from engine.core.out_of_memory import EngineOutOfMemory
+from engine.core.errors import EngineOutOfMemory
 from engine.runlog.device_hold import hold_device
 from engine.runtime.device_memory import still_works
 from engine.runtime.environment import use_available_threads

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from engine.core.format import duration, exact, number, percent, plural, quantity
-from pages.figures.curves import MARKED, Curve, curves_of
-from pages.figures.measures import GOOD, MEASURES, PART_WORDS, Measures, ledger_shares
-from pages.figures.spans import Unit, closed_spans, unit_columns
-from pages.figures.throughput import bin_seconds, token_rates
+from pages.figures.latency.curves import MARKED, Curve, curves_of
+from pages.figures.timeline.spans import Unit, closed_spans, unit_columns
+from pages.figures.timeline.throughput import bin_seconds, token_rates
+from pages.figures.waste.measures import GOOD, MEASURES, PART_WORDS, Measures, ledger_shares
 
 SAME = 0.005  # values within half a percent of each other are not called different
 LANE_WORDS = {"step": "lane-steps", "second": "lane time"}

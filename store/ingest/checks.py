@@ -14,10 +14,10 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from engine.core.check import PASS_COLUMNS, REQUEST_COLUMNS, Evidence
 from engine.core.format import breakable
 from engine.core.record import Column, RunRecord, Table
-from engine.core.validity import VALIDITY_VERSION, judge_run
+from engine.validity.check import PASS_COLUMNS, REQUEST_COLUMNS, Evidence
+from engine.validity.validity import VALIDITY_VERSION, judge_run
 from store.database import CHECKS, carry_out, first_row
 from store.folders import log_bytes
 

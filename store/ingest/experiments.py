@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from engine.core.experiment import Point, PointRecord, newest_records
+from engine.experiments.experiment import Point, PointRecord, newest_records
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_experiment_folder
 from engine.runlog.reader import RUN_ID
 from store.database import carry_out, first_row, in_transaction, utc

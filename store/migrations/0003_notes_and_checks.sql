@@ -3,7 +3,7 @@
 
 ALTER TABLE runs ADD COLUMN log_bytes BIGINT; -- its run log on disk, as of the last look
 
--- engine/core/validity.py, one row a check of a run that is over.
+-- engine/validity/validity.py, one row a check of a run that is over.
 CREATE TABLE run_checks (
     run_id VARCHAR NOT NULL,
     check_name VARCHAR NOT NULL,

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import duckdb
 
-from engine.core.experiment import GOES_ON
-from engine.core.prediction import Question, SubjectKind, grade
-from engine.core.prediction_measure import Measured, measure
+from engine.experiments.experiment import GOES_ON
+from engine.predictions.measure import Measured, measure
+from engine.predictions.prediction import Question, SubjectKind, grade
 from engine.runlog.experiment_log import POINTS_FILE
 from store.database import carry_out, first_row
 from store.folders import is_run_folder

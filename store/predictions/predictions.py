@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from engine.core.prediction import Expectation, Question, SubjectKind, grade
 from engine.core.run_id import new_run_id
+from engine.predictions.prediction import Expectation, Question, SubjectKind, grade
 from engine.runlog.reader import RUN_ID
 from store.database import Database, carry_out, first_row, in_transaction
 from store.predictions.grading import close_begun, grade_pending, has_begun
@@ -146,7 +146,7 @@ class Predictions:
         edited_at, closed_at, simulated, simulated_note, measured, outcome (open, pending, held, missed, ungraded),
         reason, graded_at, is_unknown (the store has no such run or experiment: yet to begin, or deleted), run_status,
         engine, model, experiment_kind, experiment_label, is_simulated_run, and bound, distance, relative as
-        `engine.core.prediction.Grade` has them. Numbers that are missing are NaN, texts None.
+        `engine.predictions.prediction.Grade` has them. Numbers that are missing are NaN, texts None.
         """
         where, values = "", {}
         if subject is not None:

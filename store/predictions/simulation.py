@@ -16,14 +16,14 @@ from typing import Any
 import duckdb
 
 from engine.core.config import RunConfig
-from engine.core.hardware import Calibration
 from engine.core.home import device_locks
-from engine.core.prediction import Question
-from engine.core.prediction_simulator import PlannedRun, Simulated, simulated_answer
-from engine.core.simulated_machine import read_calibrations
+from engine.hardware.hardware import Calibration
+from engine.predictions.prediction import Question
+from engine.predictions.simulation import PlannedRun, Simulated, simulated_answer
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
+from engine.simulator.simulated_machine import read_calibrations
 from store.database import carry_out, first_row, utc
 
 DUE = """

@@ -4,7 +4,7 @@ Of many, those are kept that a picture would miss: the longest and the shortest 
 run, and where rows, width, queue and KV memory are at their most and their least; the first and the last.
 
 Bins add up the passes of one or several runs by kind and shape, so that a figure of all is as small as one of a few.
-The sums are what engine.core.pass_points computes FLOP and bytes from: exact, since both are linear in them.
+The sums are what engine.hardware.pass_points computes FLOP and bytes from: exact, since both are linear in them.
 """
 
 from __future__ import annotations

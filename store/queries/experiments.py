@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.core.metrics import RUN_METRICS
+from engine.metrics.metrics import RUN_METRICS
 from store.database import SUMMARIES, Database, first_row
 from store.queries.frames import frame_of, plain_value
 from store.queries.runs import RUNS
@@ -123,7 +123,7 @@ class Experiments:
         return frame.drop(columns=["totals"])
 
     def measured_points(self, experiment_id: str) -> Sequence[dict[str, Any]]:
-        """The points as plain rows, as `engine.core.prediction_measure` reads them: what is missing is None. Of one
+        """The points as plain rows, as `engine.predictions.measure` reads them: what is missing is None. Of one
         without a plan, a pair, its runs, whose engines are their keys."""
         points = self.points(experiment_id)
         if points.empty:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.validity import CHECKS, Outcome
+from engine.validity.validity import CHECKS, Outcome
 from store.database import Database, first_row
 from store.queries.frames import frame_of
 from store.queries.runs import RUNS

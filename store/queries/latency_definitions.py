@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.core.definitions import Definitions
-from engine.core.distribution import MAX_POINTS, PERCENTS, Distribution
-from engine.core.latency import LATENCIES
+from engine.metrics.definitions import Definitions
+from engine.metrics.distribution import MAX_POINTS, PERCENTS, Distribution
+from engine.metrics.latency import LATENCIES
 
 KEYS = tuple(latency.key for latency in LATENCIES)
 _COUNTED = "FROM latencies($ttft, $tpot, $failures, true) WHERE run_id = $run_id"

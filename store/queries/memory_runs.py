@@ -14,9 +14,9 @@ from typing import Any
 import duckdb
 
 from engine.core.dtypes import DTYPE_BYTES
-from engine.core.memory_model import ModelDimensions, PassMemory
-from engine.core.memory_plan import EngineShape, run_memory
 from engine.core.request import Length
+from engine.memory.memory_model import ModelDimensions, PassMemory
+from engine.memory.memory_plan import EngineShape, run_memory
 from store.database import SUMMARIES
 from store.queries.frames import frame_of
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.load import load_point
 from engine.core.record import RunRecord
-from engine.core.validity import CHECKS as VALIDITY_CHECKS
+from engine.load.load_point import load_point
 from engine.runlog.reader import record_of
 from engine.runlog.schema import STREAMS
+from engine.validity.validity import CHECKS as VALIDITY_CHECKS
 from store.database import CHECKS, SUMMARIES, TABLES, Database, first_row
 from store.queries.frames import frame_of, plain_value
 
@@ -188,7 +188,7 @@ class Runs:
         return [json.loads(info) for (info,) in rows]
 
     def metrics(self, run_id: str) -> dict[str, float | int | None]:
-        """Every metric by its name in engine.core.metrics: kept ones of a run that is over, computed now of one that
+        """Every metric by its name in engine.metrics.metrics: kept ones of a run that is over, computed now of one that
         runs."""
         cursor = self._database.cursor()
         for table in (SUMMARIES, "run_metrics"):

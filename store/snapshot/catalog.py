@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from engine.core.metrics import METRICS
+from engine.metrics.metrics import METRICS
 
 TEXT = Path(__file__).with_suffix(".txt")
 METRICS_OF = {"run_metrics": "run", "request_metrics": "request"}  # tables with a column a metric of that level

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from engine.core.prediction import OUTCOMES, Expectation, Question
+from engine.predictions.prediction import OUTCOMES, Expectation, Question
 from engine.runlog.reader import RUN_ID
 from store.database import utc
 from store.predictions.predictions import insert_prediction

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from engine.core.metrics import RUN_METRICS
+from engine.metrics.metrics import RUN_METRICS
 from store.database import SUMMARIES, first_row, in_transaction
 from store.queries.history import RunFilter
 from store.store import Store

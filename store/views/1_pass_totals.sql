@@ -1,4 +1,4 @@
--- What all passes of a run add up to, one row a run that has passes: engine/core/metrics.py, the counts, seconds and waste
+-- What all passes of a run add up to, one row a run that has passes: engine/metrics/metrics.py, the counts, seconds and waste
 -- of run_metrics, and all that figures and captions say of a run's passes in sum. A sum of a column that some passes did
 -- not log is of those that did; `kv_logged_passes` counts the passes that logged all KV columns.
 CREATE OR REPLACE MACRO pass_totals() AS TABLE

@@ -1,4 +1,4 @@
--- engine/core/latency.py, latencies: one row a request, by the options of engine/core/definitions.py. NULL where undefined.
+-- engine/metrics/latency.py, latencies: one row a request, by the options of engine/metrics/definitions.py. NULL where undefined.
 -- `mean_gaps` says whether itl_s, the mean of a request's gaps, is computed: a view that leaves it out does not pay for it.
 -- With failures 'infinite', a request that did not finish has an infinite value of what it never got; of answers that are
 -- returned whole neither gaps nor a time per token without the first.

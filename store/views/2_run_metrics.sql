@@ -1,4 +1,4 @@
--- engine/core/metrics.py, run_metrics: one row a run, a column a metric, in the glossary's order. NULL where a run has no
+-- engine/metrics/metrics.py, run_metrics: one row a run, a column a metric, in the glossary's order. NULL where a run has no
 -- such value. Percentiles interpolate linearly between samples; below 100 samples there is no 99th.
 CREATE OR REPLACE VIEW run_metrics AS
 WITH asked AS (

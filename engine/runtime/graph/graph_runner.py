@@ -36,7 +36,7 @@ from engine.runtime.kernels.paged_prefill import paged_prefill
 from engine.runtime.kernels.rotary import rotate_and_store
 from engine.runtime.kernels.tiles import SEGMENT_COLUMNS, TILE_TOKENS, captured_splits
 from engine.runtime.kernels.tokens import embed_tokens, keep_tokens, write_tables
-from engine.runtime.kv_cache import KVPool, KVShape
+from engine.runtime.kv.kv_cache import KVPool, KVShape
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.sampler import Sampler
 from engine.runtime.upload import upload_together

@@ -20,7 +20,7 @@ from engine.core.passes import PlannedPass
 from engine.core.request import Request, slot_of
 from engine.runtime.graph.rows import NOWHERE, PackedSegment, PoolRows
 from engine.runtime.kernels.tiles import SEGMENT, SEGMENT_COLUMNS, make_tiles, max_tiles
-from engine.runtime.paged_inputs import ON_DEVICE
+from engine.runtime.kv.paged_inputs import ON_DEVICE
 
 RING = 4  # more than the passes that can be in flight
 

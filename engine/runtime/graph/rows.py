@@ -24,8 +24,8 @@ from engine.core.passes import PlannedPass
 from engine.core.presets import PRESETS
 from engine.core.request import Request, slot_of
 from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS
+from engine.runtime.kv.paged_inputs import BlockTables, Ints, chunk_ids
 from engine.runtime.model_runner import PAD_TOKEN_ID
-from engine.runtime.paged_inputs import BlockTables, Ints, chunk_ids
 
 OWN_BLOCK_SIZE = 16  # of rows that have a run of blocks to themselves: only their width is rounded up to it
 NOWHERE = -1  # a place in a table or in the pool: store nothing

@@ -15,8 +15,8 @@ from engine.core.format import plural
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiments.description import experiment_label, point_noun
-from pages.parts.lab import lab
-from pages.parts.markdown import plain
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
 
 EXPERIMENT = "experiment"
 AWAIT_S = 0.5

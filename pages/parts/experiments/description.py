@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.core.format import exact, is_missing, percent, plural, size
-from pages.parts.markdown import listed, plain
-from pages.parts.run_words import when
+from pages.parts.runs.run_text import when
+from pages.parts.shared.markdown import listed, plain
 
 PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
 WORD = re.compile(r"\w+")

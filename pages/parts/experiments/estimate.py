@@ -16,11 +16,11 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of, short_dtype
-from engine.core.experiment import Plan, Point
 from engine.core.format import exact, plural
 from engine.core.request import ExactPrompt
-from pages.parts.devices import device_of
-from pages.parts.lab import lab
+from engine.experiments.experiment import Plan, Point
+from pages.parts.shared.devices import device_of
+from pages.parts.shared.lab import lab
 from pages.parts.shared.workloads import workload_of
 
 RECENT_RUNS = 60

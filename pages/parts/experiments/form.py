@@ -6,23 +6,34 @@ has every field by its name, so that a link brings back the whole form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.dtypes import dtype_of
-from engine.core.experiment_size import REPEATS
+from engine.core.errors import FieldError
 from engine.core.format import plural
-from engine.core.model_catalogue import list_models
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
-from pages.parts.bench_fields import FIELDS, Choice, Field, field_of
-from pages.parts.bench_memory import CAP, LEAST_POOL_GIB
-from pages.parts.bench_widgets import choice, model, number
-from pages.parts.devices import available_devices, available_executions, device_of, execution_text
-from pages.parts.markdown import plain
+from engine.core.run_id import new_run_id, utc_now
+from engine.experiments.experiment import REPEATS, Plan
+from engine.hardware.model_catalogue import list_models
+from engine.predictions.questions import of_plan
+from pages.parts.bench.memory import CAP, LEAST_POOL_GIB
+from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
+from pages.parts.experiments.progress import draw_queue
+from pages.parts.predictions.form import Draft, PredictionForm, write_down
+from pages.parts.predictions.section import subject_of_job
+from pages.parts.shared.devices import available_devices, available_executions, device_of, execution_text
+from pages.parts.shared.fields import FIELDS, Choice, Field, Number, field_of
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import note, noted, put
+from pages.parts.shared.visit import visitor
+from pages.parts.shared.widgets import choice, model, number
 
 MAX_REPEATS = 100
 EACH_ITS_OWN = ("engine", "slots", "form", "return", "gpu_memory_utilization")  # what not every such form has
@@ -119,3 +130,117 @@ def shared_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, A
     texts = {name: str(value) for name, value in own.items() if isinstance(FIELDS[name], Choice)}
     of_workload = {"budget": config.workload.budget, "seed": config.workload.seed}
     return own | texts | of_workload | {"repeats": settings.get("repeats") or 1}
+
+
+# What a form of an experiment comes to: a plan, or what is wrong, a line a field. Pure: no widgets, no store.
+
+NO_ID = "planned"  # of a plan that has not been started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOrProblems:
+    """A plan that can be run, or the problems, a line a field, that stand in its way."""
+
+    plan: Plan | None
+    problems: Mapping[str, str]
+
+
+def text_problems(values: Mapping[str, Any], checks: Mapping[str, Callable[[], object]]) -> dict[str, str]:
+    """The line of each check that raises ValueError, by the name of its field; a model has to be named too."""
+    problems = {}
+    for name, check in checks.items():
+        try:
+            check()
+        except ValueError as error:
+            problems[name] = str(error)
+    if not (values["model"] or "").strip():
+        problems["model"] = "name a model, or a folder or hub id"
+    return problems
+
+
+def problem_of(error: ValueError, fields: Collection[str], whole: str) -> dict[str, str]:
+    """An error's line by the field that it is about; `whole` stands for all of them."""
+    name = error.field if isinstance(error, FieldError) else whole
+    return {name if name in fields else whole: str(error)}
+
+
+def named(plan: Plan) -> Plan:
+    """The plan as an experiment of its own: a new id, made now."""
+    created_at = utc_now()
+    return replace(plan, experiment_id=new_run_id(), created_at=created_at)
+
+
+# The button that starts an experiment, under what somebody expects of it: written down first, then queued.
+
+FORM_OPEN = "form_open"
+
+
+def is_form_open(is_asked: bool) -> bool:
+    """Whether the form is unfolded beside an experiment: for a link with settings, until something is started."""
+    if is_asked and EXPERIMENT not in st.query_params:
+        note(FORM_OPEN, True)
+    return bool(noted(FORM_OPEN))
+
+
+def fill_form(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
+    """Put values into the form's widgets, defaults where there is none, and unfold it. For a button's `on_click`."""
+    filled = {name: values.get(name, field.default) for name, field in fields.items()}
+    put({name: float(v) if _is_real(fields[name]) and v is not None else v for name, v in filled.items()})
+    note(FORM_OPEN, True)
+
+
+def _is_real(field: Field) -> bool:
+    return isinstance(field, Number) and not field.whole
+
+
+def draw_problems(notes: Mapping[str, Any], settings: PlanOrProblems) -> None:
+    """What is wrong with a field, at the place that is kept for it."""
+    for name, place in notes.items():
+        if name in settings.problems:
+            place.caption(f":red[:material/error: {plain(settings.problems[name])}]")
+
+
+def draw_plan(
+    settings: PlanOrProblems, said: Callable[[Plan], Sequence[str]], label: str, form: PredictionForm, *, help: str
+) -> None:
+    """What the form comes to, or what has to be mended; what do you expect; and the button, off without a plan.
+
+    `said` tells a plan: how many runs, on what, and then what there is to note.
+    """
+    plan = settings.plan
+    if plan is None:
+        st.markdown("**Something has to be mended before this can run:**")
+        st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
+    else:
+        headline, what, *notes = said(plan)
+        st.markdown(f"**{plain(headline)}**  \n{plain(what)}")
+        for note in filter(None, notes):
+            st.caption(plain(note))
+    form.draw(of_plan(plan) if plan is not None else [])
+    pressed = st.button(label, icon=":material/play_arrow:", type="primary", disabled=plan is None, help=help)
+    draw_queue()
+    if pressed and plan is not None:
+        _start(named(plan), form)
+
+
+def _start(plan: Plan, form: PredictionForm) -> None:
+    """Write down what is expected, then queue the job; nothing runs where a prediction is typed in half."""
+    choices = of_plan(plan)
+    if problem := form.problem(choices):
+        st.error(plain(problem), icon=":material/error:")
+        return
+    if submit(plan, form, form.collect(choices)):
+        note(FORM_OPEN, False)
+        follow_experiment(plan.experiment_id)
+        st.rerun()
+
+
+def submit(plan: Plan, form: PredictionForm, drafts: Sequence[Draft]) -> bool:
+    """Write down what is expected and queue the experiment; False, and a line, where it cannot be kept on disk."""
+    try:
+        lab().queue.submit_experiment(plan, visitor(), before=lambda job: write_down(subject_of_job(job), drafts))
+    except OSError as error:
+        st.error(f"The experiment cannot be kept on disk: {plain(str(error))}.", icon=":material/error:")
+        return False
+    form.forget(drafts)
+    return True

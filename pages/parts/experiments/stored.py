@@ -12,12 +12,12 @@ from typing import Any, Self
 
 import pandas as pd
 
-from engine.core.busy_machine import busy_words_of, load_of
 from engine.core.config import RunConfig
-from engine.core.experiment import ENDED, Plan
-from engine.core.experiment_check import check_plan
+from engine.experiments.experiment import ENDED, Plan
+from engine.experiments.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
-from pages.parts.lab import lab
+from engine.validity.machine_checks import busy_words_of, load_of
+from pages.parts.shared.lab import lab
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

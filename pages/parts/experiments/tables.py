@@ -10,8 +10,8 @@ import streamlit as st
 
 from engine.core.format import MISSING
 from pages.parts.experiments.description import status_text
-from pages.parts.page_state import page_key
 from pages.parts.shared.links import run_link
+from pages.parts.shared.page_state import page_key
 
 TABLE_ROWS = 14
 SHORT_STATUS = 12  # letters; a column is as wide as its first rows, and failures come late

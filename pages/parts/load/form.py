@@ -2,25 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import streamlit as st
 
-from engine.core.arrivals import parse_arrival
-from engine.core.config import ENGINES
-from engine.core.experiment import Plan
+from engine.core.config import ENGINES, SETTINGS, RunConfig, WorkloadConfig
 from engine.core.format import duration, plural
-from engine.core.load_plan import LAWS
-from engine.core.queue_growth import ENOUGH_BATCHES
-from pages.parts.bench_widgets import choice, group, number, text
-from pages.parts.devices import model_on_device
+from engine.core.option import options_of
+from engine.experiments.experiment import Plan
+from engine.load.goodput import Limits
+from engine.load.load_plan import (
+    CONFIRM,
+    DEFAULTS,
+    ENGINES_UNDER_LOAD,
+    LAW,
+    LAWS,
+    RATES,
+    arrival_spec,
+    parse_engines,
+    parse_rates,
+    plan_load,
+)
+from engine.load.queue_growth import ENOUGH_BATCHES
+from engine.workload.arrivals import parse_arrival
+from engine.workload.budgets import parse_budget
+from engine.workload.prompts import parse_prompts
 from pages.parts.experiments.description import cap_words, how_words
-from pages.parts.experiments.form import draw_how, draw_model, draw_repeats
-from pages.parts.experiments.start import draw_plan, draw_problems
-from pages.parts.load.plan import FIELDS, read_load
-from pages.parts.markdown import listed
-from pages.parts.prediction_form import PredictionForm
+from pages.parts.experiments.form import (
+    NO_ID,
+    PlanOrProblems,
+    base_config,
+    draw_how,
+    draw_model,
+    draw_plan,
+    draw_problems,
+    draw_repeats,
+    experiment_fields,
+    problem_of,
+    shared_values,
+    text_problems,
+)
+from pages.parts.predictions.form import PredictionForm
+from pages.parts.shared.devices import model_on_device
+from pages.parts.shared.fields import Field, fields_of
+from pages.parts.shared.markdown import listed
+from pages.parts.shared.widgets import choice, group, number, text
 from pages.parts.shared.workloads import budget_text
+
+# From the Load page's form to a plan, or to what is wrong, a line a field; and back. Pure: no widgets, no store.
+
+MAX_REQUESTS = 10_000
+OWN: dict[str, dict[str, Any]] = {
+    "requests": {"low": 1, "high": MAX_REQUESTS, "default": DEFAULTS["requests"]},
+    "ttft_limit_s": {"high": 3600},
+    "tpot_limit_s": {"high": 3600},
+}
+OPTIONS = (
+    *(ENGINES_UNDER_LOAD, RATES, LAW, CONFIRM),
+    *(SETTINGS[name] for name in ("requests", "prompts", "budget", "slots")),
+    *options_of(Limits).values(),
+)
+FIELDS: dict[str, Field] = experiment_fields(**fields_of(OPTIONS, OWN))
+FILE = "prompts 'file': a load test of a file's prompts is made on the command line: engine arrivals --prompt-file"
+
+
+def read_load(values: Mapping[str, Any]) -> PlanOrProblems:
+    """`values` has an entry for each of FIELDS."""
+    problems = _text_problems(values)
+    if problems:
+        return PlanOrProblems(plan=None, problems=problems)
+    engines = parse_engines(values["engines"])
+    try:
+        workload = WorkloadConfig(
+            prompts=values["prompts"], requests=values["requests"], budget=values["budget"], seed=values["seed"]
+        )
+        base = base_config({**values, "engine": engines[0]}, slots=values["slots"], workload=workload)
+        limits = Limits(ttft_s=values["ttft_limit_s"], tpot_s=values["tpot_limit_s"])
+        plan = _plan(base, engines, values["rates"], values["law"], values["repeats"], limits, values["confirm"])
+    except ValueError as error:
+        return PlanOrProblems(plan=None, problems=problem_of(error, FIELDS, "load"))
+    return PlanOrProblems(plan=plan, problems={})
+
+
+@lru_cache(maxsize=32)
+def _plan(
+    base: RunConfig, engines: tuple[str, ...], rates: str, law: str, repeats: int, limits: Limits, confirm: str
+) -> Plan:
+    return plan_load(
+        base,
+        experiment_id=NO_ID,
+        created_at="",
+        engines=engines,
+        rates_per_s=parse_rates(rates),
+        law=law,
+        repeats=repeats,
+        limits=limits,
+        confirm=confirm == "yes",
+    )
+
+
+def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
+    checks: dict[str, Callable[[], object]] = {
+        "engines": lambda: parse_engines(values["engines"]),
+        "rates": lambda: parse_rates(values["rates"]),
+        "law": lambda: arrival_spec(values["law"], 1.0),
+        "prompts": lambda: parse_prompts(values["prompts"]),
+        "budget": lambda: parse_budget(values["budget"]),
+    }
+    problems = text_problems(values, checks)
+    if values["prompts"] == "file":
+        problems["prompts"] = FILE
+    return problems
+
+
+def load_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's values for a load test's settings."""
+    return shared_values(config, settings) | {
+        "engines": ",".join(settings.get("engines") or ()),
+        "rates": ",".join(f"{float(rate):g}" for rate in settings.get("rates_per_s") or ()),
+        "law": settings.get("law") or "poisson",
+        "confirm": "yes" if settings.get("confirm") else "no",
+        "ttft_limit_s": settings.get("ttft_limit_s"),
+        "tpot_limit_s": settings.get("tpot_limit_s"),
+        "requests": config.workload.requests,
+        "prompts": config.workload.prompts,
+        "slots": config.slots,
+    }
+
 
 FORM = PredictionForm("load")
 HELP = "One run after another, engines taking turns at every rate. A point that fails is recorded and left."

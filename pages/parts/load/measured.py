@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from engine.core.goodput import Limits
-from engine.core.load import LoadPoint, load_point
-from engine.core.load_report import row_report
-from engine.core.load_table import LoadTable, load_samples, load_table
-from engine.core.stays import Occupancy, number_over_time
+from engine.load.goodput import Limits
+from engine.load.load_point import LoadPoint, load_point
+from engine.load.load_report import row_report
+from engine.load.load_table import LoadTable, load_samples, load_table
+from engine.load.occupancy import Occupancy, number_over_time
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
-from pages.parts.lab import lab
+from pages.parts.shared.lab import lab
 
 KEPT_RUNS = 2000
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.format import MISSING, duration, exact, is_missing, number, percent, ratio
-from engine.core.load_table import Capacity, Knee, LoadRow, LoadTable
+from engine.load.load_table import Capacity, Knee, LoadRow, LoadTable
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.config import RunConfig
-from engine.core.experiment import ENDED
-from engine.core.repeats_table import keys_of
-from pages.parts.bench_fields import FIELDS, Number, query_of
+from engine.experiments.experiment import ENDED
+from engine.experiments.repeats_table import keys_of
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
+from pages.parts.shared.fields import FIELDS, Number, query_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,17 +7,12 @@ from collections.abc import Callable, Mapping
 import streamlit as st
 
 from engine.core.format import MISSING, plural
-from pages.figures.repeat_measures import BY_SHORT, MEASURES, RepeatMeasure
-from pages.figures.repeat_words import drift_words, findings
-from pages.figures.repeats import repeat_dots
-from pages.parts.bench_fields import Choice, Field
-from pages.parts.bench_widgets import choice
+from pages.figures.repeats.findings import drift_words, findings
+from pages.figures.repeats.measures import BY_SHORT, MEASURES, RepeatMeasure
+from pages.figures.repeats.repeats import repeat_dots
 from pages.parts.experiments.choice import EXPERIMENT
 from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, lines, status_text
 from pages.parts.experiments.tables import draw_csv, show_table, table_height
-from pages.parts.lab import is_dark
-from pages.parts.markdown import listed, plain
-from pages.parts.page_state import page_key
 from pages.parts.repeats.measured import MeasuredRepeats, bench_link
 from pages.parts.repeats.tables import (
     ENGINE_HEADER,
@@ -30,7 +25,12 @@ from pages.parts.repeats.tables import (
     runs_table,
 )
 from pages.parts.shared.charts import show_still
-from pages.parts.tables import draw_table
+from pages.parts.shared.fields import Choice, Field
+from pages.parts.shared.lab import is_dark
+from pages.parts.shared.markdown import listed, plain
+from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tables import draw_table
+from pages.parts.shared.widgets import choice
 
 METRIC = "metric"
 FIELDS: Mapping[str, Field] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.repeats_table import paired, summary_of, values_of
-from pages.figures.repeat_measures import MEASURES, RepeatMeasure, times_text
-from pages.figures.repeat_words import agreement_words
+from engine.experiments.repeats_table import paired, summary_of, values_of
+from pages.figures.repeats.findings import agreement_words
+from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 from pages.parts.experiments.description import spread_text
 from pages.parts.experiments.tables import attempts_of
 from pages.parts.shared.links import compare_link

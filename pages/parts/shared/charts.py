@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.parts.page_state import page_key
+from pages.parts.shared.page_state import page_key
 
 CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 STILL = {"displayModeBar": False}

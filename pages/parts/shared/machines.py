@@ -9,13 +9,13 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.hardware import Calibration
-from engine.core.hardware_presets import HARDWARE, HardwarePreset
-from engine.core.machine_memory import machine_memory
-from engine.core.roofline import Ceilings, ModelShape
-from pages.parts.devices import device_of
-from pages.parts.lab import lab
-from pages.parts.markdown import plain
+from engine.hardware.hardware import Calibration
+from engine.hardware.hardware_presets import HARDWARE, HardwarePreset
+from engine.hardware.machine_memory import machine_memory
+from engine.hardware.roofline import Ceilings, ModelShape
+from pages.parts.shared.devices import device_of
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
 
 HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
 NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"

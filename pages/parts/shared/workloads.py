@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from engine.core.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
 from engine.core.config import WorkloadConfig
 from engine.core.format import plural
-from engine.core.workload import Workload, build_workload
+from engine.workload.budgets import CountedBudget, EosBudget, RangeBudget, parse_budget
+from engine.workload.workload import Workload, build_workload
 
 
 @lru_cache(maxsize=32)

@@ -1,6 +1,6 @@
 """A sweep as it was measured: the table that its points make, and the ceilings that they are held against.
 
-Rows are `engine.core.sweep_table`'s: medians over repeats. Beside them stand the lowest and the highest of the repeats,
+Rows are `engine.experiments.sweep_table`'s: medians over repeats. Beside them stand the lowest and the highest of the repeats,
 for whiskers, and the name of the series that a point belongs to in the figures.
 """
 
@@ -14,13 +14,12 @@ import pandas as pd
 
 from engine.core.config import RunConfig
 from engine.core.format import quantity
-from engine.core.roofline import Ceilings, ModelShape
-from engine.core.run_shape import shape_of_run
-from engine.core.sweep_table import SweepRow, sweep_rows
-from pages.parts.comparable import dtype_name
+from engine.experiments.sweep_table import SweepRow, sweep_rows
+from engine.hardware.roofline import Ceilings, ModelShape, shape_of_run
 from pages.parts.experiments.stored import StoredExperiment, stored_experiment
-from pages.parts.markdown import plain
+from pages.parts.runs.comparable import dtype_name
 from pages.parts.shared.machines import calibrated_machine, calibration_for, calibrations
+from pages.parts.shared.markdown import plain
 
 REPEATED = {
     "tpot_s": "tpot_p50_s",

@@ -1,0 +1,271 @@
+"""The table of a sweep: a row a point, medians over its repeats, beside what the machine could do at best.
+
+Columns follow the usual reading of a static batch of B rows: TTFT, TPOT, tokens a second for one reader (1 / TPOT) and
+for all (B / TPOT), peak memory, arithmetic intensity of a decode pass at the mean context, and the shares of the
+arithmetic and of the read ceiling that the TPOT amounts to (estimates: FLOP and bytes are counted, not measured).
+
+Serial time is B times what the B = 1 batch of the same prompts took. A ragged batch has no rate a reader, no serial
+time and no intensity: its rows share one clock and end at different steps; what it has is the share of its control.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from engine.experiments.experiment import Summary, summarize
+from engine.hardware.roofline import (
+    Ceilings,
+    ModelShape,
+    bandwidth_fraction,
+    compute_fraction,
+    decode_facts,
+    intensity_flop_per_byte,
+)
+
+UNIFORM = ("point", "control")
+DISTURBED = 1.15  # of B times the rate of one row: more rows make no step faster, so the one row was held up
+WORST_FIRST = ("failed", "crashed", "oom", "stopped", "running", "pending")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRow:
+    """A point over its repeats. What was not measured, or does not apply, is None.
+
+    `status` is `completed` when every repeat is; else the worst of the others, beside medians over those `completed`.
+    `linear_tokens_per_s` is B times the decode rate at B = 1, `of_control` a ragged batch's throughput as a share of
+    its control's. `spread` is (highest - lowest) / median of the run's output tokens a second; None for one repeat.
+    """
+
+    engine: str
+    prompts: str
+    prompt_tokens: int
+    batch_size: int
+    role: str
+    status: str
+    repeats: int
+    completed: int
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    tokens_per_s_per_request: float | None = None
+    decode_tokens_per_s: float | None = None
+    output_tokens_per_s: float | None = None
+    duration_s: float | None = None
+    peak_memory_bytes: float | None = None
+    intensity_flop_per_byte: float | None = None
+    compute_fraction: float | None = None
+    bandwidth_fraction: float | None = None
+    linear_tokens_per_s: float | None = None
+    serial_s: float | None = None
+    speedup: float | None = None
+    of_control: float | None = None
+    kv_unused_fraction: float | None = None
+    spread: float | None = None
+    asked_bytes: int | None = None
+    free_bytes: int | None = None
+    oom_where: str | None = None
+    error: str | None = None
+    run_ids: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, in the order of the columns."""
+        return {**asdict(self), "run_ids": list(self.run_ids)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchChoice:
+    """What latency limits allow, and what ignoring them would cost a reader.
+
+    `chosen` is the largest batch within the limits, None where not even the smallest is. `next_up` is the smallest
+    larger batch that ran and is over a limit; it misses TTFT and TPOT by `over_ttft` and `over_tpot` (0.02: by 2 % of
+    the limit), None where that limit holds. `fastest` has the highest decode rate of all.
+    """
+
+    chosen: SweepRow | None
+    fastest: SweepRow | None
+    next_up: SweepRow | None
+    over_ttft: float | None
+    over_tpot: float | None
+
+    @property
+    def throughput_gain(self) -> float | None:
+        """How many times the chosen batch's tokens a second the fastest one gives."""
+        return _between(self.fastest, self.chosen, "decode_tokens_per_s")
+
+    @property
+    def ttft_cost(self) -> float | None:
+        """How many times as long a reader waits for the first token with the fastest batch."""
+        return _between(self.fastest, self.chosen, "ttft_s")
+
+    @property
+    def tpot_cost(self) -> float | None:
+        """How many times as long each further token takes with the fastest batch."""
+        return _between(self.fastest, self.chosen, "tpot_s")
+
+
+def choose_batch(
+    rows: Sequence[SweepRow], ttft_limit_s: float | None = None, tpot_limit_s: float | None = None
+) -> BatchChoice:
+    """The largest batch whose TTFT and TPOT are within the limits (None: no limit), by the table as it is.
+
+    `rows` are of one engine and one prompt length. A batch just over a limit is over it: it is `next_up`.
+    """
+    ran = sorted(
+        (r for r in rows if r.role == "point" and r.ttft_s is not None and r.decode_tokens_per_s is not None),
+        key=lambda r: r.batch_size,
+    )
+
+    def over(row: SweepRow) -> tuple[float | None, float | None]:
+        return _excess(row.ttft_s, ttft_limit_s), _excess(row.tpot_s, tpot_limit_s)
+
+    within = [row for row in ran if over(row) == (None, None)]
+    chosen = within[-1] if within else None
+    beyond = [row for row in ran if chosen is None or row.batch_size > chosen.batch_size]
+    next_up = beyond[0] if beyond else None
+    over_ttft, over_tpot = (None, None) if next_up is None else over(next_up)
+    return BatchChoice(
+        chosen=chosen,
+        fastest=max(ran, key=lambda r: r.decode_tokens_per_s or 0.0, default=None),
+        next_up=next_up,
+        over_ttft=over_ttft,
+        over_tpot=over_tpot,
+    )
+
+
+def sweep_rows(
+    points: Sequence[Mapping[str, Any]], ceilings: Ceilings | None = None, shape: ModelShape | None = None
+) -> list[SweepRow]:
+    """One row per (engine, prompts, batch size, role), in the order in which the points first come.
+
+    `points` are flat: a point's values, how it ended, and its run's metrics by their names (missing, None or NaN where
+    there are none). Without `shape` there is no intensity, without `ceilings` no share of them.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for point in points:
+        key = (point["engine"], point["prompts"], int(point["batch_size"]), point["role"])
+        groups.setdefault(key, []).append(point)
+    rows = [_measured(group, ceilings, shape) for group in groups.values()]
+    return [_compared(row, rows) for row in rows]
+
+
+def _measured(group: Sequence[Mapping[str, Any]], ceilings: Ceilings | None, shape: ModelShape | None) -> SweepRow:
+    """What the repeats of one point say by themselves."""
+    first = group[0]
+    done = [point for point in group if point["status"] == "completed"]
+    bad = next((p for status in WORST_FIRST for p in group if p["status"] == status), None)
+    size, role, tpot_s = int(first["batch_size"]), str(first["role"]), _median(done, "tpot_p50_s")
+    throughput = _summary(done, "output_tokens_per_s")
+    row = SweepRow(
+        engine=str(first["engine"]),
+        prompts=str(first["prompts"]),
+        prompt_tokens=int(first["prompt_tokens"]),
+        batch_size=size,
+        role=role,
+        status="completed" if bad is None else str(bad["status"]),
+        repeats=len(group),
+        completed=len(done),
+        ttft_s=_median(done, "ttft_p50_s"),
+        tpot_s=tpot_s,
+        output_tokens_per_s=None if throughput is None else throughput.median,
+        duration_s=_median(done, "duration_s"),
+        peak_memory_bytes=_median(done, "peak_memory_bytes"),
+        kv_unused_fraction=_median(done, "kv_unused_fraction"),
+        spread=None if throughput is None else throughput.spread,
+        run_ids=tuple(str(point["run_id"]) for point in group if isinstance(point.get("run_id"), str)),
+        **_trouble(bad),
+    )
+    if role not in UNIFORM or not tpot_s:
+        return row
+    rows_at_once = 1 if row.engine == "serial" else size
+    row = replace(row, tokens_per_s_per_request=1 / tpot_s, decode_tokens_per_s=rows_at_once / tpot_s)
+    return row if shape is None else _with_roofline(row, shape, ceilings, rows_at_once, _mean_context(done[0]))
+
+
+def _with_roofline(
+    row: SweepRow, shape: ModelShape, ceilings: Ceilings | None, rows_at_once: int, context_tokens: int
+) -> SweepRow:
+    """Intensity of a decode pass at a mean context, and the shares of the ceilings that the row's TPOT amounts to."""
+    facts = decode_facts(rows_at_once, context_tokens)
+    row = replace(row, intensity_flop_per_byte=intensity_flop_per_byte(shape, facts))
+    if ceilings is None or row.tpot_s is None:
+        return row
+    return replace(
+        row,
+        compute_fraction=compute_fraction(shape, facts, row.tpot_s, ceilings),
+        bandwidth_fraction=bandwidth_fraction(shape, facts, row.tpot_s, ceilings),
+    )
+
+
+def _mean_context(point: Mapping[str, Any]) -> int:
+    """Columns that a decode pass attends over at half-time: the prompt and half of what is generated."""
+    output, requests = _number(point.get("output_tokens")), _number(point.get("requests"))
+    generated = 0.0 if output is None or not requests else output / requests
+    return round(int(point["prompt_tokens"]) + generated / 2)
+
+
+def _trouble(bad: Mapping[str, Any] | None) -> dict[str, Any]:
+    if bad is None:
+        return {}
+    asked, free = _number(bad.get("asked_bytes")), _number(bad.get("free_bytes"))
+    return {
+        "asked_bytes": None if asked is None else int(asked),
+        "free_bytes": None if free is None else int(free),
+        "oom_where": bad["oom_where"] if isinstance(bad.get("oom_where"), str) else None,
+        "error": bad["error"] if isinstance(bad.get("error"), str) else None,
+    }
+
+
+def _compared(row: SweepRow, rows: Sequence[SweepRow]) -> SweepRow:
+    """The columns that need another row: the batch of one, or the control."""
+    if row.role == "ragged":
+        control = _find(rows, row, batch_size=row.batch_size, role="control")
+        return replace(row, of_control=_between(row, control, "output_tokens_per_s"))
+    one = _find(rows, row, batch_size=1, role="point")
+    if one is None or one.duration_s is None:
+        return row
+    serial_s = row.batch_size * one.duration_s
+    rate = one.decode_tokens_per_s
+    return replace(
+        row,
+        serial_s=serial_s,
+        speedup=_ratio(serial_s, row.duration_s),
+        linear_tokens_per_s=None if rate is None else row.batch_size * rate,
+    )
+
+
+def _excess(value: float | None, limit: float | None) -> float | None:
+    """By which share of the limit a value is over it; None where it is not."""
+    return None if value is None or limit is None or value <= limit else value / limit - 1
+
+
+def _between(above: SweepRow | None, below: SweepRow | None, name: str) -> float | None:
+    return None if above is None or below is None else _ratio(getattr(above, name), getattr(below, name))
+
+
+def _find(rows: Sequence[SweepRow], like: SweepRow, *, batch_size: int, role: str) -> SweepRow | None:
+    """The row of that size and role whose prompts are as long as those of `like`, by the same engine."""
+    wanted = (like.engine, like.prompt_tokens, batch_size, role)
+    return next((r for r in rows if (r.engine, r.prompt_tokens, r.batch_size, r.role) == wanted), None)
+
+
+def _median(points: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    summary = _summary(points, name)
+    return None if summary is None else summary.median
+
+
+def _summary(points: Sequence[Mapping[str, Any]], name: str) -> Summary | None:
+    return summarize(_number(point.get(name)) for point in points)
+
+
+def _number(value: Any) -> float | None:
+    """None for what is missing, as a record or as a data frame says it."""
+    if value is None or isinstance(value, str):
+        return None
+    number = float(value)
+    return None if math.isnan(number) else number
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below

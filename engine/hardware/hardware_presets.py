@@ -1,0 +1,168 @@
+"""Cards as ceilings: what the maker states, the share of it that somebody really got, and who says so.
+
+An efficiency is a measured share, not a promise: another model, another engine or another driver gets another one.
+`source` says where each number is from; where none was to be had, it says that the number is assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core.errors import FieldError
+from engine.core.option import Choices, Option
+from engine.core.units import GIB
+from engine.hardware.roofline import Ceilings, ModelShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwarePreset:
+    """`nominal_*` are the maker's figures (dense 16-bit arithmetic), None where only a measurement is known.
+
+    `launch_s` is what issuing one kernel of an eager pass took on that card's host: a host's figure, not the card's.
+    `copies_kv_per_query_head`: masked attention, as it was run on that card, first copies keys and values for each
+    query head of their group; `masked_kv_reads` says what that means for a model. `host_s` (in sync timing) as in
+    `Ceilings`.
+    """
+
+    name: str
+    label: str
+    memory_bytes: int
+    read_bytes_per_s: float
+    flop_per_s: float
+    launch_s: float
+    source: str
+    nominal_read_bytes_per_s: float | None = None
+    nominal_flop_per_s: float | None = None
+    copies_kv_per_query_head: bool = False
+    host_s: float = 0.0
+
+    @property
+    def bandwidth_efficiency(self) -> float | None:
+        """The achieved share of the maker's read rate."""
+        nominal = self.nominal_read_bytes_per_s
+        return None if nominal is None else self.read_bytes_per_s / nominal
+
+    @property
+    def compute_efficiency(self) -> float | None:
+        """The achieved share of the maker's arithmetic rate."""
+        nominal = self.nominal_flop_per_s
+        return None if nominal is None else self.flop_per_s / nominal
+
+    def masked_kv_reads(self, shape: ModelShape) -> float:
+        """How many times a cached position crosses memory where a pass needs a mask.
+
+        1 where nothing is copied, as with as many KV heads as query heads; else read once, and written and read again
+        for each query head of its group.
+        """
+        group = shape.heads / shape.kv_heads
+        return 1 + 2 * group if self.copies_kv_per_query_head and group > 1 else 1.0
+
+    def ceilings(self, shape: ModelShape) -> Ceilings:
+        """The ceilings for one model: the kernels of an eager pass are counted from its layers."""
+        return Ceilings(
+            read_bytes_per_s=self.read_bytes_per_s,
+            flop_per_s=self.flop_per_s,
+            launch_s=self.launch_s,
+            kernels_per_pass=shape.kernels_per_pass,
+            masked_kv_reads=self.masked_kv_reads(shape),
+            host_s=self.host_s,
+        )
+
+
+HARDWARE: dict[str, HardwarePreset] = {
+    preset.name: preset
+    for preset in (
+        HardwarePreset(
+            name="a10",
+            label="NVIDIA A10, 24 GB",
+            memory_bytes=int(22.06 * GIB),
+            nominal_read_bytes_per_s=600e9,
+            nominal_flop_per_s=125e12,
+            read_bytes_per_s=420e9,
+            flop_per_s=39.4e12,
+            launch_s=20.7e-3 / 1123,
+            copies_kv_per_query_head=True,
+            host_s=1.3e-3,
+            source="Maker: 600 GB/s, 125 TFLOP/s. Arithmetic as published for static batching of a 1.5 B model: 12,766 "
+            "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms a step, less 1.3 ms for the stop after each pass "
+            "(its 6 %), over 1,123 kernels. Read rate: 70 % assumed. Masked attention: keys and values read once, "
+            "written and read again for each query head of their group (six of that model).",
+        ),
+        HardwarePreset(
+            name="rtx3060",
+            label="NVIDIA GeForce RTX 3060, 12 GB",
+            memory_bytes=12 * GIB,
+            nominal_read_bytes_per_s=360e9,
+            read_bytes_per_s=318e9,
+            flop_per_s=27.6e12,
+            launch_s=18.1e-3 / 1123,
+            source="Back-computed from a published batch sweep of a 1.5 B model (percent of both ceilings at B=1 to "
+            "128): 318 GB/s (88 % of the maker's 360), 27.6 TFLOP/s. Launches: its flat 18.1 ms a step over 1,123 "
+            "kernels.",
+        ),
+        HardwarePreset(
+            name="a100",
+            label="NVIDIA A100 SXM, 80 GB",
+            memory_bytes=80 * 10**9,
+            nominal_read_bytes_per_s=2.039e12,
+            nominal_flop_per_s=312e12,
+            read_bytes_per_s=0.75 * 2.039e12,
+            flop_per_s=0.5 * 312e12,
+            launch_s=10e-6,
+            host_s=30e-6,
+            source="Maker: 2.039 TB/s, 312 TFLOP/s. Assumed: efficiencies of 75 % and 50 %, 10 us a launch, 30 us for "
+            "the stop after each pass.",
+        ),
+        HardwarePreset(
+            name="h100",
+            label="NVIDIA H100 SXM, 80 GB",
+            memory_bytes=80 * 10**9,
+            nominal_read_bytes_per_s=3.35e12,
+            nominal_flop_per_s=989.4e12,
+            read_bytes_per_s=2.40e12,
+            flop_per_s=362e12,
+            launch_s=10e-6,
+            host_s=30e-6,
+            source="Maker: 3.35 TB/s, 989 TFLOP/s. As published for an 8 B model: the bytes of each step over its time "
+            "give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). Assumed: "
+            "10 us a launch, 30 us for the stop after each pass.",
+        ),
+        HardwarePreset(
+            name="h200",
+            label="NVIDIA H200 SXM, 141 GB",
+            memory_bytes=139 * GIB,
+            nominal_read_bytes_per_s=4.8e12,
+            nominal_flop_per_s=989.4e12,
+            read_bytes_per_s=4.39e12,
+            flop_per_s=806e12,
+            launch_s=84e-3 / 1123,
+            host_s=30e-6,
+            source="Measured here on one card: 4.39 TB/s read (91 % of the maker's 4.8), 806 TFLOP/s in bf16 (81 % of "
+            "989). Launches: 84 ms for an eager decode step of a 1.5 B model in transformers on that day, spread over "
+            "the 1,123 kernels that are counted for it here (1,170 were seen): a host that launches slowly, and not "
+            "always equally: another day in docs/performance.md has 7.2 us an operation and 60 ms a pass. "
+            "Ceilings, not what a pass gets: a captured decode pass took twice its floor. Assumed: 30 us for the stop "
+            "after each pass.",
+        ),
+    )
+}
+
+
+CARD = Option(
+    default=None,
+    label="GPU",
+    help="the memory of a known GPU instead of this machine's",
+    flags=("--hardware",),
+    parameter="card",
+    takes=Choices(tuple(HARDWARE)),
+    group="memory",
+)
+
+
+def hardware_preset(name: str) -> HardwarePreset:
+    """The preset of that name. ValueError names those that there are."""
+    if name not in HARDWARE:
+        raise FieldError(
+            "card", f"hardware {name!r}: use one of {', '.join(HARDWARE)}, or this for the newest calibration"
+        )
+    return HARDWARE[name]

@@ -1,0 +1,211 @@
+"""What a load test runs: every engine on the same requests, at each rate and all at once, then around its capacity.
+
+The points of a rate give the same seeded trace to each engine: the same prompts and budgets at the same moments. A
+saturation point has all requests there at the start, so that its queue never empties before the last is admitted: its
+completion rate is the engine's capacity. When all those are done, `next_points` adds two more an engine: the same
+requests, evenly spaced, at 0.9 and at 1.1 times its capacity. Evenly spaced, since the chance of a random trace would
+hide what a tenth more or less does to the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.core.config import ENGINES, FormRule, RunConfig
+from engine.core.errors import FieldError
+from engine.core.option import Choices, Option, Text
+from engine.experiments.experiment import (
+    Plan,
+    Point,
+    PointRecord,
+    check_points,
+    check_repeats,
+    interleaved,
+    newest_records,
+    summarize,
+)
+from engine.load.goodput import Limits
+from engine.workload.arrivals import HIGHEST_RATE, LOWEST_RATE, parse_arrival
+from engine.workload.workload import build_workload
+
+BELOW, ABOVE = 0.9, 1.1
+MAX_RATES = 50
+LAWS = "poisson, constant or gamma:CV, as gamma:3"
+ENGINES_UNDER_LOAD = Option(
+    default="static,continuous",
+    label="Engines",
+    help="engines to compare; the first is the base of ratios",
+    flags=("--engines", "--engine"),
+    takes=Text(examples=f"some of {', '.join(ENGINES)}"),
+    metavar="A,B",
+    group="load",
+)
+RATES = Option(
+    default="1,2,3",
+    label="Rates, requests a second",
+    help="requests a second",
+    flags=("--rates",),
+    takes=Text(examples="0.5,1,2"),
+    metavar="R,R",
+    group="load",
+)
+LAW = Option(
+    default="poisson",
+    label="How requests come",
+    help=f"{LAWS}; the rates are named by themselves",
+    flags=("--arrival",),
+    parameter="law",
+    takes=Text(examples=LAWS),
+    metavar="LAW",
+    group="load",
+)
+CONFIRM = Option(
+    default="yes",
+    label="Confirm each capacity with two runs around it",
+    help="leave out the runs at 0.9 and 1.1 times the capacity",
+    flags=("--no-confirm",),
+    parameter="confirm",
+    takes=Choices(("yes", "no")),
+    group="load",
+)
+DEFAULTS = {"requests": 48}  # of a load test, where a run's own are others
+
+CapacityOf = Callable[[PointRecord], float | None]
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """`0.5,1,2`: requests a second, rising. ValueError says what is accepted."""
+    parts = [part.strip() for part in text.split(",")]
+    rates = []
+    for part in parts:
+        try:
+            rates.append(float(part))
+            parse_arrival(f"poisson:{part}")
+        except ValueError:
+            limits = f"{LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f}"
+            raise FieldError("rates", f"rates {text[:80]!r}: use requests a second, {limits}, as 0.5,1,2") from None
+    if len(set(rates)) < len(rates):
+        raise FieldError("rates", f"rates {text!r}: name each once, and ask for repeats to measure again")
+    if len(rates) > MAX_RATES:
+        raise FieldError("rates", f"rates: {len(rates)} of them; use {MAX_RATES} at most")
+    return tuple(sorted(rates))
+
+
+def parse_engines(text: str) -> tuple[str, ...]:
+    """`static,continuous`, in the order given: the first is the base of ratios. ValueError says what is accepted."""
+    engines = tuple(part.strip() for part in text.split(","))
+    unknown = next((name for name in engines if name not in ENGINES), None)
+    if unknown is not None:
+        raise FieldError("engines", f"engines {unknown!r}: use some of {', '.join(ENGINES)}")
+    if len(set(engines)) < len(engines):
+        raise FieldError("engines", f"engines {text!r}: name each once")
+    return engines
+
+
+def arrival_spec(law: str, rate_per_s: float) -> str:
+    """How requests come at a rate by a law without one: `poisson`, `constant`, `gamma:CV`. ValueError for another."""
+    name, _, variation = law.strip().partition(":")
+    if (name in ("poisson", "constant") and not variation) or (name == "gamma" and variation):
+        spec = f"{name}:{rate_per_s!r}" + (f":{variation}" if variation else "")
+        parse_arrival(spec)
+        return spec
+    raise FieldError("law", f"arrival {law!r}: use {LAWS}; the rates are named by themselves")
+
+
+def plan_load(
+    base: RunConfig,
+    *,
+    experiment_id: str,
+    created_at: str,
+    engines: Sequence[str],
+    rates_per_s: Sequence[float],
+    law: str = "poisson",
+    repeats: int = 1,
+    limits: Limits | None = None,
+    confirm: bool = True,
+    label: str = "",
+) -> Plan:
+    """The load test of `base` over engines and rates; `base` says all but the engine and the arrivals.
+
+    What only the static engine reads (form, returns) it alone gets. `confirm`: to add the points around each engine's
+    capacity. ValueError, one clear line, for what cannot be read, cannot be had by an engine, or is too large.
+    """
+    check_repeats(repeats)
+    if base.workload.requests < 1:
+        raise FieldError(
+            "requests", f"requests {base.workload.requests}: use 1 or more; a load test needs some to arrive"
+        )
+    asked = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
+    check_points("arrivals", asked, "engines, rates or repeats")
+    points = []
+    for rate_per_s in rates_per_s:
+        spec = arrival_spec(law, rate_per_s)
+        points += [load_point_of(base, engine, "rate", rate_per_s, spec) for engine in engines]
+    # Last, when the machine is warm, and next to the points around the capacity that it finds.
+    points += [load_point_of(base, engine, "saturation", None, "closed") for engine in engines]
+    build_workload(points[-1].config.workload)  # what is wrong with it is said before anything runs
+    limits = limits or Limits()
+    return Plan(
+        experiment_id=experiment_id,
+        kind="load",
+        label=label or f"{', '.join(engines)} at {', '.join(f'{rate:g}' for rate in rates_per_s)} requests/s",
+        created_at=created_at,
+        settings={
+            "engines": list(engines),
+            "rates_per_s": list(rates_per_s),
+            "law": law,
+            "repeats": repeats,
+            "confirm": confirm,
+            "ttft_limit_s": limits.ttft_s,
+            "tpot_limit_s": limits.tpot_s,
+        },
+        points=interleaved([replace(point, position=place) for place, point in enumerate(points)], repeats),
+    )
+
+
+def load_point_of(base: RunConfig, engine: str, role: str, rate_per_s: float | None, arrival: str) -> Point:
+    """One engine at one rate. ValueError where the engine cannot have these settings."""
+    form, returns = (base.form, base.returns) if engine == "static" else (FormRule(), "stream")
+    workload = replace(base.workload, arrival=arrival)
+    config = replace(base, engine=engine, workload=workload, form=form, returns=returns)
+    name = role if rate_per_s is None or role != "rate" else f"{rate_per_s:.6g}"
+    values: dict[str, Any] = {"engine": engine, "rate_per_s": rate_per_s, "role": role}
+    return Point(key=f"{engine}/{name}", position=0, repeat=0, values=values, config=config)
+
+
+def next_points(plan: Plan, records: Iterable[PointRecord], capacity_of: CapacityOf) -> tuple[Point, ...]:
+    """The points around the capacity of each engine that has one: the median over its saturation points' repeats.
+
+    `capacity_of` tells it of a saturation point's completed run, None where that run shows none. Empty when they are in
+    the plan already, or were not asked for.
+    """
+    settings = plan.settings
+    if not settings.get("confirm") or any(point.values.get("role") == "below" for point in plan.points):
+        return ()
+    capacities = saturation_capacities(plan, records, capacity_of)
+    added: list[Point] = []
+    for engine, capacity_per_s in capacities.items():
+        base = next(p.config for p in plan.points if p.values["engine"] == engine)
+        for role, share in (("below", BELOW), ("above", ABOVE)):
+            rate_per_s = float(f"{share * capacity_per_s:.6g}")
+            added.append(load_point_of(base, engine, role, rate_per_s, arrival_spec("constant", rate_per_s)))
+    first = 1 + max(point.position for point in plan.points)
+    return tuple(replace(p, position=first + p.position) for p in interleaved(_placed(added), settings["repeats"]))
+
+
+def saturation_capacities(plan: Plan, records: Iterable[PointRecord], capacity_of: CapacityOf) -> Mapping[str, float]:
+    """By engine the median completion rate at saturation, of the engines that have one, in the plan's order."""
+    newest = newest_records(records)
+    found: dict[str, list[float | None]] = {}
+    for point in plan.points:
+        record = newest.get(point.point_id)
+        if point.values.get("role") == "saturation" and record is not None and record.status == "completed":
+            found.setdefault(str(point.values["engine"]), []).append(capacity_of(record))
+    summaries = {engine: summarize(values) for engine, values in found.items()}
+    return {engine: summary.median for engine, summary in summaries.items() if summary is not None}
+
+
+def _placed(points: Sequence[Point]) -> list[Point]:
+    return [replace(point, position=place) for place, point in enumerate(points)]

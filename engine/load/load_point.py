@@ -1,0 +1,138 @@
+"""One run under load: what was asked of it, what it served, how long readers waited, and whether its queue grew.
+
+Rates are counted in the steady window (`steady_window`); latencies are of all requests, from the intended arrival, with
+their number beside them, as everywhere in the lab. Little's law (J. D. C. Little, 1961) is a check of the bookkeeping
+and of the steady state: the mean number in the system is the rate at which requests come times the mean time that each
+is there, so that half a request a second, each there for 26 s, keeps 13 in the system.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.core.record import RunRecord
+from engine.load.goodput import Goodput, Limits, goodput
+from engine.load.occupancy import Occupancy, mean_number, often_at_once
+from engine.load.queue_growth import QueueGrowth, queue_growth
+from engine.load.steady_window import FOR_LONG, SteadyWindow, served_within, steady_window
+from engine.metrics.distribution import percentile
+from engine.metrics.latency import Floats, latencies
+from engine.validity.load_checks import LITTLE_REQUESTS, LITTLE_TOLERANCE
+from engine.workload.arrivals import offered_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Little:
+    """Little's law between the ramp's end and the last arrival. `n`: the requests that came between.
+
+    `mean_number` was counted over time; `expected_number` is their rate times their mean stay; `ratio` the one over
+    the other.
+    """
+
+    n: int
+    arrivals_per_s: float
+    mean_stay_s: float
+    mean_number: float
+
+    @property
+    def expected_number(self) -> float:
+        return self.arrivals_per_s * self.mean_stay_s
+
+    @property
+    def ratio(self) -> float:
+        return self.mean_number / self.expected_number
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.ratio - 1) <= LITTLE_TOLERANCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPoint:
+    """A run's figures under load; None where it has no such figure.
+
+    `most_running` is the greatest number that ran at once for a tenth of the run: the slots of a full engine.
+    `offered_per_s` is the rate of the trace as it was really offered, None where all came at once. `achieved_per_s` and
+    `output_tokens_per_s` are counted in `window`, with requests at its edges in part; `waiting_mean` is the mean number
+    of requests without a slot in it. Percentiles are of `queue_wait_n` and `ttft_n` requests; `decode_pass_p50_s` says
+    how fast the machine was.
+    """
+
+    requests: int
+    finished: int
+    most_running: int
+    offered_per_s: float | None
+    window: SteadyWindow | None
+    achieved_per_s: float | None
+    output_tokens_per_s: float | None
+    waiting_mean: float | None
+    queue_wait_p50_s: float | None
+    queue_wait_n: int
+    ttft_p50_s: float | None
+    ttft_p95_s: float | None
+    ttft_n: int
+    decode_pass_p50_s: float | None
+    growth: QueueGrowth | None
+    little: Little | None
+    goodput: Goodput | None
+
+    @property
+    def grows(self) -> bool | None:
+        """Whether the queue grows; None where the run is too small to tell, or was no open load."""
+        return None if self.growth is None else self.growth.grows
+
+
+def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
+    """The figures of a run under load."""
+    occupancy = Occupancy.of(record)
+    window = steady_window(occupancy)
+    served = None if window is None else served_within(record, occupancy, window)
+    requests = latencies(record).requests
+    waits_s, ttfts_s = requests["queue_wait_s"], requests["ttft_s"]
+    return LoadPoint(
+        requests=len(occupancy),
+        finished=int(occupancy.served.sum()),
+        most_running=often_at_once(occupancy.admitted_s, occupancy.left_s, FOR_LONG)[0],
+        offered_per_s=offered_rate(occupancy.arrival_s),
+        window=window,
+        achieved_per_s=None if served is None else served.requests_per_s(),
+        output_tokens_per_s=None if served is None else served.tokens_per_s(),
+        waiting_mean=None if window is None else _mean_waiting(occupancy, window),
+        queue_wait_p50_s=percentile(waits_s, 50),
+        queue_wait_n=int(np.count_nonzero(~np.isnan(waits_s))),
+        ttft_p50_s=percentile(ttfts_s, 50),
+        ttft_p95_s=percentile(ttfts_s, 95),
+        ttft_n=int(np.count_nonzero(~np.isnan(ttfts_s))),
+        decode_pass_p50_s=percentile(_decode_passes_s(record), 50),
+        growth=queue_growth(occupancy),
+        little=littles_law(occupancy, window),
+        goodput=goodput(record, limits or Limits(), occupancy, served),
+    )
+
+
+def littles_law(occupancy: Occupancy, window: SteadyWindow | None) -> Little | None:
+    """None where too few requests came while the run was steady, or all at once: there is no rate to multiply."""
+    if window is None or window.coming_until_s <= window.begin_s:
+        return None
+    since_s, until_s = window.begin_s, window.coming_until_s
+    inside = (occupancy.arrival_s > since_s) & (occupancy.arrival_s <= until_s)
+    if inside.sum() < LITTLE_REQUESTS:
+        return None
+    return Little(
+        n=int(inside.sum()),
+        arrivals_per_s=float(inside.sum()) / (until_s - since_s),
+        mean_stay_s=float(occupancy.in_system_s[inside].mean()),
+        mean_number=mean_number(occupancy.arrival_s, occupancy.left_s, since_s, until_s),
+    )
+
+
+def _decode_passes_s(record: RunRecord) -> Floats:
+    passes = record.passes
+    seconds: Floats = (passes["end_s"] - passes["start_s"])[passes["kind"] == "decode"]
+    return seconds
+
+
+def _mean_waiting(occupancy: Occupancy, window: SteadyWindow) -> float:
+    return mean_number(occupancy.arrival_s, occupancy.admitted_s, window.begin_s, window.end_s)

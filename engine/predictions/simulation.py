@@ -1,0 +1,89 @@
+"""The simulator's own answer to a question that somebody predicted, on the machine as it was calibrated beforehand.
+
+It knows the configurations and the calibration, and nothing of the run: a prediction like any other. Where it cannot
+answer it says why: no calibration, an engine whose passes were not measured, more requests than there is time for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.core.config import RunConfig
+from engine.core.record import RunRecord
+from engine.hardware.hardware import Calibration
+from engine.load.load_point import load_point
+from engine.metrics.metrics import run_metrics
+from engine.predictions.measure import measure, needed_points
+from engine.predictions.prediction import Question
+from engine.simulator.simulated_machine import THIS, simulated_machine
+from engine.simulator.simulator import simulate
+from engine.workload.workload import build_workload
+
+MAX_REQUESTS = 5_000  # of all runs that a question needs: some seconds on one core
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """A run that is asked for: its point's key, the point's values, and its configuration on its real device."""
+
+    key: str
+    config: RunConfig
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What the simulator expects, None where it cannot say; `note` says by what it reckoned, or why it cannot."""
+
+    value: float | None
+    note: str
+
+
+def simulated_answer(question: Question, runs: Sequence[PlannedRun], calibrations: Sequence[Calibration]) -> Simulated:
+    """Simulate the runs that the question needs, one of each point, and measure them as real ones are measured."""
+    rows = [_row(run) for run in {run.key: run for run in runs}.values()]
+    keys = {row["key"] for row in needed_points(question, rows)}
+    needed = [run for run in {run.key: run for run in runs}.values() if run.key in keys]
+    requests = sum(run.config.workload.requests for run in needed)
+    if requests > MAX_REQUESTS:
+        note = f"{requests:,} requests are more than the {MAX_REQUESTS:,} that it takes on at once"
+        return Simulated(value=None, note=note)
+    records: dict[str, RunRecord] = {}
+    sources = []
+    for run in needed:
+        try:
+            source, status, record, peak_bytes = _simulated(run.config, calibrations)
+        except (ValueError, OSError) as error:
+            return Simulated(value=None, note=_reason(str(error)))
+        records[run.key] = record
+        sources.append(source)
+        row = next(row for row in rows if row["key"] == run.key)
+        totals = run_metrics(record, peak_memory_bytes=peak_bytes)
+        row |= {"status": status, "run_id": run.key} | {_named(name, row): value for name, value in totals.items()}
+    found = measure(question, rows, lambda run_id: load_point(records[run_id]).achieved_per_s, is_over=True)
+    if found.value is None:
+        return Simulated(value=None, note=found.reason or "the simulated run has no such figure")
+    return Simulated(value=found.value, note=sources[0].removesuffix("."))
+
+
+def _reason(message: str) -> str:
+    """Why it cannot say, without what goes with the command line alone."""
+    return message.splitlines()[0].removeprefix(f"hardware {THIS}: ").partition(", or use ")[0]
+
+
+def _row(run: PlannedRun) -> dict[str, Any]:
+    values = {name: run.values.get(name) for name in ("prompts", "prompt_tokens", "batch_size", "role")}
+    return {"key": run.key, "engine": run.config.engine, "run_id": None, "status": "pending", "error": None, **values}
+
+
+def _named(name: str, row: Mapping[str, Any]) -> str:
+    """A run's count of prompt tokens stands beside the point's length of each prompt."""
+    return f"run_{name}" if name == "prompt_tokens" and row["prompt_tokens"] is not None else name
+
+
+def _simulated(config: RunConfig, calibrations: Sequence[Calibration]) -> tuple[str, str, RunRecord, int]:
+    machine = simulated_machine(config, THIS, calibrations=calibrations)
+    done = simulate(config, build_workload(config.workload), machine.cost, machine.shape)
+    return machine.source, done.status, done.record(), done.peak_bytes

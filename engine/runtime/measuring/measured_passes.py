@@ -1,0 +1,171 @@
+"""Times passes of known shapes through the engine's own loop, for a calibration: what a pass costs on this machine.
+
+A shape is some rows and their prompt lengths; each row takes a few new tokens. The loop, the scheduler and the recorder
+are those of every run, so that what they cost is in the figures. It does not know what the figures are fitted to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.presets import PRESETS
+from engine.hardware.hardware import MeasuredPass
+from engine.runtime.build_engine import build_engine, make_runner
+from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
+from engine.runtime.model_runner import ModelRunner
+from engine.runtime.models.loading import resolve_device
+from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
+from engine.runtime.run import long_lived_objects_at_rest
+from engine.workload.workload import Workload, build_workload
+
+NEW_TOKENS = 8
+# A long prefill brings a GPU to its power limit, and its clocks come back in steps: on one H200 decode passes of 32
+# rows took 2.9 ms right behind one of 131,072 tokens and 2.7 ms from 70 ms on. Eager passes are longer, 24 ms at the
+# least there: of seven of them the later half begins as that ends.
+GRAPH_NEW_TOKENS = 48
+CPU_ROUNDS = 2  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
+_NUMBERS = ("rows", "tokens", "prompt_tokens", "width", "computed_positions", "padding_positions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """`rows` requests whose prompts have these lengths, in equal shares."""
+
+    rows: int
+    lengths: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        """What a prefill of the batch computes if it pads each row to the longest."""
+        return self.rows * max(self.lengths)
+
+    @property
+    def prompts(self) -> str:
+        return ",".join(f"p{length}" for length in self.lengths)
+
+
+def new_tokens(execution: str) -> int:
+    """How many tokens each row of a shape says: enough for its later decode passes to be ordinary ones."""
+    return GRAPH_NEW_TOKENS if execution == "graph" else NEW_TOKENS
+
+
+def shapes_for(device: torch.device, longest: int, execution: str) -> list[Shape]:
+    """Uniform and ragged batches that a calibration measures on this kind of device, none longer than `longest`."""
+    on_gpu = device.type == "cuda"
+    rows = (1, 4, 16, 32, 128) if on_gpu else (1, 2, 3, 4, 8, 16, 32)  # products of 4 rows take another path on CPUs
+    lengths = (16, 256, 1024, 4096) if on_gpu else (16, 64, 256, 1024)
+    most_tokens = 131_072 if on_gpu else 1024
+    uniform = [Shape(rows=b, lengths=(n,)) for b in rows for n in lengths]
+    ragged = [Shape(rows=b, lengths=(n // 16, n)) for b in rows for n in lengths if b > 1 and n >= 256]
+    fits = [s for s in (*uniform, *ragged) if s.tokens <= most_tokens]
+    return [s for s in fits if max(s.lengths) + new_tokens(execution) <= longest]
+
+
+def measure_passes(
+    config: RunConfig,
+    warm: WarmModel,
+    shapes: Sequence[Shape],
+    on_progress: Callable[[str], None],
+    rounds: int | None = None,
+) -> list[MeasuredPass]:
+    """Seconds of the prefill and of the decode passes of each shape, for `config`'s engine, execution and timing.
+
+    Medians over `rounds` of all shapes in turn; None: as many as the device needs. A shape that does not fit the
+    device's memory is left out. The caller holds the device's lock.
+    """
+    seconds: dict[MeasuredPass, list[float]] = defaultdict(list)
+    shared: ModelRunner | None = None
+    rounds = rounds or (CPU_ROUNDS if resolve_device(config.device).type == "cpu" else 1)
+    for turn in range(rounds):
+        on_progress(f"passes of {config.engine}: {len(shapes)} shapes, round {turn + 1} of {rounds}")
+        for shape in shapes:
+            prepared = _prepared(config, warm, shape)
+            if config.execution == "graph" and shared is None:
+                shared = _runner_for_all(config, warm, shapes)
+            try:
+                for found in _run(prepared, shared or make_runner(prepared, prepared.requests())):
+                    seconds[replace(found, seconds=0.0)].append(found.seconds)
+            except (RuntimeError, MemoryError) as error:
+                if as_out_of_memory(error, prepared.device, 0, shape.prompts, "calibration") is None:
+                    raise
+                DeviceMemory(prepared.device).give_back()
+    return [replace(key, seconds=statistics.median(values), samples=len(values)) for key, values in seconds.items()]
+
+
+def _prepared(config: RunConfig, warm: WarmModel, shape: Shape) -> PreparedRun:
+    """The shape's requests twice, in rows for one half: the second half begins when the first has ended."""
+    asked = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(new_tokens(config.execution)))
+    first = build_workload(asked).requests
+    second = (replace(spec, request_id=spec.request_id + shape.rows) for spec in first)
+    workload = Workload(config=asked, requests=(*first, *second))
+    config = replace(config, slots=shape.rows, workload=asked)
+    return prepare_run(config, warm, lambda message, share: None, workload)
+
+
+def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape]) -> ModelRunner:
+    """One runner with room for every shape: capturing graphs takes longer than all passes together."""
+    largest = Shape(rows=max(s.rows for s in shapes), lengths=(max(max(s.lengths) for s in shapes),))
+    prepared = _prepared(config, warm, largest)
+    runner = make_runner(prepared, prepared.requests())
+    runner.capture(lambda: False)
+    return runner
+
+
+def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
+    """The prefill of the second half, and a typical one of its later decode passes.
+
+    The first half is a warm-up: an idle GPU has lowered its clocks, and a CPU has not touched the cache's pages yet.
+    A pass lasts from the end of the one before it, in an engine that is at work: the host's part counts where it is not
+    hidden behind another pass, and only there. Prompts that are read in several passes are left out.
+    """
+    sink = _Passes()
+    with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
+        build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
+    half = len(sink.rows) // 2
+    timed = [(row, row["end_s"] - before["end_s"]) for before, row in itertools.pairwise(sink.rows[half - 1 :])]
+    lengths = [len(prepared.prompt_ids[spec.request_id]) for spec in prepared.workload.requests]
+    prompt_tokens, squared_lengths = sum(lengths) // 2, sum(n**2 for n in lengths) // 2
+    prefills = [(row, s) for row, s in timed if row["kind"] != "decode" and row["prompt_tokens"] == prompt_tokens]
+    measured = [_measured(prepared.config, row, s, squared_lengths) for row, s in prefills]
+    decodes = [(row, s) for row, s in timed if row["kind"] == "decode"]
+    later = decodes[len(decodes) // 2 :]
+    if later:
+        typical, _ = later[len(later) // 2]
+        measured.append(_measured(prepared.config, typical, statistics.median(s for _, s in later), 0))
+    return measured
+
+
+def _measured(config: RunConfig, row: Mapping[str, Any], seconds: float, squared_lengths: int) -> MeasuredPass:
+    return MeasuredPass(
+        kv_layout=PRESETS[config.engine].kv_layout,
+        execution=config.execution,
+        timing=config.timing,
+        kind=str(row["kind"]),
+        masked=bool(row["masked"]),
+        squared_lengths=squared_lengths,
+        seconds=seconds,
+        samples=1,
+        **{name: row[name] for name in _NUMBERS},
+    )
+
+
+class _Passes:
+    """Keeps the rows of passes and drops all others."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def append(self, stream: str, **row: Any) -> None:
+        if stream == "passes":
+            self.rows.append(row)
+
+    def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Nothing of it is needed."""

@@ -1,0 +1,152 @@
+"""What is asked: chat questions, prompts of exact lengths in given shares, or a person's own lines.
+
+Shares are exact, not drawn: the counts come as near to the weights as whole numbers can (largest remainder), and only
+their order comes from the seed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from engine.core.errors import FieldError
+from engine.core.request import ExactPrompt, Prompt, TextPrompt
+from engine.workload.prose import num_sentences
+
+# The lab's own chat questions: short to ask, and easy for a reader to judge.
+
+QUESTIONS = (
+    "What is the capital of France?",
+    "What do bees make?",
+    "What should I pack for a picnic?",
+    "What is a river?",
+    "Why is exercise good for you?",
+    "What is a library for?",
+    "Why is the sky blue?",
+    "How is cheese made?",
+    "What is the opposite of hot?",
+    "What is a volcano?",
+    "Name four fruits.",
+    "How do birds fly?",
+    "Why do we sleep?",
+    "What is ice made of?",
+    "What can I see in Paris?",
+    "What does a baker do?",
+    "Describe the colour blue.",
+    "What is the capital of Japan?",
+    "What causes rain?",
+    "What is bread made from?",
+    "What is music?",
+    "Tell me about Rome.",
+    "What do plants need to grow?",
+    "Name three primary colours.",
+    "List five vegetables.",
+    "How do I make tea?",
+    "What is a bicycle?",
+    "Describe a sunny day at the beach.",
+    "Give three tips for a good night's sleep.",
+    "What is snow?",
+    "Name three musical instruments.",
+    "What is the capital of Egypt?",
+    "What is gravity?",
+    "Write a short poem about the sea.",
+    "Tell me a short story about a cat.",
+    "What does a thermometer measure?",
+    "Why do people read books?",
+    "What is a rainbow?",
+    "Give one tip for learning to swim.",
+    "What is a good breakfast?",
+)
+
+
+MAX_PROMPT_TOKENS = 131_072
+MAX_WEIGHT = 1e6
+FORMS = "chat, exact lengths as p16,p64, lengths with weights as p16:3,p4096:1, or file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMix:
+    """Where prompts come from. `lengths` (tokens) and `weights` run side by side and are empty unless `exact`."""
+
+    source: Literal["chat", "exact", "file"]
+    lengths: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+
+
+def parse_prompts(text: str) -> PromptMix:
+    """`chat`, `file`, `p16,p64` (equal shares) or `p16:3,p4096:1` (weights). ValueError says what is accepted."""
+    spec = re.sub(r"\s", "", text)
+    if spec == "chat":
+        return PromptMix(source="chat")
+    if spec == "file":
+        return PromptMix(source="file")
+    parts = [_part(text, part) for part in spec.split(",")]
+    lengths, weights = zip(*parts, strict=True)
+    return PromptMix(source="exact", lengths=lengths, weights=weights)
+
+
+def draw_prompts(
+    mix: PromptMix, count: int, generator: np.random.Generator, lines: Sequence[str] = ()
+) -> tuple[Prompt, ...]:
+    """`count` prompts. `lines` are a file's, taken in their own order and again from the top when they run out.
+
+    ValueError when a file's prompts are asked for and there are none.
+    """
+    match mix.source:
+        case "chat":
+            return tuple(TextPrompt(text=QUESTIONS[i]) for i in _rounds(len(QUESTIONS), count, generator))
+        case "file":
+            if not lines:
+                raise FieldError("prompt_file", "prompt file: it holds no prompts; write one prompt a line")
+            return tuple(TextPrompt(text=lines[i % len(lines)], label="file") for i in range(count))
+        case "exact":
+            counts = apportion(mix.weights, count)
+            lengths = generator.permutation(np.repeat(np.array(mix.lengths), counts))
+            first = int(generator.integers(num_sentences()))
+            return tuple(ExactPrompt(tokens=int(n), passage=first + i) for i, n in enumerate(lengths))
+
+
+def apportion(weights: Sequence[float], count: int) -> list[int]:
+    """`count` split by `weights`, each share its exact value rounded down or up: the largest remainders go up.
+
+    Of equal remainders the earlier one goes up.
+    """
+    total = sum(weights)
+    exact = [count * weight / total for weight in weights]
+    shares = [math.floor(share) for share in exact]
+    by_remainder = sorted(range(len(weights)), key=lambda i: (shares[i] - exact[i], i))
+    for i in by_remainder[: count - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+def _rounds(num_choices: int, count: int, generator: np.random.Generator) -> list[int]:
+    """Places of `count` choices: every one once, in an order drawn anew, before any comes again."""
+    order: list[int] = []
+    while len(order) < count:
+        order += generator.permutation(num_choices).tolist()
+    return order[:count]
+
+
+def _part(text: str, part: str) -> tuple[int, float]:
+    match = re.fullmatch(r"p(\d+)(?::(.+))?", part, re.ASCII)
+    if match is None:
+        raise FieldError("prompts", f"prompts {text!r}: use {FORMS}")
+    if len(match[1]) > 9 or not 1 <= int(match[1]) <= MAX_PROMPT_TOKENS:
+        raise FieldError("prompts", f"prompts {text!r}: use lengths of 1 to {MAX_PROMPT_TOKENS:,} tokens, as p64")
+    return int(match[1]), _weight(text, match[2])
+
+
+def _weight(text: str, number: str | None) -> float:
+    try:
+        weight = 1.0 if number is None else float(number)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight <= MAX_WEIGHT:
+        raise FieldError("prompts", f"prompts {text!r}: use weights above 0, up to {MAX_WEIGHT:,.0f}, as p16:3,p4096:1")
+    return weight

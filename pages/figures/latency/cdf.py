@@ -1,0 +1,264 @@
+"""Latencies as cumulative shares: for each value, how many samples were at or below it. One step line a run.
+
+Where p50 and p95 interpolate linearly between samples, a mark may stand beside its step. Values under LOG_FLOOR_S are
+drawn at the left edge of a logarithmic axis, where the line then begins above 0. Samples without bound lie to the right
+of every axis: the line ends below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.core.format import duration, exact
+from pages.figures.colours import SeriesStyle, palette, series_styles
+from pages.figures.latency.curves import MARKED, Curve, curves_of
+from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
+
+LOG_DECADES = 2.0
+LOG_FLOOR_S = 1e-4
+SECONDS_FROM_S = 2.0
+PLOT_PX = 230
+ROW_PX = 19
+WORDS_WIDE = 0.27  # the words at a mark, as a share of a narrow phone's plot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XAxis:
+    """The value axis: its range in seconds, whether it is logarithmic, and the unit that it is labelled in."""
+
+    low_s: float
+    high_s: float
+    is_log: bool
+    unit: Literal["ms", "s"]
+
+    @property
+    def scale(self) -> float:
+        """Axis units in a second."""
+        return 1000.0 if self.unit == "ms" else 1.0
+
+    def place(self, value_s: float) -> float:
+        """Where a value stands between the left edge (0) and the right (1)."""
+        if self.is_log:
+            value_s = max(value_s, self.low_s)
+            return float(np.log(value_s / self.low_s) / np.log(self.high_s / self.low_s))
+        return (value_s - self.low_s) / (self.high_s - self.low_s)
+
+    def position(self, value_s: float) -> float:
+        """A value in plotly's coordinates for annotations: its logarithm on a logarithmic axis."""
+        value = max(value_s, self.low_s) * self.scale if self.is_log else value_s * self.scale
+        return float(np.log10(value)) if self.is_log else value
+
+
+def latency_cdf(
+    samples: pd.DataFrame,
+    *,
+    title: str,
+    counted: str = "requests",
+    log: bool | Literal["auto"] = "auto",
+    x_range: tuple[float, float] | None = None,
+    dark: bool = False,
+) -> go.Figure:
+    """Draw samples (a frame as `curves` describes it; null values are left out) as one step line a series.
+
+    `counted` names what a sample is, in the plural. `log` "auto" takes a logarithmic axis where values span more than
+    two decades. `x_range`, in seconds, fixes the axis. No values give a figure with a note; a series whose samples are
+    all without bound has no line.
+    """
+    every = curves_of(samples)
+    curves = {name: curve for name, curve in every.items() if len(curve.value_s)}
+    if not curves:
+        note = f"All {counted} are without bound." if every else f"No {counted} with this value yet."
+        return note_figure(note, dark=dark, title=title)
+    x_axis = _x_axis([curve.value_s for curve in curves.values()], log, x_range)
+    styles = series_styles(list(every), dark)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=2 + ROW_PX * len(curves), left=50, right=16)
+    for name, curve in curves.items():
+        _add_line(figure, name, curve, x_axis, styles[name], counted)
+    _add_end_labels(figure, curves, x_axis, styles)
+    for share in MARKED:
+        _add_marks(figure, curves, share, x_axis, styles, dark)
+    y_axis = axis(
+        dark,
+        title=f"share of {counted}",
+        range=[0, 1.02],
+        tickvals=[0, 0.25, 0.5, 0.75, 0.95],
+        ticktext=[exact(each, "%") for each in (0, 25, 50, 75, 95)],
+        fixedrange=True,
+    )
+    set_layout(figure, xaxis=_x_settings(x_axis, dark), yaxis=y_axis)
+    return figure
+
+
+def _x_axis(values: Sequence[np.ndarray], log: bool | Literal["auto"], x_range: tuple[float, float] | None) -> XAxis:
+    every = np.concatenate(values)
+    measurable = every[every >= LOG_FLOOR_S]
+    low, high = (float(measurable.min()), float(measurable.max())) if len(measurable) else (LOG_FLOOR_S, LOG_FLOOR_S)
+    is_log = high / low > 10**LOG_DECADES if log == "auto" else log
+    if x_range is not None:
+        low, high = (max(x_range[0], LOG_FLOOR_S) if is_log else x_range[0]), x_range[1]
+    elif is_log:
+        low, high = low / 1.25, high * 1.25
+    else:
+        high = (float(every.max()) or LOG_FLOOR_S) * 1.04
+        low = -0.02 * high if float(every.min()) < 0.01 * high else 0.0
+    return XAxis(low_s=low, high_s=high, is_log=bool(is_log), unit="s" if high >= SECONDS_FROM_S else "ms")
+
+
+def _x_settings(x_axis: XAxis, dark: bool) -> dict[str, object]:
+    ends = [x_axis.position(x_axis.low_s), x_axis.position(x_axis.high_s)]
+    settings: dict[str, object] = {"range": ends, "fixedrange": True}
+    if x_axis.is_log:
+        ticks = _log_ticks(10 ** ends[0], 10 ** ends[1])
+        settings |= {"type": "log", "tickvals": ticks, "ticktext": [exact(tick) for tick in ticks]}
+    else:
+        settings |= {"tickformat": ",~r"}
+    words = "milliseconds" if x_axis.unit == "ms" else "seconds"
+    return axis(dark, title=f"{words}, logarithmic axis" if x_axis.is_log else words, **settings)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, with 2 and 5 between them where decades are few; at least two ticks inside the range."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for steps in ((1,), (1, 3), (1, 2, 5)):
+        ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(inside) >= 5:
+            break
+    return inside
+
+
+def _add_line(figure: go.Figure, name: str, curve: Curve, x_axis: XAxis, style: SeriesStyle, counted: str) -> None:
+    """The step line, from 0 at the smallest value to the share of the largest."""
+    drawn = np.maximum(curve.value_s, x_axis.low_s) if x_axis.is_log else curve.value_s
+    reached = np.concatenate([[0.0], curve.share])
+    figure.add_scatter(
+        x=np.concatenate([drawn[:1], drawn]) * x_axis.scale,
+        y=reached,
+        customdata=100 * reached,
+        mode="lines",
+        line={"shape": "hv", "width": 2.2, "color": style.colour, "dash": style.dash},
+        name=name,
+        hovertemplate=(
+            f"<b>{name}</b><br>%{{customdata:,.3r}}\u00a0% of {counted}<br>"
+            f"at most %{{x:,.3r}}\u00a0{x_axis.unit}<extra></extra>"
+        ),
+    )
+
+
+def _add_end_labels(figure: go.Figure, curves: dict[str, Curve], x_axis: XAxis, styles: dict[str, SeriesStyle]) -> None:
+    """Above each line's end its name and n, each in a row of its own, tied to the end by a dotted line.
+
+    Ends further right sit in higher rows, and labels reach to the left of their end, so that nothing crosses.
+    """
+    by_end = sorted(curves, key=lambda name: curves[name].end_s)
+    for row, name in enumerate(by_end):
+        place = float(np.clip(x_axis.place(curves[name].end_s), 0.0, 1.0))
+        colour = styles[name].colour
+        rise_px = 8 + ROW_PX * row
+        tie = {
+            "x0": place,
+            "x1": place,
+            "xref": "x domain",
+            "yref": "paper",
+            "y0": float(curves[name].share[-1]) / 1.02,
+            "y1": 1 + (rise_px - 7) / PLOT_PX,
+        }
+        figure.add_shape(type="line", line={"color": colour, "width": 1, "dash": "dot"}, **tie)
+        figure.add_annotation(
+            label(
+                f"<b>{name}</b>  {curves[name].count_text}",
+                x=place,
+                xref="x domain",
+                y=1,
+                yref="paper",
+                yshift=rise_px + 2,
+                xanchor="right" if place > 0.35 else "left",
+                font={"size": 12, "color": colour},
+            )
+        )
+
+
+def _add_marks(
+    figure: go.Figure,
+    curves: dict[str, Curve],
+    share: float,
+    x_axis: XAxis,
+    styles: dict[str, SeriesStyle],
+    dark: bool,
+) -> None:
+    """A mark and its value at one percentile of each series; where many stand close, the outer two keep their words.
+
+    A percentile without bound has no place to be marked at.
+    """
+    marks = sorted((c.marks[share], name) for name, c in curves.items() if np.isfinite(c.marks[share]))
+    if not marks:
+        return
+    for value_s, name in marks:
+        x = max(value_s, x_axis.low_s) if x_axis.is_log else value_s
+        figure.add_scatter(
+            x=[x * x_axis.scale],
+            y=[share],
+            mode="markers",
+            marker={
+                "size": 9,
+                "color": styles[name].colour,
+                "symbol": "circle" if share == MARKED[0] else "diamond",
+                "line": {"color": palette(dark).surface, "width": 1.5},
+            },
+            cliponaxis=False,
+            hovertemplate=f"<b>{name}</b><br>p{share * 100:.0f} {duration(value_s)}<extra></extra>",
+        )
+    _add_mark_words(figure, marks, share, x_axis, styles, dark)
+
+
+def _add_mark_words(
+    figure: go.Figure,
+    marks: Sequence[tuple[float, str]],
+    share: float,
+    x_axis: XAxis,
+    styles: dict[str, SeriesStyle],
+    dark: bool,
+) -> None:
+    """Write the values of the outer two marks, the leftmost at its upper left and the rightmost at its lower right.
+
+    No line runs there. At the plot's edges words turn inwards; two that then share a side stand one under the other.
+    """
+    outer = [marks[0], marks[-1]] if len(marks) > 1 else marks
+    left_of_mark = [x_axis.place(value_s) > edge for (value_s, _), edge in zip(outer, (WORDS_WIDE, 0.8), strict=False)]
+    gap = x_axis.place(outer[-1][0]) - x_axis.place(outer[0][0])
+    is_crowded = len(outer) > 1 and left_of_mark == [False, False] and gap < WORDS_WIDE
+    for i, (value_s, name) in enumerate(outer):
+        to_left, is_first = left_of_mark[i], i == 0
+        is_under = not is_first and gap < WORDS_WIDE and (is_crowded or to_left)
+        figure.add_annotation(
+            label(
+                f"p{share * 100:.0f} {duration(value_s)}",
+                x=x_axis.position(value_s),
+                y=share,
+                xanchor="right" if to_left else "left",
+                xshift=-8 if to_left else 8,
+                yshift=9 if to_left and is_first else (-26 if is_under else -10),
+                font={"size": 12, "color": styles[name].colour},
+                bgcolor=f"{palette(dark).surface}90",
+                borderpad=0,
+            )
+        )
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+    from pages.figures.sample import sample_run
+
+    waits = pd.concat(
+        [
+            sample_run(name).requests.assign(series=name, value_s=lambda frame: frame["ttft_s"])
+            for name in ("static", "continuous")
+        ]
+    )
+    show([latency_cdf(waits, title="Time to first token", dark=dark) for dark in (False, True)])

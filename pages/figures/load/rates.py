@@ -1,0 +1,160 @@
+"""What engines served against what was offered to them: beside the diagonal as long as they keep up, flat from there.
+
+The rate served is counted in the steady window, in requests that were served whole or in part. A dotted line is an
+engine's capacity, measured apart, with all requests there from the start. The same drawing takes goodput: what was
+served within the limits that a reader set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.core.format import number, percent, quantity
+from pages.figures.colours import palette, series_styles
+from pages.figures.layout import axis, label, legend_name, note_figure, set_layout
+from pages.figures.load.axes import (
+    Scale,
+    add_engine,
+    add_failed,
+    head_text,
+    load_figure,
+    note_in_plot,
+    offered_axis,
+    scale_of,
+    with_place,
+)
+
+ACHIEVED, GOODPUT = "achieved_per_s", "goodput_requests_per_s"
+AXES = {ACHIEVED: "achieved requests/s", GOODPUT: "requests/s within the limits"}
+KEY = "as offered"
+PLOT_PX = 270
+EMPTY = "No rate has been measured yet."
+CLOSE = 0.09  # capacities closer than this share of the plot get their words on either side
+
+
+def achieved_over_offered(
+    rows: pd.DataFrame,
+    capacities: Mapping[str, float] | None = None,
+    *,
+    column: str = ACHIEVED,
+    title: str = "",
+    dark: bool = False,
+) -> go.Figure:
+    """Draw rows (as `load_axes` describes them, with `column`, and achieved_low_per_s, achieved_high_per_s); every
+    engine in the one figure. `capacities` are requests/s by engine."""
+    placed = with_place(rows)
+    if placed.empty or (placed["status"] == "pending").all():
+        return note_figure(EMPTY, dark=dark, title=title)
+    capacities = capacities or {}
+    engines = [str(engine) for engine in dict.fromkeys(rows["engine"])]
+    styles = series_styles(engines, dark)
+    figure = load_figure(engines, title=title, dark=dark, plot_px=PLOT_PX, more=1)
+    x_scale, x_axis = offered_axis(placed, dark)
+    y_scale = _y_scale(placed, column, capacities, x_scale)
+    _add_diagonal(figure, x_scale, y_scale, dark)
+    for engine in engines:
+        mine = placed[placed["engine"] == engine]
+        if len(mine):
+            ends = ("achieved_low_per_s", "achieved_high_per_s") if column == ACHIEVED else None
+            add_engine(figure, mine, column, styles[engine], _hover(column), scale=y_scale, whiskers=ends)
+    colours = {name: style.colour for name, style in styles.items()}
+    _add_capacities(figure, capacities, colours, (x_scale, y_scale), dark)
+    add_failed(figure, placed, y_scale, dark)
+    if placed[column].isna().all():
+        note_in_plot(figure, "No run at a rate completed.", dark)
+    set_layout(figure, xaxis=x_axis, yaxis=axis(dark, title=AXES[column], **y_scale.settings()))
+    return figure
+
+
+def _y_scale(placed: pd.DataFrame, column: str, capacities: Mapping[str, float], x_scale: Scale) -> Scale:
+    """Room for what was achieved and for the capacities; logarithmic where the rates are, so that asked is diagonal."""
+    values = pd.concat([placed[column].astype(float), pd.Series(list(capacities.values()), dtype=float)]).dropna()
+    if values.empty:
+        return Scale(low=x_scale.low, high=x_scale.high, is_log=x_scale.is_log)
+    top = 1.14 * float(values.max()) or 1.0
+    if x_scale.is_log:
+        return Scale(low=x_scale.low, high=max(top, 2 * x_scale.low), is_log=True)
+    return Scale(low=0.0, high=top, is_log=False) if top > 0 else scale_of(values)
+
+
+def _add_diagonal(figure: go.Figure, x_scale: Scale, y_scale: Scale, dark: bool) -> None:
+    low, high = max(x_scale.low, y_scale.low), min(x_scale.high, y_scale.high)
+    figure.add_scatter(
+        x=[low, high],
+        y=[low, high],
+        mode="lines",
+        line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
+        name=legend_name(KEY),
+        hoverinfo="skip",
+    )
+
+
+def _add_capacities(
+    figure: go.Figure,
+    capacities: Mapping[str, float],
+    colours: Mapping[str, str],
+    scales: tuple[Scale, Scale],
+    dark: bool,
+) -> None:
+    """A dotted line an engine, named at the left, above the diagonal; the lower one of two close ones from below."""
+    x_scale, y_scale = scales
+    ranked = sorted(((value, name) for name, value in capacities.items() if name in colours), reverse=True)
+    for place, (value, engine) in enumerate(ranked):
+        figure.add_scatter(
+            x=[x_scale.low, x_scale.high],
+            y=[value, value],
+            mode="lines",
+            line={"width": 1.4, "dash": "dot", "color": colours[engine]},
+            name=f"{engine}, capacity",
+            showlegend=False,
+            hovertemplate=f"<b>{engine}</b><br>capacity {quantity(value, 'requests/s')}<extra></extra>",
+        )
+        is_under = place > 0 and _gap(ranked[place - 1][0], value, y_scale) < CLOSE
+        figure.add_annotation(
+            label(
+                f"capacity {number(value)}",
+                x=0,
+                xref="x domain",
+                xshift=4,
+                y=float(np.log10(value)) if y_scale.is_log else value,
+                yanchor="top" if is_under else "bottom",
+                font={"size": 12, "color": colours[engine]},
+                bgcolor=f"{palette(dark).surface}c0",  # on a narrow screen the curves run through it
+            )
+        )
+
+
+def _gap(higher: float, lower: float, scale: Scale) -> float:
+    if scale.is_log:
+        return float(np.log(higher / lower) / np.log(scale.high / scale.low))
+    return (higher - lower) / (scale.high - scale.low)
+
+
+def _hover(column: str) -> Any:
+    def text(row: dict[str, Any]) -> str:
+        served, offered = float(row[column]), float(row["x_per_s"])
+        lines = [f"<b>{head_text(row)}</b>", f"{quantity(offered, 'requests/s')} really offered"]
+        what = "achieved" if column == ACHIEVED else "within the limits"
+        lines.append(f"{number(served)} {what}, {percent(served / offered)} of it")
+        low, high = row.get("achieved_low_per_s"), row.get("achieved_high_per_s")
+        if column == ACHIEVED and low is not None and high is not None and high > low:
+            lines.append(f"{number(float(low))} to {number(float(high))} over repeats")
+        grows = row.get("queue_grows")
+        if grows is True or grows is False:
+            lines.append("its queue grows" if grows else "its queue does not grow")
+        return "<br>".join(lines)
+
+    return text
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+    from pages.figures.load.sample import CAPACITIES, sample_load
+
+    rows = sample_load()
+    show([achieved_over_offered(rows, CAPACITIES, dark=dark) for dark in (False, True)])

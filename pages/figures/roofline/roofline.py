@@ -1,0 +1,261 @@
+"""The roofline: what passes computed a second against how much they computed a byte, under a machine's ceilings.
+
+Both axes are logarithmic, so that bandwidth is a slope and compute a flat top; they meet at the balance point. A pass
+has the colour and shape of its kind, a run its own way of filling it, and a mark is as large as the passes it stands
+for are many. The launch line is where issuing alone would keep a pass that reads about as much as the weights.
+After Williams, Waterman and Patterson, Roofline (2009). It does not know whether bytes were counted or reckoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.core.format import counted, duration, number, plural, quantity
+from pages.figures.colours import palette
+from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.timeline.passes import SYMBOLS
+
+PLOT_PX = 400
+TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
+FILLS = ("", "-open", "-dot", "-cross")  # of the marks of the first run, the second …
+MARK_PX = (6.0, 18.0)
+MAX_MARKS = 4000
+GIGA, TERA = 1e9, 1e12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """The ceilings of one machine. `launch_bytes_per_s`: what a pass reads, over the time that issuing it takes."""
+
+    name: str
+    read_bytes_per_s: float
+    flop_per_s: float
+    dtype: str
+    launch_bytes_per_s: float | None = None
+
+    @property
+    def balance(self) -> float:
+        """FLOP a byte from which on compute is the nearer ceiling."""
+        return self.flop_per_s / self.read_bytes_per_s
+
+
+def roofline(points: pd.DataFrame, roof: Roof | None, *, title: str = "", dark: bool = False) -> go.Figure:
+    """Draw points (series, kind, rows, width, passes, seconds, intensity, flop_per_s) under a roof, if there is one.
+
+    `seconds` is the median pass of a mark. No points and no roof give a figure with a note.
+    """
+    if not points.empty:
+        points = points[(points["intensity"] > 0) & (points["flop_per_s"] > 0)]
+    if points.empty and roof is None:
+        return note_figure("No pass to draw.", dark=dark, title=title)
+    x_range, y_range = _ranges(points, roof)
+    figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=TOP_PX, left=62, right=14)
+    if roof is not None:
+        _add_roof(figure, roof, x_range, y_range, dark)
+    _add_points(figure, points, dark)
+    set_layout(
+        figure,
+        showlegend=True,
+        legend=legend_above(gap_px=24, plot_px=PLOT_PX),
+        xaxis=axis(
+            dark,
+            title="FLOP a byte",
+            type="log",
+            range=list(np.log10(x_range)),
+            fixedrange=True,
+            dtick=1,
+            tickformat="~g",
+        ),
+        yaxis=axis(dark, type="log", range=list(np.log10(y_range)), fixedrange=True, **_rate_ticks(y_range)),
+    )
+    figure.add_annotation(
+        label(
+            "FLOP/s achieved",
+            x=0,
+            xref="paper",
+            y=1,
+            yref="paper",
+            xshift=-58,
+            yanchor="bottom",
+            yshift=6,
+            font={"size": 12, "color": palette(dark).faint_text},
+        )
+    )
+    return figure
+
+
+def rate_text(flop_per_s: float) -> str:
+    """`39.4 TFLOP/s`, `58 GFLOP/s`: powers of ten, never of two."""
+    for unit, amount in (("TFLOP/s", TERA), ("GFLOP/s", GIGA), ("MFLOP/s", 1e6)):
+        if flop_per_s >= amount or unit == "MFLOP/s":
+            break
+    return quantity(flop_per_s / amount, unit)
+
+
+def bandwidth_text(bytes_per_s: float) -> str:
+    """`2.40 TB/s`, `318 GB/s`: powers of ten."""
+    if bytes_per_s >= TERA:
+        return quantity(bytes_per_s / TERA, "TB/s")
+    return quantity(bytes_per_s / GIGA, "GB/s")
+
+
+def _ranges(points: pd.DataFrame, roof: Roof | None) -> tuple[tuple[float, float], tuple[float, float]]:
+    """What both axes span: all points, and the roof with its corner well inside."""
+    x, y = list(points.get("intensity", ())), list(points.get("flop_per_s", ()))
+    if roof is not None:
+        x += [roof.balance * 8, 0.5]
+        y += [roof.flop_per_s]
+        y += [roof.read_bytes_per_s * min(x)] if not points.empty else [roof.read_bytes_per_s * 0.5]
+    low_x, high_x, low_y, high_y = min(x), max(x), min(y), max(y)
+    return (low_x / 1.6, high_x * 1.6), (low_y / 2.5, high_y * 2.5)
+
+
+def _rate_ticks(y_range: tuple[float, float]) -> dict[str, list[object]]:
+    powers = range(int(np.ceil(np.log10(y_range[0]))), int(np.floor(np.log10(y_range[1]))) + 1)
+    step = max(1, len(powers) // 6)
+    ticks = [10.0**power for power in powers[::step]]
+    return {"tickvals": list(ticks), "ticktext": [rate_text(tick).replace("FLOP/s", "") for tick in ticks]}
+
+
+def _add_roof(
+    figure: go.Figure, roof: Roof, x_range: tuple[float, float], y_range: tuple[float, float], dark: bool
+) -> None:
+    colours = palette(dark)
+    knee = min(max(roof.balance, x_range[0]), x_range[1])
+    figure.add_scatter(
+        x=[x_range[0], knee, x_range[1]],
+        y=[roof.read_bytes_per_s * x_range[0], roof.read_bytes_per_s * knee, roof.flop_per_s],
+        mode="lines",
+        line={"color": colours.text, "width": 2},
+        showlegend=False,
+        name="roof",
+        hoverinfo="skip",
+    )
+    figure.add_shape(
+        type="line",
+        x0=roof.balance,
+        x1=roof.balance,
+        y0=y_range[0],
+        y1=roof.flop_per_s,
+        line={"color": colours.faint_text, "width": 1, "dash": "dot"},
+        layer="below",
+    )
+    products = f"{roof.dtype} products {rate_text(roof.flop_per_s)}"
+    _write(figure, products, x_range[1], roof.flop_per_s, dark, xanchor="right", yshift=11)
+    balance = f"balance {number(roof.balance)}"
+    _write(figure, balance, roof.balance, y_range[0], dark, xanchor="left", xshift=4, yshift=10)
+    reads, place = f"reads {bandwidth_text(roof.read_bytes_per_s)}", float(np.sqrt(x_range[0] * knee))
+    _write(figure, reads, place, roof.read_bytes_per_s * place, dark, xanchor="right", xshift=-10, yshift=8)
+    if roof.launch_bytes_per_s is not None:
+        _add_launches(figure, roof, x_range, dark)
+
+
+def _add_launches(figure: go.Figure, roof: Roof, x_range: tuple[float, float], dark: bool) -> None:
+    """The slope of the launch-bound pass; nothing where it lies above the roof or below the drawing."""
+    slope = roof.launch_bytes_per_s
+    assert slope is not None
+    if slope >= roof.read_bytes_per_s:
+        return
+    end = min(roof.flop_per_s / slope, x_range[1])
+    figure.add_scatter(
+        x=[x_range[0], end],
+        y=[slope * x_range[0], slope * end],
+        mode="lines",
+        line={"color": palette(dark).waiting, "width": 1.6, "dash": "dash"},
+        name=legend_name("issuing alone"),
+        legendrank=2000,
+        hoverinfo="skip",
+    )
+
+
+def _write(figure: go.Figure, text: str, x: float, y: float, dark: bool, **place: object) -> None:
+    colours = palette(dark)
+    figure.add_annotation(
+        label(
+            text,
+            x=float(np.log10(x)),
+            y=float(np.log10(y)),
+            font={"size": 12, "color": colours.faint_text},
+            bgcolor=f"{colours.surface}b0",
+            borderpad=1,
+            **place,
+        )
+    )
+
+
+def _add_points(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
+    """A trace a kind and run; of very many marks those with the most passes."""
+    if points.empty:
+        return
+    series = list(dict.fromkeys(points["series"]))
+    points = points.nlargest(MAX_MARKS, "passes", keep="first")
+    most = float(np.sqrt(points["passes"].max()))
+    for kind, symbol in SYMBOLS.items():
+        for place, name in enumerate(series):
+            mine = points[(points["kind"] == kind) & (points["series"] == name)]
+            if mine.empty:
+                continue
+            figure.add_scatter(
+                x=mine["intensity"].to_numpy(dtype=float),
+                y=mine["flop_per_s"].to_numpy(dtype=float),
+                mode="markers",
+                name=legend_name(f"{name} {kind}" if len(series) > 1 else f"{kind} pass"),
+                marker=_marker(mine, symbol + FILLS[place % len(FILLS)], kind, most, dark),
+                hovertext=_hover(mine, name, kind, len(series) > 1),
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+
+
+def _marker(mine: pd.DataFrame, symbol: str, kind: str, most: float, dark: bool) -> dict[str, object]:
+    colours = palette(dark)
+    low, high = MARK_PX
+    sizes = low + (high - low) * np.sqrt(mine["passes"].to_numpy(dtype=float)) / most
+    is_open = symbol.endswith("-open")
+    return {
+        "symbol": symbol,
+        "size": np.round(sizes, 1),
+        "color": colours.pass_kind(kind),
+        "opacity": 0.75,
+        "line": {"width": 1.6 if is_open else 0.8, "color": colours.pass_kind(kind) if is_open else colours.surface},
+    }
+
+
+def _hover(mine: pd.DataFrame, name: str, kind: str, is_named: bool) -> list[str]:
+    """What a mark says: whose it is, how many passes of what shape, how long one took, and its two rates."""
+    lines = []
+    for row in mine.to_dict("records"):
+        who = f"{name}, {kind}" if is_named else f"{kind}"
+        lines.append(
+            f"<b>{who}</b>, {plural(row['passes'], 'pass', 'passes')}<br>"
+            f"{counted(row['rows'])} rows, {counted(row['width'])} columns wide<br>"
+            f"{duration(row['seconds'])} at the median<br>"
+            f"{number(row['intensity'])} FLOP a byte, {rate_text(row['flop_per_s'])}<br>"
+            f"{bandwidth_text(row['flop_per_s'] / row['intensity'])}"
+        )
+    return lines
+
+
+def sample_points(names: Sequence[str] = ("static", "continuous")) -> pd.DataFrame:
+    """Made-up passes of a small model, for the demo and the tests. Nothing here is a measurement."""
+    rows = []
+    for place, name in enumerate(names):
+        for size in (1, 2, 4, 8, 16):
+            seconds = (0.03 + 0.002 * size) * (1 + 0.15 * place)
+            rows.append((name, "decode", size, 90, 40 // size, seconds, 0.5 * size, 0.27e9 * size / seconds))
+        rows.append((name, "prefill", 4, 60, 3, 0.21, 60.0, 0.27e9 * 240 / 0.21))
+    columns = ["series", "kind", "rows", "width", "passes", "seconds", "intensity", "flop_per_s"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+
+    roof = Roof(
+        name="sample", read_bytes_per_s=20e9, flop_per_s=0.4e12, dtype="fp32", launch_bytes_per_s=0.54e9 / 0.045
+    )
+    show([roofline(sample_points(), roof), roofline(sample_points(("static",)), roof, dark=True)])

@@ -1,0 +1,121 @@
+"""The timeline of a run too dense for single spans: lane x time bin, each cell in the colour of its largest phase.
+
+The picture is one heatmap. Dead cells keep their hatching: every lane is a few rows of cells, and dead ones alternate
+between two reds along the diagonal. A second, invisible heatmap carries the shares of each cell for the hover.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.core.format import counted, duration
+from pages.figures.colours import PHASES, palette
+from pages.figures.timeline.spans import Unit, unit_columns
+
+CLEAR = "rgba(0,0,0,0)"
+MAX_BINS = 900
+MAX_CELLS = 60_000
+NOTHING = 0  # cell codes: nothing yet, then the phases in order, then the lines over dead
+HATCHED = len(PHASES) + 1
+
+
+def phase_shares(
+    spans: pd.DataFrame, *, unit: Unit, window: tuple[float, float], num_lanes: int, num_bins: int
+) -> np.ndarray:
+    """How much of each cell each phase holds: float array (phase, lane, bin), from 0 to 1; what is left over is empty.
+
+    A span that covers part of a bin counts by that part.
+    """
+    start, end = unit_columns(unit)
+    changes = np.zeros((len(PHASES) - 1, num_lanes, num_bins + 1))
+    scale = num_bins / (window[1] - window[0])
+    for index, phase in enumerate(PHASES[:-1]):
+        mine = spans[spans["phase"] == phase]
+        lanes = mine["lane"].to_numpy(dtype=int)
+        for column, sign in ((start, 1.0), (end, -1.0)):
+            _add_edge(changes[index], lanes, (mine[column].to_numpy(dtype=float) - window[0]) * scale, sign)
+    covered = np.clip(np.cumsum(changes, axis=2)[:, :, :num_bins], 0.0, 1.0)
+    covered /= np.maximum(covered.sum(axis=0), 1.0)
+    return np.concatenate([covered, 1.0 - covered.sum(axis=0, keepdims=True)])
+
+
+def _add_edge(changes: np.ndarray, lanes: np.ndarray, at: np.ndarray, sign: float) -> None:
+    """Note where spans begin (sign 1) or end (-1), `at` in bins, as the change of coverage from bin to bin.
+
+    The bin that holds the edge is covered by what is left of it. `changes` is (lane, bin + 1).
+    """
+    last = changes.shape[1] - 1
+    at = np.clip(at, 0.0, float(last))
+    whole = np.floor(at).astype(int)
+    left = 1.0 - (at - whole)
+    np.add.at(changes, (lanes, whole), sign * left)
+    before_last = whole < last
+    np.add.at(changes, (lanes[before_last], whole[before_last] + 1), sign * (1.0 - left[before_last]))
+
+
+def add_overview(
+    figure: go.Figure,
+    spans: pd.DataFrame,
+    *,
+    unit: Unit,
+    window: tuple[float, float],
+    num_lanes: int,
+    rows_a_lane: int,
+    dark: bool,
+) -> None:
+    """Add the two heatmaps over the lanes' axes, and say on the x axis what a cell is. Takes merged spans.
+
+    `rows_a_lane` is how many rows of cells draw one lane; with more than one, the last is the gap between lanes.
+    """
+    num_bins = max(40, min(MAX_BINS, MAX_CELLS // num_lanes))
+    shares = phase_shares(spans, unit=unit, window=window, num_lanes=num_lanes, num_bins=num_bins)
+    bin_width = (window[1] - window[0]) / num_bins
+    has_begun = window[0] + np.arange(num_bins) * bin_width < float(spans[unit_columns(unit)[1]].max())
+    across = {"x0": window[0] + bin_width / 2, "dx": bin_width}
+    figure.add_heatmap(
+        z=_texture(np.where(has_begun, shares.argmax(axis=0) + 1, NOTHING), rows_a_lane),
+        y0=-0.5 + 0.5 / rows_a_lane,
+        dy=1 / rows_a_lane,
+        zmin=-0.5,
+        zmax=HATCHED + 0.5,
+        colorscale=_colour_steps(dark),
+        showscale=False,
+        hoverinfo="skip",
+        **across,
+    )
+    figure.add_heatmap(
+        z=np.zeros((num_lanes, num_bins), dtype=np.uint8),
+        customdata=np.moveaxis(np.rint(shares * 100), 0, -1).astype(np.uint8),
+        colorscale=[[0, CLEAR], [1, CLEAR]],
+        showscale=False,
+        hovertemplate=_hover_template(unit),
+        **across,
+    )
+    width_text = counted(bin_width) if unit == "step" else duration(bin_width)
+    figure.update_layout(xaxis_title_text=f"{unit}s, binned by {width_text} (each bin's largest phase)")
+
+
+def _texture(codes: np.ndarray, rows_a_lane: int) -> np.ndarray:
+    """(lane, bin) codes -> (lane x rows_a_lane, bin), with dead hatched along the diagonal and a gap between lanes."""
+    rows = np.repeat(codes, rows_a_lane, axis=0).astype(np.uint8)
+    down, across = np.indices(rows.shape)
+    is_line = (down + across) % 5 == 0
+    rows[(rows == PHASES.index("dead") + 1) & is_line] = HATCHED
+    if rows_a_lane > 1:
+        rows[down % rows_a_lane == rows_a_lane - 1] = NOTHING
+    return rows
+
+
+def _colour_steps(dark: bool) -> list[list[object]]:
+    """A colour scale of flat steps, one a code."""
+    colours = palette(dark)
+    fills = [CLEAR, *(colours.phase(phase) for phase in PHASES), colours.dead_weave]
+    return [[(i + edge) / len(fills), fill] for i, fill in enumerate(fills) for edge in (0, 1)]
+
+
+def _hover_template(unit: Unit) -> str:
+    at = "step %{x:,.0f}" if unit == "step" else "%{x:,.3r}\u00a0s"
+    lines = [f"{phase} %{{customdata[{i}]}}\u00a0%" for i, phase in enumerate(PHASES)]
+    return f"<b>lane %{{y}}</b>, around {at}<br>{'<br>'.join(lines)}<extra></extra>"

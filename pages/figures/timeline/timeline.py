@@ -1,0 +1,259 @@
+"""The slot timeline: lanes down, steps (or seconds) across, and what each lane held, moment by moment.
+
+Grey is a prompt being read, chunk by chunk where it is read in chunks; green a request in progress, hatched red a row
+that is still computed for a request that has finished. A triangle marks where a request was preempted. A thin strip
+above shows how many requests wait. Up to DENSE_SPANS visible spans are drawn one by one; above that the picture is an
+overview in time bins, and says so. It does not know why a request waits or ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.figures.colours import PHASES, Palette, palette
+from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.timeline.overview import add_overview
+from pages.figures.timeline.preemptions import add_preemptions
+from pages.figures.timeline.queue import add_queue_strip
+from pages.figures.timeline.spans import (
+    Unit,
+    closed_spans,
+    fill_empty,
+    hover_texts,
+    merge_moves,
+    unit_columns,
+    visible_spans,
+)
+
+DENSE_SPANS = 4000
+DENSE_SPANS_A_LANE = 600
+NUMBER_PX = 12
+LANE_FILL = 0.88
+THINNEST_LANE_PX = 5
+STRIP_PX = 42
+STRIP_GAP_PX = 12
+LEGEND_PX = 30
+DRAWING_ORDER = ("empty", "decode", "dead", "prefill")  # prefill last: half a step wide, it must not be covered
+PHASE_WORDS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
+
+
+def slot_timeline(
+    spans: pd.DataFrame,
+    *,
+    unit: Unit = "step",
+    queue: pd.DataFrame | None = None,
+    x_range: tuple[float, float] | None = None,
+    num_lanes: int | None = None,
+    preemptions: pd.DataFrame | None = None,
+    title: str = "",
+    note: str = "No request has been given a slot yet.",
+    dark: bool = False,
+) -> go.Figure:
+    """Draw spans (columns as in spans.COLUMNS) over lanes; `queue` is a frame of queue.queue_from_passes.
+
+    `preemptions` are rows of the run log's events: lane, request_id, blocks, tokens, step, time_s.
+
+    `x_range`, in the unit drawn, fixes the axis, so that runs can be compared. `num_lanes` draws lanes that no request
+    ever used. `note` stands in a figure without spans. The height follows from the lanes, the title and whether there
+    is a queue, empty or not: a run that begins, grows and turns dense keeps its place on the page.
+    """
+    closed = closed_spans(spans)
+    used = 0 if closed.empty else int(closed["lane"].max()) + 1
+    lanes = max(num_lanes or 0, used)
+    if lanes == 0:
+        return note_figure(note, dark=dark, title=title)
+    window = x_range or shared_range([closed], unit)
+    merged = merge_moves(closed)
+    shown = visible_spans(merged, unit, window)
+    figure = _canvas(lanes, window, unit, queue is not None, title, dark)
+    if closed.empty:
+        _add_note(figure, note, dark)
+    elif is_dense(shown, lanes):
+        rows_a_lane = 5 if lane_px(lanes) >= THINNEST_LANE_PX else 1
+        add_overview(figure, shown, unit=unit, window=window, num_lanes=lanes, rows_a_lane=rows_a_lane, dark=dark)
+        for phase in PHASES:
+            _add_legend_entry(figure, phase, dark)
+    else:
+        _add_bars(figure, visible_spans(fill_empty(merged, lanes, unit), unit, window), lanes, unit, window, dark)
+    if preemptions is not None and not preemptions.empty:
+        add_preemptions(figure, preemptions, y=preemptions["lane"].to_numpy(dtype=float), unit=unit, dark=dark)
+    if queue is not None and not queue.empty:
+        add_queue_strip(figure, queue, unit=unit, window=window, dark=dark)
+    return figure
+
+
+def is_dense(spans: pd.DataFrame, num_lanes: int) -> bool:
+    """Whether single spans would be too many to draw or too narrow to see."""
+    return len(spans) > min(DENSE_SPANS, DENSE_SPANS_A_LANE * num_lanes) or lane_px(num_lanes) < THINNEST_LANE_PX
+
+
+def shared_range(frames: Sequence[pd.DataFrame], unit: Unit = "step") -> tuple[float, float]:
+    """From 0 to the end of the longest of several runs: the one axis on which they are compared."""
+    start, end = unit_columns(unit)
+    ends = [frame[[start, end]].max().max() for frame in frames if not frame.empty]
+    known = [float(value) for value in ends if pd.notna(value)]
+    return (0.0, max(known, default=0.0) or 1.0)
+
+
+def growing_range(spans: pd.DataFrame, unit: Unit = "step") -> tuple[float, float]:
+    """From 0 to the next round number beyond the newest moment: an axis that seldom moves while a run is live."""
+    return (0.0, round_end(shared_range([spans], unit)[1]))
+
+
+def round_end(newest: float) -> float:
+    """The next round number from a moment above 0 on."""
+    power = 10.0 ** math.floor(math.log10(newest))
+    steps = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+    return next(step * power for step in steps if newest <= step * power * (1 + 1e-9))
+
+
+def lane_px(num_lanes: int) -> float:
+    """The height of one lane: roomy for a few lanes, 8 pixels where that is under 1,200 in all, and less beyond."""
+    return min(34.0, max(704 / num_lanes, min(8.0, 1200 / num_lanes)))
+
+
+def number_px(num_lanes: int) -> int:
+    """The size of the request's number inside a span, 0 where lanes are too thin for any."""
+    fits = int((lane_px(num_lanes) * LANE_FILL - 6) / 1.4)
+    return min(NUMBER_PX, fits) if fits >= 8 else 0
+
+
+def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool) -> go.Figure:
+    """The axes: the lanes below, the queue's strip above, both over one x axis. Heights follow from the lanes."""
+    lanes_px = round(lanes * lane_px(lanes)) + 6
+    strip_px = STRIP_PX + STRIP_GAP_PX if has_strip else 0
+    figure = new_figure(plot_px=lanes_px + strip_px, dark=dark, title=title, top=LEGEND_PX)
+    inner_px = lanes_px + strip_px
+    top_of_lanes = lanes_px / inner_px
+    every = max(1, math.ceil(14 / lane_px(lanes)))
+    ticks = list(range(0, lanes, every))
+    set_layout(
+        figure,
+        barmode="overlay",
+        bargap=0,
+        dragmode="zoom",
+        showlegend=True,
+        uniformtext={"mode": "hide", "minsize": number_px(lanes) or NUMBER_PX},
+        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y"),
+        yaxis=axis(
+            dark,
+            title="lane",
+            range=[lanes - 0.45, -0.55],
+            tickvals=ticks,
+            ticktext=[str(t) for t in ticks],
+            showgrid=False,
+            fixedrange=True,
+            domain=[0, top_of_lanes],
+        ),
+        legend=legend_above(gap_px=6, plot_px=inner_px),
+    )
+    if has_strip:
+        strip = axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True)
+        set_layout(figure, yaxis2=strip)
+    return figure
+
+
+def _add_note(figure: go.Figure, note: str, dark: bool) -> None:
+    """Words in the middle of empty lanes, under a legend that already tells what will come."""
+    for phase in PHASES:
+        _add_legend_entry(figure, phase, dark)
+    faint = palette(dark).faint_text
+    place = {"x": 0.5, "xref": "x domain", "y": 0.5, "yref": "y domain", "xanchor": "center"}
+    figure.add_annotation(label(note, **place, font={"size": 14, "color": faint}))
+
+
+def _add_bars(
+    figure: go.Figure, spans: pd.DataFrame, lanes: int, unit: Unit, window: tuple[float, float], dark: bool
+) -> None:
+    """One bar trace a phase, every phase in the legend whether it occurs or not, so that legends of two runs agree."""
+    start, end = unit_columns(unit)
+    size_px = number_px(lanes)
+    numbered = _numbered(spans) & (size_px > 0)
+    widths = spans[end] - spans[start]
+    line_px, prefill_line_px = (_hairline_px(w, window) for w in (widths, widths[spans["phase"] == "prefill"]))
+    for phase in DRAWING_ORDER:
+        mine = spans[spans["phase"] == phase]
+        if mine.empty:
+            _add_legend_entry(figure, phase, dark)
+            continue
+        figure.add_bar(
+            name=legend_name(PHASE_WORDS[phase]),
+            legendrank=PHASES.index(phase),
+            orientation="h",
+            base=mine[start].to_numpy(),
+            x=(mine[end] - mine[start]).to_numpy(),
+            y=mine["lane"].to_numpy(),
+            width=LANE_FILL,
+            marker=_marker(phase, prefill_line_px if phase == "prefill" else line_px, dark),
+            text=[f"{r:.0f}" if n else "" for r, n in zip(mine["request_id"], numbered[mine.index], strict=True)],
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"size": size_px or NUMBER_PX, "color": _text_colour(phase, palette(dark))},
+            hovertext=hover_texts(mine),
+            hovertemplate="%{hovertext}<extra></extra>",
+            showlegend=True,
+        )
+
+
+def _add_legend_entry(figure: go.Figure, phase: str, dark: bool) -> None:
+    """Name a phase in the legend although no span of it is drawn."""
+    figure.add_bar(
+        name=legend_name(PHASE_WORDS[phase]),
+        legendrank=PHASES.index(phase),
+        orientation="h",
+        x=[None],
+        y=[None],
+        marker=_marker(phase, 0, dark),
+        showlegend=True,
+    )
+
+
+def _numbered(spans: pd.DataFrame) -> pd.Series:
+    """Which spans carry the request's number: decode, or prefill for a request that never decodes."""
+    decoding = spans.loc[spans["phase"] == "decode", "request_id"]
+    is_prefill_only = (spans["phase"] == "prefill") & ~spans["request_id"].isin(decoding)
+    return ((spans["phase"] == "decode") | is_prefill_only) & spans["request_id"].notna()
+
+
+def _marker(phase: str, line_px: float, dark: bool) -> dict[str, object]:
+    colours = palette(dark)
+    marker: dict[str, object] = {"color": colours.phase(phase), "line": {"width": line_px, "color": colours.surface}}
+    if phase == "dead":
+        marker["pattern"] = dict(hatch(dark))
+    if phase == "prefill" and line_px < 1:
+        marker["line"] = {"width": 0}  # its neighbours have lines; its own would hide it where it is narrow
+    if phase == "empty":
+        marker["line"] = {"width": line_px, "color": colours.empty_line}
+    return marker
+
+
+def _hairline_px(widths: pd.Series, window: tuple[float, float]) -> float:
+    """A pixel between spans; less where spans are so narrow that the line would hide them (a page is ~700 pixels)."""
+    typical_px = float(np.quantile(widths, 0.25)) / (window[1] - window[0]) * 700 if len(widths) else 0.0
+    return round(float(np.clip(typical_px / 6, 0.0, 1.0)), 2)
+
+
+def _text_colour(phase: str, colours: Palette) -> str:
+    return {"prefill": colours.on_prefill, "decode": colours.on_decode}.get(phase, colours.text)
+
+
+if __name__ == "__main__":
+    from pages.figures.demo import show
+    from pages.figures.sample import sample_run
+    from pages.figures.timeline.queue import queue_from_passes
+
+    runs = {engine: sample_run(engine) for engine in ("static", "continuous")}
+    steps = shared_range([run.spans for run in runs.values()])
+    show(
+        [
+            slot_timeline(run.spans, queue=queue_from_passes(run.passes), x_range=steps, title=engine, dark=dark)
+            for dark in (False, True)
+            for engine, run in runs.items()
+        ]
+    )

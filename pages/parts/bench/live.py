@@ -1,0 +1,161 @@
+"""The live view of Bench: the followed job as it waits, loads, runs and ends, and what others have in the queue.
+
+A fragment: it redraws itself every second while the rest of the page stays as it is. Everything keeps its place
+from the first moment to the last; only the contents change.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.core.format import count, duration, plural
+from engine.launcher.job import Job, JobRun
+from pages.parts.bench.live_end import draw_end, move_on
+from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
+from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link
+from pages.parts.shared.forecast import forecast_of
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import page_key
+from pages.parts.shared.visit import follow_job, forget_job, visitor
+
+REFRESH_LIVE_S = 1.0  # each redrawing takes its share of a machine that is busy measuring
+REFRESH_IDLE_S = 2.0
+
+
+def show_live(job_id: str | None) -> None:
+    """Follow a job, if the address names one, and keep an eye on the queue."""
+    job = lab().queue.job(job_id) if job_id else None
+    is_live = job is not None and not job.is_done
+    st.fragment(_draw, run_every=REFRESH_LIVE_S if is_live else REFRESH_IDLE_S)(job_id, is_live)
+
+
+def _draw(job_id: str | None, was_live: bool) -> None:
+    jobs = lab().queue.jobs()
+    job = next((job for job in jobs if job.job_id == job_id), None)
+    if job is not None and job.is_done and was_live:
+        move_on(job)
+    if job is not None and job.kind in EXPERIMENT_KINDS:
+        draw_experiment_link(job)
+    elif job is not None:
+        _draw_job(job)
+    elif job_id is not None:
+        st.info(
+            "This job is not known any more: the app was restarted since. Its runs, if it had begun, are in History.",
+            icon=":material/history:",
+        )
+        st.page_link("pages/history.py", label="Open History", icon=":material/history:")
+    _draw_others([other for other in jobs if not other.is_done and other.job_id != job_id], job)
+
+
+def _draw_job(job: Job) -> None:
+    with st.container(border=True):
+        _draw_head(job)
+        if job.is_done:
+            draw_end(job)
+            return
+        run = job.current
+        assert run is not None
+        _draw_progress(job, run)
+        if job.state == "queued":
+            return
+        mark_watched(run)
+        passes = live_passes(run)
+        draw_tiles(run, passes)
+        draw_timelines(job, passes)
+        draw_answers(run)
+
+
+def _draw_head(job: Job) -> None:
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown(f"#### {_headline(job)}")
+        if job.is_done:
+            if st.button("Close", icon=":material/close:", key=page_key("close_job")):
+                forget_job()
+                st.rerun()
+        else:
+            label = "Stopping …" if job.cancelled else "Cancel"
+            if st.button(label, icon=":material/stop_circle:", key=page_key("cancel_job"), disabled=job.cancelled):
+                lab().queue.cancel(job.job_id)
+                st.rerun(scope="fragment")
+
+
+def _headline(job: Job) -> str:
+    if job.is_done:
+        return {"completed": "Done", "stopped": "Cancelled", "crashed": "The worker crashed"}.get(
+            job.outcome or "", "Ended early"
+        )
+    if job.state == "queued":
+        return "In the queue"
+    run = job.current
+    assert run is not None
+    place = f" · run {job.runs.index(run) + 1} of {len(job.runs)}" if len(job.runs) > 1 else ""
+    return f"{run.config.engine.capitalize()}{place}"
+
+
+def _draw_progress(job: Job, run: JobRun) -> None:
+    """One bar with one line of text, in every state."""
+    if job.state == "queued":
+        ahead = job.place or 0
+        st.progress(0.0, text=f"{_people_ahead(ahead)} The run starts by itself when its turn comes.")
+    elif run.state == "running":
+        st.progress(_share_done(run), text=_progress_words(run))
+    else:
+        message = run.message or "starting the worker"
+        st.progress(run.fraction or 0.0, text=f"{plain(message)} …")
+
+
+def _people_ahead(ahead: int) -> str:
+    if ahead == 0:
+        return "Next."
+    return f"Place {ahead} in the queue: one job runs now" + (f", {ahead - 1} more before yours." if ahead > 1 else ".")
+
+
+def _share_done(run: JobRun) -> float:
+    """By tokens where the budgets are spent in full, else by requests."""
+    plan = forecast_of(run.config)
+    if run.config.workload.budget.startswith("eos"):
+        return min(1.0, run.finished_requests / max(1, run.requests))
+    return min(1.0, run.output_tokens / max(1, plan.output_tokens))
+
+
+def _progress_words(run: JobRun) -> str:
+    if run.output_tokens == 0:
+        return "warming up: a prefill of each prompt length and three decode steps, before the clock starts"
+    return (
+        f"{count(run.finished_requests)} of {plural(run.requests, 'request')} finished, "
+        f"{plural(run.output_tokens, 'token')}, {duration(run.elapsed_s)}"
+    )
+
+
+def _draw_others(others: list[Job], mine: Job | None) -> None:
+    """What the machine does for others: one line a job, and a way to watch it."""
+    if not others:
+        return
+    with st.container(border=True):
+        st.markdown("**The queue** · one run at a time, first come, first served")
+        for job in others:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.markdown(f"{_queue_words(job)}")
+                if job.kind in EXPERIMENT_KINDS:
+                    draw_experiment_link(job)
+                elif st.button(
+                    "Watch", key=page_key(f"watch_{job.job_id}"), type="tertiary", icon=":material/visibility:"
+                ):
+                    follow_job(job.job_id)
+                    st.rerun()
+        if mine is None or mine.is_done:
+            st.caption(f"A run started now would be number {len(others)} in the queue.")
+
+
+def _queue_words(job: Job) -> str:
+    whose = "yours" if job.visitor == visitor() else "another visitor's"
+    if job.kind in EXPERIMENT_KINDS:
+        what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, 'point')} ({whose})"
+        return f"Place {job.place}: {what}" if job.place else f"Now: {what}"
+    run = job.current
+    assert run is not None
+    what = f"{plain(job.label)}, {plural(run.requests, 'request')} on {plain(run.config.model)} ({whose})"
+    if job.place:
+        return f"Place {job.place}: {what}"
+    return f"Now: {what}, {count(run.finished_requests)} finished"

@@ -1,0 +1,149 @@
+"""The filters of the history: what the address says, the fields on the page, and the question they make together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import streamlit as st
+
+from engine.validity.validity import CHECKS
+from pages.parts.experiments.description import experiment_name
+from pages.parts.runs.run_text import when
+from pages.parts.shared.lab import lab
+from pages.parts.shared.page_state import Texts, is_asked, last_text, linked, put, some_of, some_text, switch, texts_of
+from store.queries.history import RunFilter
+
+CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "status": "Status", "tags": "Tags"}
+EXPERIMENT = "experiment"
+YEARS = 10
+FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
+EARNED, LOST = "earned", "lost"
+# As they are read, since the address carries what is read: `random weights`.
+BADGES = {check.fault: (LOST, check.name) for check in CHECKS} | {check.label: (EARNED, check.name) for check in CHECKS}
+
+
+def draw_filters() -> RunFilter:
+    """The fields, which the address has by their names, and the question that they make."""
+    search, pinned = st.columns([4, 1], vertical_alignment="bottom")
+    with search, linked("text", "", last_text) as key:
+        text = st.text_input(
+            "Search",
+            key=key,
+            persist_state="page",
+            placeholder="Words of a note, a tag, a model, a workload, a run id …",
+            label_visibility="collapsed",
+        )
+    with pinned, linked("pinned", False, switch) as key:
+        only_pinned = st.toggle("Pinned only", key=key, persist_state="page")
+    with st.expander("Filters", icon=":material/filter_list:", expanded=is_filtered()):
+        chosen = _draw_choices(lab().store.history.facets())
+        left, right = st.columns(2)
+        with left:
+            experiment_id = _draw_experiment()
+        with right:
+            badges = _some("badges", "Badges", list(BADGES))
+        left, right = st.columns(2)
+        with left:
+            since = _day("since", "From")
+        with right:
+            until = _day("until", "Up to, and with")
+    return filter_of(text or "", chosen, badges, since, until, only_pinned, experiment_id)
+
+
+def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    chosen = {}
+    columns = st.columns(len(CHOICES))
+    for column, (name, label) in zip(columns, CHOICES.items(), strict=True):
+        # What a link asks for stays an option, also where no run has it any more.
+        options = list(dict.fromkeys([*facets[name], *st.query_params.get_all(name)]))
+        with column:
+            chosen[name] = _some(name, label, options)
+    return chosen
+
+
+def _some(name: str, label: str, options: list[str]) -> list[str]:
+    with linked(name, [], some_of(options)) as key:
+        return st.multiselect(label, options, key=key, placeholder="Any", persist_state="page")
+
+
+def _day(name: str, label: str) -> date | None:
+    """Days within ten years of today, as Streamlit's own field has them; in a link also as 2026/11/28."""
+    today = date.today()
+
+    def read(texts: Texts) -> date:
+        day = date.fromisoformat(texts[-1].replace("/", "-"))
+        if abs(day.year - today.year) >= YEARS:
+            raise ValueError("too far from today")
+        return day
+
+    with linked(name, None, read) as key:
+        return st.date_input(label, None, key=key, persist_state="page")
+
+
+def _draw_experiment() -> str | None:
+    """The experiment whose runs are wanted: the address has its id, and the page what it is."""
+    asked = texts_of(EXPERIMENT)
+    rows = lab().store.experiments.list().to_dict("records")
+    names = {str(row["experiment_id"]): _experiment_line(row) for row in rows}
+    with linked(EXPERIMENT, None, some_text) as key:
+        return st.selectbox(
+            "Experiment",
+            list(dict.fromkeys([*names, *filter(None, (*asked, st.session_state[key]))])),
+            index=None,
+            format_func=lambda experiment_id: names.get(experiment_id, experiment_id),
+            key=key,
+            placeholder="Any",
+            persist_state="page",
+        )
+
+
+def _experiment_line(row: Mapping[str, Any]) -> str:
+    return f"{when(row['created_at'])}  {experiment_name(row['kind'], row['label'])}"
+
+
+def filter_of(
+    text: str,
+    chosen: Mapping[str, Sequence[str]],
+    badges: Sequence[str],
+    since: object,
+    until: object,
+    pinned: bool,
+    experiment_id: str | None = None,
+) -> RunFilter:
+    """Days are this machine's; `until` is the last day that counts."""
+    last = until + timedelta(days=1) if isinstance(until, date) else None
+    return RunFilter(
+        text=text,
+        **{name: tuple(chosen.get(name, ())) for name in CHOICES},
+        experiment_id=(experiment_id,) if experiment_id else (),
+        earned=_checks(badges, EARNED),
+        lost=_checks(badges, LOST),
+        since=_midnight_utc(since),
+        until=_midnight_utc(last),
+        pinned=pinned,
+    )
+
+
+def _checks(badges: Sequence[str], kind: str) -> tuple[str, ...]:
+    """The names of the checks that were chosen as earned, or as lost."""
+    return tuple(BADGES[badge][1] for badge in badges if BADGES[badge][0] == kind)
+
+
+def is_filtered() -> bool:
+    """Whether some of the runs are asked for by more than words."""
+    return any(is_asked(name) for name in FILTERS)
+
+
+def clear_filters() -> None:
+    """Every field at its default; the address follows."""
+    none: dict[str, Any] = {name: [] for name in (*CHOICES, "badges")}
+    put(none | {"since": None, "until": None, "text": "", "pinned": False, EXPERIMENT: None})
+
+
+def _midnight_utc(day: object) -> datetime | None:
+    """The beginning of a day here, as the store keeps moments: in UTC, without a zone."""
+    if not isinstance(day, date):
+        return None
+    return datetime(day.year, day.month, day.day).astimezone(UTC).replace(tzinfo=None)

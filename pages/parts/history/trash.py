@@ -1,0 +1,94 @@
+"""Undoing a delete: the line after it, and the trash with all that can still be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from engine.core.format import plural, size
+from pages.parts.runs.run_text import when
+from pages.parts.runs.trash import JUST_DELETED, NOTICE, predictions_words
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import listed, plain
+from pages.parts.shared.page_state import page_key
+from store.trash import Entry
+
+
+def what_words(entries: Sequence[Entry]) -> str:
+    """`3 runs`, `1 experiment and 6 runs`."""
+    experiments = sum(entry.kind == "experiment" for entry in entries)
+    runs = len(entries) - experiments
+    parts = [plural(experiments, "experiment")] if experiments else []
+    return listed([*parts, plural(runs, "run")] if runs or not parts else parts)
+
+
+def draw_undo() -> None:
+    """After a delete: what is gone, and the way back, until something else is deleted or the line is closed."""
+    known = {entry.entry_id: entry for entry in lab().store.trash.entries()}
+    gone = [entry_id for entry_id in st.session_state.get(JUST_DELETED, []) if entry_id in known]
+    if not gone:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        st.markdown(f":material/delete: {what_words([known[entry_id] for entry_id in gone])} moved to the trash.")
+        if st.button("Undo", icon=":material/undo:", key=page_key("undo_delete")):
+            _restore(gone)
+        if st.button("", icon=":material/close:", type="tertiary", key=page_key("close_undo"), help="Close this line"):
+            st.session_state.pop(JUST_DELETED, None)
+            st.rerun()
+
+
+def draw_trash() -> None:
+    """Everything in the trash, the last deleted first: to restore, or to delete for good after a question."""
+    entries = lab().store.trash.entries()
+    if not entries:
+        return
+    total = sum(entry.log_bytes or 0 for entry in entries if entry.is_ours)
+    with st.expander(f"Trash: {what_words(entries)}, {size(total)}", icon=":material/delete:"):
+        labels = {entry.entry_id: _label(entry) for entry in entries}
+        chosen = st.multiselect(
+            "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id),
+            key=page_key("trash"),
+            placeholder="Choose runs to restore, or to delete for good",
+        )  # fmt: skip
+        with st.container(horizontal=True):
+            if st.button("Restore", icon=":material/undo:", disabled=not chosen):
+                _restore(chosen)
+            if st.button("Delete for good …", icon=":material/delete_forever:", disabled=not chosen):
+                _confirm_purge([entry for entry in entries if entry.entry_id in chosen])
+            if st.button("Empty the trash …", icon=":material/delete_sweep:"):
+                _confirm_purge(entries)
+
+
+@st.dialog("Delete for good?", icon=":material/delete_forever:")
+def _confirm_purge(entries: Sequence[Entry]) -> None:
+    what = what_words(entries)
+    st.markdown(f"{what} with all tokens, passes and answers, and what is noted of them. This cannot be undone:")
+    if kept := predictions_words([entry.run_id for entry in entries]):
+        st.caption(kept)
+    shown = [f"- {plain(_label(entry))}" for entry in entries[:5]]
+    st.markdown("\n".join([*shown, *([f"- and {len(entries) - 5} more"] if len(entries) > 5 else [])]))
+    outside = sum(not entry.is_ours for entry in entries)
+    if outside:
+        st.caption(f"{plural(outside, 'run')} of them came from another folder, which is left as it is.")
+    with st.container(horizontal=True):
+        if st.button(f"Delete {what} for good", type="primary", icon=":material/delete_forever:"):
+            count = lab().store.trash.purge([entry.entry_id for entry in entries])
+            gone = what if count == len(entries) else f"{count} of {what}"
+            st.session_state[NOTICE] = f"Deleted {gone} for good."
+            st.rerun()
+        if st.button("Keep"):
+            st.rerun()
+
+
+def _restore(entry_ids: Sequence[str]) -> None:
+    done = lab().store.trash.restore(entry_ids)
+    st.session_state.pop(JUST_DELETED, None)
+    st.session_state[NOTICE] = " ".join([f"Restored {what_words(done.entries)}.", *done.refused])
+    st.rerun()
+
+
+def _label(entry: Entry) -> str:
+    if entry.kind == "experiment":
+        return f"experiment {entry.engine}, {when(entry.created_at)}, deleted {when(entry.deleted_at)}"
+    return f"{entry.engine}, {when(entry.created_at)}, run {entry.run_id}, deleted {when(entry.deleted_at)}"

@@ -1,0 +1,166 @@
+"""The section of a run's page on paged KV memory: the pool over time, its preemptions, and the pool at one moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.core.format import count, duration, percent, plural
+from pages.figures.blocks import captions as block_captions
+from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map
+from pages.figures.blocks.pool import pool_at
+from pages.figures.timeline.preemptions import preemptions_of
+from pages.figures.timeline.spans import Unit
+from pages.parts.runs.loaded_run import RunData
+from pages.parts.shared.charts import show
+from pages.parts.shared.lab import is_dark, lab
+from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tables import draw_table
+from pages.parts.shared.unit_switch import chosen_unit
+from store.queries.block_map import BlockMap
+
+MAX_LISTED = 20
+
+
+def draw_blocks(run: RunData) -> None:
+    """Nothing for a run whose KV memory is not paged."""
+    if not run.is_paged:
+        return
+    st.subheader("KV blocks", anchor="blocks")
+    unit = chosen_unit()
+    grid = _block_map(str(lab().home), run.run_id, _version(run), unit)
+    pool_blocks, lost = run.kv_blocks or grid.num_blocks, preemptions_of(run.events)
+    figure = block_map(
+        grid.cells,
+        grid.by_column,
+        shape=(grid.rows, grid.columns),
+        end=grid.end,
+        num_blocks=grid.num_blocks,
+        pool_blocks=pool_blocks,
+        block_size=run.config.block_size,
+        unit=unit,
+        preemptions=lost,
+        dark=is_dark(),
+    )
+    show(figure, key="blocks", alt="KV blocks over time")
+    st.caption(_caption(run, grid, lost, pool_blocks))
+    with st.expander("How to read this"):
+        st.markdown(BLOCKS_WHY)
+    draw_preemptions(lost)
+    if not run.passes.empty and grid.used_blocks:
+        _draw_moment(run, pool_blocks)
+
+
+def _caption(run: RunData, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
+    ledger = run.ledger("")
+    reserved, unfilled = ledger.get("kv_reserved_position_s"), ledger.get("kv_fragment_position_s")
+    return block_captions.blocks(
+        grid.by_column,
+        lost,
+        pool_blocks=pool_blocks,
+        block_size=run.config.block_size,
+        unfilled_share=unfilled / reserved if reserved and unfilled is not None else None,
+        recomputed_tokens=run.pass_totals["recomputed_tokens"],
+    )
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _block_map(home: str, run_id: str, version: int, unit: Unit) -> BlockMap:
+    """Up to the highest block that was ever held: a pool may be far larger than the workload. Kept as run_data does."""
+    store = lab().store
+    whole = store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)
+    if not 0 < whole.used_blocks < whole.num_blocks:
+        return whole
+    used = whole.used_blocks
+    return store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit, num_blocks=used)
+
+
+def _version(run: RunData) -> int:
+    return lab().recorder.version if run.status == "running" else -1
+
+
+def draw_preemptions(lost: pd.DataFrame) -> None:
+    """Each preemption in a line: who, when, what it gave back, what had to be computed again."""
+    if lost.empty:
+        return
+    words = "blocks given back, positions to compute again"
+    st.markdown(f"**{plural(len(lost), 'preemption')}**: {words}")
+    header = ["request", "step", "time", "lane", "blocks", "positions"]
+    draw_table(header, preemption_rows(lost.head(MAX_LISTED)), figures=range(len(header)))
+    if len(lost) > MAX_LISTED:
+        st.caption(f"The first {MAX_LISTED} of {count(len(lost))}.")
+
+
+def preemption_rows(lost: pd.DataFrame) -> list[list[str]]:
+    """The cells of the table of preemptions."""
+    return [
+        [f"{row['request_id']:.0f}", count(int(row["step"])), duration(row["time_s"]), f"{row['lane']:.0f}"]
+        + [count(row["blocks"]), count(row["tokens"])]
+        for row in lost.to_dict("records")
+    ]
+
+
+@st.fragment
+def _draw_moment(run: RunData, pool_blocks: int) -> None:
+    """A slider over the passes, and the pool as a grid of blocks while that pass runs. It draws nothing else anew."""
+    st.markdown("**The pool at one moment**")
+    last = len(run.passes) - 1
+    fullest = int(run.passes["kv_reserved_positions"].fillna(0).to_numpy().argmax())
+    place = st.slider("Pass", 0, last, fullest, key=page_key(f"pool_at_{run.run_id}")) if last else 0
+    at = run.passes.iloc[place]
+    held = lab().store.kv.blocks_at(run.run_id, int(at["pass_index"]))
+    size = run.config.block_size
+    figure = pool_at(held, num_blocks=pool_blocks, block_size=size, dark=is_dark())
+    show(figure, key="pool", alt="KV blocks at one moment", config={"displayModeBar": False})
+    st.caption(
+        block_captions.pool(
+            held,
+            pool_blocks=pool_blocks,
+            block_size=size,
+            pass_index=int(at["pass_index"]),
+            step=float(at["step"]),
+            time_s=float(at["start_s"]),
+        )
+    )
+    if not held.empty:
+        _draw_holders(held, size)
+
+
+def _draw_holders(held: pd.DataFrame, block_size: int) -> None:
+    """Who holds what, for a reader who does not go by colours."""
+    header = ["request", "blocks", "positions filled", "not filled"]
+    rows = holder_rows(held, block_size)
+    draw_table(header, rows[:MAX_LISTED], figures=range(len(header)))
+    if len(rows) > MAX_LISTED:
+        st.caption(f"The {MAX_LISTED} requests with the most blocks, of {count(len(rows))}.")
+
+
+def holder_rows(held: pd.DataFrame, block_size: int) -> list[list[str]]:
+    """A row a request, those with the most blocks first: its blocks, their positions that are filled, and are not."""
+    by_request = held.groupby("request_id").agg(blocks=("block_id", "size"), positions=("positions", "sum"))
+    by_request = by_request.sort_values("blocks", ascending=False, kind="stable")
+    return [_holder(request, blocks, positions, block_size) for request, blocks, positions in by_request.itertuples()]
+
+
+def _holder(request: Any, blocks: int, positions: float, block_size: int) -> list[str]:
+    empty = blocks * block_size - positions
+    unfilled = f"{count(empty)} ({percent(empty / blocks / block_size)})"
+    return [f"{request:.0f}", count(blocks), count(positions), unfilled]
+
+
+BLOCKS_WHY = """
+Keys and values live in blocks of a few token positions each. A request's **block table** lists the blocks that it
+holds, in order; they need not lie side by side. It takes a block when its last one is full, and gives all of them back
+when it ends.
+
+- **A colour** is a request. There are fewer colours than requests: the pointer tells the number.
+- **Near white** is a free block.
+- **Not filled** is the end of each request's last block: all that paging wastes, and less than a block a request.
+- **A triangle** is a preemption. No block was left for an older request, so the youngest one gave all of its blocks
+  back; it waits at the front of the queue and is computed anew, its answer so far included. No token is lost.
+
+Where a pool or a run is too large to draw block by block and pass by pass, a cell stands for several, in the colour of
+the request that held most of it.
+"""

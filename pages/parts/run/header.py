@@ -1,0 +1,124 @@
+"""The head of a run's page: what it is, its badges, where to go from it, and six figures at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from engine.core.format import MISSING, count
+from engine.metrics.definitions import Definitions
+from engine.metrics.metric import Value
+from pages.parts.experiments.progress import draw_way_to_experiment
+from pages.parts.runs.badges import show_badges
+from pages.parts.runs.compared import METRIC_BY_NAME
+from pages.parts.runs.loaded_run import RunData
+from pages.parts.runs.notes import edit_notes, set_pinned
+from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
+from pages.parts.runs.sensitivity import definition_words
+from pages.parts.shared.fields import query_of
+from pages.parts.shared.lab import lab
+from pages.parts.shared.markdown import plain
+from pages.parts.shared.metric_text import value_and_unit
+from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tiles import Tile, draw_tiles
+from pages.parts.shared.transfer import draw_download
+from store.folders import log_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFigure:
+    """One figure of the head: a metric, and the metric that says how many samples or parts it rests on."""
+
+    label: str
+    metric: str
+    rests_on: str
+    noun: str
+
+
+KEY_FIGURES = (
+    KeyFigure(label="Throughput", metric="output_tokens_per_s", rests_on="output_tokens", noun="tokens"),
+    KeyFigure(label="First token, p50", metric="ttft_p50_s", rests_on="ttft_n", noun="requests"),
+    KeyFigure(label="Gap between tokens, p95", metric="itl_p95_s", rests_on="itl_n", noun="gaps"),
+    KeyFigure(label="Whole answer, p50", metric="e2e_p50_s", rests_on="e2e_n", noun="requests"),
+    KeyFigure(label="Dead slot-steps", metric="dead_fraction", rests_on="slot_steps", noun="slot-steps"),
+    KeyFigure(label="Padding", metric="padding_fraction", rests_on="computed_positions", noun="positions"),
+)
+
+PAGED_FIGURES = (
+    KeyFigure(label="Worst gap over median gap", metric="itl_max_over_p50", rests_on="itl_n", noun="gaps"),
+    KeyFigure(label="Preemptions", metric="preemptions", rests_on="requests", noun="requests"),
+)
+
+
+def draw_header(run: RunData, companions: Sequence[str]) -> None:
+    """`companions` are the ids of the runs of its comparison, itself among them, if it was made for one."""
+    show_badges(run.row)
+    st.markdown(f"**{engine_line(run.config)}**  \n{workload_line(run.info, run.metrics)}  \n{machine_line(run.info)}")
+    if busy := busy_line(run.info):
+        st.caption(f":material/speed: {busy}")
+    with st.container(horizontal=True, gap="medium"):
+        if companions:
+            st.page_link(
+                "pages/compare.py",
+                label="Compare with its pair" if len(companions) == 2 else "Compare with the other layouts",
+                icon=":material/compare_arrows:",
+                query_params={"runs": ",".join(companions)},
+            )
+        else:
+            st.page_link(
+                "pages/compare.py",
+                label="Compare with another run",
+                icon=":material/compare_arrows:",
+                query_params={"runs": run.run_id},
+            )
+        draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
+        st.page_link(
+            "pages/bench.py", label="Repeat on Bench", icon=":material/replay:", query_params=query_of(run.config)
+        )
+        st.page_link("pages/glossary.py", label="What the figures mean", icon=":material/dictionary:")
+    st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")
+
+
+def draw_key_figures(run: RunData) -> None:
+    """Each figure with its unit and what it rests on. Paging has no padding and no dead slots: its own are shown."""
+    figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
+    draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures])
+
+
+def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:
+    """A figure that the run does not have is a dash, never a zero."""
+    noun = "requests" if figure.rests_on == "itl_n" and definitions.itl == "mean" else figure.noun
+    words = definition_words(definitions)
+    metric = METRIC_BY_NAME[figure.metric]
+    value, unit = value_and_unit(metric, metrics.get(figure.metric))
+    rests_on = metrics.get(figure.rests_on)
+    return Tile(
+        label=figure.label,
+        value=value,
+        unit=unit,
+        note="no sample in this run" if value == MISSING else f"n = {count(rests_on)} {noun}",
+        hint=f"{metric.meaning} {metric.name} = {metric.formula}." + (f" Counted otherwise: {words}." if words else ""),
+    )
+
+
+# Beside a run's figures: what is said of it, and the file to take it along in.
+
+
+def draw_run_tools(run: RunData) -> None:
+    """The note and tags with the way to change them, the pin, and the run as one file once it is over."""
+    said = lab().store.annotations.of(run.run_id)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for tag in said.tags:
+            st.badge(plain(tag), icon=":material/sell:", color="gray")
+        if st.button("Note and tags …", icon=":material/edit_note:", key=page_key("note")):
+            edit_notes([run.run_id])
+        if st.button("Unpin" if said.pinned else "Pin", icon=":material/keep:", key=page_key("pin")):
+            set_pinned([run.run_id], not said.pinned)
+            st.rerun()
+        if run.status != "running":
+            draw_download([run.run_id], log_bytes(Path(run.row["folder"])) or 0, label="Export", key=page_key("export"))
+    if said.note:
+        st.markdown("  \n".join(plain(line) for line in said.note.splitlines()))

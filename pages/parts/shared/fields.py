@@ -1,0 +1,151 @@
+"""The settings of the Bench page: each one's name in the URL, its default, and what a link may give it.
+
+Widgets take their values from the query parameters of the same names. `complaints` finds those that a field cannot
+take, so that the page can say which value it did not take, and what it uses.
+
+Fields are made from the options' declarations; what a page has of its own is in one table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.option import Bounds, Choices, Option, options_of
+from engine.experiments.experiment import REPEATS
+
+FORMS = ("arrived", "full", "timeout")
+PROMPT_KINDS = ("chat", "lengths", "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of a few words."""
+
+    options: tuple[str, ...]
+    default: str
+    label: str = ""
+
+    def complaint(self, text: str) -> str | None:
+        return None if text in self.options else f"use one of {', '.join(self.options)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number from `low` to `high`; `low` itself is out when `above` is true. A default of None means: not set."""
+
+    low: float
+    high: float
+    default: float | None
+    whole: bool = True
+    above: bool = False
+    label: str = ""
+
+    def complaint(self, text: str) -> str | None:
+        try:
+            value = float(int(text)) if self.whole else float(text)
+        except (ValueError, OverflowError):
+            value = math.nan
+        is_low = value <= self.low if self.above else value < self.low
+        if math.isfinite(value) and not is_low and value <= self.high:
+            return None
+        kind = "a whole number" if self.whole else "a number"
+        if self.above:
+            return f"use {kind} above {self.low:,.0f}, up to {self.high:,.0f}"
+        return f"use {kind} from {self.low:,.0f} to {self.high:,.0f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Free text. It stays in its field even when it is wrong: the field says what to fix."""
+
+    default: str
+    label: str = ""
+
+    def complaint(self, text: str) -> str | None:
+        return None
+
+
+Field = Choice | Number | Text
+
+MAX_SHOWN = 40  # characters of a link's bad value
+
+
+def field_of(option: Option, **own: Any) -> Field:
+    """The field that sets an option, with what a page has of its `own` instead: a default, limits, choices."""
+    takes = option.takes
+    default = None if option.default is None else str(option.default)
+    made: Field
+    if isinstance(takes, Bounds):
+        low = takes.low if takes.also is None else min(takes.low, takes.also)
+        made = Number(low=low, high=takes.high, default=option.default, whole=takes.whole, above=takes.above)
+    elif isinstance(takes, Choices):
+        made = Choice(options=tuple(map(str, takes.values)), default=own.get("default", default))
+    else:
+        made = Text(default=own.get("default", default))
+    return replace(made, **{"label": option.label, **own})
+
+
+def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Field]:
+    """A page's fields by their names in its address; `own` holds by these what the page has of its own."""
+    return {each.parameter: field_of(each, **(own or {}).get(each.parameter, {})) for each in options}
+
+
+OWN: dict[str, dict[str, Any]] = {
+    "requests": {"low": 1},
+    "top_k": {"high": 1_000_000},
+    "repeats": {"high": 50},
+}
+
+FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
+    "first": Choice(options=ENGINES, default="static", label="First, the base of the comparison"),
+    "second": Choice(options=ENGINES, default="continuous", label="Second"),
+    "form": replace(Choice(options=FORMS, default="arrived"), label=SETTINGS["form"].label),
+    "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True, label="Timeout, seconds"),
+    "prompts": Choice(options=PROMPT_KINDS, default="chat", label=SETTINGS["prompts"].label),
+    "mix": Text(default="p16,p64", label="Mix of lengths"),
+}
+del FIELDS["prompt_file"]  # it is uploaded: no address holds a file
+
+
+def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
+    """A line for each value of a link that its field cannot take, with the default that is used instead."""
+    lines = []
+    for name, field in fields.items():
+        why = field.complaint(query[name]) if name in query else None
+        if why is not None:
+            used = "none" if field.default is None else field.default
+            text = query[name] if len(query[name]) <= MAX_SHOWN else f"{query[name][:MAX_SHOWN]}…"
+            lines.append(f"{name} {text!r}: {why}; {used} is used instead")
+    return lines
+
+
+def query_of(config: RunConfig) -> dict[str, str]:
+    """The query parameters that bring Bench to a run's settings; values at their default are left out.
+
+    A run does not know how often it was asked for: `repeats` are the caller's to add. A file of prompts does not
+    travel in a link: the page asks for it again.
+    """
+    workload = config.workload
+    kind = workload.prompts if workload.prompts in ("chat", "file") else "lengths"
+    values: dict[str, Any] = {
+        each.parameter: getattr(part, name)
+        for part in (config, workload, config.sampling)
+        for name, each in options_of(type(part)).items()
+    }
+    values |= {
+        "form": config.form.rule,
+        "timeout": config.form.timeout_s,
+        "prompts": kind,
+        "mix": workload.prompts if kind == "lengths" else None,
+    }
+    texts = {name: str(values[name]) for name, each in FIELDS.items() if isinstance(each, Choice) and name in values}
+    values |= texts
+    return {
+        name: str(values[name])
+        for name, each in FIELDS.items()
+        if values.get(name) is not None and values[name] != each.default
+    }

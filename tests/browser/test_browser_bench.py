@@ -1,0 +1,209 @@
+"""Bench in a real browser, over the real worker and model: live view, crash, queue, cancel, links, narrow and dark."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from engine.runlog.reader import RunLogReader
+from tests.support.app_server import AppServer
+from tests.support.processes import await_end, wait_for, worker_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
+
+LONG = "?model=tiny-random&prompts=lengths&mix=p64&requests=64&budget=2000&slots=4"
+SHORT = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=8"
+LIVE_MS = 60_000
+
+
+def pid_of(app: AppServer) -> int:
+    assert app.process is not None
+    return app.process.pid
+
+
+def open_bench(page: Page, app: AppServer, query: str = "") -> None:
+    page.goto(f"{app.url}/{query}")
+    expect(page.get_by_role("button", name="Run the pair")).to_be_enabled(timeout=LIVE_MS)
+
+
+def start(page: Page, button: str) -> None:
+    page.get_by_role("button", name=button, exact=True).click()
+    page.wait_for_url(re.compile(r"job="), timeout=LIVE_MS)
+
+
+def await_tokens(page: Page) -> None:
+    """Wait until the live view counts new tokens."""
+    expect(page.get_by_text(re.compile(r"of \d+ requests finished, [\d,]+ tokens"))).to_be_visible(timeout=LIVE_MS)
+
+
+def test_a_killed_worker_is_reported_and_the_next_run_works(page: Page, app: AppServer) -> None:
+    open_bench(page, app, LONG)
+    start(page, "Run continuous")
+    await_tokens(page)
+    (folder,) = app.home.glob("runs/*")
+    wait_for(lambda: len(RunLogReader(folder).table("tokens")) > 0, LIVE_MS / 1000)
+    os.kill(worker_of(pid_of(app)), signal.SIGKILL)
+    crashed = page.get_by_text(re.compile(r"the worker was killed by SIGKILL. [\d,]+ tokens were logged and kept"))
+    expect(crashed).to_be_visible(timeout=LIVE_MS)
+    page.get_by_role("link", name="Open the partial continuous run").click()
+    page.wait_for_url(re.compile(r"/run\?run_id="))
+    expect(page.get_by_text("crashed").first).to_be_visible(timeout=LIVE_MS)
+
+    open_bench(page, app, SHORT)
+    start(page, "Run continuous")
+    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
+
+
+def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: AppServer) -> None:
+    open_bench(page, app, LONG + "&engine=static")
+    start(page, "Run static")
+    await_tokens(page)
+    expect(page.locator(".slots")).to_have_count(1)
+    expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=LIVE_MS)
+    answer = page.locator(".answer.running .text").first
+    expect(answer).to_have_text(re.compile(r"\d+ \d+ \d+"), timeout=LIVE_MS)  # ids: no tokenizer
+    top_px = page.get_by_text("Answers as they are written").bounding_box()
+    page.wait_for_timeout(1500)
+    assert page.get_by_text("Answers as they are written").bounding_box() == top_px
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=LIVE_MS)
+    assert len(list(app.home.glob("runs/*/watched"))) == 1
+
+
+def test_cancel_stops_the_run_and_keeps_what_was_logged(page: Page, app: AppServer) -> None:
+    open_bench(page, app, LONG)
+    start(page, "Run the pair")
+    await_tokens(page)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Continuous was cancelled")).to_be_visible()
+    page.get_by_role("link", name="Open the partial static run").click()
+    page.wait_for_url(re.compile(r"/run\?run_id="))
+    expect(page.get_by_text("stopped").first).to_be_visible(timeout=LIVE_MS)
+
+
+def test_a_pair_that_was_cancelled_is_gone_on_with(page: Page, app: AppServer) -> None:
+    open_bench(page, app, "?model=tiny-random&prompts=lengths&mix=p16&requests=32&budget=1000&slots=4")
+    start(page, "Run the pair")
+    await_tokens(page)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=LIVE_MS)
+    (stopped,) = (folder.name for folder in app.home.glob("runs/*"))
+    page.get_by_role("button", name="Resume").click()
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=5 * LIVE_MS)
+    runs = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
+    assert len(runs) == 2
+    assert stopped not in runs
+    assert sorted([stopped, *runs]) == sorted(folder.name for folder in app.home.glob("runs/*"))
+
+
+def test_two_visitors_share_one_queue(browser: Browser, app: AppServer) -> None:
+    contexts = [browser.new_context(viewport={"width": 1280, "height": 900}) for _ in range(2)]
+    first, second = (context.new_page() for context in contexts)
+    try:
+        open_bench(first, app, LONG)
+        start(first, "Run continuous")
+        await_tokens(first)
+        open_bench(second, app, SHORT)
+        expect(second.get_by_text(re.compile("Now: continuous.*another visitor's"))).to_be_visible(timeout=LIVE_MS)
+        start(second, "Run continuous")
+        expect(second.get_by_text("Place 1 in the queue")).to_be_visible(timeout=LIVE_MS)
+        expect(first.get_by_text(re.compile("Place 1: continuous.*another visitor's"))).to_be_visible(timeout=LIVE_MS)
+        first.get_by_role("button", name="Cancel").click()
+        second.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
+    finally:
+        for context in contexts:
+            context.close()
+
+
+def test_a_reload_keeps_following_the_job(page: Page, app: AppServer) -> None:
+    open_bench(page, app, LONG)
+    start(page, "Run continuous")
+    await_tokens(page)
+    page.reload()
+    await_tokens(page)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Continuous was cancelled")).to_be_visible(timeout=LIVE_MS)
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_text("Continuous was cancelled")).to_be_hidden()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_closing_the_app_leaves_no_worker(page: Page, lab_home: Path, how: signal.Signals) -> None:
+    with AppServer(lab_home) as app:
+        open_bench(page, app, LONG)
+        start(page, "Run continuous")
+        await_tokens(page)
+        worker = worker_of(pid_of(app))
+        app.stop(how)
+        assert await_end(worker, within_s=30)
+
+
+def test_a_second_app_on_the_same_home_says_who_holds_the_store(page: Page, app: AppServer) -> None:
+    open_bench(page, app)
+    with AppServer(app.home) as second:
+        page.goto(second.url)
+        expect(page.get_by_text("The store is in use")).to_be_visible(timeout=LIVE_MS)
+        expect(page.get_by_text(str(pid_of(app)))).to_be_visible()
+        expect(page.get_by_text("Traceback")).to_have_count(0)
+
+
+def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) -> None:
+    open_bench(page, app, "?engine=static&slots=7&budget=12&form=timeout&prompts=lengths&mix=p32")
+    expect(page.get_by_text("smollm2-135m in fp32 on cpu, static batching, 7 slots.")).to_be_visible()
+    expect(
+        page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in all.")
+    ).to_be_visible()
+    page.get_by_role("radiogroup", name="Engine").get_by_role("radio", name="continuous").click()
+    page.wait_for_url(re.compile(r"slots=7"))
+    expect(page.get_by_text("continuous batching, 7 slots.")).to_be_visible()
+    assert "engine" not in parse_qs(urlparse(page.url).query)
+
+
+def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/bench?engine=static&slots=7&model=tiny-random")
+    expect(page.get_by_text("static batching, 7 slots.")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+    assert parse_qs(urlparse(page.url).query)["slots"] == ["7"]
+    expect(page.get_by_role("link", name="Bench", exact=True)).to_have_count(1)
+
+
+def test_back_from_the_results_to_bench_by_its_own_name_is_one_step(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/bench{SHORT}")
+    page.get_by_role("button", name="Run the pair").click(timeout=LIVE_MS)
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=LIVE_MS)
+    expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=LIVE_MS)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=LIVE_MS)
+    asked = urlparse(page.url)
+    assert (asked.path, "runs" in parse_qs(asked.query), "job" in parse_qs(asked.query)) == ("/bench", False, True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, app: AppServer, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    try:
+        open_bench(page, app, SHORT)
+        main = page.locator("[data-testid=stMain]")
+        assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+        ground = page.locator("[data-testid=stApp]").evaluate("e => getComputedStyle(e).backgroundColor")
+        assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(14, 17, 23)"}[scheme]
+    finally:
+        context.close()
+
+
+def test_the_app_process_never_loads_torch(page: Page, app: AppServer) -> None:
+    open_bench(page, app, SHORT)
+    start(page, "Run continuous")
+    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
+    maps = Path(f"/proc/{pid_of(app)}/maps").read_text()
+    assert "libtorch" not in maps
+    assert "libtorch" in Path(f"/proc/{worker_of(pid_of(app))}/maps").read_text()

@@ -1,0 +1,106 @@
+"""The Query page in a real browser: asking, hostile statements, cancelling."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.app_server import ROOT, AppServer
+from tests.support.hostile_sql import REFUSED, STOPPED
+from tests.support.page_runs import write_run
+
+pytestmark = pytest.mark.browser
+
+PATIENCE_MS = 60_000
+GROWTH_BYTES = 64 << 20
+HOSTILE = ("delete", "copy out", "read_csv", "two statements", "insert inside a select")
+BOMBS = ("a string of 2 GB", "recursion without end")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    home = tmp_path_factory.mktemp("home")
+    write_run(home / "runs", "r1", "static")
+    write_run(home / "runs", "r2", "continuous")
+    with AppServer(home) as server:
+        yield server
+
+
+def ask(page: Page, sql: str) -> None:
+    """Write a statement into the editor and ask it by the keyboard."""
+    editor = page.get_by_role("textbox", name="SQL")
+    expect(editor).to_be_visible(timeout=PATIENCE_MS)
+    editor.fill(sql)
+    editor.press("Control+Enter")
+
+
+def resident_bytes(app: AppServer) -> int:
+    assert app.process is not None
+    return int(Path(f"/proc/{app.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def by_command(app: AppServer, sql: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", "store", "query", sql, "--json"],
+        cwd=ROOT,
+        env=os.environ | {"LAB_HOME": str(app.home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_link_is_answered_with_a_chart_and_a_table_and_asked_anew_by_hand(page: Page, served: AppServer) -> None:
+    page.goto(f"{served.url}/query?question=waste_by_engine")
+    expect(page.get_by_role("heading", name="Waste by engine")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".js-plotly-plot .bars path").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("most 0.25 (engine static)")).to_be_visible()
+    ask(page, "SELECT 41 + 1 AS answer")
+    expect(page.get_by_text("1 row in")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page).to_have_url(re.compile(r"/query\?sql=SELECT"))
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    assert downloading.value.path().read_text() == '"answer"\n42\n'
+
+
+def test_hostile_statements_from_the_page_touch_nothing(page: Page, served: AppServer) -> None:
+    counted = "SELECT (SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM tokens) AS tokens"
+    before = by_command(served, counted)
+    snapshot = served.home / "snapshot.duckdb"
+    image = hashlib.sha256(snapshot.read_bytes()).hexdigest()
+    page.goto(f"{served.url}/query?question=speed_by_month")  # so that all that the page needs is loaded
+    expect(page.get_by_text("2 rows in")).to_be_visible(timeout=PATIENCE_MS)
+    resident = resident_bytes(served)
+    for case in HOSTILE:
+        sql, words = REFUSED[case]
+        ask(page, sql)
+        expect(page.get_by_role("alert").filter(has_text=words)).to_be_visible(timeout=PATIENCE_MS)
+    for case in BOMBS:
+        ask(page, f"{STOPPED[case]} -- {case}")
+        expect(page.get_by_role("alert").filter(has_text="Stopped")).to_be_visible(timeout=PATIENCE_MS)
+        ask(page, "SELECT 1 AS one")
+        expect(page.get_by_text("1 row in")).to_be_visible(timeout=PATIENCE_MS)
+    assert by_command(served, counted) == before
+    assert hashlib.sha256(snapshot.read_bytes()).hexdigest() == image
+    assert resident_bytes(served) - resident < GROWTH_BYTES
+
+
+def test_cancel_ends_a_question(page: Page, served: AppServer) -> None:
+    page.goto(f"{served.url}/query")
+    page.get_by_role("combobox", name="Seconds at most").click()
+    page.get_by_role("option", name="60").click()
+    ask(page, "SELECT sleep_ms(60000)")
+    expect(page.get_by_text("of at most 60 s")).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Cancelled.")).to_be_visible(timeout=PATIENCE_MS)  # and not "Stopped after 60 s."

@@ -1,0 +1,36 @@
+"""Repeats in a real browser over the real worker: from Bench's button to the ratio, and to one repeat on Compare."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.app_server import AppServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
+
+LINK = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=40-200"
+LIVE_MS = 60_000
+
+
+def test_two_repeats_of_the_pair_from_the_click_to_the_ratio(page: Page, app: AppServer) -> None:
+    page.goto(f"{app.url}/{LINK}")
+    field = page.get_by_label("Repeats", exact=True)
+    expect(field).to_have_value("1", timeout=LIVE_MS)
+    field.fill("2")
+    page.get_by_role("button", name="Run the pair").click()  # leaving the field and pressing are one movement
+    page.wait_for_url(re.compile(r"/repeats\?experiment="), timeout=LIVE_MS)
+    expect(page.get_by_role("heading", level=1, name="Repeats")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("static and continuous, 2 times each, in turn")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("progressbar")).to_have_count(0, timeout=LIVE_MS)
+    finding = page.get_by_role("heading", level=4)
+    said = re.compile("continuous.*static.*output tokens/s.*repeats", re.IGNORECASE)
+    expect(finding).to_have_text(said, timeout=LIVE_MS)
+    expect(page.locator(".lab-table").get_by_text("continuous / static").first).to_be_visible(timeout=LIVE_MS)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.js-plotly-plot .scatterlayer .point').length === 4", timeout=LIVE_MS
+    )
+    page.go_back()  # one step, and not one that no visitor has seen
+    expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=LIVE_MS)

@@ -1,0 +1,154 @@
+"""`engine memory` as a person meets it: the grid, the walls, one clear line for what cannot be, and no torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import main
+from engine.hardware.machine_memory import MachineMemory, host_memory, read_card
+from tests.support.app_server import ROOT
+from tests.support.no_break import nb
+
+SOURCE = ["--model", "qwen2.5-1.5b", "--dtype", "fp16", "--capacity-gib", "22.06", "--budget", "256"]
+POWERS = "1,2,4,8,16,32,64,128,256,512,1024"
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["memory", *arguments, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_the_grid_of_the_card_with_its_five_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    lengths = "p16,p64,p256,p1024,p4096"
+    answer = report(capsys, *SOURCE, "--prompts", lengths, "--batch-size", POWERS)
+    points = answer["points"]
+    assert [(p["prompt_tokens"], p["batch_size"]) for p in points[:12]] == [
+        *((16, int(size)) for size in POWERS.split(",")),
+        (64, 1),
+    ]
+    assert len(points) == 55
+    largest_tried = {16: 1024, 64: 1024, 256: 1024, 1024: 512, 4096: 128}
+    tried = [p for p in points if p["batch_size"] <= largest_tried[p["prompt_tokens"]]]
+    failed = [(p["prompt_tokens"], p["batch_size"], p["asked_bytes"] / 2**30) for p in tried if not p["fits"]]
+    assert failed == [(256, 1024, 4.375), (1024, 256, 4.375), (1024, 512, 8.75), (4096, 64, 4.375), (4096, 128, 8.75)]
+    assert {p["failing_term"] for p in tried if not p["fits"]} == {"mlp_activation"}
+    assert {w["prompt_tokens"]: w["first_failing_batch_size"] for w in answer["walls"]} == {
+        16: None,
+        64: None,
+        256: 1024,
+        1024: 256,
+        4096: 64,
+    }
+
+
+def test_a_table_says_where_memory_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--prompts", "p256", "--batch-size", "128,256", "--pool-gib", "2"]
+    assert main(["memory", *SOURCE, *arguments]) == 0
+    said = capsys.readouterr().out
+    assert nb("capacity 22.1 GiB (--capacity-gib), KV pool at most 2.00 GiB") in said
+    assert nb("p256: up to 146 rows fit; 256 fail at the KV pool: 3.50 GiB in one piece, 2.00 GiB left") in said
+
+
+def test_options_of_the_estimate_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
+    one = [*SOURCE, "--prompts", "p128", "--batch-size", "128"]
+    copied, last, every = (report(capsys, *one, "--logits", how)["points"][0] for how in ("copied", "last", "all"))
+    assert copied["logits_fp32_bytes"] == 128 * 151_936 * 4
+    assert last["logits_fp32_bytes"] == 0
+    assert every["logits_bytes"] == 128 * copied["logits_bytes"]
+    narrow = report(capsys, *one, "--weight-bits", "8")
+    assert (narrow["weight_bits"], narrow["points"][0]["weights_bytes"]) == (8, 1_543_714_304)
+    assert narrow["points"][0]["kv_bytes"] == copied["kv_bytes"]
+    chunked = report(capsys, *one, "--engine", "chunked", "--max-num-batched-tokens", "256")["points"][0]
+    assert chunked["mlp_activation_bytes"] == 3 * 256 * 8960 * 2
+    ranged = report(capsys, *one, "--budget", "8x32+8x512")
+    assert ranged["budget_tokens"] == 512
+
+
+def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shape = {
+        "vocab_size": 100,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(shape))
+    one = ["--model", str(tmp_path), "--dtype", "fp32", "--capacity-gib", "1", "--prompts", "p10", "--batch-size", "2"]
+    point = report(capsys, *one, "--budget", "6")["points"][0]
+    assert point["kv_bytes"] == 2 * 16 * 2 * 3 * 2 * 8 * 4
+    assert point["mlp_activation_bytes"] == 3 * 20 * 64 * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--model", "no-such-model"], "model no-such-model"),
+        (["--prompts", "chat"], "prompts 'chat'"),
+        (["--batch-size", "0"], "batch-size '0'"),
+        (["--budget", "none"], "budget 'none'"),
+        (["--capacity-gib", "-1"], "capacity-gib -1.0: use a size in GiB above 0"),
+        (["--capacity-gib", "nan"], "capacity-gib nan: use a size in GiB above 0"),
+        (["--pool-gib", "0"], "pool-gib 0.0: use a size in GiB above 0"),
+        (["--gpu-memory-utilization", "0"], "gpu-memory-utilization 0.0: use a share above 0, up to 1"),
+        (["--gpu-memory-utilization", "nan"], "gpu-memory-utilization nan: use a share above 0, up to 1"),
+        (["--gpu-memory-utilization", "5", "--device", "cpu"], "gpu-memory-utilization 5.0: use a share"),
+        (["--model", "x" * 3000], f"model {'x' * 80}…: use smollm2-135m"),
+        (["--model", "~nobody-of-that-name/model"], "model ~nobody-of-that-name/model: use smollm2-135m"),
+        (["--engine", "paged", "--block-size", "3"], "block-size 3"),
+        (["--engine", "chunked", "--max-num-batched-tokens", "0"], "max-num-batched-tokens 0"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    assert main(["memory", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("python -m engine memory: ")
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_without_a_capacity_the_machines_own_memory_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = host_memory()
+    assert machine is not None
+    answer = report(capsys, "--device", "cpu", "--prompts", "p16", "--batch-size", "1")
+    assert (answer["capacity_bytes"], answer["capacity_from"]) == (machine.total_bytes, "all of this machine")
+    assert answer["dtype"] == "fp32"
+
+
+def test_a_named_size_needs_no_gpu_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # no driver's tool, so no card
+    one = ["--device", "cuda", "--prompts", "p16", "--batch-size", "1"]
+    capped = report(capsys, *one, "--capacity-gib", "22.06")
+    assert (capped["capacity_from"], capped["dtype"]) == ("--capacity-gib", "bf16")
+    assert capped["capacity_bytes"] == int(22.06 * 2**30)
+    card = report(capsys, *one, "--hardware", "h100")
+    assert (card["capacity_bytes"], card["dtype"]) == (80 * 10**9, "bf16")
+    assert report(capsys, "--hardware", "h100", "--prompts", "p16", "--batch-size", "1")["dtype"] == "bf16"
+    assert main(["memory", *one]) == 2
+    assert "device cuda: this machine shows no CUDA GPU" in capsys.readouterr().err
+
+
+def test_a_card_is_read_from_the_drivers_table() -> None:
+    assert read_card("NVIDIA H200, 143771\nNVIDIA H200, 143771\n") == MachineMemory(
+        kind="cuda", name="NVIDIA H200", total_bytes=143_771 * 2**20
+    )
+    assert read_card("No devices were found\n") is None
+    assert read_card("NVIDIA GB10, [N/A]\n") is None
+
+
+def test_nothing_heavy_is_loaded() -> None:
+    code = (
+        "import sys; from engine.commands import memory; "
+        "print([m for m in ('torch', 'transformers', 'duckdb', 'streamlit', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "[]", done.stderr

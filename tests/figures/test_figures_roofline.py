@@ -1,0 +1,157 @@
+"""The roofline, a pass's parts and the batch's trade as figures: places, shapes, ranges and words, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pages.figures.colours import palette
+from pages.figures.layout import json_bytes
+from pages.figures.roofline.roofline import Roof, bandwidth_text, rate_text, roofline, sample_points
+from pages.figures.roofline.step_time import MAX_GROUPS, group_words, pass_parts, sample_parts
+from pages.figures.what_if.what_if import batch_trade, sample_rows
+from tests.support.no_break import nb
+
+ROOF = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=20e9)
+
+
+def trace(figure: Any, name: str) -> Any:
+    return next(t for t in figure.data if (t.name or "").strip("\u00a0") == name)
+
+
+def words(figure: Any) -> list[str]:
+    return [annotation.text for annotation in figure.layout.annotations]
+
+
+def test_the_roof_bends_at_the_balance_point() -> None:
+    figure = roofline(sample_points(("static",)), ROOF)
+    x, y = trace(figure, "roof").x, trace(figure, "roof").y
+    assert x[1] == pytest.approx(10.0)  # 1 TFLOP/s over 100 GB/s
+    assert y[0] == pytest.approx(100e9 * x[0])
+    assert (y[1], y[2]) == pytest.approx((1e12, 1e12))
+    assert "balance 10.0" in words(figure)
+    assert nb("reads 100 GB/s") in words(figure)
+    assert nb("bf16 products 1.00 TFLOP/s") in words(figure)
+
+
+def test_kinds_keep_their_colours_and_shapes_and_runs_their_filling() -> None:
+    figure = roofline(sample_points(("static", "continuous")), ROOF)
+    colours = palette(False)
+    assert trace(figure, "static decode").marker.symbol == "circle"
+    assert trace(figure, "continuous decode").marker.symbol == "circle-open"
+    assert trace(figure, "static prefill").marker.symbol == "diamond"
+    assert trace(figure, "static decode").marker.color == colours.decode
+    assert trace(figure, "continuous prefill").marker.color == colours.prefill
+
+
+def test_no_gap_is_kept_above_a_legend_of_one_line() -> None:
+    """A line of the legend is about 20 pixels high; the title has room of its own."""
+    figure = roofline(sample_points(("static",)), ROOF)
+    above_px = figure.layout.margin.t - (figure.layout.legend.y - 1) * 400
+    assert above_px == pytest.approx(22)
+    parts = sample_parts(is_split=False).assign(floor_s=np.nan)
+    one, three = pass_parts(parts, title="Decode"), pass_parts(sample_parts(), title="Decode")
+    assert (one.layout.margin.t, three.layout.margin.t) == (58, 98)
+
+
+def test_a_mark_says_its_passes_and_rates() -> None:
+    decode = trace(roofline(sample_points(("static",)), ROOF), "decode pass")
+    assert list(decode.x[:2]) == [0.5, 1.0]
+    assert "40 passes" in decode.hovertext[0]
+    assert "1 rows, 90 columns wide" in decode.hovertext[0]
+    assert decode.marker.size[0] > decode.marker.size[-1]  # 40 passes against 2
+
+
+def test_launches_are_drawn_only_where_they_are_lower_than_reading() -> None:
+    launches = trace(roofline(sample_points(), ROOF), "issuing alone")
+    assert launches.y[0] == pytest.approx(20e9 * launches.x[0])
+    quick = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=200e9)
+    assert not [t for t in roofline(sample_points(), quick).data if "issuing" in (t.name or "")]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_one_point_no_point_and_no_roof_all_draw(dark: bool) -> None:
+    one = sample_points(("static",)).head(1)
+    none = one.head(0)
+    assert roofline(one, None, dark=dark).data[0].name.startswith("decode pass")
+    assert trace(roofline(none, ROOF, dark=dark), "roof")
+    assert words(roofline(none, None, dark=dark)) == ["No pass to draw."]
+
+
+def test_a_hundred_thousand_marks_stay_small() -> None:
+    draws = np.random.default_rng(0)
+    count = 100_000
+    many = pd.DataFrame(
+        {
+            "series": "run",
+            "kind": draws.choice(["prefill", "decode", "mixed"], count),
+            "rows": draws.integers(1, 512, count),
+            "width": draws.integers(1, 4096, count),
+            "passes": draws.integers(1, 1000, count),
+            "seconds": draws.random(count),
+            "intensity": draws.lognormal(2, 2, count),
+            "flop_per_s": draws.lognormal(25, 2, count),
+        }
+    )
+    assert json_bytes(roofline(many, ROOF)) < 2_000_000
+
+
+def test_rates_are_powers_of_ten() -> None:
+    assert rate_text(39.4e12) == nb("39.4 TFLOP/s")
+    assert rate_text(58.26e9) == nb("58.3 GFLOP/s")
+    assert rate_text(2e5) == nb("0.200 MFLOP/s")
+    assert bandwidth_text(2.4e12) == nb("2.40 TB/s")
+    assert bandwidth_text(318e9) == nb("318 GB/s")
+
+
+def test_issuing_and_the_device_stand_apart_on_a_gpu() -> None:
+    figure = pass_parts(sample_parts())
+    issued, device = trace(figure, "issued by the host"), trace(figure, "the device, first kernel to last")
+    assert list(issued.x) == pytest.approx([21, 17, 17.2])
+    assert list(device.x) == pytest.approx([29, 21, 21.6])
+    assert all(above < below for above, below in zip(issued.y, device.y, strict=True))
+    assert list(trace(figure, "its bytes at the bandwidth measured").x) == pytest.approx([6, 5.2, 5.5])
+
+
+def test_on_a_cpu_there_is_one_bar() -> None:
+    figure = pass_parts(sample_parts(is_split=False))
+    assert [t.type for t in figure.data] == ["bar", "scatter"]
+    assert list(figure.data[0].x) == pytest.approx([30, 22, 22.5])
+
+
+def test_no_calibration_no_floor_and_many_groups_are_cut() -> None:
+    parts = sample_parts().assign(floor_s=np.nan)
+    assert [t.type for t in pass_parts(parts).data] == ["bar", "bar"]
+    many = pd.concat([sample_parts().assign(rows_from=n, rows_to=n, passes=n) for n in range(1, 41)])
+    assert len(pass_parts(many.reset_index(drop=True)).data[0].x) == MAX_GROUPS
+    assert words(pass_parts(parts.head(0))) == ["No pass has run yet."]
+
+
+def test_groups_say_their_rows() -> None:
+    row = {"series": "static", "kind": "decode", "rows_from": 5, "rows_to": 8, "passes": 412}
+    assert group_words(row) == "static, decode, 5 to 8 rows (412 passes)"
+    assert group_words(row | {"series": "", "rows_from": 1, "rows_to": 1, "passes": 1}) == "decode, 1 row (1 pass)"
+
+
+def test_the_trade_draws_both_rates_and_the_straight_line() -> None:
+    figure = batch_trade(sample_rows(), free_until=64, wall=200, reading_tokens_per_s=5.3)
+    linear, in_all = trace(figure, "if it cost nothing"), trace(figure, "in all")
+    alone = 1 / 0.01625
+    assert list(linear.y[:2]) == pytest.approx([alone, 2 * alone])
+    assert in_all.y[1] == pytest.approx(2 / 0.0165)
+    assert list(in_all.x) == [1, 2, 4, 8, 16, 32, 64, 128]  # 256 does not fit
+    beyond = [t for t in figure.data if t.opacity == 0.35]
+    assert [list(t.x) for t in beyond] == [[128, 256], [128, 256]]
+    assert {"free until 64", "memory ends at 200", nb("reading, 5.30 tokens/s")} <= set(words(figure))
+
+
+def test_the_trade_of_one_size_none_that_fits_and_none_at_all() -> None:
+    one = batch_trade(sample_rows().head(1), free_until=64, wall=200)
+    assert list(trace(one, "in all").x) == [1]
+    assert not any("free until" in text for text in words(one))  # it lies outside the figure
+    nothing_fits = batch_trade(sample_rows(), wall=0)
+    assert all(t.opacity == 0.35 for t in nothing_fits.data if t.name and "in all" in t.name)
+    assert words(batch_trade(sample_rows().head(0))) == ["No batch size to draw."]

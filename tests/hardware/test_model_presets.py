@@ -1,0 +1,69 @@
+"""Models as shapes: the public numbers, any config.json, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.hardware.model_catalogue import CATALOGUE
+from engine.hardware.model_presets import MODEL_NAMES, PUBLIC_CONFIGS, model_shape
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def test_parameters_counted_from_the_shape_are_the_models_own(entry: Any) -> None:
+    assert entry.name in MODEL_NAMES
+    assert model_shape(entry.name).parameters == entry.parameters
+
+
+def test_the_published_sizes() -> None:
+    llama, qwen = model_shape("llama-3.1-8b"), model_shape("qwen2.5-1.5b")
+    assert llama.weight_bytes == 16_060_522_496
+    assert llama.kv_position_bytes == 128 * 1024
+    assert qwen.kv_position_bytes == 28 * 1024
+    assert qwen.kernels_per_pass == 1123
+    assert model_shape("qwen2.5-1.5b", dtype="fp32").weight_bytes == 4 * qwen.parameters
+    assert model_shape("llama-3.1-8b", weight_bits=8).weight_bytes == llama.parameters
+
+
+def test_any_config_of_a_dense_model_by_its_file_or_folder(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(PUBLIC_CONFIGS["smollm2-135m"]))
+    assert model_shape(str(tmp_path)).parameters == model_shape(str(file)).parameters == 134_515_008
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_local_experts": 8}, "num_local_experts"),
+        ({"sliding_window": 4096}, "sliding_window"),
+        ({"hidden_size": None}, "hidden_size None"),
+        ({"num_key_value_heads": 4}, "9 heads are no multiple of 4"),
+        ({"vocab_size": "many"}, "vocab_size 'many'"),
+    ],
+)
+def test_what_is_no_dense_decoder_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(PUBLIC_CONFIGS["smollm2-135m"] | change))
+    with pytest.raises(ValueError, match=words):
+        model_shape(str(file))
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{", "[" * 100_000, '{"text_config": [1]}'])
+def test_a_file_that_is_no_config_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(content)
+    with pytest.raises(ValueError, match="JSON"):
+        model_shape(str(file))
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"use smollm2-135m, qwen2\.5-1\.5b"):
+        model_shape("gpt-99")
+
+
+def test_weights_of_odd_bits_are_refused() -> None:
+    with pytest.raises(ValueError, match="weight-bits 5: use 8, 16, 32"):
+        model_shape("llama-3.1-8b", weight_bits=5)

@@ -1,0 +1,234 @@
+"""Experiments in the queue: one job, every point recorded, nothing ends it but a cancel, and it can be gone on with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.experiments.experiment import Plan, Point, PointRecord
+from engine.launcher import experiment_keeper
+from engine.launcher.job import Job
+from engine.launcher.run_queue import RunQueue
+from engine.runlog.experiment_log import ExperimentLog
+from tests.support.app_server import ROOT
+from tests.support.processes import FAKE_WORKER, await_end, worker_of
+from tests.support.sweeps import a_sweep, good_records, statuses
+
+
+def with_models(*models: str) -> Plan:
+    """A sweep whose points ask the fake worker for these, one after the other."""
+    plan = a_sweep(",".join(str(1 + i) for i in range(len(models))))
+    points = zip(plan.points, models, strict=True)
+    return replace(plan, points=tuple(replace(p, config=replace(p.config, model=m)) for p, m in points))
+
+
+def folder_of(queue: RunQueue, job: Job) -> Path:
+    assert job.experiment_id is not None
+    return queue.runs_folder / job.experiment_id
+
+
+def is_running(job: Job) -> bool:
+    return job.current is not None and job.current.output_tokens > 0
+
+
+def test_an_experiment_is_one_job_with_a_record_a_point(queue: RunQueue) -> None:
+    plan = with_models("fast", "fast", "fast")
+    job = queue.submit_experiment(plan, visitor="ada")
+    assert (job.kind, job.label, job.visitor, job.experiment_id) == ("sweep", plan.label, "ada", plan.experiment_id)
+    assert (job.done_points, job.all_points, job.state) == (0, 3, "queued")
+    assert job.point_values == plan.points[0].values
+    done = queue.wait(job.job_id)
+    assert (done.done_points, done.state, done.outcome) == (3, "done", "completed")
+    logged = ExperimentLog.read(folder_of(queue, job))
+    assert [(r.key, r.status, r.run_id) for r in logged.records] == [
+        (point.key, "completed", run.run_id) for point, run in zip(plan.points, done.runs, strict=True)
+    ]
+    assert logged.plan == plan
+    assert not ExperimentLog.is_open(folder_of(queue, job))
+
+
+def test_no_point_ends_it_a_crash_of_the_worker_neither(queue: RunQueue) -> None:
+    """Out of memory, a worker that dies in mid-run, one that dies before the run has begun: the rest still runs."""
+    job = queue.submit_experiment(with_models("big", "dies", "stillborn", "fast"))
+    done = queue.wait(job.job_id)
+    assert [run.status for run in done.runs] == ["oom", "crashed", "crashed", "completed"]
+    logged = ExperimentLog.read(folder_of(queue, job))
+    assert [(r.status, r.run_id is None) for r in logged.records] == [
+        ("oom", False), ("crashed", False), ("crashed", True), ("completed", False),
+    ]  # fmt: skip
+    assert logged.open_attempts == ()
+    assert logged.records[1].error is not None
+    assert "exit status 7" in logged.records[1].error
+
+
+def test_crashed_points_are_run_again_on_resume_and_no_others(queue: RunQueue) -> None:
+    plan = with_models("fast", "dies", "fast")
+    first = queue.wait(queue.submit_experiment(plan).job_id)
+    again = queue.resume_experiment(plan.experiment_id, visitor="bob")
+    assert (again.done_points, again.all_points, again.visitor) == (2, 3, "bob")
+    assert [run.point.key for run in again.runs if run.point] == [plan.points[1].key]
+    assert {run.run_id for run in again.runs}.isdisjoint(run.run_id for run in first.runs)
+    done = queue.wait(again.job_id)
+    assert (done.done_points, [run.status for run in done.runs]) == (3, ["crashed"])
+
+
+def test_a_cancelled_experiment_keeps_what_it_has_and_can_be_gone_on_with(queue: RunQueue) -> None:
+    plan = with_models("fast", "slow", "fast", "fast")
+    job = queue.submit_experiment(plan)
+    queue.wait(job.job_id, lambda job: job.done_points == 1 and is_running(job))
+    queue.cancel(job.job_id)
+    done = queue.wait(job.job_id)
+    assert [run.status for run in done.runs] == ["completed", "stopped", "stopped", "stopped"]
+    assert (done.done_points, done.outcome) == (1, "stopped")
+    folder = folder_of(queue, job)
+    assert statuses(folder) == [(plan.points[0].key, "completed"), (plan.points[1].key, "stopped")]
+    again = queue.resume_experiment(plan.experiment_id)
+    assert [run.point.key for run in again.runs if run.point] == [point.key for point in plan.points[1:]]
+    queue.cancel(again.job_id)
+    queue.wait(again.job_id)
+
+
+def test_one_that_waits_is_taken_and_let_go_of_when_it_is_cancelled(queue: RunQueue) -> None:
+    blocker = queue.submit_experiment(with_models("slow"))
+    plan = with_models("fast", "fast")
+    waiting = queue.submit_experiment(plan)
+    assert waiting.place == 1
+    with pytest.raises(ValueError, match="is at work"):
+        queue.resume_experiment(plan.experiment_id)
+    queue.cancel(waiting.job_id)
+    done = queue.wait(waiting.job_id)
+    assert (done.state, done.done_points) == ("done", 0)
+    assert statuses(folder_of(queue, waiting)) == []
+    assert queue.resume_experiment(plan.experiment_id).all_points == 2
+    queue.cancel(blocker.job_id)
+
+
+def test_others_wait_for_all_of_it(queue: RunQueue) -> None:
+    """One job runs at a time, first come, first served, whatever its size."""
+    order = [queue.submit_experiment(with_models("fast", "fast")), queue.submit_experiment(with_models("fast"))]
+    last = queue.wait(order[1].job_id)
+    assert last.outcome == "completed"
+    first = queue.job(order[0].job_id)
+    assert first is not None
+    assert first.is_done
+
+
+def test_what_cannot_be_gone_on_with(queue: RunQueue, tmp_path: Path) -> None:
+    for odd in ("nowhere", "../elsewhere", ""):
+        with pytest.raises(ValueError, match="no experiment"):
+            queue.resume_experiment(odd)
+    plan = with_models("fast")
+    queue.wait(queue.submit_experiment(plan).job_id)
+    again = queue.wait(queue.resume_experiment(plan.experiment_id).job_id)
+    assert (again.runs, again.done_points, again.all_points, again.outcome) == ((), 1, 1, "completed")
+    with pytest.raises(FileExistsError):
+        queue.submit_experiment(plan)
+
+
+def test_what_is_written_before_it_can_still_refuse_it(queue: RunQueue) -> None:
+    def refuse(job: Job) -> None:
+        raise ValueError(f"no {job.kind} today")
+
+    plan = with_models("fast")
+    with pytest.raises(ValueError, match="no sweep today"):
+        queue.submit_experiment(plan, before=refuse)
+    assert queue.jobs() == []
+    assert not (queue.runs_folder / plan.experiment_id).exists()
+
+
+def test_an_experiment_that_asks_for_more_gets_it_in_the_same_job(
+    queue: RunQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked when all points are done, with their records; what it adds is in the plan from then on."""
+    asked: list[int] = []
+    plan = with_models("fast", "fast")
+
+    def next_points(plan: Plan, records: Sequence[PointRecord]) -> tuple[Point, ...]:
+        asked.append(len(records))
+        return () if len(records) > 2 else (replace(plan.points[0], key="more", position=2),)
+
+    monkeypatch.setattr(experiment_keeper, "next_load_points", lambda runs_folder: next_points)
+    done = queue.wait(queue.submit_experiment(replace(plan, kind="load")).job_id)
+    assert asked == [2, 3]
+    assert (done.done_points, done.all_points, done.is_done) == (3, 3, True)
+    assert [point.key for point in ExperimentLog.read(folder_of(queue, done)).plan.points][-1] == "more"
+
+
+@pytest.mark.parametrize(
+    ("method", "statuses", "error"),
+    [
+        ("more", ["completed", "completed"], KeyError("ttft_p50_s")),
+        ("begin", ["skipped", "skipped"], ZeroDivisionError("float division by zero")),
+        ("end", ["completed", "skipped"], OSError("no space left")),
+    ],
+)
+def test_a_record_that_fails_in_any_way_ends_its_job_and_not_the_queue(
+    method: str, statuses: list[str], error: Exception, queue: RunQueue, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    def fail(keeper: object, *arguments: object) -> None:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(experiment_keeper.ExperimentKeeper, method, fail)
+        plan = with_models("fast", "fast")
+        job = queue.wait(queue.submit_experiment(plan, visitor="ada").job_id)
+    assert [run.status for run in job.runs] == statuses
+    assert job.outcome == ("failed" if method == "more" else "skipped")
+    assert str(error) in job.trouble
+    assert all(job.trouble in str(run.error) for run in job.runs if run.status == "skipped")
+    assert any(record.exc_info for record in caplog.records)
+    assert queue.wait(queue.submit_experiment(with_models("fast")).job_id).outcome == "completed"
+    assert queue.wait(queue.resume_experiment(plan.experiment_id).job_id).outcome == "completed"
+
+
+APP = """
+import sys, time
+from pathlib import Path
+from engine.launcher.run_queue import RunQueue
+from tests.support.sweeps import a_sweep
+queue = RunQueue(Path(sys.argv[1]))
+plan = a_sweep("1,2", budget="3000")
+queue.submit_experiment(plan)
+print(plan.experiment_id, flush=True)
+time.sleep(600)
+"""
+
+
+def test_killing_the_app_loses_no_point_and_doubles_none(tmp_path: Path) -> None:
+    """kill -9 in mid-run: the worker follows, a new app goes on, and every point ends with exactly one good record."""
+    # A cache of its own: its device's lock is nobody else's.
+    environment = {**os.environ, "LAB_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", APP, str(tmp_path)]
+    app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+    assert app.stdout is not None
+    experiment_id = app.stdout.readline().strip()
+    points_file = tmp_path / "runs" / experiment_id / "points.jsonl"
+    deadline_s = time.monotonic() + 60
+    while not list((tmp_path / "runs").glob("*/passes.arrows")) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert list((tmp_path / "runs").glob("*/passes.arrows")), "no run has begun"
+    worker = worker_of(app.pid)
+    app.send_signal(signal.SIGKILL)
+    app.wait()
+    app.stdout.close()
+    with_fake = RunQueue(tmp_path, command=FAKE_WORKER)
+    try:
+        job = with_fake.resume_experiment(experiment_id)
+        assert await_end(worker, 30)
+        done = with_fake.wait(job.job_id)
+    finally:
+        with_fake.close()
+    assert done.outcome == "completed"
+    ends = statuses(points_file.parent)
+    assert ends[0][1] in ("stopped", "crashed")
+    assert set(good_records(points_file.parent).values()) == {1}
+    assert len(good_records(points_file.parent)) == 2

@@ -1,0 +1,248 @@
+"""A run under load: Little's law, goodput under limits, and the table of engines over rates, by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.core.record import RunRecord
+from engine.experiments.experiment import Summary
+from engine.load.findings import confirmation_words
+from engine.load.goodput import Goodput, Limits
+from engine.load.load_point import LoadPoint, load_point
+from engine.load.load_table import Knee, LoadSample, LoadTable, load_table
+from engine.load.queue_growth import QueueGrowth
+from tests.support.load_server import serve
+from tests.support.no_break import nb
+from tests.support.records import EMPTY, request, tokens
+
+NOTHING = load_point(EMPTY)
+
+
+def growth(grows: bool) -> QueueGrowth:
+    rise = 5.0 if grows else 0.0
+    line = {"begin_s": 0.0, "end_s": 10.0, "slope_per_s": rise / 10, "rise": rise, "t": rise}
+    return QueueGrowth(**line, left_behind=rise, is_behind=False, is_swamped=False)
+
+
+def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int = 0, **figures: object) -> LoadSample:
+    point = replace(NOTHING, **figures) if figures else None  # type: ignore[arg-type]
+    return LoadSample(
+        engine=engine,
+        role=role,
+        rate_per_s=rate,
+        repeat=repeat,
+        status="completed" if point else "oom",
+        run_id=None,
+        point=point,
+        error=None if point else "no room",
+    )
+
+
+def test_littles_law_of_evenly_spaced_requests() -> None:
+    # One comes every second and stays 2.5 s, with slots to spare: 1 a second times 2.5 s makes 2.5 in the system.
+    rows = [request(i, arrival_s=float(i), admitted_s=float(i)) for i in range(40)]
+    said = [row for i in range(40) for row in tokens(i, i + 1.0, i + 2.5)]
+    point = load_point(RunRecord.from_rows(requests=rows, tokens=said))
+    little = point.little
+    assert little is not None
+    # Three run at once for the first time at 2, one mean stay is over at 2.5: of those that come after 2, 37.
+    assert (little.n, little.arrivals_per_s, little.mean_stay_s) == (37, 1.0, 2.5)
+    assert little.mean_number == pytest.approx(2.5)
+    assert little.ratio == pytest.approx(1.0)
+    assert little.holds
+    assert point.offered_per_s == 1.0
+    assert point.achieved_per_s == pytest.approx(1.0, rel=0.02)
+    assert point.waiting_mean == 0.0
+
+
+def test_half_a_request_a_second_can_hold_thirteen() -> None:
+    rows = [request(i, arrival_s=2.0 * i, admitted_s=2.0 * i) for i in range(60)]
+    said = [row for i in range(60) for row in tokens(i, 2.0 * i + 1, 2.0 * i + 26)]
+    little = load_point(RunRecord.from_rows(requests=rows, tokens=said)).little
+    assert little is not None
+    assert (little.arrivals_per_s, little.mean_number) == (pytest.approx(0.5), pytest.approx(13.0))
+
+
+def test_the_law_fails_where_requests_pile_up() -> None:
+    # One slot, 4 s a request, one a second: the stay of those that come grows without end.
+    little = load_point(serve("serial", 1, [4] * 40, np.arange(40.0).tolist())).little
+    assert little is not None
+    assert not little.holds
+
+
+def test_all_at_once_has_no_rate_to_multiply() -> None:
+    point = load_point(serve("static", 4, [4] * 40, [0.0] * 40))
+    assert (point.little, point.growth, point.offered_per_s) == (None, None, None)
+
+
+def test_goodput_counts_what_keeps_both_limits_and_each_alone() -> None:
+    # TTFT 1, 3, 1, 9 s; TPOT 1, 1, 3 s and none; request 4 never finished.
+    record = RunRecord.from_rows(
+        requests=[request(i, admitted_s=float(i), state="stopped" if i == 4 else "finished") for i in range(5)],
+        tokens=[
+            *tokens(0, 1.0, 2.0),
+            *tokens(1, 3.0, 4.0),
+            *tokens(2, 1.0, 4.0),
+            *tokens(3, 9.0),
+            *tokens(4, 1.0),
+        ],
+    )
+    point = load_point(record, Limits(ttft_s=3.0, tpot_s=1.0))
+    # Request 0 and 2 run at once from 2 on, the last admission is at 4: tokens at 3 and 4 count, all of 1's.
+    assert point.window is not None
+    assert (point.window.begin_s, point.window.end_s) == (3.0, 4.0)
+    assert point.goodput == Goodput(
+        n=5, share=0.4, ttft_share=0.6, tpot_share=0.6, requests_per_s=0.5, tokens_per_s=1.0
+    )
+    assert load_point(record, Limits(ttft_s=0.5)).goodput == Goodput(
+        n=5, share=0.0, ttft_share=0.0, tpot_share=None, requests_per_s=0.0, tokens_per_s=0.0
+    )
+    assert load_point(record).goodput is None
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_limit_is_a_time(limit_s: float) -> None:
+    with pytest.raises(ValueError, match="ttft-limit-s .*: use seconds above 0"):
+        Limits(ttft_s=limit_s)
+
+
+def test_percentiles_come_with_their_number_and_from_the_intended_arrival() -> None:
+    record = RunRecord.from_rows(
+        requests=[request(i, arrival_s=float(i), admitted_s=i + 0.5 * i) for i in range(4)],
+        tokens=[row for i in range(4) for row in tokens(i, i + 1.0 * i)],
+    )
+    point = load_point(record)
+    assert (point.queue_wait_p50_s, point.queue_wait_n) == (0.75, 4)  # of 0, 0.5, 1, 1.5
+    assert (point.ttft_p50_s, point.ttft_n) == (1.5, 4)  # of 0, 1, 2, 3
+    assert point.ttft_p95_s == pytest.approx(2.85)  # 0.95 of the way from the first to the fourth
+
+
+def known_table() -> LoadTable:
+    """static keeps up at 1 and at no more, of capacity 1.5; continuous to 2, of capacity 2.4."""
+    waits_s = {("static", 1.0): 0.5, ("static", 2.0): 10.0, ("continuous", 1.0): 0.02, ("continuous", 2.0): 0.1}
+    samples = [
+        sample(engine, rate, queue_wait_p50_s=wait_s, growth=growth(engine == "static" and rate == 2.0))
+        for (engine, rate), wait_s in waits_s.items()
+    ]
+    for engine, rates in (("static", (1.4, 1.5, 1.8)), ("continuous", (2.4, 2.2, 2.6))):
+        samples += [
+            sample(engine, None, role="saturation", repeat=i, achieved_per_s=rate, output_tokens_per_s=100 * rate)
+            for i, rate in enumerate(rates)
+        ]
+    samples += [
+        sample("static", 1.35, role="below", growth=growth(False)),
+        sample("static", 1.65, role="above", growth=growth(True)),
+        sample("continuous", 2.16, role="below", growth=growth(False)),
+    ]
+    return load_table(["static", "continuous"], samples)
+
+
+def test_capacity_is_the_median_over_repeats_and_its_ratio_is_to_the_first_engine() -> None:
+    table = known_table()
+    static, continuous = table.capacity("static"), table.capacity("continuous")
+    assert static is not None
+    assert continuous is not None
+    assert static.requests_per_s == Summary(median=1.5, low=1.4, high=1.8, n=3)
+    assert static.tokens_per_s == 150.0
+    assert table.capacity_ratio("continuous") == pytest.approx(1.6)
+    assert table.capacity_ratio("static") == 1.0
+    assert static.is_confirmed is True
+    assert continuous.is_confirmed is None  # the run above it is missing
+
+
+def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
+    saturated = sample("static", None, role="saturation", achieved_per_s=2.0, output_tokens_per_s=20.0)
+    for below, above in ((True, True), (False, False), (True, False)):
+        around = [
+            sample("static", 1.8, role="below", growth=growth(below), achieved_per_s=1.7),
+            sample("static", 2.2, role="above", growth=growth(above)),
+        ]
+        capacity = load_table(["static"], [saturated, *around]).capacity("static")
+        assert capacity is not None
+        assert capacity.is_confirmed is False
+        said = confirmation_words(capacity)
+        assert (nb("grows at 0.9 times it already, where 1.70 requests/s are served") in said) is below
+        assert ("does not grow at 1.1 times it yet" in said) is not above
+
+
+@pytest.mark.parametrize(
+    ("requests", "grows_above", "said"), [(128, False, True), (192, False, False), (128, True, True)]
+)
+def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_above: bool, said: bool) -> None:
+    figures = {"achieved_per_s": 2.0, "output_tokens_per_s": 20.0, "requests": requests, "most_running": 32}
+    rows = [
+        sample("static", None, role="saturation", **figures),
+        sample("static", 1.8, role="below", growth=growth(grows_above)),
+        sample("static", 2.2, role="above", growth=growth(grows_above)),
+    ]
+    capacity = load_table(["static"], rows).capacity("static")
+    assert capacity is not None
+    words = "128 requests are few for an engine that ran 32 at once: use 6 times as many as there are slots, or more"
+    assert (words in confirmation_words(capacity)) is said
+
+
+def test_a_machine_that_was_not_equally_fast_is_named() -> None:
+    saturated = sample(
+        "static", None, role="saturation", achieved_per_s=2.0, output_tokens_per_s=20.0, decode_pass_p50_s=0.05
+    )
+    for pass_s, said in ((0.055, False), (0.08, True), (0.03, True)):
+        around = [
+            sample("static", 1.8, role="below", growth=growth(True), decode_pass_p50_s=pass_s),
+            sample("static", 2.2, role="above", growth=growth(True), decode_pass_p50_s=0.05),
+        ]
+        capacity = load_table(["static"], [saturated, *around]).capacity("static")
+        assert capacity is not None
+        assert ("the machine was not equally fast" in confirmation_words(capacity)) is said
+    slower = nb(
+        f"Decode passes took {1000 * pass_s:.1f} ms around it and 50.0 ms with all requests at once, 0.600 times"
+    )
+    assert slower in confirmation_words(capacity)
+
+
+def test_the_knee_lies_between_the_last_rate_that_held_and_the_first_that_did_not() -> None:
+    table = known_table()
+    assert table.knee("static") == Knee(
+        engine="static", held_per_s=1.0, lost_per_s=2.0, held_wait_s=0.5, lost_wait_s=10.0
+    )
+    found = table.knee("static")
+    assert found is not None
+    assert found.wait_ratio == 20.0
+    none = table.knee("continuous")
+    assert none is not None
+    assert (none.held_per_s, none.lost_per_s, none.wait_ratio) == (2.0, None, None)
+    grew = load_table(["static"], [sample("static", 3.0, growth=growth(True), queue_wait_p50_s=7.0)]).knee("static")
+    assert grew is not None
+    assert (grew.held_per_s, grew.lost_per_s, grew.lost_wait_s) == (None, 3.0, 7.0)
+
+
+def test_over_repeats_the_majority_decides() -> None:
+    repeats = [sample("static", 1.0, repeat=i, growth=growth(grew)) for i, grew in enumerate((True, False, True))]
+    assert load_table(["static"], repeats).rows[0].grows is True
+    assert load_table(["static"], repeats[:2]).rows[0].grows is False
+
+
+def test_a_table_of_failures_says_so_and_breaks_nothing() -> None:
+    table = load_table(["static"], [sample("static", 1.0), sample("static", None, role="saturation")])
+    said = [(row.status, row.error, row.grows, row.middle) for row in table.rows]
+    assert said == [("oom", "no room", None, None)] * 2
+    assert (table.capacity("static"), table.knee("static"), table.capacity_ratio("static")) == (None, None, None)
+    assert load_table([], []).rows == ()
+
+
+def test_rows_stand_by_engine_and_rising_rate_then_the_other_roles() -> None:
+    order = [(row.engine, row.role, row.rate_per_s) for row in known_table().rows]
+    assert order[:5] == [
+        ("static", "rate", 1.0),
+        ("static", "rate", 2.0),
+        ("static", "saturation", None),
+        ("static", "below", 1.35),
+        ("static", "above", 1.65),
+    ]
+
+
+def test_the_repeat_to_draw_is_the_one_in_the_middle() -> None:
+    repeats = [sample("static", 1.0, repeat=i, achieved_per_s=rate) for i, rate in enumerate((0.9, 1.1, 1.0))]
+    middle: LoadPoint | None = load_table(["static"], repeats).rows[0].middle
+    assert middle is not None
+    assert middle.achieved_per_s == 1.0

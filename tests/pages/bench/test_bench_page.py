@@ -1,0 +1,252 @@
+"""The Bench page through Streamlit's own test runner: every control, every bad input, what is off and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.support.page_app import take_in
+from tests.support.page_runs import write_run
+
+APP = Path(__file__).parents[3] / "app.py"
+
+
+@pytest.fixture
+def bench(lab_home: Path) -> AppTest:
+    return AppTest.from_file(str(APP), default_timeout=120).run()
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(APP), default_timeout=120)
+    for name, value in query.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def texts(app: AppTest) -> str:
+    assert not app.exception
+    shown = [*app.markdown, *app.caption, *app.warning, *app.error, *app.info]
+    return "\n".join(element.value for element in shown).replace("\\", "")  # foreign text is escaped for Markdown
+
+
+def run_buttons(app: AppTest) -> dict[str, bool]:
+    """The run buttons' labels, and whether each can be pressed."""
+    return {b.label: not b.disabled for b in app.button if b.label.startswith("Run ")}
+
+
+def widget(app: AppTest, key: str) -> Any:
+    for kind in (app.text_input, app.number_input, app.selectbox, app.segmented_control):
+        for found in kind:
+            if found.key == f"bench.{key}":
+                return found
+    raise AssertionError(f"no widget {key}")
+
+
+def test_the_default_is_eight_chat_questions_through_four_slots(bench: AppTest) -> None:
+    words = texts(bench)
+    assert bench.title[0].value == "Bench"
+    assert "8 chat questions" in words
+    assert "continuous batching, 4 slots" in words
+    assert "| engine | passes | slot-steps | dead |" in words
+    assert run_buttons(bench) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": True}
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "line"),
+    [
+        ("budget", "0", "budget '0': use 1 to 131,072 tokens"),
+        ("budget", "9-3", "the range runs backwards; use 3-9"),
+        ("budget", "2x8+1x16", "counts 3 requests, the workload has 8: make them equal"),
+        ("budget", "lots", "budget 'lots': use 64, 64-256"),
+        ("arrival", "poisson", "arrival 'poisson': use closed"),
+        ("arrival", "poisson:0", "use a rate of"),
+        ("arrival", "gamma:1:0", "use a coefficient of variation of"),
+    ],
+)
+def test_bad_text_gets_one_line_at_its_field_and_stays(bench: AppTest, key: str, text: str, line: str) -> None:
+    widget(bench, key).set_value(text)
+    bench.run()
+    assert texts(bench).count(line) == 2  # at the field, and where the plan would be
+    assert run_buttons(bench) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
+    assert widget(bench, key).value == text
+
+
+def test_a_bad_mix_gets_one_line_at_its_field(bench: AppTest) -> None:
+    widget(bench, "prompts").set_value("lengths")
+    bench.run()
+    assert "16 tokens 50.0 %, 64 tokens 50.0 %" in texts(bench)
+    widget(bench, "mix").set_value("p16:0")
+    bench.run()
+    assert "prompts 'p16:0': use weights above 0" in texts(bench)
+    assert run_buttons(bench)["Run the pair"] is False
+
+
+def test_an_empty_model_name_is_refused(lab_home: Path) -> None:
+    app = opened(model=" ")
+    assert "name a model, or a folder or hub id" in texts(app)
+    assert run_buttons(app)["Run the pair"] is False
+
+
+def test_a_model_that_is_in_no_list_is_looked_up_when_the_run_starts(lab_home: Path) -> None:
+    app = opened(model="someone/some-model")
+    assert "it is looked up when the run starts" in texts(app)
+    assert run_buttons(app)["Run the pair"] is True
+
+
+def test_file_asks_for_a_file(bench: AppTest) -> None:
+    widget(bench, "prompts").set_value("file")
+    bench.run()
+    assert "upload a text file with one prompt a line" in texts(bench)
+    assert run_buttons(bench)["Run the pair"] is False
+
+
+@pytest.mark.parametrize(
+    ("query", "off", "reason"),
+    [
+        ({"engine": "serial"}, ["slots", "form", "timeout", "return"], "the serial engine has one slot"),
+        ({"engine": "continuous"}, ["form", "timeout", "return"], "only the static engine forms batches"),
+        ({"engine": "static"}, ["timeout"], "batches are full, except perhaps the last"),
+        ({"temperature": "0.0"}, ["top_k", "top_p"], "top-k and top-p have nothing to cut"),
+        ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
+    ],
+)
+def test_what_cannot_be_is_off_and_says_why(lab_home: Path, query: dict[str, str], off: list[str], reason: str) -> None:
+    app = opened(**query)
+    assert reason in texts(app)
+    assert [key for key in off if not widget(app, key).disabled] == []
+
+
+def test_what_was_off_comes_on(lab_home: Path) -> None:
+    app = opened(engine="static", form="timeout", temperature="0.7")
+    assert not any(widget(app, key).disabled for key in ("form", "timeout", "return", "top_k", "top_p", "slots"))
+
+
+def test_a_link_sets_the_controls(lab_home: Path) -> None:
+    app = opened(engine="static", slots="16", requests="16", budget="8x32+8x256", prompts="lengths", mix="p16")
+    words = texts(app)
+    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all." in words
+    assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
+    assert list(run_buttons(app)) == ["Run static", "Run the pair", "Run the four layouts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("engine", "dance"), ("slots", "0"), ("slots", "x"), ("requests", "-1"), ("seed", "1.5"), ("top_p", "2")],
+)
+def test_a_bad_value_in_a_link_is_named_and_the_default_used(lab_home: Path, name: str, text: str) -> None:
+    app = opened(**{name: text})
+    assert app.warning[0].value.replace("\\", "").startswith(f"This link asks for something that cannot be set: {name}")
+    assert "8 chat questions" in texts(app)
+    assert run_buttons(app)["Run continuous"] is True
+
+
+def test_a_bad_budget_in_a_link_is_shown_at_its_field(lab_home: Path) -> None:
+    app = opened(budget="zz")
+    assert texts(app).count("budget 'zz': use") == 2
+    assert not app.warning
+
+
+def test_an_unknown_job_leads_to_history(lab_home: Path) -> None:
+    assert "This job is not known any more" in texts(opened(job="nothing"))
+
+
+def test_cuda_is_not_offered_without_a_gpu(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
+    app = opened(device="cuda")
+    assert "No NVIDIA GPU shows itself here, so cuda is not offered." in texts(app)
+    assert widget(app, "device").value == "auto"
+
+
+def test_with_a_gpu_cuda_and_its_settings_are_on(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
+    app = opened()
+    assert "smollm2-135m in bf16 on cuda" in texts(app)
+    assert not widget(app, "timing").disabled
+    assert not widget(app, "gpu_memory_utilization").disabled
+
+
+@pytest.mark.parametrize("arrival", ["poisson:", "poisson:nan", "<b>x</b> $x$"])
+def test_bad_arrivals_under_static_get_one_line_too(lab_home: Path, arrival: str) -> None:
+    words = texts(opened(engine="static", model="tiny-random", arrival=arrival))
+    assert f"arrival '{arrival}'" in words
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("seed", "inf"), ("slots", "1e400"), ("slots", "9" * 400), ("slots", "9" * 4301)]
+)
+def test_numbers_without_bound_in_a_link_are_named_and_the_default_used(lab_home: Path, name: str, text: str) -> None:
+    app = opened(**{name: text})
+    assert "is used instead" in texts(app)
+    assert len(texts(app)) < 5000
+    assert run_buttons(app)["Run the pair"]
+
+
+def test_options_carry_the_names_that_people_know(bench: AppTest) -> None:
+    labels = {element.label for kind in (bench.number_input, bench.segmented_control) for element in kind}
+    for name in ("max-num-seqs", "block-size", "max-num-batched-tokens", "gpu-memory-utilization"):
+        assert [label for label in labels if f"({name})" in label], name
+
+
+def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
+    link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
+    app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
+    words = texts(app)
+    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens a step." in words
+    assert widget(app, "pool_gib").value == 0.002
+    assert list(run_buttons(app)) == ["Run chunked", "Run the pair", "Run the four layouts"]
+    assert "| paged | 3 = 1 + 2 | 6 | none |" in words
+    # 200 prompt tokens, 48 a step: 48, 48, 4 + 44; request 0 decodes twice beside the next 47 and the last 9
+    assert "| chunked | 7 = 3 + 2 + 2 mixed | 6 | none |" in words
+
+
+def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
+    app = opened(first="paged", second="paged")
+    assert run_buttons(app) == {"Run continuous": True, "Run the pair": False, "Run the four layouts": True}
+    assert "The pair cannot run: choose two different engines to set side by side." in texts(app)
+
+
+def test_what_only_chunked_cannot_have_hinders_its_comparison_alone(lab_home: Path) -> None:
+    app = opened(slots="8", max_num_batched_tokens="4")
+    assert run_buttons(app) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": False}
+    assert "8 slots need at least 8; raise it or use fewer slots" in texts(app)
+    alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
+    assert run_buttons(alone) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
+    assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too
+
+
+def test_a_small_pool_is_a_way_to_see_preemption(lab_home: Path) -> None:
+    assert "shows preemption" in texts(opened(engine="paged"))
+    assert "shows preemption" not in texts(opened(engine="static"))
+
+
+def test_graphs_are_offered_where_a_gpu_shows_itself_and_the_run_is_on_it(
+    lab_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def executions(app: AppTest) -> list[str]:
+        return [option.content for option in widget(app, "execution").proto.options]
+
+    monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
+    on_cpu = opened(execution="graph")
+    assert executions(on_cpu) == ["eager"]
+    assert "needs a GPU: no NVIDIA GPU shows itself here, so it is not offered" in texts(on_cpu)
+    monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
+    with_gpu = opened(execution="graph")
+    assert executions(with_gpu) == ["eager", "graph"]
+    assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)
+    widget(with_gpu, "device").set_value("cpu")
+    with_gpu.run()
+    assert executions(with_gpu) == ["eager"]
+    assert widget(with_gpu, "execution").value == "eager"
+    assert "this run is on the CPU, so it is not offered" in texts(with_gpu)
+
+
+def test_a_model_that_was_run_here_tells_how_large_a_block_is(lab_home: Path) -> None:
+    """tests' runs: 2 layers, 1 KV head of 4 numbers in fp32: 64 bytes a position, 1,024 a block of 16."""
+    write_run(lab_home / "runs", "r1", "static")
+    take_in(lab_home)
+    app = opened(engine="paged", model="tiny-random", pool_gib="0.00002")
+    assert "20 blocks of 1.00 KiB each, at most." in texts(app)
+    assert "A block holds 1.00 KiB here" in texts(opened(engine="paged", model="tiny-random"))

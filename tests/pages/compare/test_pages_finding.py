@@ -1,0 +1,181 @@
+"""The finding's one sentence, for every outcome that a comparison can have: it never has a favourite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pages.parts.compare.finding import finding
+from pages.parts.runs.comparable import Mismatch, Setting
+from pages.parts.runs.compared import Compared
+from tests.support.no_break import nb
+
+SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
+STATIC = Compared(
+    name="static",
+    status="completed",
+    arrival="closed",
+    requests=8,
+    setting=SETTING,
+    metrics={
+        "output_tokens": 240,
+        "finished_requests": 8,
+        "output_tokens_per_s": 40.0,
+        "dead_fraction": 0.25,
+        "passes": 90,
+        "decode_pass_p50_s": 0.05,
+        "prefill_s": 0.2,
+        "ttft_p95_s": 3.0,
+        "itl_max_s": 0.06,
+        "e2e_p50_s": 4.0,
+    },
+)
+CONTINUOUS = replace(
+    STATIC,
+    name="continuous",
+    metrics={**STATIC.metrics, "output_tokens_per_s": 60.0, "dead_fraction": 0.0, "passes": 70, "e2e_p50_s": 2.0},
+)
+
+
+def with_metrics(run: Compared, **metrics: float | int | None) -> Compared:
+    return replace(run, metrics={**run.metrics, **metrics})
+
+
+def test_the_faster_engine_with_its_reason() -> None:
+    assert finding([STATIC, CONTINUOUS]) == (
+        nb(
+            "Continuous was 1.50 times as fast as static on the same 8 requests: 60.0 against 40.0 tokens/s; "
+            "static computed 25.0 % of its slot-steps for ended requests, continuous none."
+        )
+    )
+
+
+def test_the_order_of_the_runs_changes_nothing() -> None:
+    assert finding([CONTINUOUS, STATIC]) == finding([STATIC, CONTINUOUS])
+
+
+def test_the_price_of_the_faster_run_is_told() -> None:
+    spiky = with_metrics(CONTINUOUS, itl_max_s=0.3)
+    assert finding([STATIC, spiky]).endswith(
+        nb("continuous none; its price: the longest pause between two tokens was 300 ms against 60.0 ms.")
+    )
+
+
+def test_continuous_can_lose() -> None:
+    slow = with_metrics(CONTINUOUS, output_tokens_per_s=32.0, passes=90, decode_pass_p50_s=0.08)
+    even = with_metrics(STATIC, dead_fraction=0.0)
+    assert finding([even, slow]) == (
+        nb(
+            "Static was 1.25 times as fast as continuous on the same 8 requests: 40.0 against 32.0 tokens/s; "
+            "its median decode pass took 50.0 ms, continuous's 80.0 ms."
+        )
+    )
+
+
+def test_a_winner_that_wasted_more_is_said_to_have() -> None:
+    slow = with_metrics(CONTINUOUS, output_tokens_per_s=32.0, decode_pass_p50_s=0.08)
+    assert finding([STATIC, slow]) == (
+        nb(
+            "Static was 1.25 times as fast as continuous on the same 8 requests: 40.0 against 32.0 tokens/s although "
+            "it computed 25.0 % of its slot-steps for ended requests, continuous none; its median decode pass took "
+            "50.0 ms, continuous's 80.0 ms."
+        )
+    )
+
+
+def test_a_loss_with_no_figure_behind_it_gives_no_reason() -> None:
+    even = with_metrics(STATIC, dead_fraction=0.0)
+    assert finding([even, with_metrics(even, output_tokens_per_s=32.0)]).endswith(nb("40.0 against 32.0 tokens/s."))
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    even = with_metrics(STATIC, dead_fraction=0.0)
+    tied = with_metrics(CONTINUOUS, output_tokens_per_s=40.6)
+    assert finding([even, tied]) == (
+        nb(
+            "Static and continuous were equally fast on the same 8 requests, within 2 %: 40.0 against 40.6 "
+            "tokens/s; neither computed slot-steps for ended requests."
+        )
+    )
+    assert nb("ended requests: static 25.0 %, continuous none") in finding([STATIC, tied])
+
+
+def test_over_time_arrivals_are_ranked_by_complete_answers() -> None:
+    runs = [replace(run, arrival="poisson:2") for run in (with_metrics(STATIC, output_tokens_per_s=60.0), CONTINUOUS)]
+    assert finding(runs).startswith(
+        nb(
+            "Continuous was 2.00 times as fast as static on the same 8 requests: half of the answers were complete "
+            "within 2.00 s against 4.00 s;"
+        )
+    )
+
+
+def test_closed_and_over_time_arrivals_are_ranked_by_one_measure() -> None:
+    mixed = [replace(STATIC, arrival="poisson:2"), CONTINUOUS]
+    assert nb("within 2.00 s against 4.00 s") in finding(mixed)
+
+
+def test_unequal_counts_of_tokens_are_shown() -> None:
+    assert nb("60.0 against 40.0 tokens/s (over 200 and 240 tokens)") in finding(
+        [STATIC, with_metrics(CONTINUOUS, output_tokens=200)]
+    )
+
+
+def test_one_failure_leaves_nothing_to_compare() -> None:
+    broken = replace(with_metrics(STATIC, finished_requests=3), status="oom")
+    assert finding([broken, CONTINUOUS]) == (
+        nb(
+            "Only continuous completed (60.0 tokens/s): static ran out of memory after 3 of 8 requests, so there is no "
+            "speed to compare it with."
+        )
+    )
+
+
+def test_two_failures() -> None:
+    crashed = replace(with_metrics(STATIC, finished_requests=0), status="crashed")
+    stopped = replace(with_metrics(CONTINUOUS, finished_requests=8), status="stopped")
+    assert finding([crashed, stopped]) == (
+        "No run completed: static crashed after 0 of 8 requests and continuous was stopped after 8 of 8 requests."
+    )
+
+
+def test_no_finding_before_the_end() -> None:
+    assert finding([STATIC, replace(CONTINUOUS, status="running")]) == (
+        "continuous is still running; the finding comes when every run has ended."
+    )
+
+
+def test_an_empty_workload_has_no_speed() -> None:
+    nothing = replace(with_metrics(STATIC, output_tokens=0, output_tokens_per_s=None), requests=0)
+    assert finding([nothing, replace(nothing, name="continuous")]) == (
+        "No speed to compare: static produced no token and continuous produced no token."
+    )
+
+
+def test_three_runs_are_ranked() -> None:
+    serial = replace(with_metrics(STATIC, output_tokens_per_s=20.0), name="serial")
+    assert finding([serial, STATIC, CONTINUOUS]) == (
+        nb(
+            "Of 3 runs on the same 8 requests continuous was fastest (60.0 tokens/s), 1.50 times as fast as static "
+            "(40.0 tokens/s) and 3.00 times as fast as serial (20.0 tokens/s)."
+        )
+    )
+
+
+def test_ties_at_the_top_and_failures_in_a_ranking() -> None:
+    again = replace(with_metrics(CONTINUOUS, output_tokens_per_s=59.5), name="continuous, run 2")
+    broken = replace(with_metrics(STATIC, finished_requests=3), name="serial", status="failed")
+    assert finding([CONTINUOUS, again, STATIC, broken]) == (
+        nb(
+            "Of 3 runs on the same 8 requests continuous and continuous, run 2 were fastest (60.0 tokens/s), within "
+            "2 % of each other, 1.50 times as fast as static (40.0 tokens/s) (left out: serial failed after 3 of 8 "
+            "requests)."
+        )
+    )
+
+
+def test_what_differs_is_said_first() -> None:
+    differing = [Mismatch(what=what, values=("a", "b"), why="") for what in ("workload", "dtype")]
+    assert finding([STATIC, CONTINUOUS], differing).startswith(
+        "Not a comparison of engines alone, since their workload and dtype differ: continuous was 1.50 times as fast "
+        "as static: 60.0 against"
+    )

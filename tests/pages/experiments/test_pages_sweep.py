@@ -1,0 +1,237 @@
+"""The Sweep page over a real store: no sweep, one point, all failed, sixty points, cut off, ragged, bad links."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from engine.experiments.experiment import PointRecord
+from engine.hardware.hardware import Calibration
+from engine.runlog.experiment_log import ExperimentLog
+from pages.parts.shared.lab import lab
+from tests.support.experiment_page import buttons, table, widget
+from tests.support.experiment_page import open_sweep as opened
+from tests.support.page_app import figures, links, open_page, words
+from tests.support.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../../etc", "x" * 300, "<b>no</b>"])
+def test_an_unknown_sweep_is_said_in_a_line(home: Path, name: str) -> None:
+    write_sweep(home / "runs", sweep_plan())
+    app = opened(home, experiment=name)
+    assert "There is no sweep" in words(app)
+    assert figures(app) == {}
+
+
+def test_an_experiment_of_another_kind_is_no_sweep(home: Path) -> None:
+    write_sweep(home / "runs", replace(sweep_plan("other"), kind="load"), with_run=False)
+    app = opened(home, experiment="other")
+    assert "other is no sweep" in words(app)
+
+
+def test_the_newest_sweep_is_shown_in_full(home: Path) -> None:
+    """B / TPOT: 1 / 11 ms = 90.9, 2 / 12 ms = 167, 4 / 14 ms = 286, 8 / 18 ms = 444 tokens/s."""
+    write_sweep(home / "runs", replace(sweep_plan("old"), created_at="2026-11-28T12:00:00.000+00:00"))
+    write_sweep(home / "runs", sweep_plan("new"), with_run=False)
+    app = opened(home)
+    said = words(app)
+    assert app.query_params["experiment"] in ("new", ["new"])
+    assert "static, tiny-random, budget 32: p16,p64 at B = 1, 2, 4, 8" in said
+    line = "p16 keeps to it up to B = 2 and leaves it at B = 4 (286 tokens/s, 78.6 % of it)"
+    assert line in said
+    assert "TPOT from B = 1 to 8: p16 11.0 ms to 18.0 ms (+63.6 %)" in said
+    assert "TTFT from B = 1 to 8: p16 16.0 ms to 128 ms (8.00 times)" in said
+    rows = table(app, "TPOT ms")
+    row = rows[(rows["prompts"] == "p16") & (rows["B"] == 4)].iloc[0]
+    assert row["TTFT s"] == pytest.approx(0.064)
+    assert row["TPOT ms"] == pytest.approx(14)
+    assert row["tok/s a request"] == pytest.approx(1000 / 14)
+    assert row["tok/s"] == pytest.approx(4000 / 14)
+    assert row["peak GiB"] == pytest.approx(1 + 4 * 16 / 1024)
+    one_s = 0.016 + 31 * 0.011
+    assert row["serial s"] == pytest.approx(4 * one_s)
+    assert row["speed-up"] == pytest.approx(4 * one_s / (0.064 + 31 * 0.014))
+    assert list(rows.columns[1:11]) == [
+        *("prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
+        *("% compute", "% bandwidth"),
+    ]
+
+
+def test_the_chooser_answers_in_words(home: Path) -> None:
+    """Within 100 ms to the first token: p16 16 ms a row, so B = 4; p64 64 ms a row, so B = 1."""
+    write_sweep(home / "runs", sweep_plan(), with_run=False)
+    app = opened(home, ttft_limit_s="0.1", tpot_limit_ms="50")
+    said = words(app).replace("*", "")
+    assert (
+        "p16: B = 4, 286 tokens/s in all and 71.4 for each request; first token after 64.0 ms, then one every 14.0 ms."
+    ) in said
+    assert (
+        "The most, 444 tokens/s (1.56x), is at B = 8: it would cost the reader 128 ms to the first token (2.00x) and "
+        "18.0 ms for each next one (1.29x)."
+    ) in said
+    assert "p64: B = 1, 90.9 tokens/s in all" in said
+    widget(app, "ttft_limit_s").set_value(0.01)
+    said = words(app.run()).replace("*", "")
+    assert "p16: no measured batch is within these limits. Even B = 1 takes 16.0 ms to the first token" in said
+    widget(app, "ttft_limit_s").set_value(0.125)
+    said = words(app.run()).replace("*", "")
+    assert "B = 8 misses the first token's limit by 2.40 %." in said
+
+
+def test_a_point_opens_its_run(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan("s", prompts="p16", batch_sizes="1,2"))
+    app = opened(home)
+    for column in ("TPOT ms", "repeat"):
+        assert list(table(app, column)["run"].fillna("")) == ["", "/run?run_id=run_of_s"]
+    back = dict(links(open_page("run", run_id="run_of_s")))
+    assert back["The sweep that it is a point of"] == "sweep?experiment=s"
+
+
+def test_one_point_still_draws(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan(prompts="p16", batch_sizes="4"), with_run=False)
+    app = opened(home)
+    assert "p16 has one point, 286 tokens/s at B = 4" in words(app)
+    drawn = figures(app)["Throughput against batch size"]
+    assert any(trace["type"] == "scatter" and len(trace["x"]) == 1 for trace in drawn["data"])
+
+
+def test_points_that_all_failed_are_drawn_and_told(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan(), out_of_memory)
+    app = opened(home)
+    said = words(app)
+    assert "p16, B = 1 (and at B = 2, 4, 8): out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)" in said
+    assert "Failed: p16 from B = 1 on; p64 from B = 1 on." in said
+    assert "Which batch size?" not in said  # there is none to choose from
+    drawn = figures(app)["Throughput against batch size"]["data"]
+    assert [len(trace["x"]) for trace in drawn if trace["name"].endswith("failed")] == [4, 4]
+    assert len(table(app, "TPOT ms")) == 8
+    assert set(table(app, "TPOT ms")["status"]) == {"out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)"}
+
+
+def test_sixty_points_with_memory_that_ends(home: Path) -> None:
+    plan = sweep_plan(prompts="p16,p32,p64,p128,p256,p512", batch_sizes="1,2,4,8,16,32,64,128,256,512")
+    write_sweep(home / "runs", plan, oom_from(256), with_run=False)
+    app = opened(home)
+    assert "p512, B = 256 (and at B = 512): out of memory" in words(app)
+    rows = table(app, "TPOT ms")
+    assert len(rows) == 60
+    assert rows["status"].str.startswith("out of memory").sum() == 12
+    drawn = figures(app)["Throughput against batch size"]["data"]
+    assert sum(trace["mode"] == "lines+markers" for trace in drawn) == 6
+
+
+def test_repeats_give_a_median_whiskers_and_a_spread(home: Path) -> None:
+    """TPOT at B = 1: 11, 12.1 and 13.2 ms. All times grow alike, so tokens/s are as 1 : 1/1.1 : 1/1.2."""
+    write_sweep(home / "runs", sweep_plan(prompts="p16", batch_sizes="1,2", repeats=3), with_run=False)
+    app = opened(home)
+    row = table(app, "TPOT ms").iloc[0]
+    assert row["TPOT ms"] == pytest.approx(12.1)
+    assert row["n"] == 3
+    assert row["spread"] == "18.3 %"  # (1 - 1/1.2) x 1.1
+    line = figures(app)["Time per output token against batch size"]["data"][0]
+    assert line["text"][0].endswith("12.1 ms<br>11.0 ms to 13.2 ms over repeats")
+    assert "error_y" in line
+    assert len(table(app, "repeat")) == 6
+
+
+def test_a_sweep_that_was_cut_off_can_be_resumed(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan("cut"), only=range(3), with_run=False)
+    app = opened(home)
+    assert "This experiment was cut off: 3 of 8 points done. 5 points left to run." in words(app)
+    assert buttons(app)["Resume"] is True
+    assert list(table(app, "TPOT ms")["status"]).count("not run yet") == 5
+
+
+def test_a_sweep_of_the_command_line_is_followed(home: Path) -> None:
+    plan = sweep_plan("elsewhere")
+    with ExperimentLog.create(home / "runs", plan) as log:
+        first = plan.points[0]
+        log.append(PointRecord(key=first.key, repeat=0, run_id=None, **completed(first)))
+        app = opened(home)
+        said = words(app)
+        assert app.get("progress")[0].proto.text == "1 of 8 points done."
+    assert "Running on the command line" in said
+    assert "Resume" not in buttons(app)
+    assert "p16 has one point" in said
+
+
+def test_a_ragged_batch_stands_beside_its_control(home: Path) -> None:
+    """The ragged batch takes twice its control's time for as many tokens."""
+    write_sweep(home / "runs", sweep_plan(prompts=None, batch_sizes="8", mix="p16,p64"), with_run=False)
+    app = opened(home)
+    said = words(app)
+    assert "A ragged batch and its control" in said
+    assert "tokens/s at B = 8 (50.0 %, against p64). Of the KV memory that it held, 25.0 % was unused." in said
+    assert "Throughput against batch size" not in said  # there is no grid
+    rows = table(app, "% of control")
+    assert list(rows["batch"]) == ["ragged", "control"]
+    assert rows["% of control"].iloc[0] == pytest.approx(50)
+
+
+def test_without_a_calibration_the_shares_say_how_to_get_one(home: Path) -> None:
+    write_sweep(home / "runs", sweep_plan())
+    app = opened(home)
+    said = words(app).replace("`", "")
+    assert "The ceilings of A test's CPU are not known here. Run .venv/bin/python -m engine calibrate" in said
+    assert table(app, "TPOT ms")["% compute"].isna().all()
+    assert table(app, "TPOT ms")["FLOP/byte"].notna().all()  # counted from the shape alone
+
+
+def test_with_a_calibration_shares_of_both_ceilings_are_told(home: Path) -> None:
+    """1 MB of fp32 parameters are 4 MB of weights; at B = 1, p16 and budget 32 a step attends over 32 positions.
+
+    A position's keys and values take 2 x 2 layers x 2 KV heads x 16 x 4 bytes = 512 bytes: 4,016,384 bytes in 11 ms.
+    """
+    write_sweep(home / "runs", sweep_plan())
+    calibration().save(home / "calibrations")
+    app = opened(home)
+    lab().store.ingest.calibrations()
+    app.run()
+    row = table(app, "TPOT ms").iloc[0]
+    assert row["% bandwidth"] == pytest.approx(100 * 4_016_384 / 0.011 / 1e9, rel=1e-3)
+    said = words(app)
+    assert "p16 112 MiB for 7 more rows, whose keys and values are 168 KiB" in said  # 7 x 48 positions x 512 bytes
+    assert "0.0100 TFLOP/s and 1.00 GB/s, balance point 10.0 FLOP/byte" in said
+    assert "Share of the bandwidth ceiling against batch size" in figures(app)
+
+
+def test_the_table_is_downloaded_whole(home: Path) -> None:
+    from pages.parts.sweep.measured import load_sweep
+    from pages.parts.sweep.tables import csv_of
+
+    write_sweep(home / "runs", sweep_plan(batch_sizes="1,64"), oom_from(64), with_run=False)
+    app = opened(home)
+    assert any(button.proto.label == "Download as CSV" for button in app.get("download_button"))
+    data = load_sweep("sweep1")
+    assert data is not None
+    frame = pd.read_csv(io.StringIO(csv_of(data.table)))
+    assert list(frame["status"]) == ["completed", "oom", "completed", "oom"]
+    assert frame["tpot_s"].iloc[0] == pytest.approx(0.011)
+    assert frame["asked_bytes"].iloc[1] == 4 * 2**30
+
+
+def calibration() -> Calibration:
+    """A CPU of round numbers: 1 GB/s and 10 GFLOP/s."""
+    return Calibration(
+        device="cpu",
+        device_name="A test's CPU",
+        threads=2,
+        torch_version="2",
+        measured_at="2026-11-29T11:00:00+00:00",
+        load_average_1min=0.1,
+        cache_bytes=None,
+        buffer_bytes=1,
+        read_bytes_per_s=1e9,
+        copy_bytes_per_s=1e9,
+        matmul_flop_per_s={"fp32": 1e10},
+        launch_s=1e-6,
+        model="tiny-random",
+        dtype="fp32",
+        kernels_per_pass=10,
+        pass_s=0.001,
+        pass_issue_s=None,
+    )

@@ -1,0 +1,169 @@
+"""KV blocks on the Run and Compare pages, through app.py over a real store: the pool, preemptions, memory's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import streamlit as st
+
+from pages.parts.run.blocks import holder_rows
+from pages.parts.runs.execution import discarded_words, execution_words, ledger_row, notes_of
+from pages.parts.shared.lab import lab
+from tests.support.page_app import figures, links, open_page, take_in, words
+from tests.support.page_runs import config_of, write_run
+from tests.support.page_runs_paged import write_paged_run
+
+
+@pytest.fixture
+def runs(lab_home: Path) -> Iterator[Path]:
+    """The folder of run folders of this test's own LAB_HOME."""
+    yield lab_home / "runs"
+    lab().close()
+    st.cache_resource.clear()
+
+
+def test_the_pool_over_time_and_its_preemption_are_told(runs: Path) -> None:
+    write_paged_run(runs, "r1")
+    take_in(runs.parent)
+    app = open_page("run", run_id="r1")
+    text = words(app)
+    assert "Paged batching, 2 slots, blocks of 8 positions, a KV pool of at most 0.001 GiB" in text
+    # held: 32 and 48 positions for 0.1 s, 24 and 24 for 0.05 s: 10.4; unfilled 14 x 0.1 + (6 + 5) x 0.05 = 1.95
+    assert (
+        "At most 6 of 6 blocks of 8 positions were held at once (100 %); over time 18.8 % of what was held was not "
+        "filled. 1 preemption of 1 request gave back 3 blocks, and 17 tokens were computed again." in text
+    )
+    assert "preempted once, its budget was spent" not in text  # request 0 is shown first
+    assert "preempted" in app.dataframe[0].value
+    tiles = " ".join(text.split())
+    assert "Worst gap over median gap 1.33 times n = 4 gaps Preemptions 1 n = 2 requests" in tiles
+    assert "1 preemption: the triangle marks where a request lost its KV blocks to an older one" in text
+    assert "1 1 200 ms 1 3 17" in " ".join(text.split())  # request, step, time, lane, blocks, positions
+    drawn = figures(app)["KV blocks over time"]
+    held = [trace for trace in drawn["data"] if trace["type"] == "heatmap"][1]
+    assert held["customdata"]["shape"] == "6, 4, 3"
+    assert any(trace.get("name", "").startswith("preempted") for trace in figures(app)["Slot timeline"]["data"])
+
+
+def test_the_pool_at_one_moment_follows_the_slider(runs: Path) -> None:
+    write_paged_run(runs, "r1")
+    take_in(runs.parent)
+    app = open_page("run", run_id="r1")
+    text = words(app)  # at first where the pool is fullest
+    assert "During pass 1 (step 0, from 100 ms on) 6 blocks of 6 are held by 2 requests; 14 positions of 48" in text
+    assert "0 3 17 7 (29.2 %) 1 3 17 7 (29.2 %)" in " ".join(text.split())
+    moved = words(app.slider[0].set_value(3).run())
+    assert "During pass 3 (step 1, from 250 ms on) 3 blocks of 6 are held by 1 request; 5 positions of 24" in moved
+
+
+def test_a_run_whose_memory_is_not_paged_has_no_blocks(runs: Path) -> None:
+    write_run(runs, "r1", "continuous")
+    take_in(runs.parent)
+    app = open_page("run", run_id="r1")
+    assert "KV blocks" not in [heading.value for heading in app.subheader]
+    assert "preempted" not in app.dataframe[0].value
+    assert not app.slider
+
+
+def test_graphs_are_told_with_what_ran_eager_and_the_padding_of_buckets(runs: Path) -> None:
+    config = config_of("paged", block_size=8, execution="graph")
+    notes = ["Passes of more than 40 tokens are not captured."]
+    write_paged_run(runs, "r1", config=config, captured=2, result={"notes": notes})
+    take_in(runs.parent)
+    text = words(open_page("run", run_id="r1"))
+    assert "2 of 4 passes were replayed CUDA graphs; the others ran eager: Passes of more than 40 tokens are" in text
+    assert "blocks of 8 positions, as CUDA graphs" in text
+    assert "Tokens of the passes that were CUDA graphs: 57.5 % bucket padding" in text  # 80 - 34 of 80
+
+
+def test_layouts_side_by_side_say_where_each_position_went(runs: Path) -> None:
+    experiment = {"id": "e1", "kind": "layouts", "label": "static, continuous and paged"}
+    write_run(runs, "r1", "static", experiment=experiment)
+    write_run(runs, "r2", "continuous", experiment=experiment)
+    write_paged_run(runs, "r3", experiment=experiment)
+    take_in(runs.parent)
+    app = open_page("compare", runs="r1,r2,r3")
+    text = words(app)
+    assert "Where each KV position went" in text
+    assert "Where each KV position went, all runs" in figures(app)
+    # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
+    assert "Of the positions computed, real ones were 100 % (continuous), 100 % (paged), 73.6 % (static)" in text
+    assert "Preemptions (triangles): static none, continuous none, paged 1." in text
+    assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
+    windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}
+    assert len(windows) == 1
+    addresses = dict(links(open_page("run", run_id="r2")))
+    assert addresses["Compare with the other layouts"].split("runs=")[1].split(",")[1:] != []
+
+
+def test_runs_that_differ_in_execution_timing_or_block_size_are_cautioned_about(runs: Path) -> None:
+    write_paged_run(runs, "r1")
+    other = config_of("paged", block_size=16, execution="graph", timing="async")
+    write_paged_run(runs, "r2", config=other, block_size=16, captured=4)
+    take_in(runs.parent)
+    text = words(open_page("compare", runs="r1,r2"))
+    assert "The execution differs too (paged, eager eager, paged, graph graph)" in text
+    assert "The timing differs too" in text
+    assert "The block size differs too (paged, eager 8, paged, graph 16): larger blocks" in text
+    assert "said the same: all 6 tokens" in text  # a caution is no bar
+
+
+def test_what_is_held_is_added_up_over_the_passes_where_no_metric_has_it() -> None:
+    passes = pd.DataFrame(
+        {
+            "kind": ["mixed", "decode"],
+            "start_s": [0.0, 1.0],
+            "end_s": [1.0, 3.0],
+            "tokens": [10, 4],
+            "bucket_tokens": [16.0, None],
+            "kv_reserved_positions": [100, 100],
+            "kv_used_positions": [50, 60],
+            "kv_padding_positions": [10, 10],
+            "kv_dead_positions": [20, 0],
+            "kv_fragment_positions": [5, 10],
+        }
+    )
+    row = ledger_row("x", {"decode_s": 2.0, "mixed_s": None}, passes)
+    assert row == {
+        "series": "x",
+        "kv_padding_position_s": 30.0,
+        "kv_dead_position_s": 20.0,
+        "kv_fragment_position_s": 25.0,
+        "kv_room_position_s": 300.0 - 170.0 - 75.0,
+        "bucket_tokens": 16,
+        "bucket_padding_tokens": 6,
+        "mixed_s": 1.0,
+        "decode_s": 2.0,
+    }
+    old = passes.assign(kv_dead_positions=None, bucket_tokens=None)
+    assert set(ledger_row("x", {}, old)) == {"series", "mixed_s"}
+    assert ledger_row("x", {"mixed_s": 7.0}, pd.DataFrame()) == {"series": "x", "mixed_s": 7.0}
+
+
+def test_execution_in_words() -> None:
+    passes = pd.DataFrame({"bucket_tokens": [8.0, None, 8.0], "tokens": [5, 9, 8]})
+    graph = config_of("paged", execution="graph")
+    assert execution_words(graph, passes, ()) == "2 of 3 passes were replayed CUDA graphs; the others ran eager."
+    assert execution_words(graph, passes.dropna(), ()) == "2 of 2 passes were replayed CUDA graphs."
+    assert execution_words(graph, passes.assign(bucket_tokens=None), ("No GPU.",)) == (
+        "0 of 3 passes were replayed CUDA graphs; all ran eager: No GPU."
+    )
+    assert execution_words(config_of("paged"), passes, ()) == ""
+    assert notes_of({"result": {"notes": ["a", "b"]}}) == ("a", "b")
+    assert notes_of({"result": None, "info": {}}) == ()
+
+
+def test_rows_computed_past_a_late_end_are_told_as_discarded() -> None:
+    late = discarded_words(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 199})
+    assert late.startswith("1 row-step of 200 (0.500 %) was discarded: the next pass had been issued before")
+    assert discarded_words(config_of("static"), {"slot_steps": 200, "useful_slot_steps": 100}) == ""
+    assert discarded_words(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 200}) == ""
+    assert discarded_words(config_of("paged"), {}) == ""
+
+
+def test_holders_are_listed_with_what_they_have_not_filled() -> None:
+    held = pd.DataFrame({"block_id": [0, 1, 3], "request_id": [2, 7, 7], "positions": [1, 8, 4]})
+    assert holder_rows(held, 8) == [["7", "2", "12", "4 (25.0 %)"], ["2", "1", "1", "7 (87.5 %)"]]

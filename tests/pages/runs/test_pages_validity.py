@@ -1,0 +1,130 @@
+"""Validity on the pages: a run's badges with what was found, and a comparison that warns where badges differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.validity.validity import CHECKS
+from pages.parts.glossary.entries import all_groups
+from pages.parts.history.table import said
+from pages.parts.runs.validity import badge_differences, lost_by_all, lost_words, marks, summary
+from pages.parts.shared.lab import lab
+from store import Store
+from store.annotations import Annotation
+from tests.support.page_app import open_page, take_in, words
+from tests.support.page_runs import write_run
+
+
+@pytest.fixture
+def runs(lab_home: Path) -> Iterator[Path]:
+    """A pair on disk; the page was open while the second one ran."""
+    folder = lab_home / "runs"
+    write_run(folder, "r1", "static")
+    (write_run(folder, "r2", "continuous") / "watched").touch()
+    take_in(lab_home)
+    yield folder
+    lab().close()
+    st.cache_resource.clear()
+
+
+def badges(app: AppTest) -> list[str]:
+    """The words of every badge on the page."""
+    return [element.value.partition("[")[2].rstrip("]") for element in app.markdown if "-badge[" in str(element.value)]
+
+
+def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
+    app = open_page("run", run_id="r1")
+    text = words(app)
+    assert "Validity" in text
+    assert any("random weights" in badge and "cancel" in badge for badge in badges(app))
+    assert not any("real weights" in badge or "watched live" in badge for badge in badges(app))
+    assert any("live page closed" in badge and "check_circle" in badge for badge in badges(app))
+    assert "The weights are random numbers" in text
+    assert "2 of 2 prompts have exactly the length that was asked for." in text
+    for check in CHECKS:
+        assert (check.fault if check.name == "real_weights" else check.label) in text
+        assert check.limit in text
+        assert check.meaning in text
+    watched = open_page("run", run_id="r2")
+    assert any("watched live" in badge and "cancel" in badge for badge in badges(watched))
+    assert "A live page shared the machine with this run." in words(watched)
+
+
+def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
+    text = words(open_page("compare", runs="r1,r2"))
+    assert "These runs differ in validity: live page closed." in text
+    assert "lost: A live page shared the machine with this run." in text
+    assert "earned: No page followed the run while it was measured." in text
+    assert "All of these runs: " in text
+    assert "random weights" in text.partition("All of these runs: ")[2].splitlines()[0]
+    alike = words(open_page("compare", runs="r1,r1"))
+    assert "differ in validity" not in alike
+
+
+def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
+    with Store(runs.parent) as store:
+        store.annotations.set("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
+    app = open_page("run", run_id="r1")
+    assert "First line" in words(app)
+    assert "second *line*" in words(app)
+    assert any("a tag" in badge for badge in badges(app))
+    assert {"Unpin", "Note and tags …"} <= {button.label for button in app.button}
+    next(button for button in app.button if button.label == "Unpin").click()
+    app.run()
+    assert not lab().store.annotations.of("r1").pinned
+
+
+def checks(**outcomes: str) -> list[dict[str, Any]]:
+    return [
+        {"check_name": name, "outcome": outcome.replace("_", " "), "finding": f"{name} is {outcome}."}
+        for name, outcome in outcomes.items()
+    ]
+
+
+def test_badges_in_words() -> None:
+    assert marks("measured,host", "") == "2 of 2"
+    assert marks("measured", "real_weights,unwatched") == "1 of 3"
+    assert marks("", "") == ""
+    assert lost_words("real_weights,unwatched") == "random weights, watched live"
+    assert lost_words("") == ""
+    assert said("two\nlines", "a, b") == "[a, b] two lines"
+    assert said("", "") == ""
+    judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
+    assert summary(judged) == "2 badges earned, 1 lost: random weights; 1 does not apply"
+    assert summary(checks(measured="pass")) == "1 badge earned"
+    assert summary(checks(measured="pass", host="pass")) == "All 2 badges earned"
+
+
+def test_what_is_fine_reads_as_fine_and_what_is_wrong_as_wrong() -> None:
+    for check in CHECKS:
+        assert not {"no", "not", "without", "lost", "un"} & set(check.label.split()), check.label
+    assert len({words for check in CHECKS for words in (check.label, check.fault)}) == 2 * len(CHECKS)
+
+
+def test_the_glossary_explains_every_badge() -> None:
+    (group,) = [group for group in all_groups() if group.title == "Badges of validity"]
+    assert [entry.title for entry in group.entries] == [check.label for check in CHECKS]
+    assert all(check.limit in entry.meaning for check, entry in zip(CHECKS, group.entries, strict=True))
+
+
+def test_what_does_not_apply_is_no_difference() -> None:
+    earned, lost, absent = (checks(host=outcome) for outcome in ("pass", "fail", "not_applicable"))
+    assert badge_differences([earned, absent]) == ()
+    assert badge_differences([lost, absent]) == ()
+    assert badge_differences([earned, earned]) == ()
+    (difference,) = badge_differences([earned, lost, absent, []])
+    assert difference.label == "host kept up"
+    assert difference.found == (
+        "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
+    )  # fmt: skip
+    both = checks(host="fail", real_weights="fail")
+    assert lost_by_all([both, both]) == (["host may have held it up"], ["random weights"])
+    assert lost_by_all([both, lost]) == (["host may have held it up"], [])
+    assert lost_by_all([lost, earned]) == ([], [])
+    assert lost_by_all([]) == ([], [])

@@ -1,0 +1,63 @@
+"""Links of every page, as they were always written, open with the settings that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.predictions.prediction import Expectation, Question
+from pages.parts.shared.lab import lab
+from store import Store
+from store.predictions.predictions import Subject
+from tests.support.app_server import ROOT
+from tests.support.load_experiments import load_plan_of, write_load
+from tests.support.page_app import take_in
+from tests.support.page_links import LINKS, Values, held
+from tests.support.page_runs import write_run
+from tests.support.repeats_experiments import repeats_plan, write_repeats
+from tests.support.roofline_runs import MODEL
+from tests.support.sweep_experiments import sweep_plan, write_sweep
+
+
+@pytest.fixture(scope="module", autouse=True)
+def full_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A LAB_HOME with something for every page."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAB_HOME", str(home))
+        with Store(home) as store:
+            expected = Expectation(low=0.1, high=0.2, why="so")
+            store.predict(Subject(kind="run", subject_id="r"), Question(measure="metric", metric="itl_max_s"), expected)
+        for run_id, engine in (("r1", "static"), ("r2", "continuous")):
+            write_run(home / "runs", run_id, engine, model=MODEL)
+        write_sweep(home / "runs", sweep_plan())
+        write_load(home / "runs", load_plan_of(engines="static", rates="5,80"))
+        write_repeats(home / "runs", repeats_plan())
+        take_in(home)
+        yield home
+        lab().close()
+        st.cache_resource.clear()
+        st.cache_data.clear()
+
+
+def open_link(link: str) -> AppTest:
+    """The page of an address below the app's own."""
+    page, _, query = link.partition("?")
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    app.switch_page(f"pages/{page or 'bench'}.py")
+    for name, values in parse_qs(query, keep_blank_values=True).items():
+        app.query_params[name] = values
+    return app.run()
+
+
+@pytest.mark.parametrize(("link", "values"), LINKS, ids=[link for link, _ in LINKS])
+def test_a_link_opens_with_its_settings(link: str, values: Values) -> None:
+    app = open_link(link)
+    assert not app.exception, app.exception[0].value
+    found = held(app)
+    assert {name: found.get(name, "missing") for name in values} == dict(values)

@@ -1,0 +1,84 @@
+"""Every table and column that can be asked for is explained, once; a snapshot carries the explanations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from engine.metrics.metrics import METRICS
+from store import Store
+from store.snapshot.catalog import tables, unit_of
+from store.snapshot.tables import PRIVATE
+
+
+def columns_of(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
+    rows = cursor.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND schema_name = 'main'"
+    ).fetchall()
+    return {(table, column) for table, column in rows if table not in PRIVATE}
+
+
+def explained() -> set[tuple[str, str]]:
+    return {(table.name, column.name) for table in tables() for column in table.columns}
+
+
+def test_every_column_of_every_table_and_view_is_explained(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        assert columns_of(store.cursor()) - explained() == {("runs", "folder"), ("experiments", "folder")}
+        assert explained() - columns_of(store.cursor()) == set()
+        snapshot = store.snapshots.publish()
+    with duckdb.connect(str(snapshot.path), read_only=True) as connection:
+        assert columns_of(connection) == explained()
+
+
+def test_a_snapshot_says_what_its_columns_mean(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        snapshot = store.snapshots.publish()
+    with duckdb.connect(str(snapshot.path), read_only=True) as connection:
+        silent = connection.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() "
+            "WHERE NOT internal AND schema_name = 'main' AND comment IS NULL"
+        ).fetchall()
+        said = connection.execute(
+            "SELECT comment FROM duckdb_columns() WHERE table_name = 'requests' AND column_name = 'arrival_s'"
+        ).fetchall()
+    assert silent == []
+    assert said == [("When it meant to arrive. Waits count from here. [s]",)]
+
+
+def test_no_column_is_explained_twice_and_sentences_are_whole() -> None:
+    names = [(table.name, column.name) for table in tables() for column in table.columns]
+    assert len(names) == len(set(names))
+    for table in tables():
+        assert table.meaning.endswith("."), table.name
+        for column in table.columns:
+            assert column.meaning.endswith("."), (table.name, column.name)
+
+
+def test_metrics_are_explained_by_their_own_definitions() -> None:
+    known = {table.name: {column.name: column for column in table.columns} for table in tables()}
+    ttft = next(metric for metric in METRICS if metric.name == "ttft_p95_s")
+    column = known["run_metrics"]["ttft_p95_s"]
+    assert column.unit == ttft.unit == "s"
+    assert ttft.meaning in column.meaning
+    assert {m.name for m in METRICS if m.level == "run"} < set(known["run_metrics"])
+    assert {table.name for table in tables() if table.is_computed} == {"run_metrics", "request_metrics", "token_gaps"}
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("start_s", "s"),
+        ("peak_bytes", "bytes"),
+        ("prompt_tokens", "tokens"),
+        ("dead_positions", "positions"),
+        ("created_at", "UTC"),
+        ("read_bytes_per_s", "a second"),
+        ("kv_reserved_position_s", "position-seconds"),
+        ("run_id", ""),
+    ],
+)
+def test_units_are_told_by_names(name: str, unit: str) -> None:
+    assert unit_of(name) == unit

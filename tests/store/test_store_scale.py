@@ -1,0 +1,93 @@
+"""What keeps a large store quick: summaries made some runs at a time, and run logs that are not read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.runlog.schema import stream_file
+from store import Recorder, Store
+from store.database import SUMMARIES, fit_summaries
+from store.queries.runs import SPANS
+from tests.support.sample_runs import write_sample_run
+
+
+@pytest.mark.parametrize("tokens_at_once", [1, 400, 10**9])
+def test_summaries_made_anew_some_runs_at_a_time_are_the_same(tmp_path: Path, tokens_at_once: int) -> None:
+    with Store(tmp_path) as store:
+        for engine in ("static", "continuous", "serial"):
+            store.ingest.run(write_sample_run(store.runs_folder, engine))
+        store.ingest.run(write_sample_run(store.runs_folder, status=None, stop_after_passes=5))
+        cursor = store.cursor()
+        query = f"FROM {SUMMARIES} ORDER BY run_id"
+        before = cursor.execute(query).fetchall()
+        cursor.execute(f"COMMENT ON TABLE {SUMMARIES} IS 'other formulas'").fetchall()
+        cursor.execute(f"UPDATE {SUMMARIES} SET requests = 7").fetchall()
+        fit_summaries(cursor, tokens_at_once)
+        assert cursor.execute(query).fetchall() == before
+        assert len(before) == 4
+
+
+class Counting(Recorder):
+    """A recorder that notes which folders it had to read."""
+
+    def __init__(self, store: Store, runs_folder: Path) -> None:
+        super().__init__(store, runs_folder)
+        self.read: list[str] = []
+        take_in = store.ingest.run
+
+        def ingest_folder(folder: Path) -> Any:
+            self.read.append(folder.name)
+            return take_in(folder)
+
+        store.ingest.run = ingest_folder  # type: ignore[method-assign]
+
+
+def looked_at(home: Path) -> list[str]:
+    """The folders that a recorder reads in its first look at a store that is opened anew."""
+    with Store(home) as store:
+        recorder = Counting(store, store.runs_folder)
+        recorder.look()
+        recorder.look()
+        return recorder.read
+
+
+def test_what_the_store_has_whole_is_not_read_again_when_the_app_starts(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        ended = [write_sample_run(store.runs_folder, engine) for engine in ("static", "continuous")]
+    assert sorted(looked_at(tmp_path)[:2]) == sorted(folder.name for folder in ended)
+    assert looked_at(tmp_path) == []
+    new = write_sample_run(tmp_path / "runs", "serial")
+    assert new.name in looked_at(tmp_path)
+    assert looked_at(tmp_path) == []
+
+
+def test_a_run_that_crashed_or_has_more_to_tell_is_read_again(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        crashed = write_sample_run(store.runs_folder, status=None, stop_after_passes=9)
+        grown = write_sample_run(store.runs_folder, "static")
+        whole = write_sample_run(store.runs_folder, "continuous")
+        tokens = grown / stream_file("tokens")
+        complete = tokens.read_bytes()
+        tokens.write_bytes(complete[: len(complete) // 2])  # as a copy that was cut off
+    assert {crashed.name, grown.name, whole.name} <= set(looked_at(tmp_path))
+    again = looked_at(tmp_path)
+    assert whole.name not in again
+    assert crashed.name in again
+    tokens.write_bytes(complete)
+    assert grown.name in looked_at(tmp_path)
+    assert grown.name not in looked_at(tmp_path)
+    with Store(tmp_path) as store:
+        assert store.ingest.verify(grown.name).outcome == "agrees"
+
+
+def test_the_spans_of_a_run_are_never_joined_to_its_tokens_row_by_row(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        folder = write_sample_run(store.runs_folder)
+        store.ingest.run(folder)
+        rows = store.cursor().execute(f"EXPLAIN {SPANS}", {"run_id": folder.name}).fetchall()
+        plan = rows[0][1].upper().replace("_", " ")
+    assert "ASOF JOIN" in plan
+    assert "NESTED LOOP" not in plan

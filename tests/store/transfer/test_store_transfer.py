@@ -1,0 +1,265 @@
+"""Export and import: a run in another store is the same to the last figure; by command, and through the app."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from engine.core.config import WorkloadConfig
+from engine.metrics.metrics import RUN_METRICS
+from engine.runlog.locks import hold
+from store import Recorder, Store
+from store.annotations import Annotation
+from store.ingest.run_rows import OF_A_RUN, delete_rows
+from store.transfer.exporter import export_runs, runs_named
+from store.transfer.importer import import_runs
+from tests.store.cli.test_store_commands import answer, run_store
+from tests.store.ingest.test_store_ingest import everything
+from tests.support.sample_runs import write_sample_run
+
+PAIR = {"id": "exp1", "kind": "pair", "label": "static and continuous"}
+SAID = Annotation(note="a note, with a comma", tags=("kept",), pinned=True)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Store]:
+    """A store with a pair, a preempting run, one that was returned whole and one that crashed."""
+    with Store(tmp_path / "here") as store:
+        write_sample_run(store.runs_folder, "static", run_id="r1", experiment=PAIR)
+        write_sample_run(store.runs_folder, "continuous", run_id="r2", experiment=PAIR)
+        write_sample_run(store.runs_folder, "paged", run_id="r3", workload=WorkloadConfig(arrival="poisson:40"))
+        write_sample_run(store.runs_folder, "static", run_id="r4", returns="whole")
+        folder = write_sample_run(store.runs_folder, "continuous", run_id="r5", status=None, stop_after_passes=20)
+        (folder / "watched").touch()
+        with (folder / "tokens.arrows").open("ab") as file:
+            file.write(b"\xff\xff\xff\xff\x40")  # a torn tail
+        store.ingest.all_in(store.runs_folder)
+        store.annotations.set("r1", SAID)
+        yield store
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "there") as store:
+        yield store
+
+
+def rows_without_place(store: Store) -> dict[str, list[Any]]:
+    """Every row of every table but where the logs lie."""
+    store.cursor().execute("CREATE OR REPLACE TEMP VIEW placeless AS SELECT * EXCLUDE (folder, log_bytes) FROM runs")
+    tables = [*OF_A_RUN, "experiments", "run_notes", "run_tags"]
+    found = {table: store.cursor().execute(f"FROM {table}").fetchall() for table in tables if table != "runs"}
+    found["runs"] = store.cursor().execute("FROM placeless").fetchall()
+    return {table: sorted(rows, key=repr) for table, rows in found.items()}
+
+
+def test_every_figure_is_the_same_in_another_store(here: Store, there: Store, tmp_path: Path) -> None:
+    out = tmp_path / "out.zip"
+    run_ids = here.runs.list()["run_id"].tolist()
+    exported = export_runs(here, run_ids, out)
+    assert exported.bytes == out.stat().st_size
+    heard: list[float] = []
+    done = import_runs(there, out, lambda share, what: heard.append(share))
+    assert sorted(done.new) == ["r1", "r2", "r3", "r4", "r5"]
+    assert heard == sorted(heard)
+    assert heard[-1] == 1.0
+    assert rows_without_place(there) == rows_without_place(here)
+    for run_id in run_ids:
+        assert there.runs.metrics(run_id) == here.runs.metrics(run_id)
+        assert there.runs.tokens(run_id).equals(here.runs.tokens(run_id))
+        assert there.runs.spans(run_id).equals(here.runs.spans(run_id))
+        assert there.ingest.verify(run_id).outcome == "agrees"
+    assert there.runs.list()["status"].value_counts().to_dict() == {"completed": 4, "crashed": 1}
+    assert there.annotations.of("r1") == SAID
+    # Once more changes nothing, and not what people have said of it since.
+    there.annotations.set("r1", Annotation(note="another"))
+    before, files = everything(there), sorted(there.home.rglob("*"))
+    again = import_runs(there, out)
+    assert (again.new, sorted(again.known)) == ((), ["r1", "r2", "r3", "r4", "r5"])
+    assert everything(there) == before
+    assert sorted(there.home.rglob("*")) == files
+    assert there.annotations.of("r1").note == "another"
+
+
+def test_an_experiment_is_exported_by_its_name(here: Store, tmp_path: Path) -> None:
+    assert runs_named(here, ["exp1"]) == ["r1", "r2"]
+    assert runs_named(here, ["r2", "exp1", "r5"]) == ["r2", "r1", "r5"]
+    with pytest.raises(ValueError, match="no run or experiment nobody"):
+        runs_named(here, ["nobody"])
+    export_runs(here, runs_named(here, ["exp1"]), tmp_path / "pair.zip")
+    with zipfile.ZipFile(tmp_path / "pair.zip") as archive:
+        told = json.loads(archive.read("manifest.json"))
+        names = archive.namelist()
+    assert [run["run_id"] for run in told["runs"]] == ["r1", "r2"]
+    assert {"runs/r1/run.json", "runs/r2/result.json", "manifest.json"} <= set(names)
+    assert not any("lock" in name for name in names)
+    assert (told["runs"][0]["note"], told["runs"][0]["tags"]) == (SAID.note, ["kept"])
+
+
+def test_what_cannot_be_exported_is_told_and_leaves_nothing(here: Store, tmp_path: Path) -> None:
+    out = tmp_path / "out.zip"
+    with hold(here.runs_folder / "r5" / "lock", purpose="run"), pytest.raises(ValueError, match="r5 is still going"):
+        export_runs(here, ["r1", "r5"], out)
+    (here.runs_folder / "r4").rename(tmp_path / "away")
+    with pytest.raises(ValueError, match="run r4: its run log is gone"):
+        export_runs(here, ["r4"], out)
+    with pytest.raises(ValueError, match="there is no such folder"):
+        export_runs(here, ["r1"], tmp_path / "no" / "out.zip")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["away", "here"]
+    out.write_text("mine")
+    with pytest.raises(ValueError, match="is there already; name another file"):
+        export_runs(here, ["r1"], out)
+    assert out.read_text() == "mine"
+
+
+def test_a_run_of_the_same_id_and_other_content_is_refused_whole(here: Store, there: Store, tmp_path: Path) -> None:
+    export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
+    there.ingest.run(write_sample_run(there.runs_folder, "serial", run_id="r2"))
+    before = everything(there)
+    with pytest.raises(ValueError, match=r"out\.zip: not imported: run r2 is here with other content; delete that"):
+        import_runs(there, tmp_path / "out.zip")
+    assert everything(there) == before
+    assert [path.name for path in there.runs_folder.iterdir()] == ["r2"]
+
+
+def test_a_run_whose_log_was_lost_gets_it_back(here: Store, tmp_path: Path) -> None:
+    export_runs(here, ["r1"], tmp_path / "out.zip")
+    before = everything(here)
+    (here.runs_folder / "r1").rename(tmp_path / "lost")
+    assert import_runs(here, tmp_path / "out.zip").new == ("r1",)
+    assert everything(here) == before
+    assert here.ingest.verify("r1").outcome == "agrees"
+
+
+def test_an_import_that_fails_at_the_last_takes_all_back(
+    here: Store, there: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
+    before, take = everything(there), there.ingest.run
+
+    def refuse(folder: Path) -> Any:
+        if folder.name == "r2":
+            raise ValueError("no room left")
+        return take(folder)
+
+    monkeypatch.setattr(there.ingest, "run", refuse)
+    with pytest.raises(ValueError, match=r"out\.zip: not imported: no room left"):
+        import_runs(there, tmp_path / "out.zip")
+    assert everything(there) == before
+    assert list(there.runs_folder.iterdir()) == []
+    assert there.annotations.of("r1") == Annotation()
+
+
+def test_what_a_dead_import_left_is_swept(tmp_path: Path) -> None:
+    left = tmp_path / "home/runs/.importing-abc/r1"
+    left.mkdir(parents=True)
+    (tmp_path / "home/.upload-abc.zip").touch()
+    with Store(tmp_path / "home") as store:
+        assert list(store.runs_folder.iterdir()) == []
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["lab.duckdb", "runs"]
+
+
+# Other tools
+
+
+def test_every_table_goes_to_parquet(here: Store, tmp_path: Path) -> None:
+    home, folder = here.home, tmp_path / "tables"
+    tokens = len(here.runs.tokens("r1"))
+    here.close()
+    reply = answer(home, "export", "--parquet", folder)
+    assert reply["folder"] == str(folder)
+    assert reply["tables"]["runs"] == 5
+    files = {path.stem: duckdb.sql(f"SELECT count(*) FROM '{path}'").fetchall()[0][0] for path in folder.iterdir()}
+    assert files == reply["tables"]
+    assert {"requests", "passes", "tokens", "block_events", "run_metrics", "run_checks", "run_tags"} <= set(files)
+    assert not {"ingest_progress", "schema_migrations"} & set(files)
+    query = f"SELECT count(*) FROM '{folder}/tokens.parquet' WHERE run_id = 'r1'"
+    assert duckdb.sql(query).fetchall() == [(tokens,)]
+    ran = run_store(home, "export", "--parquet", folder)
+    assert (ran.returncode, ran.stderr) == (2, f"store: {folder} is there already; name a new folder\n")
+
+
+def test_metrics_go_to_csv_a_run_a_row(here: Store, tmp_path: Path) -> None:
+    home, metrics = here.home, {run_id: here.runs.metrics(run_id) for run_id in here.runs.list()["run_id"]}
+    here.annotations.set("r2", Annotation(note="=1+1", tags=("a", "b")))
+    here.close()
+    assert answer(home, "export", "--csv", tmp_path / "all.csv") == {"file": str(tmp_path / "all.csv"), "rows": 5}
+    with (tmp_path / "all.csv").open(newline="") as file:
+        rows = {row["run_id"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(metrics)
+    for run_id, row in rows.items():
+        for metric in RUN_METRICS:
+            value = metrics[run_id][metric.name]
+            assert row[metric.name] == "" if value is None else float(row[metric.name]) == value, metric.name
+    assert (rows["r1"]["note"], rows["r1"]["tags"], rows["r1"]["engine"]) == (SAID.note, "kept", "static")
+    assert (rows["r2"]["note"], rows["r2"]["tags"]) == ("'=1+1", "a, b")
+    assert "unwatched" in rows["r5"]["lost"].split(",")
+    assert answer(home, "export", "--csv", tmp_path / "pair.csv", "exp1")["rows"] == 2
+
+
+# The commands
+
+
+def test_commands_with_the_file_to_themselves(here: Store, tmp_path: Path) -> None:
+    home, other, out = here.home, tmp_path / "other", tmp_path / "pair.zip"
+    here.close()
+    reply = answer(home, "export", "exp1", "r4", "--out", out)
+    assert (reply["runs"], reply["file"], reply["bytes"]) == (["r1", "r2", "r4"], str(out), out.stat().st_size)
+    taken = answer(other, "import", out)
+    assert [(run["run_id"], run["is_new"]) for run in taken["runs"]] == [("r1", True), ("r2", True), ("r4", True)]
+    assert [run["is_new"] for run in answer(other, "import", out)["runs"]] == [False] * 3
+    (tmp_path / "bad.zip").write_bytes(out.read_bytes()[:-30])
+    ran = run_store(other, "import", tmp_path / "bad.zip", out)
+    assert ran.returncode == 1
+    assert ran.stdout.count("already here") == 3
+    assert ran.stderr.startswith("store: bad.zip: not imported: ")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_commands_while_the_app_has_the_store(here: Store, there: Store, tmp_path: Path) -> None:
+    recorders = [Recorder(store, store.runs_folder) for store in (here, there)]
+    for recorder in recorders:
+        recorder.start()
+    try:
+        out = tmp_path / "r3.zip"
+        assert answer(here.home, "export", "r3", "--out", out)["runs"] == ["r3"]
+        version = recorders[1].version
+        assert answer(there.home, "import", out)["runs"][0]["is_new"]
+        assert recorders[1].version > version, "pages that are open hear of it"
+        assert there.runs.metrics("r3") == here.runs.metrics("r3")
+        assert answer(here.home, "export", "--csv", tmp_path / "all.csv")["rows"] == 5
+        assert answer(here.home, "export", "--parquet", tmp_path / "tables")["tables"]["runs"] == 5
+    finally:
+        for recorder in recorders:
+            recorder.stop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("export",), "name a run or an experiment"),
+        (("export", "nobody"), "the store has no run or experiment nobody"),
+        (("export", "--parquet", "a", "--csv", "b"), "--parquet and --csv do not go together"),
+        (("export", "r1", "--parquet", "a"), "--parquet writes the whole store: name no runs beside it"),
+        (("import", "nowhere.zip"), "nowhere.zip: there is no such file"),
+        (("import",), "FILE"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    ran = run_store(tmp_path / "home", *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert told in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_rows_that_go_take_a_runs_checks_with_them(here: Store) -> None:
+    delete_rows(here.cursor(), "r1")
+    assert here.runs.checks("r1") == []
+    assert here.annotations.of("r1") == SAID
