@@ -194,4 +194,4 @@ if __name__ == "__main__":
     from pages.figures.demo import show
 
     pools = [sample_pool("chunked"), sample_pool("paged", num_blocks=16)]
-    show([pool.block_map(dark=dark) for dark in (False, True) for pool in pools])
+    show([block_map(**pool.block_map(), dark=dark) for dark in (False, True) for pool in pools])

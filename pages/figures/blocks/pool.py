@@ -223,4 +223,5 @@ if __name__ == "__main__":
     from pages.figures.demo import show
 
     pools = [sample_pool("paged", num_blocks=30), sample_pool("chunked", num_blocks=2000, slots=32)]
-    show([pool.at(len(pool.run.passes) // 2, dark=dark) for dark in (False, True) for pool in pools])
+    middles = [pool.pool_at(len(pool.run.passes) // 2) for pool in pools]
+    show([pool_at(**arguments, dark=dark) for dark in (False, True) for arguments in middles])

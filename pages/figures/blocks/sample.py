@@ -6,13 +6,11 @@ The lab's own block manager deals the blocks out; only the clock is made up. For
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from pages.figures.blocks.blocks import block_map
-from pages.figures.blocks.pool import pool_at
 from pages.figures.sample import BLOCK_SIZE, BUDGETS, SampleRun, sample_run
 from pages.figures.timeline.spans import Unit
 
@@ -25,30 +23,28 @@ class SamplePool:
     num_blocks: int
     holds: pd.DataFrame
 
-    def block_map(self, *, unit: Unit = "step", dark: bool = False) -> go.Figure:
-        """The pool over time, in cells as wide as the mean pass."""
+    def block_map(self, *, unit: Unit = "step") -> dict[str, Any]:
+        """The arguments of blocks.block_map: the pool over time, in cells as wide as the mean pass."""
         passes, num_blocks = self.run.passes, int(self.holds["block_id"].max()) + 1
         end = float(passes["step"].max() + 1) if unit == "step" else float(passes["end_s"].max())
-        shape = (num_blocks, len(passes))
-        return block_map(
-            block_cells(self.holds, passes, shape[1], unit),
-            by_column(passes, shape[1], unit),
-            shape=shape,
-            end=end,
-            num_blocks=num_blocks,
-            pool_blocks=self.num_blocks,
-            block_size=BLOCK_SIZE,
-            unit=unit,
-            preemptions=self.run.events,
-            dark=dark,
-        )
+        return {
+            "cells": block_cells(self.holds, passes, len(passes), unit),
+            "by_column": by_column(passes, len(passes), unit),
+            "shape": (num_blocks, len(passes)),
+            "end": end,
+            "num_blocks": num_blocks,
+            "pool_blocks": self.num_blocks,
+            "block_size": BLOCK_SIZE,
+            "unit": unit,
+            "preemptions": self.run.events,
+        }
 
-    def at(self, pass_index: int, *, dark: bool = False) -> go.Figure:
-        """The pool during one pass. Made up: the last block of each request is half full."""
+    def pool_at(self, pass_index: int) -> dict[str, Any]:
+        """The arguments of pool.pool_at: the pool during one pass. Made up: each request's last block is half full."""
         held = self.holds[(self.holds["start_pass"] <= pass_index) & (self.holds["end_pass"] > pass_index)]
         is_last = held["table_index"] == held.groupby("request_id")["table_index"].transform("max")
         held = held.assign(positions=is_last.map({True: BLOCK_SIZE // 2, False: BLOCK_SIZE}))
-        return pool_at(held, num_blocks=self.num_blocks, block_size=BLOCK_SIZE, dark=dark)
+        return {"blocks": held, "num_blocks": self.num_blocks, "block_size": BLOCK_SIZE}
 
 
 def sample_pool(engine: str, *, num_blocks: int = 60, slots: int = 4, budgets: tuple[int, ...] = BUDGETS) -> SamplePool:
@@ -81,7 +77,7 @@ def places(passes: pd.DataFrame, unit: Unit) -> np.ndarray:
 
 
 def block_cells(holds: pd.DataFrame, passes: pd.DataFrame, columns: int, unit: Unit) -> pd.DataFrame:
-    """A row for each block and column whose middle somebody held it at."""
+    """A row for each block and column whose middle a request held it at."""
     edges = places(passes, unit)
     middles = (np.arange(columns) + 0.5) * edges[-1] / columns
     at = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(passes) - 1)

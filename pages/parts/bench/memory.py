@@ -12,6 +12,7 @@ from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
 from pages.parts.shared.devices import available_executions, device_of, execution_text
+from pages.parts.shared.fields import CAP, LEAST_POOL_GIB
 from pages.parts.shared.lab import lab
 from pages.parts.shared.widgets import choice, group, number
 
@@ -40,8 +41,6 @@ def position_values(model: Mapping[str, Any]) -> int | None:
     return 2 * int(layers or 0) * int(heads or 0) * int(width or 0)
 
 
-LEAST_POOL_GIB = 1e-6
-CAP = "Empty: no cap. A cap that is too small ends the run as out of memory, which can be the point."
 SMALL_POOL = (
     "A pool that is too small on purpose shows preemption: when blocks run out, the youngest request gives all of its "
     "blocks back, waits at the front of the queue, and is computed anew. Nothing it has said is lost."

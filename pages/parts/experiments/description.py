@@ -11,7 +11,6 @@ from engine.core.format import exact, is_missing, percent, plural, size
 from pages.parts.runs.run_text import when
 from pages.parts.shared.markdown import listed, plain
 
-PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # of kinds that have one
 WORD = re.compile(r"\w+")
 POINTS = {"repeats": "run"}  # what a point of a kind is called, where that is another word
 FAILED = ("oom", "failed", "crashed")  # how a run ends that has no figures

@@ -22,13 +22,12 @@ from engine.core.run_id import new_run_id, utc_now
 from engine.experiments.experiment import REPEATS, Plan
 from engine.hardware.model_catalogue import list_models
 from engine.predictions.questions import of_plan
-from pages.parts.bench.memory import CAP, LEAST_POOL_GIB
 from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
 from pages.parts.experiments.progress import draw_queue
 from pages.parts.predictions.form import Draft, PredictionForm, write_down
 from pages.parts.predictions.section import subject_of_job
 from pages.parts.shared.devices import available_devices, available_executions, device_of, execution_text
-from pages.parts.shared.fields import FIELDS, Choice, Field, Number, field_of
+from pages.parts.shared.fields import CAP, FIELDS, LEAST_POOL_GIB, Choice, Field, Number, field_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import note, noted, put

@@ -14,8 +14,9 @@ import streamlit as st
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.experiments.description import PAGES, done_words, point_noun, point_words
+from pages.parts.experiments.description import done_words, point_noun, point_words
 from pages.parts.shared.lab import lab
+from pages.parts.shared.links import EXPERIMENT_PAGES
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.visit import visitor
@@ -142,17 +143,17 @@ def queue_words(job: Job) -> str:
 
 def draw_experiment_link(job: Job) -> None:
     """The way from a job to the page that follows it; nothing for a kind that has none."""
-    if job.kind in PAGES and job.experiment_id:
+    if job.kind in EXPERIMENT_PAGES and job.experiment_id:
         where = {"experiment": job.experiment_id}
-        st.page_link(PAGES[job.kind], label="Watch", icon=":material/visibility:", query_params=where)
+        st.page_link(EXPERIMENT_PAGES[job.kind], label="Watch", icon=":material/visibility:", query_params=where)
 
 
 def draw_way_to_experiment(kind: str, experiment_id: str) -> None:
     """The way from a run to the page of the experiment that it is a point of; nothing for a kind that has none."""
-    if kind in PAGES:
+    if kind in EXPERIMENT_PAGES:
         words = "The repeats that it is one of" if kind == "repeats" else f"The {kind} that it is a point of"
         where = {"experiment": experiment_id}
-        st.page_link(PAGES[kind], label=words, icon=":material/stacked_line_chart:", query_params=where)
+        st.page_link(EXPERIMENT_PAGES[kind], label=words, icon=":material/stacked_line_chart:", query_params=where)
 
 
 def draw_queue() -> None:

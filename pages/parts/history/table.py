@@ -14,11 +14,11 @@ from urllib.parse import quote
 import pandas as pd
 
 from engine.core.units import MIB
-from pages.parts.experiments.description import PAGES, experiment_name
+from pages.parts.experiments.description import experiment_name
 from pages.parts.runs.badges import badge_text
 from pages.parts.runs.run_text import when
 from pages.parts.runs.validity import lost_words, marks
-from pages.parts.shared.links import run_link
+from pages.parts.shared.links import EXPERIMENT_PAGES, run_link
 
 COLUMNS = {
     "badges": "status",
@@ -71,7 +71,7 @@ def experiment_address(row: Mapping[str, Any]) -> str:
     experiment_id, kind = row.get("experiment_id"), row.get("experiment_kind")
     if not isinstance(experiment_id, str):
         return ""
-    page = Path(PAGES[kind]).stem if kind in PAGES else "history"
+    page = Path(EXPERIMENT_PAGES[kind]).stem if kind in EXPERIMENT_PAGES else "history"
     name = experiment_name(kind, row.get("experiment_label"))
     name = f"{name} · …{experiment_id[-ID_END:]}" if name else experiment_id
     return f"/{page}?experiment={quote(experiment_id, safe='')}#{quote(name, safe='')}"

@@ -20,8 +20,7 @@ from engine.hardware.machine_memory import machine_memory
 from engine.hardware.model_presets import MODEL_NAMES, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
 from engine.memory.memory_plan import LOGITS, MAX_PROMPT_TOKENS, EngineShape, MemoryGrid
-from pages.parts.bench.memory import LEAST_POOL_GIB
-from pages.parts.shared.fields import Choice, Field, Number, fields_of
+from pages.parts.shared.fields import LEAST_POOL_GIB, Choice, Field, Number, fields_of
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import put, setting
 from pages.parts.shared.widgets import choice, group, model, number, slide

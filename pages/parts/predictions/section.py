@@ -10,7 +10,6 @@ import streamlit as st
 from engine.core.format import is_missing
 from engine.launcher.job import Job
 from engine.predictions.prediction import MAX_WHY, Expectation
-from pages.parts.experiments.description import PAGES
 from pages.parts.predictions.text import (
     BADGES,
     entry_of,
@@ -22,6 +21,7 @@ from pages.parts.predictions.text import (
     written_words,
 )
 from pages.parts.shared.lab import lab
+from pages.parts.shared.links import EXPERIMENT_PAGES
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 from store.predictions.predictions import Subject
@@ -93,7 +93,7 @@ def _draw_link(row: Mapping[str, Any]) -> None:
             "pages/run.py", label="The run", icon=":material/view_timeline:", query_params={"run_id": subject_id}
         )
         return
-    page = PAGES.get(str(row["experiment_kind"]))
+    page = EXPERIMENT_PAGES.get(str(row["experiment_kind"]))
     if page is not None:
         query = {"experiment": subject_id}
         st.page_link(page, label="The experiment", icon=":material/science:", query_params=query)

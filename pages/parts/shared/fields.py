@@ -71,6 +71,8 @@ class Text:
 
 Field = Choice | Number | Text
 
+LEAST_POOL_GIB = 1e-6
+CAP = "Empty: no cap. A cap that is too small ends the run as out of memory, which can be the point."
 MAX_SHOWN = 40  # characters of a link's bad value
 
 

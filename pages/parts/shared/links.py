@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 RUNS = "runs"  # the query parameter of Compare
 WHO_COUNTS_SO = "Who counts so"  # in the glossary: each way to count has it, and a link asks for it
+EXPERIMENT_PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # by kind
 MAX_RUNS = 4  # how many Compare sets side by side
 
 
