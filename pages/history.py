@@ -35,9 +35,10 @@ def render() -> None:
     if NOTICE in st.session_state:
         st.toast(plain(st.session_state.pop(NOTICE)), icon=":material/info:")
     draw_undo()
+    drawn = lab().store.history.pulse()  # before anything is read: what comes meanwhile is drawn a moment later
     known = lab().store.runs.count()
     if known:
-        _draw_history(known)
+        _draw_history(known, drawn)
     else:
         draw_no_runs("Every run is listed here, those of the command line too.")
     with st.expander("Import runs", icon=":material/upload:"):
@@ -45,7 +46,7 @@ def render() -> None:
     draw_trash()
 
 
-def _draw_history(known: int) -> None:
+def _draw_history(known: int, drawn: tuple[int, ...]) -> None:
     wanted = draw_filters()
     actions = st.container(horizontal=True, vertical_alignment="center")
     table = st.container()
@@ -57,7 +58,7 @@ def _draw_history(known: int) -> None:
     with actions:
         draw_actions(chosen)
     st.caption(_counted(found, known))
-    _watch(lab().store.history.pulse())
+    _watch(drawn)
 
 
 def _page_of(wanted: RunFilter) -> Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.core.format import exact, number
+from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan
 from engine.load.findings import capacity_words, goodput_words, knee_words, little_words, ratio_words, wait_words
 from engine.load.goodput import Limits
@@ -13,38 +14,35 @@ from engine.load.load_table import LoadRow, LoadTable
 
 NAMES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
 QUEUES = {True: "grows", False: "does not grow", None: "cannot tell"}
-SERVED: tuple[tuple[str, Figure, int], ...] = (
-    ("offered/s", FIGURES["offered_per_s"], 10),
-    ("achieved/s", FIGURES["achieved_per_s"], 11),
-    ("tok/s", FIGURES["output_tokens_per_s"], 8),
-    ("queue p50 s", FIGURES["queue_wait_p50_s"], 12),
-    ("TTFT p50 s", FIGURES["ttft_p50_s"], 11),
-    ("p95 s", FIGURES["ttft_p95_s"], 8),
+Column = tuple[str, Figure]
+SERVED: tuple[Column, ...] = (
+    ("offered/s", FIGURES["offered_per_s"]),
+    ("achieved/s", FIGURES["achieved_per_s"]),
+    ("tok/s", FIGURES["output_tokens_per_s"]),
+    ("queue p50 s", FIGURES["queue_wait_p50_s"]),
+    ("TTFT p50 s", FIGURES["ttft_p50_s"]),
+    ("p95 s", FIGURES["ttft_p95_s"]),
 )
-GOOD: tuple[tuple[str, Figure, int], ...] = (("good/s", GOODPUT["goodput_requests_per_s"], 8),)
+GOOD: tuple[Column, ...] = (("good/s", GOODPUT["goodput_requests_per_s"]),)
 
 
 def arrivals_text(plan: Plan, status: str, table: LoadTable, limits: Limits) -> str:
     """The whole report for a reader."""
     requests = plan.points[0].config.workload.requests
     columns = SERVED + (GOOD if limits else ())
-    head = "".join(f"{name:>{width}}" for name, _, width in columns)
+    header = ["engine", "rate", *(name for name, *_ in columns), "queue"]
     lines = [f"load test {plan.experiment_id}: {status}; {requests} requests at every rate, medians over repeats", ""]
-    lines += [f"{'engine':<11}{'rate':<15}{head}  queue", *(_line(row, columns) for row in table.rows), ""]
+    lines += [*table_lines([_cells(row, columns) for row in table.rows], f"ll{'r' * len(columns)}l", header), ""]
     return "\n".join([*lines, *_findings(table)]).rstrip()
 
 
-def _line(row: LoadRow, columns: tuple[tuple[str, Figure, int], ...]) -> str:
+def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
+    """What a row says in each column; of one without a completed run, how it ended in the last."""
     name = NAMES.get(row.role) or f"{exact(row.rate_per_s or 0.0, digits=4)}/s"
     if not row.points:
-        return f"{row.engine:<11}{name:<15}  {row.status}" + (f": {row.error}" if row.error else "")
-    cells = [_cell(row.median(figure), width) for _, figure, width in columns]
+        return [row.engine, name, *[""] * len(columns), row.status + (f": {row.error}" if row.error else "")]
     queue = "" if row.role == "saturation" else QUEUES[row.grows]
-    return f"{row.engine:<11}{name:<15}{''.join(cells)}  {queue}".rstrip()
-
-
-def _cell(value: float | None, width: int) -> str:
-    return f"{number(value):>{width}}"
+    return [row.engine, name, *(number(row.median(figure)) for _, figure in columns), queue]
 
 
 def _findings(table: LoadTable) -> Iterator[str]:

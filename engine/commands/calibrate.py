@@ -13,6 +13,7 @@ from engine.core.errors import FieldError
 from engine.core.format import duration, number, quantity, size
 from engine.core.home import lab_home
 from engine.core.option import settings_of
+from engine.core.terminal import table_lines
 from engine.hardware.hardware import Calibration
 
 
@@ -94,7 +95,7 @@ def table(calibration: Calibration) -> str:
     ]
     if c.was_busy:
         rows.append(("note", "other work was running: measure again on a quiet machine"))
-    return "\n".join(f"{label:<12} {value}" for label, value in rows)
+    return "\n".join(table_lines(rows, "ll"))
 
 
 def _tell(message: str) -> None:

@@ -16,6 +16,7 @@ from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import NO_BREAK_SPACE, number, size
 from engine.core.presets import PRESETS
+from engine.core.terminal import table_lines
 from engine.core.units import GIB
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.hardware.hardware_presets import CARD, HARDWARE
@@ -153,15 +154,15 @@ def _source(report: dict[str, Any]) -> str:
 
 def _table(grid: MemoryGrid, points: list[MemoryPoint]) -> list[str]:
     by_place = {(point.prompt_tokens, point.batch_size): point for point in points}
-    lines = [f"{'prompt':<8}" + "".join(f"{batch_size:>9,}" for batch_size in grid.batch_sizes)]
-    for tokens in grid.prompt_tokens:
-        cells = (by_place[tokens, batch_size] for batch_size in grid.batch_sizes)
-        lines.append(f"{f'p{tokens}':<8}" + "".join(_cell(point) for point in cells))
-    return lines
+    header = ["prompt", *(f"{size:,} " for size in grid.batch_sizes)]
+    rows = [
+        [f"p{tokens}", *(_cell(by_place[tokens, size]) for size in grid.batch_sizes)] for tokens in grid.prompt_tokens
+    ]
+    return table_lines(rows, "l" + "r" * len(grid.batch_sizes), header)
 
 
 def _cell(point: MemoryPoint) -> str:
-    return f"{number(point.need.total_bytes / GIB):>8}" + (" " if point.fits else "!")
+    return number(point.need.total_bytes / GIB) + (" " if point.fits else "!")
 
 
 def _sentence(wall: Wall) -> str:

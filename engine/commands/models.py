@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from engine.core.format import quantity
+from engine.core.terminal import table_lines
 from engine.hardware.model_catalogue import list_models
 
 
@@ -22,11 +23,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"{'name':<21} {'weights':<8} {'parameters':>10}  available"]
-    for row in rows:
-        available = "yes" if row["available"] else f"no: {row['why']}"
-        lines.append(f"{row['name']:<21} {row['kind']:<8} {_count(row['parameters']):>10}  {available}")
-        lines.append(f"{'':<21} {row['description']} ({row['license']})")
+    cells = [
+        [row["name"], row["kind"], _count(row["parameters"]), "yes" if row["available"] else f"no: {row['why']}"]
+        for row in rows
+    ]
+    lines = table_lines(cells, "llrl", ("name", "weights", "parameters", "available"))
+    for place, row in enumerate(rows):
+        lines.insert(2 * place + 2, f"  {row['description']} ({row['license']})")
     lines.append("Any folder or hub id of a causal language model in safetensors or GGUF works too.")
     return "\n".join(lines)
 

@@ -10,8 +10,8 @@ from typing import Any
 from engine.commands import options
 from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
 from engine.core.config import SETTINGS
-from engine.core.format import change, number
 from engine.core.run_id import new_run_id, utc_now
+from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan, experiment_status, point_rows, remaining
 from engine.experiments.overhead_plan import overhead_rows, plan_overhead
 
@@ -21,6 +21,7 @@ OWN: options.Own = {
     "engine": {"default": "static"},
     "repeats": {"default": 5},
 }
+COLUMNS = ("config", "sync s", "async s", "without stops", "of its repeats", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,17 +62,17 @@ def run(args: argparse.Namespace) -> int:
 def overhead_text(report: Mapping[str, Any]) -> str:
     """A line a configuration."""
     lines = [f"overhead {report['experiment_id']}: {report['status']}"]
-    lines.append(f"{'config':>12}{'sync s':>10}{'async s':>10}{'without stops':>15}   of its repeats")
-    for row in report["points"]:
-        if row["ratio"] is None:
-            lines.append(f"{row['config']:>12}  {row['status']}" + (f": {row['error']}" if row["error"] else ""))
-            continue
-        lines.append(
-            f"{row['config']:>12}{number(row['sync_s']):>10}{number(row['async_s']):>10}"
-            f"{change(row['ratio'] - 1):>15}   {change(row['ratio_low'] - 1)} to {change(row['ratio_high'] - 1)}"
-            + ("" if row["status"] == "completed" else f"   {row['status']}: {row['error']}")
-        )
+    lines += table_lines(map(_cells, report["points"]), "rrrrll", COLUMNS)
     return "\n".join(lines)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    ended = "" if row["status"] == "completed" else row["status"] + (f": {row['error']}" if row["error"] else "")
+    if row["ratio"] is None:
+        return [row["config"], "", "", "", "", ended]
+    repeats = f"{row['ratio_low'] - 1:+.1%} to {row['ratio_high'] - 1:+.1%}"
+    times = [f"{row['sync_s']:.4g}", f"{row['async_s']:.4g}"]
+    return [row["config"], *times, f"{row['ratio'] - 1:+.1%}", repeats, ended]
 
 
 def _plan(args: argparse.Namespace) -> Plan:

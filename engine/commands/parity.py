@@ -17,6 +17,7 @@ from engine.core.config import ENGINES, SETTINGS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import number
 from engine.core.option import settings_of
+from engine.core.terminal import table_lines
 from engine.runlog.device_hold import hold_device
 
 if TYPE_CHECKING:
@@ -124,8 +125,9 @@ def _logit_rows(cases: list[ParityCase], engines: list[str], config: RunConfig) 
 
 
 def _print_table(rows: list[dict[str, Any]], passed: bool, *, in_tokens: bool) -> None:
-    for row in rows:
-        print(f"{row['name']:<36} {row['engine']:<12} {_verdict(row) if in_tokens else _error(row)}")
+    told = [[row["name"], row["engine"], _verdict(row) if in_tokens else _error(row)] for row in rows]
+    for line in table_lines(told, "lll"):
+        print(line)
     if in_tokens:
         print("all equal" if passed else "NOT all equal: --json shows where, and by how much the logits differ")
     else:

@@ -21,8 +21,9 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.core.format import aligned
+from engine.core.format import number
 from engine.core.run_id import new_run_id, utc_now
+from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan, check_repeats, newest_records
 from engine.experiments.repeats_plan import KIND, plan_repeats
 
@@ -164,10 +165,9 @@ def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
     lines = [_headline(report, experiment_id)]
     for engine, figures in (report.get("engines") or {None: report}).items():
         lines += [f"{engine}:"] if engine else []
-        for name, label, unit in SUMMARY:
-            value = figures.get(name)
-            if value is not None:
-                lines.append(f"  {label:<18} {aligned(value, unit)}")
+        known = [(label, figures.get(name), unit) for name, label, unit in SUMMARY]
+        cells = [[label, number(value), unit] for label, value, unit in known if value is not None]
+        lines += [f"  {line}" for line in table_lines(cells, "lrl")]
     if report.get("runs"):
         completed = sum(r["status"] == "completed" for r in report["runs"])
         each = ", each engine's over its own" if report.get("engines") else ""

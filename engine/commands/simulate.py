@@ -14,10 +14,11 @@ from typing import Any
 from engine.commands import options
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
-from engine.core.format import aligned, counted, size
+from engine.core.format import counted, number, size
 from engine.core.home import lab_home, runs_folder
 from engine.core.option import Choices, Text, options_of
 from engine.core.run_id import new_run_id
+from engine.core.terminal import table_lines
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.roofline import WEIGHT_WIDTH
 from engine.memory.memory_model import TERM_WORDS
@@ -209,9 +210,8 @@ def _table(report: Mapping[str, Any]) -> str:
         lines.insert(1, f"  {_too_much(report)}")
     if report["decode_rows"] is not None:
         lines.append(f"  {_decode_words(report)}")
-    for name, label, unit in LINES:
-        if report.get(name) is not None:
-            lines.append(f"  {label:<28} {aligned(report[name], unit)}")
+    figures = [[label, number(report[name]), unit] for name, label, unit in LINES if report.get(name) is not None]
+    lines += [f"  {line}" for line in table_lines(figures, "lrl")]
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
 

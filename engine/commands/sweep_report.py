@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.format import number, percent, quantity, size
+from engine.core.terminal import table_lines
 from engine.experiments.sweep_table import DISTURBED
 
 COLUMNS = (
@@ -23,7 +24,7 @@ COLUMNS = (
     ("run tok/s", "output_tokens_per_s", 1.0),
     ("spread %", "spread", 100.0),
 )
-WIDTH = 10
+ALIGN = "r" * len(COLUMNS) + "l"  # and how a row ended that did not complete
 
 
 def sweep_text(report: Mapping[str, Any]) -> str:
@@ -32,8 +33,7 @@ def sweep_text(report: Mapping[str, Any]) -> str:
     if report["model"] is not None:
         lines.append(f"{report['model']} on {report['device']}; ceilings: {ceilings_text(report)}")
     for title, rows in _series(report["points"]).items():
-        lines += ["", title, "".join(f"{name:>{WIDTH + 1}}" for name, *_ in COLUMNS)]
-        lines += [_line(row) for row in rows]
+        lines += ["", title, *table_lines(map(_cells, rows), ALIGN, [*(name for name, *_ in COLUMNS), ""])]
         lines += [text for row in rows if (text := _ragged_text(row))]
         lines += filter(None, [_disturbed_text(rows)])
     lines += filter(None, [report.get("busy", "")])
@@ -57,18 +57,13 @@ def _series(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, 
     return series
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    cells = [f"{row['batch_size']:>{WIDTH + 1}d}"]
-    if row["completed"]:
-        cells += [_cell(row[key], scale) for _, key, scale in COLUMNS[1:]]
-    if row["status"] != "completed":
-        cells.append(f"  {_trouble(row)}")
-    return "".join(cells)
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    figures = [_figure(row[key], scale) if row["completed"] else "" for _, key, scale in COLUMNS[1:]]
+    return [str(row["batch_size"]), *figures, "" if row["status"] == "completed" else _trouble(row)]
 
 
-def _cell(value: float | None, scale: float) -> str:
-    text = number(None if value is None else value * scale)
-    return f"{text:>{WIDTH + 1}}"
+def _figure(value: float | None, scale: float) -> str:
+    return number(None if value is None else value * scale)
 
 
 def _trouble(row: Mapping[str, Any]) -> str:
@@ -97,4 +92,4 @@ def _ragged_text(row: Mapping[str, Any]) -> str:
         return ""
     share = row["kv_unused_fraction"]
     unused = "" if share is None else f"; {percent(share)} of its KV memory unused"
-    return f"{row['batch_size']:>{WIDTH + 1}d}  {percent(row['of_control'])} of its control's throughput{unused}"
+    return f"B = {row['batch_size']}: {percent(row['of_control'])} of its control's throughput{unused}"

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from engine.core.format import fit_terminal
 from engine.core.home import lab_home
+from engine.core.terminal import table_lines
 from store.cli.commands import answer, one_line
 from store.cli.owner import ask_owner
 from store.cli.query import add_query_command, answer_query, question_of
@@ -152,9 +153,8 @@ def _shown_list(reply: Sequence[Mapping[str, Any]]) -> list[str]:
     if not reply:
         return ["No runs yet."]
     columns = ("run_id", "created_at", "status", "engine", "model", "slots", "requests", "output_tokens")
-    rows = [(*columns, ""), *((*(_cell(run[name]) for name in columns), _mark(run)) for run in reply)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(columns) + 1)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    rows = [[*(_cell(run[name]) for name in columns), _mark(run)] for run in reply]
+    return table_lines(rows, "l" * (len(columns) + 1), (*columns, ""))
 
 
 def _cell(value: object) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.core.format import NO_BREAK_SPACE
+from engine.core.terminal import table_lines
 from store.cli.transfer import Commands
 from store.sandbox import Answer, Asking, Limits, Refusal
 from store.sandbox.answer_files import json_value, to_csv, to_parquet, to_rows
@@ -123,16 +124,8 @@ def shown(table: pa.Table) -> list[str]:
         return [f"No rows. Columns: {', '.join(map(_cell, table.column_names))}"]
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     names = [_cell(name) for name in table.column_names]
-    widths = [max(len(name), *map(len, cells)) for name, cells in zip(names, columns, strict=True)]
     is_number = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in table.schema]
-    lines = [names, *map(list, zip(*columns, strict=True))]
-    return [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, is_number, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
+    return table_lines(zip(*columns, strict=True), "".join("r" if right else "l" for right in is_number), names)
 
 
 def printable(text: str) -> str:

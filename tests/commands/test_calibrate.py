@@ -16,6 +16,8 @@ from engine.core.home import device_lock
 from engine.hardware.hardware import Calibration
 from engine.runtime.measuring import calibration
 
+pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for
+
 CPU = torch.device("cpu")
 
 SAMPLE = Calibration(

@@ -17,6 +17,8 @@ from engine.commands.options import read_prompt_file
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
 
+pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for
+
 COUNTED = ["--model", "tiny-random", "--prompts", "p16", "--requests", "16", "--slots", "16", "--budget", "8x32+8x256"]
 
 

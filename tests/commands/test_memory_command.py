@@ -53,6 +53,9 @@ def test_a_table_says_where_memory_ends(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["memory", *SOURCE, *arguments]) == 0
     said = capsys.readouterr().out
     assert nb("capacity 22.1 GiB (--capacity-gib), KV pool at most 2.00 GiB") in said
+    header, p256 = (line.split() for line in said.splitlines()[4:6])
+    assert (header, p256[0]) == (["prompt", "128", "256"], "p256")
+    assert [cell.endswith("!") for cell in p256[1:]] == [False, True]
     assert nb("p256: up to 146 rows fit; 256 fail at the KV pool: 3.50 GiB in one piece, 2.00 GiB left") in said
 
 

@@ -18,7 +18,7 @@ import torch
 
 from engine.cli import main
 from engine.commands.experiments import point_line
-from engine.commands.sweep_report import sweep_text
+from engine.commands.sweep_report import COLUMNS, sweep_text
 from engine.core.errors import EngineOutOfMemory
 from engine.core.format import percent
 from engine.experiments.sweep_table import sweep_rows
@@ -157,7 +157,7 @@ def test_repeats_ragged_batches_and_given_ceilings(home: Path, capsys: pytest.Ca
     assert main(["sweep", "--resume", report["experiment_id"]]) == 0
     text = capsys.readouterr().out
     assert "static, p16,p64, ragged" in text
-    assert f"{percent(mixed['of_control'])} of its control's throughput" in text
+    assert f"B = 4: {percent(mixed['of_control'])} of its control's throughput" in text
     assert "1.00\u00a0TFLOP/s and 10.0\u00a0GB/s (given)" in text
 
 
@@ -270,6 +270,9 @@ def test_the_table_says_that_one_row_was_disturbed_and_the_machine_busy() -> Non
     rows = [row.to_dict() for row in sweep_rows(two)]
     report = {"experiment_id": "x", "status": "completed", "model": None, "points": rows, "busy": "It was busy."}
     text = sweep_text(report)
+    header, one, four = (line.split() for line in text.splitlines()[3:6])
+    assert header == [word for name, *_ in COLUMNS for word in name.split()]
+    assert (one[:3], four[:3]) == (["1", "0.100", "12.0"], ["4", "0.100", "10.0"])
     assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: B = 1 was most likely disturbed." in text
     assert text.endswith("It was busy.")
     rows[1]["linear_tokens_per_s"] = 400.0

@@ -15,6 +15,8 @@ import pytest
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.runlog.reader import RunLogReader
 
+pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for
+
 PATIENCE_S = 120
 
 

@@ -19,6 +19,7 @@ from store import Store
 from store.predictions.predictions import Subject
 from tests.store.predictions.test_store_predictions import row_of
 from tests.support.experiments import run_point, sweep_plan
+from tests.support.no_break import nb
 from tests.support.page_app import links, open_page, words
 from tests.support.sample_runs import write_sample_run
 
@@ -287,7 +288,7 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
     ],
 )
 def test_ranges_are_said_in_their_units(unit: str, low: float | None, high: float | None, text: str) -> None:
-    assert range_words(unit, low, high) == text
+    assert range_words(unit, low, high) == nb(text)
     assert value_text(unit, None) == "–"
 
 

@@ -151,10 +151,8 @@ def test_findings_hold_the_figures() -> None:
     assert "that of request 7 has 17 tokens instead of 16" in inexact.finding
     assert (inexact.value, inexact.limit) == (39 / 40, 1.0)
     preempted = judge_run(SPOILED["one request preempted"][1])["no_preemption"]
-    assert (
-        preempted.finding == "1 of 40 requests lost their KV memory, 1.00 times in all; 0 tokens were computed again."
-    )
-    host = judge_run(SPOILED[nb("requests seen 20.0 ms late")][1])["host"]
+    assert preempted.finding == "1 of 40 requests lost their KV memory, 1 times in all; 0 tokens were computed again."
+    host = judge_run(SPOILED["requests seen 20 ms late"][1])["host"]
     assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms after they could have been"))
     assert host.value == pytest.approx(2.0)
     assert "load was 1.55 a core" in judge_run(SPOILED["a busy machine"][1])["host"].finding

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.core.format import breakable
 from tests.support.page_app import take_in
 from tests.support.page_runs import write_run
 
@@ -29,7 +30,8 @@ def opened(**query: str) -> AppTest:
 def texts(app: AppTest) -> str:
     assert not app.exception
     shown = [*app.markdown, *app.caption, *app.warning, *app.error, *app.info]
-    return "\n".join(element.value for element in shown).replace("\\", "")  # foreign text is escaped for Markdown
+    text = "\n".join(element.value for element in shown).replace("\\", "")  # foreign text is escaped for Markdown
+    return breakable(text)
 
 
 def run_buttons(app: AppTest) -> dict[str, bool]:

@@ -12,6 +12,7 @@ import pytest
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.workload.workload import build_workload
 from pages.parts.bench.preview import ENOUGH_S, preview, preview_table, simulating_s
+from tests.support.no_break import nb
 from tests.support.page_app import open_page, words
 from tests.support.roofline_runs import calibrate, calibration, timed_passes
 
@@ -45,7 +46,7 @@ def test_two_slots_share_every_pass() -> None:
 def test_the_table_has_a_line_an_engine() -> None:
     config = config_of("serial")
     assert preview_table([(config, preview(config, KNOWN))]).splitlines()[2] == (
-        "| serial | 800 ms | 7.50 | 400 ms | 200 ms |"
+        nb("| serial | 800 ms | 7.50 | 400 ms | 200 ms |")
     )
 
 

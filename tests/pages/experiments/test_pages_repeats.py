@@ -15,6 +15,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.repeats.measured import load_repeats
 from pages.parts.repeats.tables import csv_of
 from tests.support.experiment_page import buttons, table
+from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
 from tests.support.page_runs import write_run
 from tests.support.repeats_experiments import completed, noisy, out_of_memory, repeats_plan, write_repeats
@@ -133,7 +134,7 @@ def test_runs_that_all_failed_are_drawn_and_told(home: Path) -> None:
     assert "static, repeat 1 (and 2 more): out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)" in said
     assert "Continuous over static: no ratio" in said
     assert "There is no ratio yet" in said
-    assert set(table(app, "TTFT p95 s")["status"]) == {"out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)"}
+    assert set(table(app, "TTFT p95 s")["status"]) == {nb("out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)")}
     assert "No run has completed." in str(figures(app)[DOTS]["layout"]["annotations"])
 
 

@@ -15,6 +15,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.shared.lab import lab
 from tests.support.experiment_page import buttons, table, widget
 from tests.support.experiment_page import open_sweep as opened
+from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, words
 from tests.support.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
 
@@ -109,7 +110,7 @@ def test_points_that_all_failed_are_drawn_and_told(home: Path) -> None:
     drawn = figures(app)["Throughput against batch size"]["data"]
     assert [len(trace["x"]) for trace in drawn if trace["name"].endswith("failed")] == [4, 4]
     assert len(table(app, "TPOT ms")) == 8
-    assert set(table(app, "TPOT ms")["status"]) == {"out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)"}
+    assert set(table(app, "TPOT ms")["status"]) == {nb("out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)")}
 
 
 def test_sixty_points_with_memory_that_ends(home: Path) -> None:
@@ -131,7 +132,7 @@ def test_repeats_give_a_median_whiskers_and_a_spread(home: Path) -> None:
     row = table(app, "TPOT ms").iloc[0]
     assert row["TPOT ms"] == pytest.approx(12.1)
     assert row["n"] == 3
-    assert row["spread"] == "18.3 %"  # (1 - 1/1.2) x 1.1
+    assert row["spread"] == nb("18.3 %")  # (1 - 1/1.2) x 1.1
     line = figures(app)["Time per output token against batch size"]["data"][0]
     assert line["text"][0].endswith("12.1 ms<br>11.0 ms to 13.2 ms over repeats")
     assert "error_y" in line

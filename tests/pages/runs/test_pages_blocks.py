@@ -12,6 +12,7 @@ import streamlit as st
 from pages.parts.run.blocks import holder_rows
 from pages.parts.runs.execution import discarded_words, execution_words, ledger_row, notes_of
 from pages.parts.shared.lab import lab
+from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
 from tests.support.page_runs import config_of, write_run
 from tests.support.page_runs_paged import write_paged_run
@@ -158,7 +159,7 @@ def test_execution_in_words() -> None:
 
 def test_rows_computed_past_a_late_end_are_told_as_discarded() -> None:
     late = discarded_words(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 199})
-    assert late.startswith("1 row-step of 200 (0.500 %) was discarded: the next pass had been issued before")
+    assert late.startswith("1 row-step of 200 (0.500\u00a0%) was discarded: the next pass had been issued before")
     assert discarded_words(config_of("static"), {"slot_steps": 200, "useful_slot_steps": 100}) == ""
     assert discarded_words(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 200}) == ""
     assert discarded_words(config_of("paged"), {}) == ""
@@ -166,4 +167,4 @@ def test_rows_computed_past_a_late_end_are_told_as_discarded() -> None:
 
 def test_holders_are_listed_with_what_they_have_not_filled() -> None:
     held = pd.DataFrame({"block_id": [0, 1, 3], "request_id": [2, 7, 7], "positions": [1, 8, 4]})
-    assert holder_rows(held, 8) == [["7", "2", "12", "4 (25.0 %)"], ["2", "1", "1", "7 (87.5 %)"]]
+    assert holder_rows(held, 8) == [["7", "2", "12", nb("4 (25.0 %)")], ["2", "1", "1", nb("7 (87.5 %)")]]

@@ -22,6 +22,7 @@ from pages.parts.runs.loaded_run import load_run
 from pages.parts.runs.sensitivity import Movement, movements
 from pages.parts.shared.lab import lab
 from store.queries.latency_definitions import counted_requests
+from tests.support.no_break import nb
 from tests.support.page_app import figures, open_page, take_in, words
 from tests.support.page_runs import config_of, run_info, write_run
 
@@ -186,7 +187,7 @@ def test_what_rounding_does_is_no_movement() -> None:
 def test_a_difference_from_nothing_has_no_share() -> None:
     (moved,) = movements({"queue_wait_p50_s": 0.25}, {"queue_wait_p50_s": 0.0})
     assert isinstance(moved, Movement)
-    assert moved.difference_text == "+250 ms"
+    assert moved.difference_text == nb("+250 ms")
 
 
 def test_the_worst_gap_over_the_median_follows_the_gaps() -> None:

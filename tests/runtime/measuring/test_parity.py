@@ -20,6 +20,8 @@ from engine.runtime.measuring.logit_error import ExactLogits, ForcedSampler, jud
 from engine.runtime.measuring.parity import ParityCase, References, run_case
 from engine.runtime.prepared_run import WarmModel
 
+pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for
+
 CASES = {case.name: case for case in make_cases(seed=0)}
 PREEMPTED = CASES["a pool of 7 blocks, preempted"]
 
