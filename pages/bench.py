@@ -21,7 +21,7 @@ from pages.parts.shared.front_door import front_door
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.visit import follow_job, followed_job, visitor
-from pages.parts.shared.workload_text import engine_words, forecast_table, forecast_words, machine_words, workload_words
+from pages.parts.shared.workload_text import engine_text, forecast_table, forecast_text, machine_text, workload_sentence
 
 Runs = tuple[RunConfig, ...]
 FORM = PredictionForm("bench")
@@ -73,11 +73,11 @@ def _draw_plan(settings: Settings) -> None:
     pair = settings.pair or ()
     engines = pair if settings.config in pair else (settings.config, *pair)
     rows = [(config, forecast_of(config)) for config in engines]
-    st.markdown(f"**{workload_words(settings.config, settings.workload)}**")
-    st.markdown(f"{machine_words(settings.config)}, {engine_words(settings.config)}.")
+    st.markdown(f"**{workload_sentence(settings.config, settings.workload)}**")
+    st.markdown(f"{machine_text(settings.config)}, {engine_text(settings.config)}.")
     if table := forecast_table(rows):
         st.markdown(table)
-    st.caption(forecast_words(rows))
+    st.caption(forecast_text(rows))
     draw_preview(engines)
     draw_repeats(settings)
 

@@ -14,9 +14,9 @@ from pages.parts.memory.estimate import (
     TERMS_HEADER,
     WALLS_HEADER,
     command,
-    cut_words,
+    cut_text,
     finding,
-    hatched_words,
+    hatched_text,
     headline,
     notes,
     term_rows,
@@ -84,7 +84,7 @@ def _draw_result(asked: Asked) -> None:
     st.subheader(f"Batches of p{asked.prompt_tokens}", anchor="batches")
     show_still(figure, key="bars", alt="Memory by batch size, term by term")
     cut = cut_sizes(rows, capacity_bytes=capacity_bytes, measured=measured)
-    said = (finding(asked, wall, points), hatched_words(points), cut_words(cut))
+    said = (finding(asked, wall, points), hatched_text(points), cut_text(cut))
     st.caption(plain(" ".join(filter(None, said))))
     st.markdown("\n".join(f"- {plain(line)}" for line in notes(asked, points)))
     _draw_details(asked, points)

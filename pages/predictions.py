@@ -14,7 +14,7 @@ import streamlit as st
 from engine.core.format import plural
 from pages.parts.predictions.published import draw_published
 from pages.parts.predictions.section import draw_prediction, state_of_predictions
-from pages.parts.predictions.text import tally_words
+from pages.parts.predictions.text import tally_text
 from pages.parts.shared.front_door import front_door
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
@@ -79,7 +79,7 @@ def _draw_asked(rows: pd.DataFrame, asked: str) -> None:
 
 
 def _draw_all(rows: pd.DataFrame) -> None:
-    st.markdown(f"**{plain(tally_words(rows))}**")
+    st.markdown(f"**{plain(tally_text(rows))}**")
     counted = [f"{int(rows['outcome'].isin(FILTERS[name]).sum()):,} {name}" for name in list(FILTERS)[1:]]
     st.caption(f"{plural(len(rows), 'prediction')}: {', '.join(counted)}.")
     if st.query_params.get(SHOW, "all") not in FILTERS:

@@ -8,7 +8,7 @@ from pages.parts.roofline.bend import cases_of_points, cases_of_runs
 from pages.parts.roofline.ceilings import draw_choice
 from pages.parts.roofline.choice import Choice, asked_runs, choose
 from pages.parts.roofline.passes import Measured
-from pages.parts.roofline.sections import draw_bend, draw_finding, draw_kinds, draw_parts, draw_roofline
+from pages.parts.roofline.sections import draw_bend, draw_finding, draw_kinds, draw_roofline, draw_step_time
 from pages.parts.runs.run_choice import draw_no_runs, recent_rows
 from pages.parts.shared.front_door import front_door
 from pages.parts.shared.lab import lab
@@ -41,7 +41,7 @@ def _draw(chosen_runs: Choice, series: list[Measured]) -> None:
     draw_finding(series, ceilings, cases)
     draw_roofline(series, ceilings)
     draw_bend(series, ceilings, cases)
-    draw_parts(series, ceilings)
+    draw_step_time(series, ceilings)
     draw_kinds(series, ceilings)
 
 

@@ -22,14 +22,14 @@ from pages.parts.what_if.controls import QUESTION_FIELDS, THIS, Asked, draw_cont
 from pages.parts.what_if.findings import (
     FIGURES,
     HEADER,
-    bits_words,
+    bits_text,
     figure_caption,
     fitting,
-    free_words,
+    free_text,
     headline,
-    reading_words,
+    reading_text,
     table_rows,
-    wall_words,
+    wall_text,
 )
 from pages.parts.what_if.questions import draw_questions
 from pages.parts.what_if.source import HEADER as CLAIM_HEADER
@@ -87,7 +87,7 @@ def _draw_result(asked: Asked, rows: list[WhatIfRow], fields: Fields) -> None:
     )
     show_still(figure, key="trade", alt="Tokens a second in all and a request, by batch size")
     st.caption(figure_caption(rows))
-    said = (free_words(case), wall_words(asked), reading_words(asked, fitting(rows)[-1]), bits_words(asked))
+    said = (free_text(case), wall_text(asked), reading_text(asked, fitting(rows)[-1]), bits_text(asked))
     st.markdown("\n".join(f"- {line}" for line in said))
     if not _at_chapter(fields):
         st.button("Back to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))

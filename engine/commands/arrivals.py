@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.commands import options
 from engine.commands.arrivals_report import arrivals_text
-from engine.commands.experiments import add_experiment_arguments, busy_words, carry_out, output_folder
+from engine.commands.experiments import add_experiment_arguments, busy_text, carry_out, output_folder
 from engine.core.config import SETTINGS, RunConfig
 from engine.core.option import options_of
 from engine.core.run_id import new_run_id, utc_now
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(arrivals_report(logged.plan, status, table, limits)))
     else:
-        busy = busy_words(out, logged)
+        busy = busy_text(out, logged)
         print(arrivals_text(logged.plan, status, table, limits) + (f"\n{busy}" if busy else ""))
     return 0 if status in ("completed", "oom") else 1
 

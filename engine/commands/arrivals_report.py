@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from engine.core.format import exact, number
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan
-from engine.load.findings import capacity_words, goodput_words, knee_words, little_words, ratio_words, wait_words
+from engine.load.findings import capacity_text, goodput_text, knee_text, little_text, ratio_sentence, wait_text
 from engine.load.goodput import Limits
 from engine.load.load_report import FIGURES, GOODPUT, Figure
 from engine.load.load_table import LoadRow, LoadTable
@@ -49,16 +49,16 @@ def _findings(table: LoadTable) -> Iterator[str]:
     for engine in table.engines:
         capacity, knee = table.capacity(engine), table.knee(engine)
         if capacity is not None:
-            yield capacity_words(capacity)
+            yield capacity_text(capacity)
         if knee is not None:
-            yield knee_words(knee)
-    yield from filter(None, [ratio_words(table)])
+            yield knee_text(knee)
+    yield from filter(None, [ratio_sentence(table)])
     rates = dict.fromkeys(row.rate_per_s for row in table.rows if row.role == "rate")
     for rate in rates:
         alike = [row for row in table.rows if row.role == "rate" and row.rate_per_s == rate]
-        yield from filter(None, [wait_words(alike), *(goodput_words(row) for row in alike)])
+        yield from filter(None, [wait_text(alike), *(goodput_text(row) for row in alike)])
     known = [(row, row.middle.little) for row in table.rows if row.role == "rate" and row.middle is not None]
-    told = [little_words(row.engine, row.rate_per_s, little) for row, little in known if little is not None]
+    told = [little_text(row.engine, row.rate_per_s, little) for row, little in known if little is not None]
     if told:
         yield "Little's law: the mean number in the system is the rate of arrivals times the mean time each is there."
         yield from told

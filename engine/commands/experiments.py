@@ -21,7 +21,7 @@ from engine.core.errors import EngineOutOfMemory
 from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
 from engine.core.run_id import new_run_id
-from engine.experiments.experiment import REPEATS, Plan, Point, PointRecord, newest_records, remaining, run_facts
+from engine.experiments.experiment import REPEATS, Plan, Point, PointRecord, newest_records, remaining, run_stats
 from engine.runlog.device_hold import hold_device
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
 from engine.runlog.reader import RUN_ID
@@ -216,7 +216,7 @@ def _attempt(
                 run_id,
                 log.folder.parent / run_id,
                 warm,
-                experiment=run_facts(log.plan, point),
+                experiment=run_stats(log.plan, point),
                 should_stop=should_stop,
             )
     except InterruptedError:
@@ -299,7 +299,7 @@ def stop_on_signal() -> Iterator[ShouldStop]:
 # Whether the machine had more to do than an experiment's runs when they began: one line under its report.
 
 
-def busy_words(out: Path, logged: LoggedExperiment) -> str:
+def busy_text(out: Path, logged: LoggedExperiment) -> str:
     """How many runs began on a busy machine, and the highest load; empty where none did."""
     from engine.runlog.reader import RunLogReader
 

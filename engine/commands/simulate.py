@@ -209,14 +209,14 @@ def _table(report: Mapping[str, Any]) -> str:
     if report["fits_memory"] is False:
         lines.insert(1, f"  {_too_much(report)}")
     if report["decode_rows"] is not None:
-        lines.append(f"  {_decode_words(report)}")
+        lines.append(f"  {_decode_text(report)}")
     figures = [[label, number(report[name]), unit] for name, label, unit in LINES if report.get(name) is not None]
     lines += [f"  {line}" for line in table_lines(figures, "lrl")]
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
 
 
-def _decode_words(report: Mapping[str, Any]) -> str:
+def _decode_text(report: Mapping[str, Any]) -> str:
     """Of which batch the first three figures are."""
     rows = f"{counted(report['decode_rows'])} row{'' if report['decode_rows'] == 1 else 's'} at the median"
     if report["replicas"] == 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.commands import options
 from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
-from engine.commands.experiments import add_experiment_arguments, busy_words, carry_out, output_folder
+from engine.commands.experiments import add_experiment_arguments, busy_text, carry_out, output_folder
 from engine.commands.sweep_report import sweep_text
 from engine.core.config import SETTINGS, RunConfig
 from engine.core.home import lab_home
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report))
     else:
-        print(sweep_text({**report, "busy": busy_words(output_folder(args.out), logged)}))
+        print(sweep_text({**report, "busy": busy_text(output_folder(args.out), logged)}))
     return 0 if report["status"] in ("completed", "oom") else 1
 
 

@@ -209,7 +209,7 @@ def experiment_status(plan: Plan, records: Sequence[PointRecord]) -> str:
     return "oom" if found == {"oom"} else "completed"
 
 
-def run_facts(plan: Plan, point: Point) -> dict[str, Any]:
+def run_stats(plan: Plan, point: Point) -> dict[str, Any]:
     """What the run.json of a point's run says of its experiment."""
     return {
         "id": plan.experiment_id,

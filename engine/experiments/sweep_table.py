@@ -21,7 +21,7 @@ from engine.hardware.roofline import (
     ModelShape,
     bandwidth_fraction,
     compute_fraction,
-    decode_facts,
+    decode_stats,
     intensity_flop_per_byte,
 )
 
@@ -187,7 +187,7 @@ def _with_roofline(
     row: SweepRow, shape: ModelShape, ceilings: Ceilings | None, rows_at_once: int, context_tokens: int
 ) -> SweepRow:
     """Intensity of a decode pass at a mean context, and the shares of the ceilings that the row's TPOT amounts to."""
-    facts = decode_facts(rows_at_once, context_tokens)
+    facts = decode_stats(rows_at_once, context_tokens)
     row = replace(row, intensity_flop_per_byte=intensity_flop_per_byte(shape, facts))
     if ceilings is None or row.tpot_s is None:
         return row

@@ -21,7 +21,7 @@ from engine.hardware.roofline import (
     Ceilings,
     ModelShape,
     PassFacts,
-    decode_facts,
+    decode_stats,
     intensity_flop_per_byte,
     pass_bytes,
     pass_flop,
@@ -96,7 +96,7 @@ def pass_points(bins: Iterable[Mapping[str, Any]], shape: ModelShape) -> tuple[P
         passes, seconds = int(row["passes"]), float(row["seconds"])
         if not seconds > 0:
             continue
-        facts = summed_facts(row)
+        facts = summed_stats(row)
         points.append(
             PassPoint(
                 kind=str(row["kind"]),
@@ -112,7 +112,7 @@ def pass_points(bins: Iterable[Mapping[str, Any]], shape: ModelShape) -> tuple[P
     return tuple(points)
 
 
-def summed_facts(row: Mapping[str, Any]) -> PassFacts:
+def summed_stats(row: Mapping[str, Any]) -> PassFacts:
     """The facts of a bin's passes, added up. `row` holds sums over the passes, as in store.pass_bins."""
     kind, rows, computed = PassKind(str(row["kind"])), int(row["rows"]), int(row["computed_positions"])
     if kind is PassKind.DECODE:
@@ -189,7 +189,7 @@ def predicted_bend(shape: ModelShape, width: int, balance_flop_per_byte: float) 
     """
 
     def reaches(rows: int) -> bool:
-        return intensity_flop_per_byte(shape, decode_facts(rows, width)) >= balance_flop_per_byte
+        return intensity_flop_per_byte(shape, decode_stats(rows, width)) >= balance_flop_per_byte
 
     if not reaches(MAX_BATCH):
         return None

@@ -145,7 +145,7 @@ class PassFacts:
         )
 
 
-def pass_facts(planned: PlannedPass) -> PassFacts:
+def pass_stats(planned: PlannedPass) -> PassFacts:
     """The facts of a planned pass, before it is counted as done."""
     shape, rows = planned.shape, len(planned.rows)
     decoding = 0
@@ -190,7 +190,7 @@ def causal_pairs(tokens: int, start: int = 0) -> int:
     return tokens * start + tokens * (tokens + 1) // 2
 
 
-def decode_facts(rows: int, width: int) -> PassFacts:
+def decode_stats(rows: int, width: int) -> PassFacts:
     """A decode pass of `rows` equal rows that attend over `width` positions each, their own new token included."""
     return PassFacts(
         kind=PassKind.DECODE,

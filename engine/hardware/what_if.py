@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.errors import FieldError
-from engine.hardware.roofline import Ceilings, ModelShape, decode_facts, pass_bytes, pass_flop
+from engine.hardware.roofline import Ceilings, ModelShape, decode_stats, pass_bytes, pass_flop
 from engine.hardware.step_cost import Resource, RooflineCost, roofline_cost
 
 
@@ -67,12 +67,12 @@ class WhatIfRow:
 
 def step_bytes(case: WhatIf, batch_size: int) -> float:
     """Bytes that one decode step reads."""
-    return pass_bytes(case.shape, decode_facts(batch_size, case.sequence_tokens))
+    return pass_bytes(case.shape, decode_stats(batch_size, case.sequence_tokens))
 
 
 def step_s(case: WhatIf, batch_size: int) -> float:
     """Seconds of one decode step: the largest of reading, computing and launching."""
-    return case.cost.pass_s(decode_facts(batch_size, case.sequence_tokens))
+    return case.cost.pass_s(decode_stats(batch_size, case.sequence_tokens))
 
 
 def free_until(case: WhatIf) -> float:
@@ -91,7 +91,7 @@ def compute_bend(case: WhatIf) -> float | None:
 
     Both grow with the batch: where a row's cache takes longer to read than a row takes to compute, reading stays ahead.
     """
-    one, two = (decode_facts(b, case.sequence_tokens) for b in (1, 2))
+    one, two = (decode_stats(b, case.sequence_tokens) for b in (1, 2))
     flop_a_row = pass_flop(case.shape, two) - pass_flop(case.shape, one)
     row_s = flop_a_row / case.ceilings.flop_per_s - case.sequence_bytes / case.ceilings.read_bytes_per_s
     return case.shape.weight_bytes / case.ceilings.read_bytes_per_s / row_s if row_s > 0 else None
@@ -101,7 +101,7 @@ def launch_bend(case: WhatIf) -> float:
     """The batch size up to which a step only waits for its launches; 0 where it never does."""
     launch_s = case.cost.issue_s
     spare_bytes = launch_s * case.ceilings.read_bytes_per_s - case.shape.weight_bytes
-    flop_a_row = pass_flop(case.shape, decode_facts(1, case.sequence_tokens))
+    flop_a_row = pass_flop(case.shape, decode_stats(1, case.sequence_tokens))
     return max(0.0, min(spare_bytes / case.sequence_bytes, launch_s * case.ceilings.flop_per_s / flop_a_row))
 
 
@@ -109,7 +109,7 @@ def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
     """One line of the table. ValueError for a batch of less than one row."""
     if batch_size < 1:
         raise ValueError(f"batch size {batch_size}: use 1 or more")
-    facts = decode_facts(batch_size, case.sequence_tokens)
+    facts = decode_stats(batch_size, case.sequence_tokens)
     seconds = case.cost.pass_s(facts)
     held = case.shape.weight_bytes + batch_size * case.sequence_bytes
     return WhatIfRow(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.run_id import run_id_at
-from engine.experiments.experiment import Plan, Point, PointRecord, remaining, run_facts
+from engine.experiments.experiment import Plan, Point, PointRecord, remaining, run_stats
 from engine.launcher.job import Job, JobRun
 from engine.runlog.experiment_log import ExperimentLog, record_of_result
 from engine.runlog.load_log import next_load_points
@@ -72,7 +72,7 @@ class ExperimentKeeper:
         """A run is handed to the worker. Returns what its run.json says of the experiment."""
         assert run.point is not None
         self.log.start(run.point, run.run_id)
-        return run_facts(self.log.plan, run.point)
+        return run_stats(self.log.plan, run.point)
 
     def end(self, run: JobRun) -> None:
         """A run is done, however it ended: its log's word counts for more than the worker's."""

@@ -19,24 +19,24 @@ SAME_PACE = 0.15  # decode passes that differ by less are taken for the same mac
 LITTLE_TOLD = 20  # requests between the ramp's end and the last arrival, from which Little's law is told in words
 
 
-def capacity_words(capacity: Capacity) -> str:
+def capacity_text(capacity: Capacity) -> str:
     """What the engine completes when there is always somebody waiting, and whether the runs around it agree."""
     rate = capacity.requests_per_s
     spread = f", the median of {rate.n} runs from {number(rate.low)} to {number(rate.high)}" if rate.n > 1 else ""
     return (
         f"{capacity.engine}: capacity {quantity(rate.median, 'requests/s')}, {number(capacity.tokens_per_s)} output "
-        f"tokens/s, with all requests there from the start{spread}. {confirmation_words(capacity)}"
+        f"tokens/s, with all requests there from the start{spread}. {confirmation_text(capacity)}"
     )
 
 
-def confirmation_words(capacity: Capacity) -> str:
+def confirmation_text(capacity: Capacity) -> str:
     """What the runs just below and just above a capacity say of it."""
     if capacity.refuted_by is not None:
         row = capacity.refuted_by
         served = quantity(row.median(lambda point: point.achieved_per_s) or 0.0, "requests/s")
         return (
             f"Not confirmed: it is too low, at {_rate(row.rate_per_s)} {served} were served. The machine "
-            f"was slower in the run with all requests at once, or that run too short; repeat it.{_pace_words(capacity)}"
+            f"was slower in the run with all requests at once, or that run too short; repeat it.{_pace_text(capacity)}"
         )
     around = ((BELOW, capacity.below), (ABOVE, capacity.above))
     missing = [f"{exact(share)} times" for share, row in around if row is None or row.grows is None]
@@ -45,16 +45,16 @@ def confirmation_words(capacity: Capacity) -> str:
     if capacity.is_confirmed:
         said = f"Confirmed: evenly spaced, the queue does not grow at {exact(BELOW)} times it and grows at "
         said += f"{exact(ABOVE)} times."
-        return said + _pace_words(capacity)
+        return said + _pace_text(capacity)
     wrong = []
     if capacity.below is not None and capacity.below.grows:
         wrong.append(f"the queue grows at {exact(BELOW)} times it already{_served(capacity.below)}")
     if capacity.above is not None and not capacity.above.grows:
         wrong.append(f"the queue does not grow at {exact(ABOVE)} times it yet{_served(capacity.above)}")
-    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_size_words(capacity)}{_pace_words(capacity)}"
+    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_size_text(capacity)}{_pace_text(capacity)}"
 
 
-def _size_words(capacity: Capacity) -> str:
+def _size_text(capacity: Capacity) -> str:
     """Whether there were too few requests for the rule of growing queues to be relied on."""
     if capacity.requests >= ENOUGH_BATCHES * capacity.most_running:
         return ""
@@ -64,7 +64,7 @@ def _size_words(capacity: Capacity) -> str:
     )
 
 
-def _pace_words(capacity: Capacity) -> str:
+def _pace_text(capacity: Capacity) -> str:
     """Whether the machine was as fast in the runs around a capacity as in that which it was read from."""
     base_s = capacity.decode_pass_s
     around = [row.median(lambda point: point.decode_pass_p50_s) for row in (capacity.below, capacity.above) if row]
@@ -83,7 +83,7 @@ def _served(row: LoadRow) -> str:
     return "" if rate is None else f", where {quantity(rate, 'requests/s')} are served"
 
 
-def knee_words(knee: Knee) -> str:
+def knee_text(knee: Knee) -> str:
     """Between which rates the queue begins to grow, and what that does to the median wait."""
     if knee.lost_per_s is None:
         return f"{knee.engine}: the queue grew at no rate, up to {_rate(knee.held_per_s)}: the knee lies above."
@@ -100,7 +100,7 @@ def knee_words(knee: Knee) -> str:
     return said + (f", {number(knee.wait_ratio)} times." if knee.wait_ratio else ".")
 
 
-def ratio_words(table: LoadTable) -> str:
+def ratio_sentence(table: LoadTable) -> str:
     """Capacities against the first engine's; empty where there are no two to compare."""
     base = table.capacity(table.engines[0]) if table.engines else None
     others = [(engine, table.capacity_ratio(engine)) for engine in table.engines[1:]]
@@ -121,7 +121,7 @@ def _against(engine: str, ratio: float, base: str) -> str:
     return f"{engine}'s capacity is {number(ratio)} times {base}'s."
 
 
-def wait_words(rows: Sequence[LoadRow]) -> str:
+def wait_text(rows: Sequence[LoadRow]) -> str:
     """What the median request waits with each engine at one rate; empty where fewer than two engines tell."""
     told = [(row.engine, row.median(lambda point: point.queue_wait_p50_s)) for row in rows]
     known = [(engine, wait_s) for engine, wait_s in told if wait_s is not None]
@@ -133,7 +133,7 @@ def wait_words(rows: Sequence[LoadRow]) -> str:
     return f"At {_rate(rows[0].rate_per_s)} the median request waits {said}{times}."
 
 
-def ttft_words(rows: Sequence[LoadRow]) -> str:
+def ttft_text(rows: Sequence[LoadRow]) -> str:
     """How an engine's 95th percentile to the first token grows from the lowest to the highest rate; empty if unknown.
 
     `rows` are one engine's at rising rates.
@@ -147,7 +147,7 @@ def ttft_words(rows: Sequence[LoadRow]) -> str:
     return said + (f", {duration(last[1])} at {_rate(last[0].rate_per_s)}." if len(known) > 1 else ".")
 
 
-def growth_words(engine: str, growth: QueueGrowth | None) -> str:
+def growth_text(engine: str, growth: QueueGrowth | None) -> str:
     """What the rule says of one run's queue, with its figures."""
     if growth is None:
         return f"{engine}: too few requests came over time to tell whether its queue grows."
@@ -169,7 +169,7 @@ def _sureness(t: float) -> str:
     return f" (t = {number(t)})" if math.isfinite(t) else ""
 
 
-def little_words(engine: str, rate_per_s: float | None, little: Little) -> str:
+def little_text(engine: str, rate_per_s: float | None, little: Little) -> str:
     """Little's law with the run's own figures: why so few requests a second keep so many in the system."""
     if little.n < LITTLE_TOLD:
         return (
@@ -190,7 +190,7 @@ def _off(off: float) -> str:
     return f"{percent(abs(off))} {'more' if off > 0 else 'fewer'}"
 
 
-def goodput_words(row: LoadRow) -> str:
+def goodput_text(row: LoadRow) -> str:
     """What an engine serves within the limits at a rate, and what each limit alone lets through."""
     share, rate = row.median(GOODPUT["goodput_share"]), row.median(GOODPUT["goodput_requests_per_s"])
     if share is None:

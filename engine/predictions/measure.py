@@ -41,7 +41,7 @@ def measure(question: Question, rows: Rows, rate_of: RateOf, *, is_over: bool = 
         return _none(reason, is_final=is_over)
     waiting = [row for row in needed if row["status"] not in ENDED and not (is_over and row["status"] in OVER)]
     if waiting:
-        return _none(_waiting_words(len(waiting), len(needed)), is_final=False)
+        return _none(_waiting_text(len(waiting), len(needed)), is_final=False)
     match question.measure:
         case "metric":
             return _metric(question.metric, needed)
@@ -92,7 +92,7 @@ def _metric(name: str, rows: Rows) -> Measured:
         return _none(_trouble(rows))
     found = summarize(_number(row.get(_column(name, row))) for row in done)
     if found is None:
-        return _none(_missing_words(name, done[0]))
+        return _none(_missing_text(name, done[0]))
     return Measured(value=found.median, reason=None, is_final=True)
 
 
@@ -153,7 +153,7 @@ def _number(value: Any) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _waiting_words(waiting: int, needed: int) -> str:
+def _waiting_text(waiting: int, needed: int) -> str:
     if needed == 1:
         return "it has not ended yet"
     return f"{waiting:,} of {needed:,} runs that it needs have not ended yet"
@@ -169,7 +169,7 @@ def _trouble(rows: Rows) -> str:
     return f"its run {words}{f': {error}' if isinstance(error, str) and error else ''}"
 
 
-def _missing_words(name: str, row: Mapping[str, Any]) -> str:
+def _missing_text(name: str, row: Mapping[str, Any]) -> str:
     """Why a run that completed has no such figure."""
     if "_p99_" in name:
         samples = _number(row.get(f"{name.split('_p99_')[0]}_n"))

@@ -31,12 +31,12 @@ def hold_device(
     return hold(
         device_lock(name),
         purpose=f"{what} of the lab in {home}",
-        on_wait=lambda holder: on_wait(taken_words(holder, home)),
+        on_wait=lambda holder: on_wait(taken_text(holder, home)),
         should_stop=should_stop,
     )
 
 
-def taken_words(holder: str, home: Path) -> str:
+def taken_text(holder: str, home: Path) -> str:
     """A lock's text for somebody of the lab in `home` who waits: what has the device, whose it is, and what to do.
 
     What does not say whose it is, is passed on as it is.

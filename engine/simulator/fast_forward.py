@@ -20,7 +20,7 @@ from engine.core.passes import BlockEvent, PlannedPass
 from engine.core.recorder import Recorder
 from engine.core.scheduler import Scheduler
 from engine.core.static_scheduler import StaticScheduler
-from engine.hardware.roofline import pass_facts
+from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.simulator.simulated_log import MemorySink, TokenTimes
 
@@ -132,7 +132,7 @@ class FastForward:
         most = decode_run.most_steps()
         if most < 1 or decode_run.would_admit(known_s):
             return now_s, known_s
-        facts = pass_facts(planned)
+        facts = pass_stats(planned)
         starts_s, ends_s, passes_s = array("d"), array("d"), array("d")
         queued, reserved = array("q"), array("q")
         for number in range(1, most + 1):

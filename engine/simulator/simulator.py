@@ -22,7 +22,7 @@ from engine.core.presets import make_scheduler
 from engine.core.record import RunRecord, Table
 from engine.core.recorder import Recorder
 from engine.core.request import ExactPrompt, Prompt, Request
-from engine.hardware.roofline import pass_facts
+from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.simulator.fast_forward import FastForward, decode_run_of
@@ -199,7 +199,7 @@ class Replica:
             self.now_s, self._knows_until_s = self._forward.run(planned, self.now_s, self._knows_until_s, until_s)
 
     def _pass(self, planned: PlannedPass) -> PassOutcome:
-        pass_s = self.cost.pass_s(pass_facts(planned))
+        pass_s = self.cost.pass_s(pass_stats(planned))
         start_s, end_s = self.now_s, self.now_s + pass_s
         slots = planned.prefilled_slots
         timing = PassTiming(

@@ -63,10 +63,10 @@ def judge_host(run: Evidence) -> Verdict:
     faults: list[tuple[float, str]] = []
     fine: list[tuple[float, str]] = []
     for measured, limit, words in (
-        (host_lag_s(run), LATE_S, _late_words),
-        (between_share(run), BETWEEN_SHARE, _between_words),
-        (issue_share(run), ISSUE_SHARE, _issue_words),
-        (load_per_core(run), BUSY_LOAD, _load_words),
+        (host_lag_s(run), LATE_S, _late_text),
+        (between_share(run), BETWEEN_SHARE, _between_text),
+        (issue_share(run), ISSUE_SHARE, _issue_text),
+        (load_per_core(run), BUSY_LOAD, _load_text),
     ):
         if measured is not None:
             (faults if measured > limit else fine).append((measured / limit, words(measured)))
@@ -181,19 +181,19 @@ def _slots(run: Evidence) -> int:
     return slots if isinstance(slots, int) else 1
 
 
-def _late_words(late_s: float) -> str:
+def _late_text(late_s: float) -> str:
     return f"requests were seen {duration(late_s)} after they could have been (95th percentile)"
 
 
-def _between_words(share: float) -> str:
+def _between_text(share: float) -> str:
     return f"{percent(share)} of the time lay between passes that had work to do"
 
 
-def _issue_words(share: float) -> str:
+def _issue_text(share: float) -> str:
     return f"issuing the passes took {percent(share)} of their time"
 
 
-def _load_words(load: float) -> str:
+def _load_text(load: float) -> str:
     return f"the machine's load was {number(load)} a core when the run began"
 
 

@@ -9,13 +9,13 @@ import pytest
 from engine.cli import main
 from engine.experiments.experiment import remaining
 from engine.load.findings import (
-    capacity_words,
-    confirmation_words,
-    goodput_words,
-    knee_words,
-    little_words,
-    ratio_words,
-    wait_words,
+    capacity_text,
+    confirmation_text,
+    goodput_text,
+    knee_text,
+    little_text,
+    ratio_sentence,
+    wait_text,
 )
 from engine.load.load_point import load_point
 from engine.load.load_report import load_report
@@ -137,32 +137,32 @@ def test_findings_are_made_of_the_figures_whoever_wins() -> None:
     static, continuous = table.capacity("static"), table.capacity("continuous")
     assert static is not None
     assert continuous is not None
-    assert capacity_words(static) == (
+    assert capacity_text(static) == (
         nb(
             "static: capacity 1.50 requests/s, 150 output tokens/s, with all requests there from the start, the median "
             "of 3 runs from 1.40 to 1.80. Confirmed: evenly spaced, the queue does not grow at 0.9 times it and grows "
             "at 1.1 times."
         )
     )
-    assert "the run at 1.1 times it is missing" in capacity_words(continuous)
+    assert "the run at 1.1 times it is missing" in capacity_text(continuous)
     unsure = " That is no finding yet: the capacity of continuous is not confirmed."
-    assert ratio_words(table) == f"continuous's capacity is 1.60 times static's.{unsure}"
+    assert ratio_sentence(table) == f"continuous's capacity is 1.60 times static's.{unsure}"
     turned = load_table(["continuous", "static"], [s for row in table.rows for s in row.samples])
-    assert ratio_words(turned) == "static's capacity is 0.625 times continuous's." + unsure
+    assert ratio_sentence(turned) == "static's capacity is 0.625 times continuous's." + unsure
     knee = table.knee("static")
     assert knee is not None
-    assert knee_words(knee) == (
+    assert knee_text(knee) == (
         nb(
             "static: the queue does not grow at 1 request/s and grows at 2 requests/s: the knee lies between. "
             "The median wait goes from 500 ms to 10.0 s, 20.0 times."
         )
     )
     at_two = [row for row in table.rows if row.rate_per_s == 2.0]
-    assert wait_words(at_two) == (
+    assert wait_text(at_two) == (
         nb("At 2 requests/s the median request waits 10.0 s with static, 100 ms with continuous: 100 times as long.")
     )
-    assert wait_words(at_two[:1]) == ""
-    assert goodput_words(at_two[0]) == ""
+    assert wait_text(at_two[:1]) == ""
+    assert goodput_text(at_two[0]) == ""
 
 
 @pytest.mark.parametrize("grew", [False, True])
@@ -171,7 +171,7 @@ def test_a_capacity_that_a_rate_above_it_refutes_is_said_to_be_too_low(grew: boo
     static = known.capacity("static")
     assert static is not None
     assert (static.is_confirmed, static.refuted_by) == (True, None)
-    assert confirmation_words(static).startswith("Confirmed: ")
+    assert confirmation_text(static).startswith("Confirmed: ")
     rows = [s for row in known.rows for s in row.samples]
     hair = load_table(known.engines, [sample("static", 1.9, achieved_per_s=1.57, growth=growth(grew)), *rows])
     assert hair.capacity("static") == replace(static, refuted_by=None)
@@ -179,34 +179,34 @@ def test_a_capacity_that_a_rate_above_it_refutes_is_said_to_be_too_low(grew: boo
     refuted = table.capacity("static")
     assert refuted is not None
     assert refuted.is_confirmed is False
-    assert confirmation_words(refuted).startswith(
+    assert confirmation_text(refuted).startswith(
         nb(
             "Not confirmed: it is too low, at 1.9 requests/s 1.80 requests/s were served. The machine was slower in "
             "the run "
         )
     )
-    assert ratio_words(table).endswith("the capacity of static and of continuous is not confirmed.")
+    assert ratio_sentence(table).endswith("the capacity of static and of continuous is not confirmed.")
 
 
 def test_little_explains_why_half_a_request_a_second_can_hold_thirteen() -> None:
     from engine.load.load_point import Little
 
     little = Little(n=60, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
-    assert little_words("static", 0.5, little) == (
+    assert little_text("static", 0.5, little) == (
         nb(
             "static at 0.5 requests/s: 0.500 requests/s from the ramp's end on x 26.0 s each in the system = 13.0 "
             "there at a time; as counted."
         )
     )
     few = Little(n=19, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
-    assert little_words("static", 0.5, few) == (
+    assert little_text("static", 0.5, few) == (
         nb(
             "static at 0.5 requests/s: 19 requests came between the ramp's end and the last arrival, too few for "
             "Little's law (told from 20)."
         )
     )
     piling = Little(n=60, arrivals_per_s=1.0, mean_stay_s=30.0, mean_number=15.0)
-    assert little_words("static", 1.0, piling).endswith(
+    assert little_text("static", 1.0, piling).endswith(
         nb("counted were 15.0, 50.0 % fewer. They came and left at different rates: this load was in no steady state.")
     )
 

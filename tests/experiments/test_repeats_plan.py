@@ -15,7 +15,7 @@ from engine.experiments.experiment_check import check_plan
 from engine.experiments.repeats_plan import plan_repeats
 from engine.experiments.repeats_table import by_chance, keys_of, paired, summary_of, values_of
 from engine.predictions.questions import of_plan
-from pages.figures.repeats.findings import agreement_words, chance_words, drift_words, findings
+from pages.figures.repeats.findings import agreement_text, chance_text, drift_text, findings
 from pages.figures.repeats.measures import BY_SHORT, change_text, times_text
 from tests.support.no_break import nb
 
@@ -182,7 +182,7 @@ def test_repeats_over_a_base_of_zero_are_counted() -> None:
         f"Static and continuous had the same {noun} in the one repeat. 2 repeats have no ratio: static's is 0."
     )
     rows = points({"static": (0.5, 0.0), "continuous": (0.25, 0.1)}, DEAD.name)
-    assert agreement_words(paired(rows, "continuous", "static", DEAD.name)) == "1 of 1 lower; 1 without a ratio"
+    assert agreement_text(paired(rows, "continuous", "static", DEAD.name)) == "1 of 1 lower; 1 without a ratio"
 
 
 def test_one_repeat_none_and_figures_that_are_equal_or_zero() -> None:
@@ -221,25 +221,23 @@ def test_one_engine_alone_has_a_median_and_a_spread() -> None:
 
 def test_drift_and_agreement_in_words() -> None:
     rows = points({"static": (100.0, 95.0, 90.0), "continuous": (140.0, 130.0, 141.4)})
-    assert drift_words(rows, NAMES, RATE) == nb(
-        "From the first repeat to the last: static -10.0 %, continuous +1.00 %."
-    )
-    assert drift_words(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
+    assert drift_text(rows, NAMES, RATE) == nb("From the first repeat to the last: static -10.0 %, continuous +1.00 %.")
+    assert drift_text(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
     rows_cut = points({"static": (100.0, 95.0, 90.0), "continuous": (None, 130.0, 143.0)})
-    assert drift_words(rows_cut, NAMES, RATE) == (
+    assert drift_text(rows_cut, NAMES, RATE) == (
         nb(
             "From the first repeat to the last: static -10.0 %. "
             "From its first completed to its last: continuous +10.0 % (repeat 2 to 3)."
         )
     )
-    assert drift_words(points({"static": (100.0, 90.0, None)}), {"static": "static"}, RATE) == (
+    assert drift_text(points({"static": (100.0, 90.0, None)}), {"static": "static"}, RATE) == (
         nb("From its first completed to its last: static -10.0 % (repeat 1 to 2).")
     )
-    assert agreement_words(paired(rows, "continuous", "static", RATE.name)) == "3 of 3 higher"
+    assert agreement_text(paired(rows, "continuous", "static", RATE.name)) == "3 of 3 higher"
     mixed = points({"static": (100.0, 100.0, 100.0), "continuous": (90.0, 95.0, 101.0)})
-    assert agreement_words(paired(mixed, "continuous", "static", RATE.name)) == "2 of 3 lower"
+    assert agreement_text(paired(mixed, "continuous", "static", RATE.name)) == "2 of 3 lower"
     assert [by_chance(n, n) for n in (1, 2, 3, 8)] == [1, 1 / 2, 1 / 4, 1 / 128]
-    assert [chance_words(chance) for chance in (1, 0.6875, 1 / 16, 22 / 1024)] == [
+    assert [chance_text(chance) for chance in (1, 0.6875, 1 / 16, 22 / 1024)] == [
         "as by chance every time", "as by chance 69 times in 100", "as by chance one time in 16",
         "as by chance one time in 47",
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from pages.figures.blocks import captions as block_captions
 from pages.figures.sample import sample_run
-from pages.figures.waste.kv_layouts import NOTHING, kv_layouts, kv_parts
+from pages.figures.waste.kv_layouts import NOTHING, kv_layouts, kv_shares
 from pages.figures.waste.waste import waste_ledger
 from tests.support.no_break import nb
 
@@ -44,7 +44,7 @@ def bar(figure: go.Figure, name: str) -> go.Bar:
 
 
 def test_the_parts_of_what_was_held_and_computed() -> None:
-    parts = kv_parts(BOTH)
+    parts = kv_shares(BOTH)
     held = parts[parts["heading"].str.startswith("KV memory")]
     assert held[["series", "part", "amount"]].values.tolist() == [
         ["static", "used", 80.0],
@@ -83,7 +83,7 @@ def test_bars_of_a_group_share_one_axis_and_words_give_each_runs_own_shares() ->
 
 def test_a_run_that_did_not_log_what_its_memory_held_has_one_unused_part() -> None:
     old = pd.DataFrame([{**STATIC, "kv_room_position_s": None}, PAGED])
-    parts = kv_parts(old)
+    parts = kv_shares(old)
     assert parts.loc[parts["series"] == "static", "part"].tolist() == ["used", "unused", "useful", "padding", "dead"]
     assert nb("real tokens 40.0 %, unused 60.0 %") in [a.text for a in kv_layouts(old).layout.annotations]
 
@@ -112,7 +112,7 @@ def test_nothing_gives_a_note(frame: pd.DataFrame) -> None:
 def test_the_schedulers_own_layouts_rank_as_their_arithmetic_says() -> None:
     """Eight unequal requests: paging leaves only block ends, slots leave room, a padded batch all three."""
     ledger = pd.concat([sample_run(name).ledger.assign(series=name) for name in ("static", "continuous", "paged")])
-    parts = kv_parts(ledger)
+    parts = kv_shares(ledger)
     there = parts[parts["amount"] > 0].groupby("series", sort=False)["part"].apply(set).to_dict()
     assert there["paged"] == {"used", "fragment", "useful"}
     assert there["continuous"] == {"used", "room", "useful", "padding"}

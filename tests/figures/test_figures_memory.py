@@ -11,7 +11,7 @@ from pages.figures.colours import palette
 from pages.figures.layout import json_bytes
 from pages.figures.memory.measured import memory_measured
 from pages.figures.memory.memory import BAR, TERMS, cut_sizes, memory_bars, sample_points
-from pages.parts.memory.estimate import cut_words
+from pages.parts.memory.estimate import cut_text
 from tests.support.no_break import nb
 
 CARD = 20 * GIB
@@ -81,9 +81,9 @@ def test_a_run_above_the_picture_stands_at_its_edge_with_its_own_figure() -> Non
 
 
 def test_the_caption_says_which_bars_are_cut() -> None:
-    assert cut_words([]) == ""
-    assert cut_words([64]).startswith("The bar of 64 goes on above the picture, where a zig-zag breaks it: ")
-    assert cut_words([64, 1024]).startswith("The bars of 64 and 1,024 go on above the picture")
+    assert cut_text([]) == ""
+    assert cut_text([64]).startswith("The bar of 64 goes on above the picture, where a zig-zag breaks it: ")
+    assert cut_text([64, 1024]).startswith("The bars of 64 and 1,024 go on above the picture")
 
 
 def hatched(figure: go.Figure) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ import pytest
 from pages.figures.colours import palette
 from pages.figures.layout import json_bytes
 from pages.figures.roofline.roofline import Roof, bandwidth_text, rate_text, roofline, sample_points
-from pages.figures.roofline.step_time import MAX_GROUPS, group_words, pass_parts, sample_parts
+from pages.figures.roofline.step_time import MAX_GROUPS, group_text, sample_step_time, step_time_bars
 from pages.figures.what_if.what_if import batch_trade, sample_rows
 from tests.support.no_break import nb
 
@@ -52,8 +52,8 @@ def test_no_gap_is_kept_above_a_legend_of_one_line() -> None:
     figure = roofline(sample_points(("static",)), ROOF)
     above_px = figure.layout.margin.t - (figure.layout.legend.y - 1) * 400
     assert above_px == pytest.approx(22)
-    parts = sample_parts(is_split=False).assign(floor_s=np.nan)
-    one, three = pass_parts(parts, title="Decode"), pass_parts(sample_parts(), title="Decode")
+    parts = sample_step_time(is_split=False).assign(floor_s=np.nan)
+    one, three = step_time_bars(parts, title="Decode"), step_time_bars(sample_step_time(), title="Decode")
     assert (one.layout.margin.t, three.layout.margin.t) == (58, 98)
 
 
@@ -108,7 +108,7 @@ def test_rates_are_powers_of_ten() -> None:
 
 
 def test_issuing_and_the_device_stand_apart_on_a_gpu() -> None:
-    figure = pass_parts(sample_parts())
+    figure = step_time_bars(sample_step_time())
     issued, device = trace(figure, "issued by the host"), trace(figure, "the device, first kernel to last")
     assert list(issued.x) == pytest.approx([21, 17, 17.2])
     assert list(device.x) == pytest.approx([29, 21, 21.6])
@@ -117,23 +117,23 @@ def test_issuing_and_the_device_stand_apart_on_a_gpu() -> None:
 
 
 def test_on_a_cpu_there_is_one_bar() -> None:
-    figure = pass_parts(sample_parts(is_split=False))
+    figure = step_time_bars(sample_step_time(is_split=False))
     assert [t.type for t in figure.data] == ["bar", "scatter"]
     assert list(figure.data[0].x) == pytest.approx([30, 22, 22.5])
 
 
 def test_no_calibration_no_floor_and_many_groups_are_cut() -> None:
-    parts = sample_parts().assign(floor_s=np.nan)
-    assert [t.type for t in pass_parts(parts).data] == ["bar", "bar"]
-    many = pd.concat([sample_parts().assign(rows_from=n, rows_to=n, passes=n) for n in range(1, 41)])
-    assert len(pass_parts(many.reset_index(drop=True)).data[0].x) == MAX_GROUPS
-    assert words(pass_parts(parts.head(0))) == ["No pass has run yet."]
+    parts = sample_step_time().assign(floor_s=np.nan)
+    assert [t.type for t in step_time_bars(parts).data] == ["bar", "bar"]
+    many = pd.concat([sample_step_time().assign(rows_from=n, rows_to=n, passes=n) for n in range(1, 41)])
+    assert len(step_time_bars(many.reset_index(drop=True)).data[0].x) == MAX_GROUPS
+    assert words(step_time_bars(parts.head(0))) == ["No pass has run yet."]
 
 
 def test_groups_say_their_rows() -> None:
     row = {"series": "static", "kind": "decode", "rows_from": 5, "rows_to": 8, "passes": 412}
-    assert group_words(row) == "static, decode, 5 to 8 rows (412 passes)"
-    assert group_words(row | {"series": "", "rows_from": 1, "rows_to": 1, "passes": 1}) == "decode, 1 row (1 pass)"
+    assert group_text(row) == "static, decode, 5 to 8 rows (412 passes)"
+    assert group_text(row | {"series": "", "rows_from": 1, "rows_to": 1, "passes": 1}) == "decode, 1 row (1 pass)"
 
 
 def test_the_trade_draws_both_rates_and_the_straight_line() -> None:

@@ -10,7 +10,7 @@ from engine.core.config import RunConfig
 from engine.core.passes import PassKind
 from engine.hardware.hardware import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import PassFacts, decode_facts
+from engine.hardware.roofline import PassFacts, decode_stats
 from engine.hardware.step_cost import calibrated_cost, fit_curve
 from tests.commands.test_calibrate import SAMPLE
 from tests.support.simulated import prefill_facts
@@ -86,8 +86,8 @@ def test_work_that_seems_to_save_time_costs_nothing() -> None:
 
 def test_passes_cost_what_was_measured_and_what_lies_between() -> None:
     cost = cost_of(*DECODES, *PREFILLS)
-    assert cost.pass_s(decode_facts(16, 1000)) == pytest.approx(0.010 + 0.016 + 0.16, rel=0.01)
-    assert cost.pass_s(decode_facts(8, 500)) == pytest.approx(0.010 + 0.008 + 0.04, rel=0.01)
+    assert cost.pass_s(decode_stats(16, 1000)) == pytest.approx(0.010 + 0.016 + 0.16, rel=0.01)
+    assert cost.pass_s(decode_stats(8, 500)) == pytest.approx(0.010 + 0.008 + 0.04, rel=0.01)
     # 64 tokens: 20 + 64 ms, and 64 x 65 / 2 = 2,080 scores of a microsecond.
     assert cost.pass_s(prefill_facts(1, 64)) == pytest.approx(0.084 + 0.00208, rel=0.01)
     assert cost.host_s == 0.0
@@ -97,7 +97,7 @@ def test_a_masked_decode_costs_a_factor_and_a_share_of_the_padding() -> None:
     # Four rows as wide as 100, half of the positions padding's: a quarter of it counts, and half as much again in all.
     masked = replace(measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0)
     cost = cost_of(*DECODES, *PREFILLS, masked)
-    plain = decode_facts(16, 100)
+    plain = decode_stats(16, 100)
     assert cost.pass_s(replace(plain, masked=True, own_pairs=1600)) == pytest.approx(1.5 * cost.pass_s(plain), rel=0.01)
     ragged = replace(
         measured("decode", 16, 1000, 0.010 + 0.016 + 1e-5 * (8000 + 2000), masked=True), padding_positions=8000
@@ -105,7 +105,7 @@ def test_a_masked_decode_costs_a_factor_and_a_share_of_the_padding() -> None:
     cost = cost_of(*DECODES, *PREFILLS, ragged)
     assert cost.padding_read_share == pytest.approx(0.25, abs=0.02)
     assert cost.masked_decode_factor == pytest.approx(1.0, abs=0.02)
-    facts = replace(decode_facts(16, 1000), masked=True, own_pairs=8000)
+    facts = replace(decode_stats(16, 1000), masked=True, own_pairs=8000)
     assert cost.pass_s(facts) == pytest.approx(0.126, rel=0.02)
     assert cost.pass_s(facts.longer()) == pytest.approx(0.126 + 16e-5, rel=0.02)
 
@@ -149,7 +149,7 @@ def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -
 def test_the_terms_of_a_masked_decode_add_up() -> None:
     masked = replace(measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0)
     cost = cost_of(*DECODES, *PREFILLS, masked)
-    for facts in (decode_facts(16, 100), replace(decode_facts(16, 100), masked=True, own_pairs=1600)):
+    for facts in (decode_stats(16, 100), replace(decode_stats(16, 100), masked=True, own_pairs=1600)):
         seconds = [term.seconds for term in cost.terms(facts)]
         assert [term.name for term in cost.terms(facts)] == ["rows", "kv"]
         assert sum(seconds) == pytest.approx(cost.pass_s(facts), rel=1e-12)
@@ -178,7 +178,7 @@ def test_what_was_not_measured_is_refused_with_the_command(
 def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:
     from engine.core.presets import make_scheduler
     from engine.core.request import ExactPrompt, Request, RequestSpec
-    from engine.hardware.roofline import pass_facts
+    from engine.hardware.roofline import pass_stats
 
     def request(number: int, tokens: int, budget: int) -> Request:
         prompt = ExactPrompt(tokens=tokens, passage=0)
@@ -195,7 +195,7 @@ def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:
         scheduler.admit(0.0)
         planned = scheduler.plan(PassKind.MIXED)
         assert planned is not None
-        seen.append(pass_facts(planned))
+        seen.append(pass_stats(planned))
         scheduler.complete(planned)
     # 50 + 10 prompt tokens first; then one row that reads 51, later 52 positions beside 59 tokens of the long prompt.
     assert [(f.tokens, f.decode_rows, f.decode_positions) for f in seen] == [(60, 0, 0), (60, 1, 51), (60, 1, 52)]

@@ -6,7 +6,7 @@ import pytest
 
 from engine.hardware.hardware_presets import hardware_preset
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import decode_facts
+from engine.hardware.roofline import decode_stats
 from engine.hardware.step_cost import roofline_cost
 
 
@@ -34,4 +34,4 @@ def test_a_model_with_as_many_kv_heads_as_query_heads_is_not_copied() -> None:
 def test_an_eager_pass_of_the_measured_model_takes_what_was_measured(name: str, seconds: float) -> None:
     shape = model_shape("qwen2.5-1.5b")
     cost = roofline_cost(shape, hardware_preset(name).ceilings(shape), "eager")
-    assert cost.pass_s(decode_facts(1, 20)) == pytest.approx(seconds, rel=1e-9)
+    assert cost.pass_s(decode_stats(1, 20)) == pytest.approx(seconds, rel=1e-9)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.hardware.model_presets import model_shape
-from engine.hardware.pass_points import pass_points, predicted_bend, seen_bend, summed_facts, utilisation
+from engine.hardware.pass_points import pass_points, predicted_bend, seen_bend, summed_stats, utilisation
 from engine.hardware.roofline import Ceilings, ModelShape
 from store import Store
 from store.queries.downsampled_passes import pass_bins
@@ -53,22 +53,22 @@ def test_three_decode_passes_read_their_weights_three_times() -> None:
 
 
 def test_a_prefill_scores_each_prompts_own_triangle() -> None:
-    known = summed_facts(row("prefill", computed_positions=8, tokens=8, squared_lengths=3 * 3 + 5 * 5))
+    known = summed_stats(row("prefill", computed_positions=8, tokens=8, squared_lengths=3 * 3 + 5 * 5))
     assert known.attention_pairs == 6 + 15
     assert (known.tokens, known.kv_positions, known.rows, known.decode_rows) == (8, 8, 2, 0)
-    unknown = summed_facts(row("prefill", computed_positions=8, tokens=8))
+    unknown = summed_stats(row("prefill", computed_positions=8, tokens=8))
     assert unknown.attention_pairs == 2 * 10  # as two prompts of 4
 
 
 def test_a_masked_prefill_scores_full_squares() -> None:
-    facts = summed_facts(row("prefill", masked=True, computed_positions=10, row_squares=2 * 25, squared_lengths=34))
+    facts = summed_stats(row("prefill", masked=True, computed_positions=10, row_squares=2 * 25, squared_lengths=34))
     assert facts.attention_pairs == 50
     assert facts.tokens == 10
 
 
 def test_a_mixed_pass_is_told_apart_by_its_prompt_tokens() -> None:
     # Two rows decode over 20 positions; 6 prompt tokens of two chunks, one of them the last of its prompt.
-    facts = summed_facts(row("mixed", rows=3, chunk_rows=1, tokens=8, prompt_tokens=6, computed_positions=26))
+    facts = summed_stats(row("mixed", rows=3, chunk_rows=1, tokens=8, prompt_tokens=6, computed_positions=26))
     assert (facts.decode_rows, facts.segments, facts.tokens, facts.kv_positions) == (2, 2, 8, 26)
     assert facts.attention_pairs == 20 + 2 * 6  # as two chunks of 3
 

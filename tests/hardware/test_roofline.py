@@ -18,11 +18,11 @@ from engine.hardware.roofline import (
     bandwidth_fraction,
     causal_pairs,
     compute_fraction,
-    decode_facts,
+    decode_stats,
     intensity_flop_per_byte,
     pass_bytes,
-    pass_facts,
     pass_flop,
+    pass_stats,
 )
 from engine.hardware.step_cost import CostTerm, RooflineCost, roofline_cost
 from tests.support.schedule import requests
@@ -52,7 +52,7 @@ def test_the_bytes_of_a_position_are_those_of_the_kv_heads() -> None:
 
 
 def test_a_decode_pass_by_hand() -> None:
-    facts = decode_facts(6, 11)
+    facts = decode_stats(6, 11)
     assert pass_bytes(SHAPE, facts) == 2000 + 6 * 11 * 60
     # layers: 800 parameters for 6 tokens; logits: 200 for 6 rows; attention: 3 layers x 4 heads x 5 x 4 FLOP a pair
     assert pass_flop(SHAPE, facts) == 2 * 800 * 6 + 2 * 200 * 6 + 240 * 66
@@ -71,7 +71,7 @@ def test_an_embedding_of_its_own_is_read_and_does_no_arithmetic() -> None:
         **{name: getattr(SHAPE, name) for name in SHAPE.__dataclass_fields__} | {"tied_embeddings": False}
     )
     assert untied.body_parameters == 600
-    assert pass_bytes(untied, decode_facts(1, 1)) == pass_bytes(SHAPE, decode_facts(1, 1))
+    assert pass_bytes(untied, decode_stats(1, 1)) == pass_bytes(SHAPE, decode_stats(1, 1))
 
 
 def test_a_mask_may_cost_copies_of_the_cache() -> None:
@@ -87,23 +87,23 @@ def test_a_mask_may_cost_copies_of_the_cache() -> None:
         masked=True,
     )
     assert pass_bytes(SHAPE, masked, masked_kv_reads=13.0) == 2000 + 13 * 20 * 60
-    assert pass_bytes(SHAPE, decode_facts(2, 10), masked_kv_reads=13.0) == 2000 + 20 * 60
+    assert pass_bytes(SHAPE, decode_stats(2, 10), masked_kv_reads=13.0) == 2000 + 20 * 60
 
 
 CEILINGS = Ceilings(read_bytes_per_s=1000.0, flop_per_s=5000.0, launch_s=0.5, kernels_per_pass=9)
 
 
 def test_a_pass_takes_the_longest_of_reading_computing_and_launching() -> None:
-    small, large = decode_facts(6, 11), prefill_facts(1, 100)
+    small, large = decode_stats(6, 11), prefill_facts(1, 100)
     graph, eager = roofline_cost(SHAPE, CEILINGS, "graph"), roofline_cost(SHAPE, CEILINGS, "eager")
     assert graph.pass_s(small) == pytest.approx(5960 / 1000)  # reading; 27,840 FLOP take 5.57 s
-    assert eager.pass_s(decode_facts(1, 1)) == pytest.approx(4.5)  # nine launches; reading takes 2.06 s
+    assert eager.pass_s(decode_stats(1, 1)) == pytest.approx(4.5)  # nine launches; reading takes 2.06 s
     assert graph.pass_s(large) == pytest.approx((2 * 800 * 100 + 400 + 240 * 5050) / 5000)
     assert graph.issue_s == 0.5
 
 
 def test_the_terms_of_a_pass_can_be_listed() -> None:
-    cost, facts = roofline_cost(SHAPE, CEILINGS, "eager"), decode_facts(6, 11)
+    cost, facts = roofline_cost(SHAPE, CEILINGS, "eager"), decode_stats(6, 11)
     assert cost.terms(facts) == (
         CostTerm(name="weights", resource="bandwidth", seconds=2.0),  # 2,000 bytes
         CostTerm(name="kv", resource="bandwidth", seconds=3.96),  # 66 positions of 60 bytes
@@ -112,12 +112,12 @@ def test_the_terms_of_a_pass_can_be_listed() -> None:
     )
     assert cost.pass_s(facts) == pytest.approx(2.0 + 3.96)
     assert cost.bound(facts) == "bandwidth"
-    assert cost.bound(decode_facts(1, 1)) == "launches"
+    assert cost.bound(decode_stats(1, 1)) == "launches"
     assert cost.bound(prefill_facts(1, 100)) == "compute"
 
 
 def test_shares_of_the_ceilings() -> None:
-    facts = decode_facts(6, 11)
+    facts = decode_stats(6, 11)
     assert CEILINGS.balance_flop_per_byte == 5.0
     assert bandwidth_fraction(SHAPE, facts, 11.92, CEILINGS) == pytest.approx(0.5)
     assert compute_fraction(SHAPE, facts, 11.136, CEILINGS) == pytest.approx(0.5)
@@ -133,7 +133,7 @@ def test_a_published_sweep_of_a_small_model(
     """On an RTX 3060, at a mean context of 192; attention's own arithmetic, which it leaves out, is one percent."""
     shape = model_shape("qwen2.5-1.5b")
     ceilings = hardware_preset("rtx3060").ceilings(shape)
-    facts = decode_facts(batch_size, 192)
+    facts = decode_stats(batch_size, 192)
     assert intensity_flop_per_byte(shape, facts) == pytest.approx(intensity, rel=0.02)
     assert 100 * compute_fraction(shape, facts, tpot_s, ceilings) == pytest.approx(compute, rel=0.02)
     assert 100 * bandwidth_fraction(shape, facts, tpot_s, ceilings) == pytest.approx(bandwidth, rel=0.02)
@@ -151,7 +151,7 @@ def first_passes(engine: str, prompts: list[int], **more: int) -> list[tuple[Pla
         scheduler.admit(0.0)
         for kind in scheduler.kinds:
             if planned := scheduler.plan(kind):
-                passes.append((planned, pass_facts(planned)))
+                passes.append((planned, pass_stats(planned)))
                 scheduler.complete(planned)
     return passes
 
@@ -199,7 +199,7 @@ def test_every_card_says_where_its_figures_are_from(name: str) -> None:
         assert share is None or 0.2 < share < 1
     shape = model_shape("llama-3.1-8b")
     cost: RooflineCost = roofline_cost(shape, preset.ceilings(shape), "graph")
-    times = [cost.pass_s(decode_facts(b, 2300)) for b in (1, 8, 64, 512)]
+    times = [cost.pass_s(decode_stats(b, 2300)) for b in (1, 8, 64, 512)]
     assert all(a < b for a, b in pairwise(times))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core.config import RunConfig
-from engine.hardware.roofline import decode_facts, pass_bytes, shape_of_run
+from engine.hardware.roofline import decode_stats, pass_bytes, shape_of_run
 from engine.runlog.simulated_run import describe_shape
 from engine.simulator.simulated_machine import simulated_machine
 from tests.support.roofline_runs import MODEL
@@ -16,7 +16,7 @@ def test_a_simulated_runs_weights_are_as_wide_as_it_says(dtype: str, bits: int |
     machine = simulated_machine(RunConfig(model="llama-3.1-8b", dtype=dtype), "h100", weight_bits=bits)
     shape = shape_of_run(describe_shape(machine).to_dict())
     assert shape.weight_bytes == machine.shape.parameters * (bits or 16) // 8
-    facts = decode_facts(8, 2300)
+    facts = decode_stats(8, 2300)
     assert pass_bytes(shape, facts) == pass_bytes(machine.shape, facts)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.record import RunRecord
 from engine.experiments.experiment import Summary
-from engine.load.findings import confirmation_words
+from engine.load.findings import confirmation_text
 from engine.load.goodput import Goodput, Limits
 from engine.load.load_point import LoadPoint, load_point
 from engine.load.load_table import Knee, LoadSample, LoadTable, load_table
@@ -161,7 +161,7 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
         assert capacity.is_confirmed is False
-        said = confirmation_words(capacity)
+        said = confirmation_text(capacity)
         assert (nb("grows at 0.9 times it already, where 1.70 requests/s are served") in said) is below
         assert ("does not grow at 1.1 times it yet" in said) is not above
 
@@ -179,7 +179,7 @@ def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_a
     capacity = load_table(["static"], rows).capacity("static")
     assert capacity is not None
     words = "128 requests are few for an engine that ran 32 at once: use 6 times as many as there are slots, or more"
-    assert (words in confirmation_words(capacity)) is said
+    assert (words in confirmation_text(capacity)) is said
 
 
 def test_a_machine_that_was_not_equally_fast_is_named() -> None:
@@ -193,10 +193,10 @@ def test_a_machine_that_was_not_equally_fast_is_named() -> None:
         ]
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
-        assert ("the machine was not equally fast" in confirmation_words(capacity)) is said
+        assert ("the machine was not equally fast" in confirmation_text(capacity)) is said
     around = nb(f"Decode passes took {1000 * pass_s:.1f} ms around it")
     slower = nb(f"{around} and 50.0 ms with all requests at once, 0.600 times")
-    assert slower in confirmation_words(capacity)
+    assert slower in confirmation_text(capacity)
 
 
 def test_the_knee_lies_between_the_last_rate_that_held_and_the_first_that_did_not() -> None:

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from engine.hardware.model_catalogue import models_folder
 from engine.predictions.prediction import Expectation, Question
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.predictions.text import range_words, tally_words, value_text
+from pages.parts.predictions.text import range_text, tally_text, value_text
 from pages.parts.shared.lab import lab
 from store import Store
 from store.predictions.predictions import Subject
@@ -288,11 +288,11 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
     ],
 )
 def test_ranges_are_said_in_their_units(unit: str, low: float | None, high: float | None, text: str) -> None:
-    assert range_words(unit, low, high) == nb(text)
+    assert range_text(unit, low, high) == nb(text)
     assert value_text(unit, None) == "–"
 
 
 def test_nothing_graded_is_no_hit_rate(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
-        assert tally_words(store.predictions.list()) == "None of your predictions has been graded yet."
+        assert tally_text(store.predictions.list()) == "None of your predictions has been graded yet."

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pages.parts.query.link import MAX_LINK_CHARACTERS, link_to, linked, params_of
-from pages.parts.query.result import ago, as_shown, cut_words, default_drawing
+from pages.parts.query.result import ago, as_shown, cut_text, default_drawing
 from pages.parts.query.schema import matching
 from store.queries.prepared_queries import prepared_queries
 from store.snapshot.catalog import tables
@@ -50,8 +50,8 @@ def test_runs_are_links_and_whole_answers_keep_their_order() -> None:
 
 
 def test_cuts_in_words() -> None:
-    assert cut_words("rows", 1000).startswith("The first 1,000 rows: there are more.")
-    assert "32\u00a0MiB" in cut_words("bytes", 3)
+    assert cut_text("rows", 1000).startswith("The first 1,000 rows: there are more.")
+    assert "32\u00a0MiB" in cut_text("bytes", 3)
 
 
 def test_a_changed_question_is_drawn_by_its_columns_alone() -> None:

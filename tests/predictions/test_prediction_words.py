@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pages.parts.predictions.text import outcome_words, simulated_words
+from pages.parts.predictions.text import outcome_text, simulated_text
 from tests.support.no_break import nb
 
 
@@ -38,12 +38,12 @@ def graded(**other: Any) -> dict[str, Any]:
     ],
 )
 def test_a_measured_figure_stands_beside_its_range(other: dict[str, Any], text: str) -> None:
-    assert outcome_words(graded(**other)) == f"Measured: {text}"
+    assert outcome_text(graded(**other)) == f"Measured: {text}"
 
 
 def test_the_simulators_command_is_one_that_can_be_typed() -> None:
     note = "no calibration here; run `python -m engine calibrate --model m`, or use `--hardware a10`"
-    assert simulated_words(graded(simulated_note=note)) == (
+    assert simulated_text(graded(simulated_note=note)) == (
         "The simulator expected nothing: no calibration here; run .venv/bin/python -m engine calibrate --model m, "
         "or use --hardware a10."
     )

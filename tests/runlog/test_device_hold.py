@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runlog.device_hold import hold_device, taken_words
+from engine.runlog.device_hold import hold_device, taken_text
 
 
 def heard_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -33,7 +33,7 @@ def test_who_waits_hears_whose_run_has_the_device(tmp_path: Path, monkeypatch: p
 
 
 def test_what_does_not_say_whose_it_is_is_passed_on() -> None:
-    assert taken_words("process 7, benchmark", Path("/a")) == "the device is taken: process 7, benchmark"
-    assert taken_words("another process", Path("/a")) == "the device is taken: another process"
+    assert taken_text("process 7, benchmark", Path("/a")) == "the device is taken: process 7, benchmark"
+    assert taken_text("another process", Path("/a")) == "the device is taken: another process"
     strange = "process 7, calibrate of the lab in /b/of the lab in /c"
-    assert "whose LAB_HOME is /b/of the lab in /c (process 7)" in taken_words(strange, Path("/a"))
+    assert "whose LAB_HOME is /b/of the lab in /c (process 7)" in taken_text(strange, Path("/a"))

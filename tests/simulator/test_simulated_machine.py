@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.config import RunConfig
 from engine.hardware.hardware import Calibration
-from engine.hardware.roofline import decode_facts
+from engine.hardware.roofline import decode_stats
 from engine.hardware.step_cost import RooflineCost
 from engine.simulator.simulated_machine import Overrides, read_calibrations, simulated_machine
 from engine.simulator.simulator import simulate
@@ -44,7 +44,7 @@ def test_this_machine_is_what_was_measured(tmp_path: Path) -> None:
     CPU.save(tmp_path)
     machine = simulated_machine(CONFIG, "this", calibrations=read_calibrations(tmp_path))
     assert (machine.kind, machine.dtype, machine.shape.value_bytes) == ("cpu", "fp32", 4)
-    assert machine.cost.pass_s(decode_facts(4, 100)) == pytest.approx(0.010 + 0.004 + 0.004)
+    assert machine.cost.pass_s(decode_stats(4, 100)) == pytest.approx(0.010 + 0.004 + 0.004)
     simulation = simulate(CONFIG, build_workload(CONFIG.workload), machine.cost, machine.shape)
     assert simulation.status == "completed"
     assert machine.source == f"Calibrated on {CPU.device_name} (cpu), {CPU.measured_at}."

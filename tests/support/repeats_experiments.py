@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.units import GIB
-from engine.experiments.experiment import Plan, Point, PointRecord, run_facts
+from engine.experiments.experiment import Plan, Point, PointRecord, run_stats
 from engine.experiments.repeats_plan import plan_repeats
 from engine.runlog.experiment_log import ExperimentLog
 from tests.support.page_runs import config_of, write_run
@@ -80,7 +80,7 @@ def write_repeats(
             run_id = f"{plan.experiment_id}_run{point.position}" if point.position in with_runs else None
             if run_id is not None:
                 engine = point.config.engine
-                write_run(runs, run_id, engine, config=config_of(engine), experiment=run_facts(plan, point))
+                write_run(runs, run_id, engine, config=config_of(engine), experiment=run_stats(plan, point))
             log.append(
                 PointRecord(key=point.key, repeat=point.repeat, run_id=run_id, ended_at=CREATED, **ending(point))
             )

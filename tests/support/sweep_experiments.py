@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.units import GIB
-from engine.experiments.experiment import Plan, Point, PointRecord, run_facts
+from engine.experiments.experiment import Plan, Point, PointRecord, run_stats
 from engine.experiments.sweep_plan import plan_sweep
 from engine.runlog.experiment_log import ExperimentLog
 from tests.support.page_runs import config_of, write_run
@@ -91,7 +91,7 @@ def write_sweep(
         ended = {p.point_id: ending(p) for p in plan.points if only is None or p.position in only}
         good = [point for point in plan.points if ended.get(point.point_id, {}).get("status") == "completed"]
         if good and with_run:
-            facts = run_facts(plan, good[-1])
+            facts = run_stats(plan, good[-1])
             write_run(runs, run_id, "static", config=config_of("static"), model=SHAPE, experiment=facts)
         for (key, repeat), how in ended.items():
             mine = run_id if with_run and good and (key, repeat) == good[-1].point_id else None

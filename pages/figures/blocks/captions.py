@@ -8,7 +8,7 @@ import pandas as pd
 
 from engine.core.format import duration, number, percent, plural
 from pages.figures.blocks.blocks import NO_BLOCKS
-from pages.figures.waste.kv_layouts import NOTHING, kv_parts
+from pages.figures.waste.kv_layouts import NOTHING, kv_shares
 from pages.figures.waste.measures import COMPUTED, GOOD, HELD
 
 
@@ -61,7 +61,7 @@ def pool(held: pd.DataFrame, *, pool_blocks: int, block_size: int, pass_index: i
 
 def kv_layouts(ledger: pd.DataFrame) -> str:
     """For kv_layouts.kv_layouts: what share real tokens had, the most first, and how much more the most held."""
-    parts = kv_parts(ledger)
+    parts = kv_shares(ledger)
     if parts.empty:
         return NOTHING
     said = []

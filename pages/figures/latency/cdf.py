@@ -214,10 +214,10 @@ def _add_marks(
             cliponaxis=False,
             hovertemplate=f"<b>{name}</b><br>p{share * 100:.0f} {duration(value_s)}<extra></extra>",
         )
-    _add_mark_words(figure, marks, share, x_axis, styles, dark)
+    _add_mark_text(figure, marks, share, x_axis, styles, dark)
 
 
-def _add_mark_words(
+def _add_mark_text(
     figure: go.Figure,
     marks: Sequence[tuple[float, str]],
     share: float,

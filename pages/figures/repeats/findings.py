@@ -26,13 +26,13 @@ def findings(points: Points, names: Names, measure: RepeatMeasure) -> list[str]:
     """A sentence for each engine against the first; of one engine alone, its median and spread."""
     base, *others = names
     if others:
-        said = [paired_words(paired(points, key, base, measure.name), names, measure) for key in others]
+        said = [paired_text(paired(points, key, base, measure.name), names, measure) for key in others]
     else:
-        said = [alone_words(names[base], summary_of(points, base, measure.name), measure)]
+        said = [alone_text(names[base], summary_of(points, base, measure.name), measure)]
     return [sentence[:1].upper() + sentence[1:] for sentence in said]
 
 
-def alone_words(name: str, found: Summary | None, measure: RepeatMeasure) -> str:
+def alone_text(name: str, found: Summary | None, measure: RepeatMeasure) -> str:
     """`static: 312 tokens/s, 305 to 320 tokens/s over 3 repeats, a spread of 4.81 %.`"""
     if found is None:
         return f"{name}: no completed run has this figure."
@@ -45,16 +45,16 @@ def alone_words(name: str, found: Summary | None, measure: RepeatMeasure) -> str
     return f"{name}: {measure.text(found.median)}, {ends} over {found.n} repeats{spread}."
 
 
-def paired_words(found: Paired, names: Names, measure: RepeatMeasure) -> str:
+def paired_text(found: Paired, names: Names, measure: RepeatMeasure) -> str:
     """What the ratios of one engine over another allow to be said, and how many repeats have none."""
-    said = _ratio_words(found, names, measure)
+    said = _ratio_text(found, names, measure)
     if found.n and found.zero_bases:
         have = "1 repeat has" if found.zero_bases == 1 else f"{found.zero_bases:,} repeats have"
         said += f" {have} no ratio: {names[found.base]}'s is 0."
     return said
 
 
-def agreement_words(found: Paired) -> str:
+def agreement_text(found: Paired) -> str:
     """`3 of 3 higher`; `2 of 3 lower, 1 equal`; `2 higher, 2 lower`: for a table."""
     if not found.n:
         return ""
@@ -62,7 +62,7 @@ def agreement_words(found: Paired) -> str:
     return _counts(found) + left
 
 
-def drift_words(points: Points, names: Names, measure: RepeatMeasure) -> str:
+def drift_text(points: Points, names: Names, measure: RepeatMeasure) -> str:
     """`From the first repeat to the last: static -1.20 %, continuous +0.300 %.`; empty where nothing was repeated.
 
     An engine that lacks one of the two is said by itself, with the repeats that it has.
@@ -84,7 +84,7 @@ def drift_words(points: Points, names: Names, measure: RepeatMeasure) -> str:
     return " ".join(said)
 
 
-def chance_words(chance: float) -> str:
+def chance_text(chance: float) -> str:
     """`as by chance one time in 47`; `as by chance 34 times in 100`, where one time in a whole number is not near."""
     if chance >= 1:
         return "as by chance every time"
@@ -96,7 +96,7 @@ def chance_words(chance: float) -> str:
     return f"as by chance {100 * chance:.0f} times in 100"
 
 
-def _ratio_words(found: Paired, names: Names, measure: RepeatMeasure) -> str:
+def _ratio_text(found: Paired, names: Names, measure: RepeatMeasure) -> str:
     name, base, noun = names[found.key], names[found.base], measure.noun
     over = found.summary
     match found.finding:
@@ -117,7 +117,7 @@ def _ratio_words(found: Paired, names: Names, measure: RepeatMeasure) -> str:
     ends = f"{times_text(over.low)} to {times_text(over.high)} over {found.n:,} repeats"
     if found.finding == "not apart":
         ends += ", which do not tell them apart"
-    return f"{had}, {ends}: {_seen(found)}, {chance_words(found.chance)}."
+    return f"{had}, {ends}: {_seen(found)}, {chance_text(found.chance)}."
 
 
 def _in_all(n: int) -> str:

@@ -22,7 +22,7 @@ LEGEND_PX = 20
 MAX_GROUPS = 16
 
 
-def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
+def step_time_bars(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
     """Draw parts (series, kind, rows_from, rows_to, passes, seconds, issue_s, device_s, floor_s), in the order given.
 
     All times are medians of a pass. `issue_s` is NaN where it is no part of its own; `floor_s` where nothing was
@@ -39,7 +39,7 @@ def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> g
     _add_bars(figure, parts, places, is_split, dark)
     _add_floor(figure, parts, places, dark)
     for place, row in zip(places, parts.to_dict("records"), strict=True):
-        words = label(group_words(row), x=0, xref="paper", y=place - 2.6 * BAR_PX, font={"size": 12})
+        words = label(group_text(row), x=0, xref="paper", y=place - 2.6 * BAR_PX, font={"size": 12})
         figure.add_annotation(words)
     end_ms = 1e3 * float(np.nanmax(parts[["seconds", "issue_s", "device_s", "floor_s"]].to_numpy(dtype=float)))
     set_layout(
@@ -60,7 +60,7 @@ def pass_parts(parts: pd.DataFrame, *, title: str = "", dark: bool = False) -> g
     return figure
 
 
-def group_words(row: dict[str, object] | dict[object, object]) -> str:
+def group_text(row: dict[str, object] | dict[object, object]) -> str:
     """`decode, 5 to 8 rows (412 passes)`, with the run before it where there are several."""
     low, high = int(float(str(row["rows_from"]))), int(float(str(row["rows_to"])))
     rows = plural(high, "row") if low == high else f"{low:,} to {high:,} rows"
@@ -112,7 +112,7 @@ def _add_floor(figure: go.Figure, parts: pd.DataFrame, places: np.ndarray, dark:
     )
 
 
-def sample_parts(is_split: bool = True) -> pd.DataFrame:
+def sample_step_time(is_split: bool = True) -> pd.DataFrame:
     """Made-up passes for the demo and the tests. Nothing here is a measurement."""
     columns = ["series", "kind", "rows_from", "rows_to", "passes", "seconds", "issue_s", "device_s", "floor_s"]
     rows = [
@@ -127,4 +127,4 @@ def sample_parts(is_split: bool = True) -> pd.DataFrame:
 if __name__ == "__main__":
     from pages.figures.demo import show
 
-    show([pass_parts(sample_parts()), pass_parts(sample_parts(is_split=False), dark=True)])
+    show([step_time_bars(sample_step_time()), step_time_bars(sample_step_time(is_split=False), dark=True)])

@@ -180,7 +180,7 @@ def failed_text(row: dict[Any, Any]) -> str:
     return text + (f"<br>{where}" if isinstance(where, str) and where else "")
 
 
-def empty_words(points: pd.DataFrame) -> str | None:
+def empty_text(points: pd.DataFrame) -> str | None:
     """What a figure says where it has nothing to draw; None where it has a point, even a failed one."""
     if points.empty:
         return "No point has been measured yet."

@@ -18,7 +18,7 @@ from engine.core.format import change, duration, number, percent, quantity, rati
 from engine.core.units import GIB
 from pages.figures.colours import palette
 from pages.figures.layout import axis, label, note_figure, set_layout
-from pages.figures.sweep.axes import add_failed, add_line, batch_axis, empty_words, hold_open, line_styles, sweep_figure
+from pages.figures.sweep.axes import add_failed, add_line, batch_axis, empty_text, hold_open, line_styles, sweep_figure
 
 PLOT_PX = 200
 SAME = 1.05  # a change of less than this ratio is called flat
@@ -125,7 +125,7 @@ def measure_over_batch(
 ) -> go.Figure:
     """Draw points (series, batch_size, status, the measure's column). `level` is a value with its words: a ceiling."""
     title = measure.title if title is None else title
-    words = empty_words(points)
+    words = empty_text(points)
     if words:
         return note_figure(words, dark=dark, title=title)
     figure, room = sweep_figure(points, title=title, dark=dark, plot_px=PLOT_PX, in_one_row=True)

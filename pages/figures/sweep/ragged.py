@@ -94,10 +94,10 @@ def ragged_caption(points: pd.DataFrame) -> str:
         f"({percent(pair.ratio or 0)}{f', against {pair.control_prompts}' if pair.control_prompts else ''})"
         for pair in pairs
     ]
-    return f"The ragged batch against uniform rows of the same width: {', '.join(said)}.{_unused_words(pairs)}"
+    return f"The ragged batch against uniform rows of the same width: {', '.join(said)}.{_unused_text(pairs)}"
 
 
-def _unused_words(pairs: list[RaggedPair]) -> str:
+def _unused_text(pairs: list[RaggedPair]) -> str:
     unused = sorted(pair.unused for pair in pairs if pair.unused is not None)
     if not unused:
         return ""

@@ -20,7 +20,7 @@ from pages.figures.sweep.axes import (
     add_failed,
     add_line,
     batch_axis,
-    empty_words,
+    empty_text,
     hold_open,
     is_failed,
     line_styles,
@@ -76,7 +76,7 @@ def bend_of(mine: pd.DataFrame) -> Bend | None:
 
 def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
     """Draw points (series, batch_size, status, decode_tokens_per_s; of failed ones asked_bytes, free_bytes)."""
-    words = empty_words(points)
+    words = empty_text(points)
     if words:
         return note_figure(words, dark=dark, title=title)
     figure, room = sweep_figure(points, title=title, dark=dark, more=KEY)
@@ -126,10 +126,10 @@ def _add_key(figure: go.Figure, dark: bool) -> None:
 
 def throughput_caption(points: pd.DataFrame) -> str:
     """How far each series keeps to its straight line, where it leaves it, and what failed."""
-    words = empty_words(points)
+    words = empty_text(points)
     if words:
         return words
-    said = [_series_words(str(name), mine) for name, mine in points.groupby("series", sort=False)]
+    said = [_series_text(str(name), mine) for name, mine in points.groupby("series", sort=False)]
     known = "; ".join(filter(None, said))
     against = f"Against B times the rate of one row: {known}." if known else ""
     return " ".join(filter(None, [against, failed_caption(points)]))
@@ -151,7 +151,7 @@ def failed_caption(points: pd.DataFrame) -> str:
     return f"Failed: {'; '.join(parts)}."
 
 
-def _series_words(name: str, mine: pd.DataFrame) -> str:
+def _series_text(name: str, mine: pd.DataFrame) -> str:
     """`p16 keeps to it up to B = 4 and leaves it at B = 16 (559 tokens/s, 46.2 % of it)`."""
     base, bend = straight_rate(mine), bend_of(mine)
     if base is None:

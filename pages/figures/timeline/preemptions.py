@@ -32,7 +32,7 @@ def preemption_text(request_id: Any, blocks: Any, tokens: Any, step: Any, time_s
     )
 
 
-def preemptions_told(preemptions: pd.DataFrame) -> str:
+def preemptions_text(preemptions: pd.DataFrame) -> str:
     """The sentence that says what the triangles are; empty where there are none."""
     if preemptions.empty:
         return ""

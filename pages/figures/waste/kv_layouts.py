@@ -22,7 +22,7 @@ WORDS = PART_WORDS | {"useful": "real tokens", "used": "real tokens"}
 NOTHING = "Nothing has been held or computed yet."
 
 
-def kv_parts(ledger: pd.DataFrame) -> pd.DataFrame:
+def kv_shares(ledger: pd.DataFrame) -> pd.DataFrame:
     """One row a group, run and part (see measures.ledger_shares), and `scale`, the largest whole of its group."""
     parts = ledger_shares(ledger, GROUPS)
     return parts.assign(scale=parts.groupby("heading")["whole"].transform("max"))
@@ -30,7 +30,7 @@ def kv_parts(ledger: pd.DataFrame) -> pd.DataFrame:
 
 def kv_layouts(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
     """Draw one row a run (`series` and the run metrics' names): a bar a run in each of the two groups."""
-    parts = kv_parts(ledger)
+    parts = kv_shares(ledger)
     if parts.empty:
         return note_figure(NOTHING, dark=dark, title=title)
     places = places_of(parts, SIZES)
@@ -46,7 +46,7 @@ def kv_layouts(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -> 
         title=title,
         dark=dark,
     )
-    _add_words(figure, parts, places, dark)
+    _add_text(figure, parts, places, dark)
     return figure
 
 
@@ -58,17 +58,17 @@ def _hover(parts: pd.DataFrame) -> list[str]:
     ]
 
 
-def _add_words(figure: go.Figure, parts: pd.DataFrame, places: Places, dark: bool) -> None:
+def _add_text(figure: go.Figure, parts: pd.DataFrame, places: Places, dark: bool) -> None:
     """Over each bar the run's name, its whole, and the share of every part that it has."""
     ink = {"size": 12, "color": palette(dark).text}
     for (heading, series), bar in parts.groupby(["heading", "series"], sort=False):
         top = places.bars[heading, series] - SIZES.bar_px / 2
         whole = f"<b>{series}</b>  {counted(float(bar['whole'].iloc[0]))}"
         figure.add_annotation(label(whole, x=0, xref="paper", y=top - 25, font=ink))
-        figure.add_annotation(label(part_words(bar), x=0, xref="paper", y=top - 9, font=ink))
+        figure.add_annotation(label(part_text(bar), x=0, xref="paper", y=top - 9, font=ink))
 
 
-def part_words(bar: pd.DataFrame) -> str:
+def part_text(bar: pd.DataFrame) -> str:
     """`real tokens 92 %, block ends 8 %`: the parts that there are. A line of its own, so that it fits a phone."""
     there = bar[bar["amount"] > 0]
     shares = zip(there["part"], there["share"], strict=True)

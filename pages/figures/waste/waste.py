@@ -37,7 +37,7 @@ def waste_ledger(
         title=title,
         dark=dark,
     )
-    _add_words(figure, shares, places, dark)
+    _add_text(figure, shares, places, dark)
     return figure
 
 
@@ -50,18 +50,18 @@ def _hover(shares: pd.DataFrame) -> list[str]:
     ]
 
 
-def _add_words(figure: go.Figure, shares: pd.DataFrame, places: Places, dark: bool) -> None:
+def _add_text(figure: go.Figure, shares: pd.DataFrame, places: Places, dark: bool) -> None:
     """Over each bar the run's name and every share, so that no part is too thin to read."""
     colours = palette(dark)
     for (heading, series), bar in shares.groupby(["heading", "series"], sort=False):
-        parts = share_words(bar)
+        parts = share_text(bar)
         whole = amount_text(bar["whole"].iloc[0], bar["noun"].iloc[0] if bar["noun"].iloc[0] == "s" else "")
         words = f"<b>{series}</b>  {parts} of {whole}" if series else f"{parts} of {whole}"
         y = places.bars[heading, series] - SIZES.bar_px / 2 - 9
         figure.add_annotation(label(words, x=0, xref="paper", y=y, font={"size": 12, "color": colours.text}))
 
 
-def share_words(bar: pd.DataFrame) -> str:
+def share_text(bar: pd.DataFrame) -> str:
     """Every part with its share, `useful 65 %, padding 10 %, dead 25 %`; of many parts only those that there are."""
     shown = bar if len(bar) <= 3 else bar[bar["share"] > 0]
     return ", ".join(

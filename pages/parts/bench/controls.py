@@ -15,14 +15,14 @@ from engine.core.format import exact, plural
 from engine.core.presets import PRESETS
 from engine.core.units import MIB
 from engine.hardware.model_catalogue import list_models
-from pages.parts.bench.memory import draw_advanced, draw_memory, memory_words
+from pages.parts.bench.memory import draw_advanced, draw_memory, memory_text
 from pages.parts.bench.settings import TWICE, Settings, read_settings
 from pages.parts.shared.devices import available_devices, device_of
 from pages.parts.shared.fields import FIELDS
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.widgets import choice, group, model, number, text
-from pages.parts.shared.workload_text import arrival_words, form_words, mix_words
+from pages.parts.shared.workload_text import arrival_text, form_text, mix_text
 from pages.parts.shared.workloads import budget_text
 
 # The upload of a file of prompts: one a line, UTF-8, kept for the visit so that leaving the page loses nothing.
@@ -197,15 +197,15 @@ def _draw_sampling(values: dict[str, Any]) -> None:
 def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: Settings) -> None:
     """A problem where there is one, else what the field's text means."""
     words = {
-        "model": lambda: _model_words(values["model"]),
-        "mix": lambda: mix_words(values["mix"]),
+        "model": lambda: _model_text(values["model"]),
+        "mix": lambda: mix_text(values["mix"]),
         "budget": lambda: budget_text(values["budget"]),
-        "arrival": lambda: arrival_words(values["arrival"]),
-        "form": lambda: "" if "arrival" in settings.problems else form_words(values["form"], values["arrival"]),
+        "arrival": lambda: arrival_text(values["arrival"]),
+        "form": lambda: "" if "arrival" in settings.problems else form_text(values["form"], values["arrival"]),
         "file": lambda: "",
         "requests": lambda: "",
         "max_num_batched_tokens": lambda: BUDGET_WORDS,
-        "memory": lambda: memory_words(values),
+        "memory": lambda: memory_text(values),
     }
     for name, place in notes.items():
         problem = settings.problems.get(name)
@@ -215,7 +215,7 @@ def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: Setting
             place.caption(said)
 
 
-def _model_words(name: str) -> str:
+def _model_text(name: str) -> str:
     row = next((row for row in list_models() if row["name"] == name), None)
     if row is None:
         return "A folder or a hub id: it is looked up when the run starts."

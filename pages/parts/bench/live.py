@@ -99,7 +99,7 @@ def _draw_progress(job: Job, run: JobRun) -> None:
         ahead = job.place or 0
         st.progress(0.0, text=f"{_people_ahead(ahead)} The run starts by itself when its turn comes.")
     elif run.state == "running":
-        st.progress(_share_done(run), text=_progress_words(run))
+        st.progress(_share_done(run), text=_progress_sentence(run))
     else:
         message = run.message or "starting the worker"
         st.progress(run.fraction or 0.0, text=f"{plain(message)} …")
@@ -119,7 +119,7 @@ def _share_done(run: JobRun) -> float:
     return min(1.0, run.output_tokens / max(1, plan.output_tokens))
 
 
-def _progress_words(run: JobRun) -> str:
+def _progress_sentence(run: JobRun) -> str:
     if run.output_tokens == 0:
         return "warming up: a prefill of each prompt length and three decode steps, before the clock starts"
     return (
@@ -136,7 +136,7 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
         st.markdown("**The queue** · one run at a time, first come, first served")
         for job in others:
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.markdown(f"{_queue_words(job)}")
+                st.markdown(f"{_queue_text(job)}")
                 if job.kind in EXPERIMENT_KINDS:
                     draw_experiment_link(job)
                 elif st.button(
@@ -148,7 +148,7 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
             st.caption(f"A run started now would be number {len(others)} in the queue.")
 
 
-def _queue_words(job: Job) -> str:
+def _queue_text(job: Job) -> str:
     whose = "yours" if job.visitor == visitor() else "another visitor's"
     if job.kind in EXPERIMENT_KINDS:
         what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, 'point')} ({whose})"

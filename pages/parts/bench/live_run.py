@@ -155,7 +155,7 @@ def _texts(run: JobRun, requests: pd.DataFrame) -> dict[int, str]:
 
 def _card(row: pd.Series, text: str) -> str:
     state = str(row["state"])
-    head = f"{int(row['request_id'])} · {html.escape(_state_words(row))}"
+    head = f"{int(row['request_id'])} · {html.escape(_state_text(row))}"
     prompt = html.escape(_short(str(row["prompt_text"] or ""), 90))
     return (
         f'<div class="answer {html.escape(state)}"><div class="head">{head}</div>'
@@ -163,7 +163,7 @@ def _card(row: pd.Series, text: str) -> str:
     )
 
 
-def _state_words(row: pd.Series) -> str:
+def _state_text(row: pd.Series) -> str:
     """The request's state; one that lost its blocks waits again."""
     times = row.get("preemptions")
     if times is None or pd.isna(times) or not times:

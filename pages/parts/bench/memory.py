@@ -56,7 +56,7 @@ def draw_memory(values: dict[str, Any], notes: dict[str, Any]) -> None:
         notes["memory"] = st.empty()
 
 
-def memory_words(values: Mapping[str, Any]) -> str:
+def memory_text(values: Mapping[str, Any]) -> str:
     """What the pool's cap does to this engine, and how many blocks it is where the model's size is known."""
     if not PRESETS[values["engine"]].has_blocks:
         return CAP

@@ -27,7 +27,7 @@ from engine.simulator.simulator import estimated_tokens, simulate
 from engine.workload.workload import Workload
 from pages.parts.bench.settings import Settings
 from pages.parts.experiments.choice import EXPERIMENT
-from pages.parts.experiments.estimate import Pace, basis_words, duration_words, known_pace
+from pages.parts.experiments.estimate import Pace, basis_text, duration_text, known_pace
 from pages.parts.experiments.form import NO_ID, named, submit
 from pages.parts.predictions.form import Draft, PredictionForm
 from pages.parts.runs.badges import SIMULATED
@@ -164,12 +164,12 @@ def draw_repeats(settings: Settings) -> None:
         return
     device = device_of(config.device)
     pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
-    st.markdown(plain(runs_words(settings, pace)))
+    st.markdown(plain(runs_text(settings, pace)))
     runs = [config, *(settings.pair or ()), *(settings.layouts or ())]
-    st.caption(plain(basis_words(runs, pace, "Times")))
+    st.caption(plain(basis_text(runs, pace, "Times")))
 
 
-def runs_words(settings: Settings, pace: Pace | None) -> str:
+def runs_text(settings: Settings, pace: Pace | None) -> str:
     """`3 times, all engines once and then all again: 3 runs of continuous (about 20 s), 6 of the pair (about 40 s).`"""
     assert settings.config is not None
     choices = (
@@ -195,7 +195,7 @@ def start_repeats(runs: Runs, repeats: int, form: PredictionForm, drafts: Sequen
 def _about(runs: Runs, repeats: int, pace: Pace | None) -> str:
     if pace is None:
         return ""
-    return f" (about {duration_words(repeats * sum(_run_s(pace, config) for config in runs))})"
+    return f" (about {duration_text(repeats * sum(_run_s(pace, config) for config in runs))})"
 
 
 def _run_s(pace: Pace, config: RunConfig) -> float:

@@ -19,7 +19,7 @@ from store.queries.agreement import Agreement, agreement
 # Whether runs said the same, in a sentence.
 
 
-def agreement_words(first: str, second: str, found: Agreement, *, as_far_as_both: bool = False) -> str:
+def agreement_text(first: str, second: str, found: Agreement, *, as_far_as_both: bool = False) -> str:
     """The finding as one sentence; token numbers count from 1, as a reader counts."""
     if not found.requests:
         return f"{first} and {second} have no request in common that both answered."
@@ -63,7 +63,7 @@ def _draw_agreement(runs: Mapping[str, RunData]) -> set[int]:
         found = _agreement(str(lab().home), base.run_id, other.run_id, lenient, _version(base, other))
         apart |= set(found.first_apart)
         icon = ":material/check:" if found.is_full else ":material/difference:"
-        st.markdown(f"{icon} {plain(agreement_words(first, name, found, as_far_as_both=lenient))}")
+        st.markdown(f"{icon} {plain(agreement_text(first, name, found, as_far_as_both=lenient))}")
     if apart:
         with st.expander("Why answers can part"):
             st.markdown(_why(base))

@@ -85,7 +85,7 @@ def finding(runs: Sequence[Compared], differing: Sequence[Mismatch] = ()) -> str
 
 
 def _without_a_pair(runs: Sequence[Compared], complete: Sequence[Compared]) -> str:
-    failed = [f"{run.name} {run.end_words}" for run in runs if not run.is_complete]
+    failed = [f"{run.name} {run.end_text}" for run in runs if not run.is_complete]
     if not failed:
         return "No speed to compare: " + listed([f"{r.name} produced {_tokens(r)}" for r in runs]) + "."
     if complete:
@@ -104,7 +104,7 @@ def _pair(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
         first, second = runs
         return (
             f"{first.name} and {second.name} were equally fast{where}, within 2\u00a0%: {speed.figures(first, second)}"
-            f"{_dead_words(first, second)}"
+            f"{_dead_text(first, second)}"
         )
     faster = speed.times(best, other)
     headline = f"{best.name} was {faster} as fast as {other.name}{where}: {speed.figures(best, other)}"
@@ -188,7 +188,7 @@ def _price(best: Compared, other: Compared) -> str:
     return ""
 
 
-def _dead_words(first: Compared, second: Compared) -> str:
+def _dead_text(first: Compared, second: Compared) -> str:
     a, b = _dead(first), _dead(second)
     if a < SMALL_SHARE and b < SMALL_SHARE:
         return "; neither computed slot-steps for ended requests"
@@ -217,7 +217,7 @@ def _caveat(differing: Sequence[Mismatch]) -> str:
 
 
 def _left_out(runs: Sequence[Compared]) -> str:
-    out = [f"{run.name} {run.end_words}" for run in runs if not run.is_complete]
+    out = [f"{run.name} {run.end_text}" for run in runs if not run.is_complete]
     return f" (left out: {listed(out)})" if out else ""
 
 

@@ -18,9 +18,9 @@ from pages.figures.timeline.timeline import shared_range, slot_timeline
 from pages.figures.waste.kv_layouts import kv_layouts
 from pages.figures.waste.measures import IN_TIME
 from pages.figures.waste.waste import waste_ledger
-from pages.parts.runs.execution import discarded_words
+from pages.parts.runs.execution import discarded_text
 from pages.parts.runs.explanations import LATENCY_WHY, TIMELINE_WHY, WASTE_WHY
-from pages.parts.runs.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid, worst_gap_words
+from pages.parts.runs.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid, worst_gap_text
 from pages.parts.runs.loaded_run import RunData
 from pages.parts.runs.sensitivity import draw_definitions
 from pages.parts.shared.charts import in_columns, show, show_still
@@ -48,7 +48,7 @@ def draw_timelines(runs: Runs) -> None:
         )
         show(figure, key=f"timeline_{run.run_id}", alt=f"Slot timeline of {name}")
     st.caption(captions.timelines({name: run.spans for name, run in runs.items()}, unit=unit))
-    if lost := preempted_words({name: preemptions_of(run.events) for name, run in runs.items()}):
+    if lost := preempted_text({name: preemptions_of(run.events) for name, run in runs.items()}):
         st.caption(lost)
     with st.expander("How to read this"):
         st.markdown(TIMELINE_WHY)
@@ -71,7 +71,7 @@ def draw_wastes(runs: Runs) -> None:
     show(waste_ledger(ledger, measures=IN_TIME, dark=is_dark()), key="waste", alt="Waste ledger of all runs")
     st.caption(captions.waste(ledger, IN_TIME))
     for name, run in runs.items():
-        if discarded := discarded_words(run.config, run.metrics):
+        if discarded := discarded_text(run.config, run.metrics):
             st.caption(f"{name}: {discarded}")
     with st.expander("What is counted, and what is attributed"):
         st.markdown(WASTE_WHY)
@@ -82,7 +82,7 @@ def draw_overlays(runs: Runs) -> None:
     st.subheader("Latencies, overlaid", anchor="latencies")
     draw_definitions(next(iter(runs.values())).definitions)
     in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCY_FIGURES])
-    if worst := worst_gap_words({name: run.metrics for name, run in runs.items()}):
+    if worst := worst_gap_text({name: run.metrics for name, run in runs.items()}):
         st.caption(worst)
     with st.expander("What each of them measures"):
         st.markdown(LATENCY_WHY)
@@ -104,7 +104,7 @@ def _draw_overlay(runs: Runs, latency: LatencyFigure) -> None:
         st.caption(f":material/info: {name}: {absence(latency, run.requests, run.status)}.")
 
 
-def preempted_words(lost: Mapping[str, pd.DataFrame]) -> str:
+def preempted_text(lost: Mapping[str, pd.DataFrame]) -> str:
     """How often each run preempted a request; empty where none did."""
     counts = {name: len(frame) for name, frame in lost.items()}
     if not any(counts.values()):

@@ -47,7 +47,7 @@ def point_noun(kind: object) -> str:
     return POINTS.get(str(kind), "point")
 
 
-def point_words(values: Mapping[str, Any]) -> str:
+def point_text(values: Mapping[str, Any]) -> str:
     """`static, p64, B = 8`; `continuous, 2 requests/s`; `p256:8, async`: a point by its values, whatever its kind."""
     known = {name: value for name, value in values.items() if isinstance(value, str) or not is_missing(value)}
     parts = [str(known[name]) for name in ("engine", "prompts", "config") if name in known]
@@ -64,20 +64,20 @@ def point_words(values: Mapping[str, Any]) -> str:
     return plain(", ".join(parts))
 
 
-def how_words(config: RunConfig) -> list[str]:
+def how_text(config: RunConfig) -> list[str]:
     """How its passes are carried out, where that is not as usual."""
     return (["as CUDA graphs"] if config.execution == "graph" else []) + (
         ["timed without stops"] if config.timing == "async" else []
     )
 
 
-def cap_words(config: RunConfig) -> list[str]:
+def cap_text(config: RunConfig) -> list[str]:
     """`KV pool capped at 0.5 GiB`: the caps that were set."""
     caps = (("KV pool", config.pool_gib), ("all memory", config.capacity_gib))
     return [f"{words} capped at {exact(gib, 'GiB')}" for words, gib in caps if gib is not None]
 
 
-def done_words(row: Mapping[str, Any]) -> str:
+def done_text(row: Mapping[str, Any]) -> str:
     """`9 of 12 points done, 1 of them out of memory`; `row` as the store's `experiments`."""
     points, done = _count(row, "points"), _count(row, "done")
     noun = point_noun(row.get("kind"))

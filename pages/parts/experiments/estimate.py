@@ -96,7 +96,7 @@ def _line(seconds: pd.Series, terms: Sequence[pd.Series]) -> list[float]:
     return [max(float(fitted[0]), 0.0), *(float(parts.get(place, 0.0)) for place in range(len(terms)))]
 
 
-def estimate_words(plan: Plan, points: Sequence[Point] | None = None) -> str:
+def estimate_text(plan: Plan, points: Sequence[Point] | None = None) -> str:
     """How long these points of a plan (all, if not given) may take, and on what that rests."""
     points = plan.points if points is None else points
     if not points:
@@ -105,11 +105,11 @@ def estimate_words(plan: Plan, points: Sequence[Point] | None = None) -> str:
     device = device_of(config.device)
     pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
     configs = [point.config for point in points]
-    said = "" if pace is None else f"About {duration_words(sum(pace.run_s(config) for config in configs))},"
-    return basis_words(configs, pace, said)
+    said = "" if pace is None else f"About {duration_text(sum(pace.run_s(config) for config in configs))},"
+    return basis_text(configs, pace, said)
 
 
-def basis_words(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> str:
+def basis_text(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> str:
     """What an estimate for runs of one model rests on, behind what is `said` of it; or why there is none."""
     if pace is None:
         return (
@@ -123,7 +123,7 @@ def basis_words(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> s
     return f"{basis}. Loading the model comes on top."
 
 
-def duration_words(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """`10 s or less`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
     if seconds < 10:
         return f"{exact(10, 's')} or less"

@@ -22,7 +22,7 @@ from pages.parts.experiments.stored import StoredExperiment, busy_line_of
 from pages.parts.predictions.section import draw_predictions
 from pages.parts.runs.badges import RANDOM_WEIGHTS
 from pages.parts.runs.run_text import machine_line
-from pages.parts.runs.trash import delete_experiment, predictions_words
+from pages.parts.runs.trash import delete_experiment, predictions_text
 from pages.parts.shared.fields import Field, complaints
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
@@ -76,7 +76,7 @@ def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
     """What will go, what stays, and the way back."""
     what = f"The experiment and {plural(len(run_ids), 'run')}"
     st.markdown(f"{what} go into the trash. History has it, and brings them back.")
-    if kept := predictions_words([experiment_id, *run_ids]):
+    if kept := predictions_text([experiment_id, *run_ids]):
         st.markdown(kept)
     with st.container(horizontal=True):
         key = page_key(f"really_delete_{experiment_id}")

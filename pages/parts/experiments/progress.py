@@ -14,7 +14,7 @@ import streamlit as st
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.experiments.description import done_words, point_noun, point_words
+from pages.parts.experiments.description import done_text, point_noun, point_text
 from pages.parts.shared.lab import lab
 from pages.parts.shared.links import EXPERIMENT_PAGES
 from pages.parts.shared.markdown import plain
@@ -104,7 +104,7 @@ def _draw_job(job: Job) -> None:
                 args=(job.job_id,),
             )
         st.progress(_share_done(job), text=_progress_text(job))
-        st.caption(kept if job.place == 0 else queue_words(job))
+        st.caption(kept if job.place == 0 else queue_text(job))
 
 
 def _headline(job: Job) -> str:
@@ -124,7 +124,7 @@ def _progress_text(job: Job) -> str:
     run = job.current
     if job.state == "queued" or run is None:
         return f"{plural(job.all_points, point_noun(job.kind))}. It starts by itself when its turn comes."
-    what = point_words(job.point_values)
+    what = point_text(job.point_values)
     if run.state != "running":
         return f"{what}: {plain(run.message or 'starting the worker')} …"
     if run.output_tokens == 0:
@@ -132,7 +132,7 @@ def _progress_text(job: Job) -> str:
     return f"{what}: {plural(run.output_tokens, 'token')} in {duration(run.elapsed_s)}"
 
 
-def queue_words(job: Job) -> str:
+def queue_text(job: Job) -> str:
     """A job's place among all visitors' jobs: one runs at a time."""
     place = job.place or 0
     if place == 0:
@@ -176,7 +176,7 @@ def _draw_elsewhere(row: Mapping[str, Any]) -> None:
     with st.container(border=True):
         st.markdown("#### Running on the command line")
         points = max(1, int(row["points"]))
-        st.progress(min(1.0, int(row["done"]) / points), text=f"{done_words(row)}.")
+        st.progress(min(1.0, int(row["done"]) / points), text=f"{done_text(row)}.")
         st.caption("It was started outside this app, so it can only be stopped where it was started.")
 
 
@@ -184,7 +184,7 @@ def _draw_cut_off(experiment_id: str, row: Mapping[str, Any], job: Job | None) -
     left = plural(int(row["points"]) - int(row["done"]), point_noun(row.get("kind")))
     with st.container(border=True), st.container(horizontal=True, vertical_alignment="center"):
         was = "was cancelled" if job is not None and job.cancelled else "was cut off"
-        st.markdown(f"This experiment {was}: {done_words(row)}. {left} left to run.")
+        st.markdown(f"This experiment {was}: {done_text(row)}. {left} left to run.")
         st.button(
             "Resume",
             icon=":material/resume:",

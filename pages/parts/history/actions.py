@@ -13,7 +13,7 @@ from pages.parts.history.table import kept_apart
 from pages.parts.runs.loaded_run import find_row
 from pages.parts.runs.notes import edit_notes, set_pinned
 from pages.parts.runs.run_text import engine_line, machine_line, workload_line
-from pages.parts.runs.trash import delete_runs, predictions_words
+from pages.parts.runs.trash import delete_runs, predictions_text
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.links import MAX_RUNS, runs_query
@@ -64,7 +64,7 @@ def _draw_delete(chosen: Rows) -> None:
     if st.button(
         "Delete", icon=":material/delete:", disabled=not deletable, help="Into the trash, from where it can come back"
     ):
-        if predictions_words(deletable):
+        if predictions_text(deletable):
             _confirm_delete(deletable)
         else:
             delete_runs(deletable)
@@ -83,7 +83,7 @@ def _confirm_delete(run_ids: Sequence[str]) -> None:
 def draw_confirmation(run_ids: Sequence[str]) -> None:
     """Predictions outlive their runs: said before, since nobody could find them under a run afterwards."""
     st.markdown(f"{plural(len(run_ids), 'run')} into the trash, from where it can come back.")
-    st.markdown(predictions_words(run_ids))
+    st.markdown(predictions_text(run_ids))
     with st.container(horizontal=True):
         if st.button(f"Delete {plural(len(run_ids), 'run')}", type="primary", icon=":material/delete:"):
             delete_runs(run_ids)

@@ -17,7 +17,7 @@ from engine.core.units import MIB
 from pages.parts.experiments.description import experiment_name
 from pages.parts.runs.badges import badge_text
 from pages.parts.runs.run_text import when
-from pages.parts.runs.validity import lost_words, marks
+from pages.parts.runs.validity import lost_text, marks
 from pages.parts.shared.links import EXPERIMENT_PAGES, run_link
 
 COLUMNS = {
@@ -54,7 +54,7 @@ def history_table(rows: pd.DataFrame) -> pd.DataFrame:
         said=[said(note, tags) for note, tags in zip(rows["note"], rows["tags"], strict=True)],
         dead_percent=pd.to_numeric(rows["dead_fraction"]) * 100,
         validity=[marks(earned, lost) for earned, lost in zip(rows["earned"], rows["lost"], strict=True)],
-        lost_badges=[lost_words(lost) for lost in rows["lost"]],
+        lost_badges=[lost_text(lost) for lost in rows["lost"]],
         experiment=[experiment_address(row) for row in rows.to_dict("records")],
         log_mib=pd.to_numeric(rows["log_bytes"]) / MIB,
         open=[run_link(run_id) for run_id in rows["run_id"]],

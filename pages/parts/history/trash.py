@@ -8,14 +8,14 @@ import streamlit as st
 
 from engine.core.format import plural, size
 from pages.parts.runs.run_text import when
-from pages.parts.runs.trash import JUST_DELETED, NOTICE, predictions_words
+from pages.parts.runs.trash import JUST_DELETED, NOTICE, predictions_text
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import page_key
 from store.trash import Entry
 
 
-def what_words(entries: Sequence[Entry]) -> str:
+def what_text(entries: Sequence[Entry]) -> str:
     """`3 runs`, `1 experiment and 6 runs`."""
     experiments = sum(entry.kind == "experiment" for entry in entries)
     runs = len(entries) - experiments
@@ -30,7 +30,7 @@ def draw_undo() -> None:
     if not gone:
         return
     with st.container(horizontal=True, vertical_alignment="center", border=True):
-        st.markdown(f":material/delete: {what_words([known[entry_id] for entry_id in gone])} moved to the trash.")
+        st.markdown(f":material/delete: {what_text([known[entry_id] for entry_id in gone])} moved to the trash.")
         if st.button("Undo", icon=":material/undo:", key=page_key("undo_delete")):
             _restore(gone)
         if st.button("", icon=":material/close:", type="tertiary", key=page_key("close_undo"), help="Close this line"):
@@ -44,7 +44,7 @@ def draw_trash() -> None:
     if not entries:
         return
     total = sum(entry.log_bytes or 0 for entry in entries if entry.is_ours)
-    with st.expander(f"Trash: {what_words(entries)}, {size(total)}", icon=":material/delete:"):
+    with st.expander(f"Trash: {what_text(entries)}, {size(total)}", icon=":material/delete:"):
         labels = {entry.entry_id: _label(entry) for entry in entries}
         chosen = st.multiselect(
             "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id),
@@ -62,9 +62,9 @@ def draw_trash() -> None:
 
 @st.dialog("Delete for good?", icon=":material/delete_forever:")
 def _confirm_purge(entries: Sequence[Entry]) -> None:
-    what = what_words(entries)
+    what = what_text(entries)
     st.markdown(f"{what} with all tokens, passes and answers, and what is noted of them. This cannot be undone:")
-    if kept := predictions_words([entry.run_id for entry in entries]):
+    if kept := predictions_text([entry.run_id for entry in entries]):
         st.caption(kept)
     shown = [f"- {plain(_label(entry))}" for entry in entries[:5]]
     st.markdown("\n".join([*shown, *([f"- and {len(entries) - 5} more"] if len(entries) > 5 else [])]))
@@ -84,7 +84,7 @@ def _confirm_purge(entries: Sequence[Entry]) -> None:
 def _restore(entry_ids: Sequence[str]) -> None:
     done = lab().store.trash.restore(entry_ids)
     st.session_state.pop(JUST_DELETED, None)
-    st.session_state[NOTICE] = " ".join([f"Restored {what_words(done.entries)}.", *done.refused])
+    st.session_state[NOTICE] = " ".join([f"Restored {what_text(done.entries)}.", *done.refused])
     st.rerun()
 
 

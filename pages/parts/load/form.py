@@ -29,7 +29,7 @@ from engine.load.queue_growth import ENOUGH_BATCHES
 from engine.workload.arrivals import parse_arrival
 from engine.workload.budgets import parse_budget
 from engine.workload.prompts import parse_prompts
-from pages.parts.experiments.description import cap_words, how_words
+from pages.parts.experiments.description import cap_text, how_text
 from pages.parts.experiments.form import (
     NO_ID,
     PlanOrProblems,
@@ -197,10 +197,10 @@ def _draw_limits(values: dict[str, Any]) -> None:
 
 
 def _said(plan: Plan) -> tuple[str, ...]:
-    return plan_words(plan), machine_words(plan), time_words(plan), few_words(plan)
+    return plan_text(plan), machine_text(plan), time_text(plan), few_text(plan)
 
 
-def plan_words(plan: Plan) -> str:
+def plan_text(plan: Plan) -> str:
     """`8 runs: static and continuous at 3 rates and all at once, then 4 around their capacities.`"""
     settings = plan.settings
     rates, engines = len(settings["rates_per_s"]), list(settings["engines"])
@@ -210,19 +210,19 @@ def plan_words(plan: Plan) -> str:
     return said + (f"; each {settings['repeats']:,} times, interleaved." if settings["repeats"] > 1 else ".")
 
 
-def machine_words(plan: Plan) -> str:
+def machine_text(plan: Plan) -> str:
     """`48 requests of chat a run, …: smollm2-135m in fp32 on cpu, 4 slots.`"""
     config = plan.points[0].config
     workload = config.workload
     what = "chat questions" if workload.prompts == "chat" else f"prompts of {workload.prompts}"
-    how = [*how_words(config), plural(config.slots, "slot"), *cap_words(config)]
+    how = [*how_text(config), plural(config.slots, "slot"), *cap_text(config)]
     return (
         f"{plural(workload.requests, 'request')} a run, {what}. {budget_text(workload.budget)} "
         f"{model_on_device(config)}, {', '.join(how)}."
     )
 
 
-def time_words(plan: Plan) -> str:
+def time_text(plan: Plan) -> str:
     """How long requests come for at each rate: no run can be shorter."""
     count = plan.points[0].config.workload.requests
     lowest = min(plan.settings["rates_per_s"])
@@ -235,7 +235,7 @@ def time_words(plan: Plan) -> str:
     )
 
 
-def few_words(plan: Plan) -> str:
+def few_text(plan: Plan) -> str:
     """A warning where there are too few requests for a steady state: only a few full batches."""
     config = plan.points[0].config
     batches = config.workload.requests / config.slots

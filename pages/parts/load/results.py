@@ -9,21 +9,21 @@ import streamlit as st
 
 from engine.core.format import exact, plural
 from engine.load.findings import (
-    capacity_words,
-    goodput_words,
-    growth_words,
-    knee_words,
-    little_words,
-    ratio_words,
-    ttft_words,
-    wait_words,
+    capacity_text,
+    goodput_text,
+    growth_text,
+    knee_text,
+    little_text,
+    ratio_sentence,
+    ttft_text,
+    wait_text,
 )
 from engine.load.load_table import LoadRow
 from engine.load.queue_growth import RULE
 from pages.figures.load.latency import QUEUE, TTFT, wait_over_offered
 from pages.figures.load.queue import queue_with_windows
 from pages.figures.load.rates import GOODPUT, achieved_over_offered
-from pages.parts.experiments.description import FAILED, STATUS, cap_words, failure_lines, how_words, lines
+from pages.parts.experiments.description import FAILED, STATUS, cap_text, failure_lines, how_text, lines
 from pages.parts.experiments.tables import draw_csv, show_table
 from pages.parts.load.measured import MeasuredLoad, waiting_of
 from pages.parts.load.tables import (
@@ -36,7 +36,7 @@ from pages.parts.load.tables import (
     goodput_columns,
     little_rows,
     load_columns,
-    rate_words,
+    rate_sentence,
 )
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.lab import is_dark
@@ -64,14 +64,14 @@ def load_line(data: MeasuredLoad) -> str:
     config = data.config
     assert config is not None
     workload = config.workload
-    rates = rates_words(data.rates)
-    how = [*how_words(config), plural(config.slots, "slot"), *cap_words(config)]
+    rates = rates_text(data.rates)
+    how = [*how_text(config), plural(config.slots, "slot"), *cap_text(config)]
     who = ", ".join([listed(list(data.table.engines)), config.model, *how])
     what = f"{plural(workload.requests, 'request')} of {workload.prompts}, budget {workload.budget}"
     return f"{who}: {what}, {data.settings.get('law', '')} at {rates} a second, seed {workload.seed}"
 
 
-def rates_words(rates: Sequence[float]) -> str:
+def rates_text(rates: Sequence[float]) -> str:
     """`1, 2, 3`; of many, `29 rates from 2 to 58`."""
     if len(rates) > MOST_RATES:
         return f"{len(rates)} rates from {exact(rates[0], digits=4)} to {exact(rates[-1], digits=4)}"
@@ -84,7 +84,7 @@ def load_failures(data: MeasuredLoad) -> list[str]:
     for row in data.table.rows:
         if row.status in FAILED:
             status, why = STATUS.get(row.status, row.status), f": {row.error}" if row.error else ""
-            said.append(f"{row.engine}, {rate_words(row.role, row.rate_per_s)}: {status}{why}")
+            said.append(f"{row.engine}, {rate_sentence(row.role, row.rate_per_s)}: {status}{why}")
     return failure_lines(said)
 
 
@@ -95,8 +95,8 @@ def draw_rates(data: MeasuredLoad) -> None:
     capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
     figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
     show_still(figure, alt="Achieved against offered rate", key="rates")
-    knees = [knee_words(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
-    st.caption(lines([*knees, ratio_words(data.table)]) or "No rate tells yet.")
+    knees = [knee_text(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
+    st.caption(lines([*knees, ratio_sentence(data.table)]) or "No rate tells yet.")
     with st.expander("What is counted, and what hollow marks and dotted lines are"):
         st.markdown(STEADY)
         st.markdown(f"{CAPACITY} Those are the hollow marks; the dotted line is the capacity.")
@@ -120,7 +120,7 @@ def draw_waits(data: MeasuredLoad) -> None:
             alt="Time to first token over offered rate",
             key="ttft",
         )
-        said = [ttft_words(data.table.of(engine, "rate")) for engine in data.table.engines]
+        said = [ttft_text(data.table.of(engine, "rate")) for engine in data.table.engines]
         st.caption(lines(said) or "From the intended arrival until the first token.")
 
 
@@ -132,7 +132,7 @@ def _widest_wait(data: MeasuredLoad) -> str:
         known = [wait for row in rows if (wait := row.median(lambda point: point.queue_wait_p50_s)) is not None]
         apart = max(known) / max(min(known), 1e-6) if len(known) > 1 else 0.0
         if apart > best:
-            best, said = apart, wait_words(rows)
+            best, said = apart, wait_text(rows)
     return said
 
 
@@ -141,7 +141,7 @@ def draw_capacity(data: MeasuredLoad) -> None:
     st.subheader("Capacity and knee", anchor=False)
     draw_table(list(CAPACITY_HEADER), capacity_rows(data.table), figures=(1, 2, 3))
     found = [known for engine in data.table.engines if (known := data.table.capacity(engine))]
-    said = [capacity_words(known) for known in found]
+    said = [capacity_text(known) for known in found]
     st.caption(lines(said) or "No run with all requests there from the start has completed.")
 
 
@@ -156,7 +156,7 @@ def draw_goodput(data: MeasuredLoad, is_limited: bool) -> None:
         key="goodput",
     )
     rows = [row for row in data.table.rows if row.role == "rate"]
-    said = [goodput_words(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
+    said = [goodput_text(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
     st.caption(lines(said) or "No run at a rate completed.")
     _table(goodput_columns(data.rows), "load_goodput_table")
     st.caption(
@@ -203,7 +203,7 @@ def queue_choices(data: MeasuredLoad) -> dict[str, list[LoadRow]]:
     )
     found: dict[str, list[LoadRow]] = {}
     for row in rows:
-        found.setdefault(rate_words(row.role, row.rate_per_s), []).append(row)
+        found.setdefault(rate_sentence(row.role, row.rate_per_s), []).append(row)
     return found
 
 
@@ -249,14 +249,14 @@ def queue_sentences(rows: list[LoadRow]) -> list[str]:
     """Whether each engine's queue grew; of runs with all requests at once, that it shrinks from the start."""
     if rows[0].role == "saturation":
         return ["All requests are there from the start: the queue is never empty until the last one is admitted."]
-    return [growth_words(row.engine, row.middle.growth) for row in rows if row.middle is not None]
+    return [growth_text(row.engine, row.middle.growth) for row in rows if row.middle is not None]
 
 
 def _draw_little(data: MeasuredLoad, rows: list[LoadRow]) -> None:
     """The law for the rate that is shown, in words; for all rates behind an expander."""
     told = [(row, row.middle.little) for row in rows if row.middle is not None and row.middle.little is not None]
     if told:
-        st.caption(lines(little_words(row.engine, row.rate_per_s, little) for row, little in told))
+        st.caption(lines(little_text(row.engine, row.rate_per_s, little) for row, little in told))
     with st.expander("Little's law: why so few requests a second keep so many in the system"):
         st.markdown(LITTLE)
         if every := little_rows([row for row in data.table.rows if row.role != "saturation"]):

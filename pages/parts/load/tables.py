@@ -19,7 +19,7 @@ FIGURES = (
 )
 
 
-def rate_words(role: str, rate_per_s: float | None) -> str:
+def rate_sentence(role: str, rate_per_s: float | None) -> str:
     """`2/s`; `all at once`; `0.9 x capacity`."""
     if role in ROLE_WORDS or rate_per_s is None or is_missing(rate_per_s):
         return ROLE_WORDS.get(role, role)
@@ -32,7 +32,7 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "engine": rows["engine"],
-            "rate": [rate_words(row["role"], row["rate_per_s"]) for row in records],
+            "rate": [rate_sentence(row["role"], row["rate_per_s"]) for row in records],
             "offered/s": rows["offered_per_s"],
             "achieved/s": rows["achieved_per_s"],
             "tok/s": rows["output_tokens_per_s"],
@@ -41,7 +41,7 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "TTFT p95 s": rows["ttft_p95_s"],
             "n": rows["ttft_n"],
             "waiting, mean": rows["waiting_mean"],
-            "queue grows": [_queue_words(row) for row in records],
+            "queue grows": [_queue_text(row) for row in records],
             "repeats": rows["completed"].astype(int),
             "spread": [_spread(row) for row in records],
             "status": [_row_status(row) for row in records],
@@ -62,7 +62,7 @@ def capacity_rows(table: LoadTable) -> list[list[str]]:
                 MISSING if capacity is None else number(capacity.tokens_per_s),
                 ratio(table.capacity_ratio(engine)),
                 *_around(capacity),
-                _knee_words(knee),
+                _knee_text(knee),
             ]
         )
     return rows
@@ -84,7 +84,7 @@ def little_rows(rows: list[LoadRow]) -> list[list[str]]:
             found.append(
                 [
                     row.engine,
-                    rate_words(row.role, row.rate_per_s),
+                    rate_sentence(row.role, row.rate_per_s),
                     number(little.arrivals_per_s),
                     duration(little.mean_stay_s),
                     number(little.expected_number),
@@ -102,7 +102,7 @@ def goodput_columns(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "engine": kept["engine"],
-            "rate": [rate_words(row["role"], row["rate_per_s"]) for row in kept.to_dict("records")],
+            "rate": [rate_sentence(row["role"], row["rate_per_s"]) for row in kept.to_dict("records")],
             "achieved/s": kept["achieved_per_s"],
             "requests/s within": kept["goodput_requests_per_s"],
             "tok/s within": kept["goodput_tokens_per_s"],
@@ -120,7 +120,7 @@ def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "engine": points["engine"],
-            "rate": [rate_words(row["role"], row["rate_per_s"]) for row in points.to_dict("records")],
+            "rate": [rate_sentence(row["role"], row["rate_per_s"]) for row in points.to_dict("records")],
             "repeat": attempts.repeat,
             "status": attempts.status,
             "offered/s": points["offered_requests_per_s"],
@@ -140,7 +140,7 @@ def csv_of(rows: pd.DataFrame) -> str:
     return pd.concat([flat, little], axis=1).assign(run_ids=joined_ids(rows["run_ids"])).to_csv(index=False)
 
 
-def _queue_words(row: dict[str, Any]) -> str:
+def _queue_text(row: dict[str, Any]) -> str:
     if row["role"] == "saturation" or not row["queue_judged_in"]:
         return MISSING
     words = "yes" if row["queue_grows"] else "no"
@@ -170,7 +170,7 @@ def _around(capacity: Capacity | None) -> list[str]:
     return [*queues, confirmed]
 
 
-def _knee_words(knee: Knee | None) -> str:
+def _knee_text(knee: Knee | None) -> str:
     if knee is None:
         return MISSING
     if knee.lost_per_s is None:

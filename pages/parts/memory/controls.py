@@ -165,7 +165,7 @@ def _draw_model(values: dict[str, Any]) -> Any:
 def _draw_capacity(values: dict[str, Any]) -> None:
     with group("Memory", "What there is of it."):
         values["card"] = choice("Card", "card", fields=FIELDS)
-        st.caption(plain(_card_words(values["card"])))
+        st.caption(plain(_card_text(values["card"])))
         values["capacity_gib"] = number(
             "Capacity instead, GiB (capacity-gib)", "capacity_gib", step=1, least=LEAST_POOL_GIB, fields=FIELDS
         )
@@ -174,7 +174,7 @@ def _draw_capacity(values: dict[str, Any]) -> None:
         )
 
 
-def _card_words(card: str) -> str:
+def _card_text(card: str) -> str:
     if card != THIS:
         preset = HARDWARE[card]
         return f"{preset.label}: {size(preset.memory_bytes)} that a run can use."

@@ -39,10 +39,10 @@ def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
         return f"{said[0]} {there}: every batch size drawn here fits."
     if said:
         said = [f"{said[0]} {there}"]
-    return "; ".join([*said, f"{count(failing.batch_size)} {failure_words(failing)}"]) + "."
+    return "; ".join([*said, f"{count(failing.batch_size)} {failure_sentence(failing)}"]) + "."
 
 
-def cut_words(sizes: Sequence[int]) -> str:
+def cut_text(sizes: Sequence[int]) -> str:
     """Which bars of the figure are drawn shorter than they are; empty where none is."""
     if not sizes:
         return ""
@@ -53,7 +53,7 @@ def cut_words(sizes: Sequence[int]) -> str:
     )
 
 
-def hatched_words(points: Sequence[MemoryPoint]) -> str:
+def hatched_text(points: Sequence[MemoryPoint]) -> str:
     """What hatching means, and at which term each hatched bar begins; empty where every bar fits."""
     ends: dict[str, list[str]] = {}
     for point in points:
@@ -65,7 +65,7 @@ def hatched_words(points: Sequence[MemoryPoint]) -> str:
     return f"Hatched: does not fit; begins with the term that fails ({where})."
 
 
-def failure_words(point: MemoryPoint) -> str:
+def failure_sentence(point: MemoryPoint) -> str:
     """Where a batch ends: `fail at the KV pool: 3.50 GiB are asked for in one piece where 2.00 GiB are left`."""
     ended = point.shortage
     assert ended is not None
@@ -140,10 +140,10 @@ def wall_finding(asked: Asked, found: Sequence[Wall]) -> str:
         return "No prompt length here runs out of memory at any batch size of the figure."
     parts = [f"{listed(prompts)} at the {TERM_WORDS[term]}" for term, prompts in ends.items()]
     said = f"Memory ends for {listed(parts)}."
-    return said if set(ends) == {"weights"} else f"{said} {_growth_words(asked, found)}"
+    return said if set(ends) == {"weights"} else f"{said} {_growth_text(asked, found)}"
 
 
-def _growth_words(asked: Asked, found: Sequence[Wall]) -> str:
+def _growth_text(asked: Asked, found: Sequence[Wall]) -> str:
     """From the terms themselves, at the smallest batch that does not fit somewhere."""
     rows = min(wall.first_failing.batch_size for wall in found if wall.first_failing is not None)
     needs = [memory_point(asked.model, asked.grid, wall.prompt_tokens, rows).need.by_term for wall in found]
@@ -167,7 +167,7 @@ def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
         [
             run.run_id,
             run.engine,
-            prompts_words(run),
+            prompts_text(run),
             count(run.batch_size),
             size(run.predicted.total_bytes),
             size(run.measured_bytes),
@@ -178,7 +178,7 @@ def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
     ]
 
 
-def prompts_words(run: MeasuredRun) -> str:
+def prompts_text(run: MeasuredRun) -> str:
     """`p16`, or the shortest and the longest of those that decide: `p16 to p4096`."""
     low, high = run.prompt_tokens
     return f"p{low}" if low == high else f"p{low} to p{high}"
@@ -187,10 +187,10 @@ def prompts_words(run: MeasuredRun) -> str:
 def runs_finding(runs: Sequence[MeasuredRun]) -> str:
     """How far off the estimate is, on GPUs and on CPUs apart, since a peak is another thing on each."""
     on_gpu, on_cpu = ([run for run in runs if (run.device == "cpu") is is_cpu] for is_cpu in (False, True))
-    return " ".join([*([_gpu_words(on_gpu)] if on_gpu else []), *([_cpu_words(on_cpu)] if on_cpu else [])])
+    return " ".join([*([_gpu_text(on_gpu)] if on_gpu else []), *([_cpu_text(on_cpu)] if on_cpu else [])])
 
 
-def _gpu_words(runs: Sequence[MeasuredRun]) -> str:
+def _gpu_text(runs: Sequence[MeasuredRun]) -> str:
     shares = [run.measured_bytes / run.predicted.total_bytes for run in runs]
     if len(shares) == 1:
         return f"On a GPU one run held {percent(shares[0])} of its estimate at most."
@@ -200,7 +200,7 @@ def _gpu_words(runs: Sequence[MeasuredRun]) -> str:
     )
 
 
-def _cpu_words(runs: Sequence[MeasuredRun]) -> str:
+def _cpu_text(runs: Sequence[MeasuredRun]) -> str:
     """All runs, and how much more the largest took than the smallest: without what the process itself takes."""
     beyond = [size(value) for value in sorted(run.measured_bytes - run.predicted.total_bytes for run in runs)]
     said = f"On a CPU the whole process is measured: {_range(beyond)} beyond the estimate, Python and torch among it."

@@ -12,7 +12,7 @@ from engine.core.format import plural
 from engine.hardware.model_presets import RANDOM_SUFFIX
 from pages.figures.memory.measured import memory_measured
 from pages.parts.memory.controls import Asked
-from pages.parts.memory.estimate import RUNS_HEADER, prompts_words, run_rows, runs_finding
+from pages.parts.memory.estimate import RUNS_HEADER, prompts_text, run_rows, runs_finding
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.markdown import plain
@@ -62,7 +62,7 @@ def draw_measured(asked: Asked, runs: Sequence[MeasuredRun]) -> None:
         {
             "engine": [run.engine for run in runs],
             "run": [run.run_id for run in runs],
-            "words": [f"{prompts_words(run)}, {plural(run.batch_size, 'row')}" for run in runs],
+            "words": [f"{prompts_text(run)}, {plural(run.batch_size, 'row')}" for run in runs],
             "predicted_bytes": [run.predicted.total_bytes for run in runs],
             "measured_bytes": [run.measured_bytes for run in runs],
         }

@@ -14,7 +14,7 @@ import streamlit as st
 from engine.core.format import plural
 from engine.predictions.prediction import MAX_WHY, MEASURES, RUN_METRICS, Expectation, Question
 from engine.predictions.questions import USUAL, Choice
-from pages.parts.predictions.text import entry_of, range_words
+from pages.parts.predictions.text import entry_of, range_text
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from store.predictions.predictions import Subject
@@ -39,7 +39,7 @@ class Draft:
     @property
     def words(self) -> str:
         label, unit = self.question.label, self.question.unit
-        return f"{label}: {range_words(unit, self.expected.low, self.expected.high)}"
+        return f"{label}: {range_text(unit, self.expected.low, self.expected.high)}"
 
 
 class PredictionForm:
@@ -77,7 +77,7 @@ class PredictionForm:
         try:
             self._typed(choices)
         except ValueError as error:
-            return f"The prediction is not whole: {_trouble_words(error)} Finish it, or clear its fields."
+            return f"The prediction is not whole: {_trouble_text(error)} Finish it, or clear its fields."
         return None
 
     def collect(self, choices: Sequence[Choice], engines: Sequence[str] | None = None) -> list[Draft]:
@@ -150,7 +150,7 @@ class PredictionForm:
         try:
             draft = self._typed(choices)
         except ValueError as error:
-            st.session_state[self._key("trouble")] = f"This is not written down yet: {_trouble_words(error)}"
+            st.session_state[self._key("trouble")] = f"This is not written down yet: {_trouble_text(error)}"
             return
         st.session_state[self._drafts] = (*self.drafts, draft)
         st.session_state[self._key("clear")] = True
@@ -180,7 +180,7 @@ class PredictionForm:
         return f"{self._name}.expect_{field}"
 
 
-def _trouble_words(error: ValueError) -> str:
+def _trouble_text(error: ValueError) -> str:
     """What of a prediction is missing, as a sentence's end."""
     return f"{str(error).removeprefix('prediction: ')}."
 

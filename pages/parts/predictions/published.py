@@ -10,7 +10,7 @@ import streamlit as st
 from engine.predictions.prediction import grade
 from engine.predictions.published_grades import GRADES, ask
 from engine.predictions.published_predictions import PUBLISHED, PublishedPrediction, PublishedRatio
-from pages.parts.predictions.text import BADGES, range_words, value_text
+from pages.parts.predictions.text import BADGES, range_text, value_text
 from pages.parts.runs.badges import Badge
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
@@ -47,19 +47,19 @@ def _draw(published: PublishedPrediction, answers: dict[str, LabAnswer]) -> None
         st.markdown(f"**{plain(published.expected)}**")
     lines = [f"*Why:* {plain(published.why)}", f"*What the text found:* {plain(published.found)}"]
     if published.ratio is not None:
-        lines.append(plain(ratio_words(published.ratio)))
+        lines.append(plain(ratio_sentence(published.ratio)))
     if published.here:
         lines.append(f"*On one H200:* {plain(published.here)}")
     if published.ratio is not None:
-        lines.append(f"*Here:* {plain(lab_words(published.ratio, answers.get(published.ratio.measure)))}")
+        lines.append(f"*Here:* {plain(lab_text(published.ratio, answers.get(published.ratio.measure)))}")
     st.markdown("  \n".join(lines))
     label = f"Ask the same on {PAGES[published.page]}"
     st.page_link(published.page, label=label, icon=":material/science:", query_params=published.query)
 
 
-def ratio_words(ratio: PublishedRatio) -> str:
+def ratio_sentence(ratio: PublishedRatio) -> str:
     """`As a ratio: capacity of paged over that of continuous, 2x to 2.8x.`, and what the text measured of it."""
-    words = f"As a ratio: {ratio.of}, {range_words(ratio.unit, ratio.low, ratio.high)}"
+    words = f"As a ratio: {ratio.of}, {range_text(ratio.unit, ratio.low, ratio.high)}"
     if ratio.measured is None:
         return f"{words}."
     low, high = ratio.measured
@@ -67,7 +67,7 @@ def ratio_words(ratio: PublishedRatio) -> str:
     return f"{words}; the text measured {shown}."
 
 
-def lab_words(ratio: PublishedRatio, found: LabAnswer | None) -> str:
+def lab_text(ratio: PublishedRatio, found: LabAnswer | None) -> str:
     """The lab's own grade; or that nothing here has asked it yet, or why the newest of its kind gives none."""
     if found is None:
         return "no experiment in this store has asked it yet."

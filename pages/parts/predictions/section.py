@@ -13,12 +13,12 @@ from engine.predictions.prediction import MAX_WHY, Expectation
 from pages.parts.predictions.text import (
     BADGES,
     entry_of,
-    outcome_words,
-    range_words,
-    simulated_words,
-    subject_words,
+    outcome_text,
+    range_text,
+    simulated_text,
+    subject_text,
     without_ticks,
-    written_words,
+    written_text,
 )
 from pages.parts.shared.lab import lab
 from pages.parts.shared.links import EXPERIMENT_PAGES
@@ -57,17 +57,17 @@ def state_of_predictions(rows: Sequence[Mapping[Any, Any]]) -> tuple[tuple[str, 
 def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> None:
     """One prediction as the store's `predictions` has it, and what can still be done with it."""
     badge = BADGES[str(row["outcome"])]
-    expected = range_words(str(row["unit"]), row["low"], row["high"])
+    expected = range_text(str(row["unit"]), row["low"], row["high"])
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.badge(badge.label, icon=badge.icon, color=badge.colour, help=badge.help)
             st.markdown(f"**{plain(str(row['label']))}**: expected {plain(expected)}")
         why = plain(without_ticks(str(row["why"])))
-        lines = [plain(outcome_words(row)), plain(simulated_words(row)), f"*Why:* {why}"]
+        lines = [plain(outcome_text(row)), plain(simulated_text(row)), f"*Why:* {why}"]
         st.markdown("  \n".join(line for line in lines if line))
-        said = written_words(row)
+        said = written_text(row)
         if with_subject:
-            said += f". Of {plain(subject_words(row))}"
+            said += f". Of {plain(subject_text(row))}"
         st.caption(said)
         if row["outcome"] == "open" or with_subject:
             _draw_ways_on(row, with_subject=with_subject)
@@ -138,7 +138,7 @@ def _withdraw(row: Mapping[str, Any]) -> None:
 
 def draw_withdraw(row: Mapping[str, Any]) -> None:
     """The question before it is gone."""
-    expected = range_words(str(row["unit"]), row["low"], row["high"])
+    expected = range_text(str(row["unit"]), row["low"], row["high"])
     st.markdown(f"**{plain(str(row['label']))}**: {plain(expected)}")
     st.markdown("It will be as if it had never been made. This cannot be undone.")
     with st.container(horizontal=True):

@@ -77,7 +77,7 @@ def value_text(unit: str, value: float | None) -> str:
     return quantity(value, unit)
 
 
-def range_words(unit: str, low: float | None, high: float | None) -> str:
+def range_text(unit: str, low: float | None, high: float | None) -> str:
     """`1.2x to 1.6x`, `at most 1 s`, `at least 100 tokens/s`, `exactly 8 requests`."""
     if low is None or is_missing(low):
         return f"at most {value_text(unit, high)}"
@@ -96,20 +96,20 @@ def note_text(text: str) -> str:
     return without_ticks(text.replace("`python -m ", "`.venv/bin/python -m "))
 
 
-def outcome_words(row: Mapping[str, Any]) -> str:
+def outcome_text(row: Mapping[str, Any]) -> str:
     """`Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the highest value expected.`, or why there is no grade."""
     unit = str(row["unit"])
     match row["outcome"]:
         case "open":
             return "It closes when its first run starts."
         case "held" | "missed":
-            return f"Measured: {value_text(unit, row['measured'])}{_repeated_words(row)}, {distance_words(row)}."
+            return f"Measured: {value_text(unit, row['measured'])}{_repeated_text(row)}, {distance_text(row)}."
         case _:
             lead = "No grade yet" if row["outcome"] == "pending" else "No grade"
             return f"{lead}: {without_ticks(str(row['reason']))}."
 
 
-def _repeated_words(row: Mapping[str, Any]) -> str:
+def _repeated_text(row: Mapping[str, Any]) -> str:
     """That a figure of repeats is a median, since their list shows other ones."""
     if row.get("experiment_kind") != "repeats":
         return ""
@@ -117,7 +117,7 @@ def _repeated_words(row: Mapping[str, Any]) -> str:
     return {"metric": " (median over its repeats)", "ratio": " (of medians over repeats)"}.get(measure, "")
 
 
-def distance_words(row: Mapping[str, Any]) -> str:
+def distance_text(row: Mapping[str, Any]) -> str:
     """Where it lies: within which range, or how far outside, and how far that is from the nearer end.
 
     `within 10.0 to 400 tokens/s, 3.04 tokens/s above its lowest value`.
@@ -145,7 +145,7 @@ def _short_range(unit: str, low: float, high: float) -> str:
     return f"{number_of if word and last.endswith(space + word) else first} to {last}"
 
 
-def simulated_words(row: Mapping[str, Any]) -> str:
+def simulated_text(row: Mapping[str, Any]) -> str:
     """What the simulator expected and how near that came, or why it expected nothing; empty while nobody asked it."""
     note = row.get("simulated_note")
     value, measured, unit = row["simulated"], row["measured"], str(row["unit"])
@@ -160,7 +160,7 @@ def simulated_words(row: Mapping[str, Any]) -> str:
     return f"{words}." + (f" {note_text(note)}." if isinstance(note, str) and note else "")
 
 
-def written_words(row: Mapping[str, Any]) -> str:
+def written_text(row: Mapping[str, Any]) -> str:
     """When it was written, changed, closed."""
     parts = [f"Written {when(row['made_at'])}"]
     for name, word in (("edited_at", "changed"), ("closed_at", "closed"), ("graded_at", "graded")):
@@ -169,7 +169,7 @@ def written_words(row: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def subject_words(row: Mapping[str, Any]) -> str:
+def subject_text(row: Mapping[str, Any]) -> str:
     """What it is of: `run …, continuous, smollm2-135m`, `sweep …`; and whether that is gone."""
     name = f"{row['subject_kind']} {row['subject_id']}"
     if row["is_unknown"]:
@@ -181,7 +181,7 @@ def subject_words(row: Mapping[str, Any]) -> str:
     return f"{row['experiment_kind'] or 'experiment'} {row['subject_id']}: {row['experiment_label'] or ''}".rstrip(": ")
 
 
-def tally_words(rows: pd.DataFrame) -> str:
+def tally_text(rows: pd.DataFrame) -> str:
     """One's own hit rate in words, beside the simulator's."""
     held, missed = (int((rows["outcome"] == name).sum()) for name in ("held", "missed"))
     graded = held + missed

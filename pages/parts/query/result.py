@@ -64,7 +64,7 @@ def draw_answer(asked: Asked) -> None:
         st.markdown(plain(prepared.shows))
     st.caption(f"{plural(len(frame), 'row')} in {duration(answer.seconds)}. {snapshot_line(asked.snapshot)}")
     if answer.more is not None:
-        st.warning(cut_words(answer.more, len(frame)), icon=":material/content_cut:")
+        st.warning(cut_text(answer.more, len(frame)), icon=":material/content_cut:")
     drawing = _draw_controls(asked, frame)
     if frame.empty:
         st.info("No rows." if answer.more is None else "Not one row fits.", icon=":material/table_rows:")
@@ -79,7 +79,7 @@ def draw_answer(asked: Asked) -> None:
     _draw_downloads(asked)
 
 
-def cut_words(more: str, rows: int) -> str:
+def cut_text(more: str, rows: int) -> str:
     """Why there are more rows than these, and what to do."""
     if more == "bytes":
         return f"The first {rows:,} rows: there are more, but an answer may have 32\u00a0MiB. Ask for fewer columns."

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import streamlit as st
 
 from engine.core.format import MISSING, plural
-from pages.figures.repeats.findings import drift_words, findings
+from pages.figures.repeats.findings import drift_text, findings
 from pages.figures.repeats.measures import BY_SHORT, MEASURES, RepeatMeasure
 from pages.figures.repeats.repeats import repeat_dots
 from pages.parts.experiments.choice import EXPERIMENT
-from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, lines, status_text
+from pages.parts.experiments.description import FAILED, cap_text, failure_lines, how_text, lines, status_text
 from pages.parts.experiments.tables import draw_csv, show_table, table_height
 from pages.parts.repeats.measured import MeasuredRepeats, bench_link
 from pages.parts.repeats.tables import (
@@ -49,7 +49,7 @@ def repeats_line(data: MeasuredRepeats) -> str:
     workload = config.workload
     times = plural(data.repeats, "time")
     how = f"{times} each, in turn" if len(data.names) > 1 else times
-    what = [config.model, *how_words(config), plural(config.slots, "slot"), *cap_words(config)]
+    what = [config.model, *how_text(config), plural(config.slots, "slot"), *cap_text(config)]
     requests = f"{plural(workload.requests, 'request')} of {workload.prompts}, budget {workload.budget}"
     arrival = f"arrival {workload.arrival}, seed {workload.seed}"
     return f"{listed(list(data.names.values()))}, {how}: {', '.join(what)}; {requests}, {arrival}"
@@ -88,7 +88,7 @@ def draw_finding(data: MeasuredRepeats) -> None:
     with place:
         said = [plain(sentence) for sentence in findings(data.rows, data.names, measure)]
         st.markdown(f"#### {said[0]}" if len(said) == 1 else "\n".join(f"- **{sentence}**" for sentence in said))
-        notes = [drift_words(data.rows, data.names, measure), _over_time(data, measure)]
+        notes = [drift_text(data.rows, data.names, measure), _over_time(data, measure)]
         if any(notes):
             st.caption(lines(notes))
     show_still(repeat_dots(data.points, measure, dark=is_dark()), alt=f"{measure.title}, every repeat", key="dots")

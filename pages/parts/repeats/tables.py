@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from engine.experiments.repeats_table import paired, summary_of, values_of
-from pages.figures.repeats.findings import agreement_words
+from pages.figures.repeats.findings import agreement_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 from pages.parts.experiments.description import spread_text
 from pages.parts.experiments.tables import attempts_of
@@ -50,7 +50,7 @@ def ratio_rows(points: Points, names: Names) -> list[list[str]]:
             summary = found.summary
             if summary is not None:
                 ends = [times_text(value) for value in (summary.median, summary.low, summary.high)]
-                rows.append([title, f"{names[key]} / {names[base]}", *ends, agreement_words(found)])
+                rows.append([title, f"{names[key]} / {names[base]}", *ends, agreement_text(found)])
                 title = ""
     return rows
 

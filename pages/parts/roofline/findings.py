@@ -109,7 +109,7 @@ def points_caption(marks: int, passes: int) -> str:
     return f"{plural(passes, 'pass', 'passes')}{together}; a larger mark stands for more of them."
 
 
-def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: bool, is_own: bool) -> str:
+def launch_text(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: bool, is_own: bool) -> str:
     """What issuing alone would take, beside what a decode pass took."""
     if is_graph:
         return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."
@@ -125,9 +125,7 @@ def launch_words(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: b
     return f"{words}: {percent(part) if part < ALL else 'about all'} of a decode pass here."
 
 
-def bend_words(
-    name: str, width: int | None, predicted: int | None, seen: Bend | None, ceilings: Ceilings | None
-) -> str:
+def bend_text(name: str, width: int | None, predicted: int | None, seen: Bend | None, ceilings: Ceilings | None) -> str:
     """Where the bend is predicted, why it is not simply the balance point, and where it was seen."""
     who = f"**{name}:** " if name else ""
     if width is None:
@@ -145,11 +143,11 @@ def bend_words(
                 f"at a width of {count(width)} columns a decode pass meets the balance point of {balance} FLOP a byte "
                 f"at **batch {count(predicted)}**"
             )
-    parts.append(_seen_words(seen))
+    parts.append(_seen_text(seen))
     return f"{who}{'; '.join(parts)}."
 
 
-def _seen_words(seen: Bend | None) -> str:
+def _seen_text(seen: Bend | None) -> str:
     if seen is None:
         return "too few batch sizes ran often enough to see it"
     times = f"{number(seen.growth)} times as long as one of"
@@ -163,7 +161,7 @@ def _seen_words(seen: Bend | None) -> str:
     )
 
 
-def parts_words(row: Mapping[str, Any]) -> str:
+def parts_text(row: Mapping[str, Any]) -> str:
     """S1's split for the most frequent decode group: whether the host or the device is what a pass waits for."""
     took, issue, device = (row.get(name) for name in ("median_s", "issue_s", "device_s"))
     low, high = int(row["rows_from"]), int(row["rows_to"])
@@ -188,7 +186,7 @@ def parts_words(row: Mapping[str, Any]) -> str:
     )
 
 
-def floor_words(floor_s: float, median_s: float) -> str:
+def floor_text(floor_s: float, median_s: float) -> str:
     """What part of a median decode pass its bytes alone would take: the figure's tick over its bar."""
     if math.isnan(floor_s) or floor_s <= 0 or not median_s > 0:
         return ""

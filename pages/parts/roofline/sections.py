@@ -12,19 +12,19 @@ import streamlit as st
 from engine.hardware.pass_points import Utilisation, pass_points, utilisation
 from engine.hardware.roofline import Ceilings
 from pages.figures.roofline.roofline import Roof, roofline
-from pages.figures.roofline.step_time import pass_parts
+from pages.figures.roofline.step_time import step_time_bars
 from pages.parts.roofline.bend import BendCase
 from pages.parts.roofline.ceilings import Chosen
 from pages.parts.roofline.findings import (
     FIGURES,
     HEADER,
+    bend_text,
     bend_tiles,
-    bend_words,
-    floor_words,
+    floor_text,
     headline,
     kind_rows,
-    launch_words,
-    parts_words,
+    launch_text,
+    parts_text,
     points_caption,
     share_tiles,
 )
@@ -92,7 +92,7 @@ def draw_roofline(series: Sequence[Measured], chosen: Chosen) -> None:
     st.caption(points_caption(len(points), int(points["passes"].sum())))
     if chosen.machine is not None:
         used = used_of(first, ceilings_of(first, chosen, first))
-        launches = launch_words(chosen.machine.ceilings, used, is_graph=first.is_graph, is_own=chosen.is_own)
+        launches = launch_text(chosen.machine.ceilings, used, is_graph=first.is_graph, is_own=chosen.is_own)
         st.caption(f"{chosen.machine.source.rstrip('.')}. {launches}")
     with st.expander("How bytes and FLOP are counted"):
         st.markdown(WHY)
@@ -122,7 +122,7 @@ def draw_bend(series: Sequence[Measured], chosen: Chosen, cases: Sequence[BendCa
     ceilings = ceilings_of(first, chosen, first)
     for case in cases:
         predicted = case.predicted(first.shape, ceilings)
-        words = bend_words(case.name, case.width, predicted, case.seen, ceilings)
+        words = bend_text(case.name, case.width, predicted, case.seen, ceilings)
         st.markdown(words[0].upper() + words[1:] if not case.name else words)
     st.caption(
         "Seen: where a decode pass's median time first grows faster than the square root of its rows, over doublings: "
@@ -130,7 +130,7 @@ def draw_bend(series: Sequence[Measured], chosen: Chosen, cases: Sequence[BendCa
     )
 
 
-def draw_parts(series: Sequence[Measured], chosen: Chosen) -> None:
+def draw_step_time(series: Sequence[Measured], chosen: Chosen) -> None:
     """Issue time and device time of a pass, apart."""
     st.subheader("Issuing and computing", anchor="parts")
     first = series[0]
@@ -145,16 +145,16 @@ def draw_parts(series: Sequence[Measured], chosen: Chosen) -> None:
             continue
         most = decode["passes"].idxmax()
         row = decode.loc[most].to_dict()
-        floor = floor_words(float(frame["floor_s"].to_dict()[most]), float(row["median_s"]))
+        floor = floor_text(float(frame["floor_s"].to_dict()[most]), float(row["median_s"]))
         who = "" if len(series) == 1 else f"{plain(one.name)}: "
-        st.caption(f"{who}{parts_words(row)} {floor}".rstrip())
+        st.caption(f"{who}{parts_text(row)} {floor}".rstrip())
 
 
 def _draw_half(name: str, half: pd.DataFrame) -> None:
     """Decode passes, or passes that read prompts: each on an axis of its own, since the latter take far longer."""
     title = "Decode" if name == "decode" else "Reading prompts"
     alt = f"Issue and device time of a pass, {name}"
-    show_still(pass_parts(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
+    show_still(step_time_bars(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
 
 
 def _parts_of(one: Measured, ceilings: Ceilings | None, is_named: bool) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from pages.parts.runs.compared import METRIC_BY_NAME
 from pages.parts.runs.loaded_run import RunData
 from pages.parts.runs.notes import edit_notes, set_pinned
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
-from pages.parts.runs.sensitivity import definition_words
+from pages.parts.runs.sensitivity import definition_text
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
@@ -91,7 +91,7 @@ def draw_key_figures(run: RunData) -> None:
 def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:
     """A figure that the run does not have is a dash, never a zero."""
     noun = "requests" if figure.rests_on == "itl_n" and definitions.itl == "mean" else figure.noun
-    words = definition_words(definitions)
+    words = definition_text(definitions)
     metric = METRIC_BY_NAME[figure.metric]
     value, unit = value_and_unit(metric, metrics.get(figure.metric))
     rests_on = metrics.get(figure.rests_on)

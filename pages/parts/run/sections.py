@@ -10,11 +10,11 @@ import streamlit as st
 from pages.figures import captions
 from pages.figures.latency.cdf import latency_cdf
 from pages.figures.timeline.passes import pass_trace
-from pages.figures.timeline.preemptions import preemptions_of, preemptions_told
+from pages.figures.timeline.preemptions import preemptions_of, preemptions_text
 from pages.figures.timeline.queue import queue_from_passes
 from pages.figures.timeline.timeline import slot_timeline
 from pages.figures.waste.waste import waste_ledger
-from pages.parts.runs.execution import discarded_words, execution_told, notes_of
+from pages.parts.runs.execution import discarded_text, executed_text, notes_of
 from pages.parts.runs.explanations import LATENCY_WHY, PASSES_WHY, TIMELINE_WHY, WASTE_WHY
 from pages.parts.runs.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid
 from pages.parts.runs.loaded_run import RunData
@@ -39,7 +39,7 @@ def draw_timeline(run: RunData) -> None:
     )
     show(figure, key="timeline", alt="Slot timeline")
     st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
-    if told := preemptions_told(preemptions_of(run.events)):
+    if told := preemptions_text(preemptions_of(run.events)):
         st.caption(told)
     with st.expander("How to read this"):
         st.markdown(TIMELINE_WHY)
@@ -51,7 +51,7 @@ def draw_waste(run: RunData) -> None:
     ledger = pd.DataFrame([run.ledger("")])
     show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste ledger")
     st.caption(captions.waste(ledger))
-    if discarded := discarded_words(run.config, run.metrics):
+    if discarded := discarded_text(run.config, run.metrics):
         st.caption(discarded)
     with st.expander("What is counted, and what is attributed"):
         st.markdown(WASTE_WHY)
@@ -85,7 +85,7 @@ def draw_passes(run: RunData) -> None:
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
     st.caption(captions.pass_kinds(run.pass_kinds))
     totals = run.pass_totals
-    if executed := execution_told(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
+    if executed := executed_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
         st.caption(f":material/bolt: {executed}")
     with st.expander("Why passes take what they take"):
         st.markdown(PASSES_WHY)

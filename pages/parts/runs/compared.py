@@ -41,7 +41,7 @@ class Compared:
         return self.metrics.get(name)
 
     @property
-    def end_words(self) -> str:
+    def end_text(self) -> str:
         """`ran out of memory after 3 of 8 requests`."""
         finished = int(self.metrics.get("finished_requests") or 0)
         words = STATUS_WORDS.get(self.status, f"ended as {self.status}")

@@ -63,12 +63,12 @@ def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(note) for note in notes)
 
 
-def execution_words(config: RunConfig, passes: pd.DataFrame, notes: tuple[str, ...]) -> str:
+def execution_sentence(config: RunConfig, passes: pd.DataFrame, notes: tuple[str, ...]) -> str:
     """How many passes were replayed CUDA graphs and why the others were not; empty for an eager run without notes."""
-    return execution_told(config, len(captured_passes(passes)), len(passes), notes)
+    return executed_text(config, len(captured_passes(passes)), len(passes), notes)
 
 
-def execution_told(config: RunConfig, captured: int, passes: int, notes: tuple[str, ...]) -> str:
+def executed_text(config: RunConfig, captured: int, passes: int, notes: tuple[str, ...]) -> str:
     """The same of passes that are counted already."""
     why = plain(" ".join(notes))
     if config.execution != "graph" or not passes:
@@ -80,7 +80,7 @@ def execution_told(config: RunConfig, captured: int, passes: int, notes: tuple[s
     return f"{of_all}; {others}{f': {why}' if why else '.'}"
 
 
-def discarded_words(config: RunConfig, metrics: Mapping[str, Any]) -> str:
+def discarded_text(config: RunConfig, metrics: Mapping[str, Any]) -> str:
     """The row-steps that an engine without dead slots computed past an end that it learnt of one pass late."""
     rows, live = metrics.get("slot_steps"), metrics.get("useful_slot_steps")
     if config.engine == "static" or rows is None or live is None or is_missing(rows) or rows <= live:

@@ -105,7 +105,7 @@ def absence(latency: LatencyFigure, requests: pd.DataFrame, status: str) -> str:
     )
 
 
-def worst_gap_words(metrics: Mapping[str, Mapping[str, Value]]) -> str:
+def worst_gap_text(metrics: Mapping[str, Mapping[str, Value]]) -> str:
     """`Worst gap over median gap: chunked 2.8 times (38 ms over 13.6 ms), paged 9.1 times …`, the least first.
 
     What a reader who is being answered notices of the prompts that are read in between. Empty without any gaps.

@@ -81,7 +81,7 @@ def draw_texts(run: RunData, row: pd.Series) -> None:
         st.markdown(f"**Prompt of request {request_id}** · {count(row['prompt_tokens'])} tokens")
         st.html(text_block(row["prompt_text"] or "The prompt's text was not logged."))
     with right:
-        st.markdown(f"**Answer** · {_answer_facts(row)}")
+        st.markdown(f"**Answer** · {_answer_stats(row)}")
         st.html(text_block(answer_or_note(row["output_text"], row, run.status)))
 
 
@@ -92,7 +92,7 @@ def text_block(text: str) -> str:
     return f'<div class="text" style="{style} {border}">{html.escape(text)}</div>'
 
 
-def _answer_facts(row: pd.Series) -> str:
+def _answer_stats(row: pd.Series) -> str:
     words = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
     if not is_missing(row["e2e_s"]) and math.isfinite(row["e2e_s"]):
         words += f", complete after {duration(row['e2e_s'])}"

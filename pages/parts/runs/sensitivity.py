@@ -60,7 +60,7 @@ def movement_rows(moved: tuple[Movement, ...]) -> list[list[str]]:
     ]
 
 
-def definition_words(definitions: Definitions) -> str:
+def definition_text(definitions: Definitions) -> str:
     """`time to first token from admission; percentiles by nearest rank`; empty for the lab's own."""
     changed = definitions.changed()
     said = [f"{c.label}: {c.option(changed[c.name]).label}" for c in CHOICES if c.name in changed]
@@ -69,7 +69,7 @@ def definition_words(definitions: Definitions) -> str:
 
 def draw_definitions(definitions: Definitions) -> None:
     """A line where figures are counted otherwise than usual; nothing for the lab's own."""
-    if words := definition_words(definitions):
+    if words := definition_text(definitions):
         st.caption(f":material/rule: Counted otherwise than usual. {plain(words)}.")
 
 

@@ -116,7 +116,7 @@ def draw_status(run: RunData) -> None:
         return
     trouble = trouble_of(run.status, run.error, run.oom, run.metrics, run.num_requests)
     if trouble is not None:
-        draw_trouble(trouble, worker_words(run.run_id))
+        draw_trouble(trouble, worker_text(run.run_id))
 
 
 @st.fragment(run_every=WATCH_S)
@@ -135,7 +135,7 @@ def _watch(run_id: str) -> None:
             st.rerun()
 
 
-def worker_words(run_id: str) -> str:
+def worker_text(run_id: str) -> str:
     """What the worker of this run wrote to its stderr before it died, if this app still knows."""
     runs = [run for job in lab().queue.jobs() for run in job.runs if run.run_id == run_id]
     return runs[-1].stderr if runs else ""  # a run that had not begun may have been queued twice

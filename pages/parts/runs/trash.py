@@ -33,7 +33,7 @@ def delete_experiment(experiment_id: str) -> None:
         st.session_state[NOTICE] = " ".join(done.refused)
 
 
-def predictions_words(subject_ids: Sequence[str]) -> str:
+def predictions_text(subject_ids: Sequence[str]) -> str:
     """What becomes of the predictions of runs and experiments that are to be deleted; empty where there are none.
 
     A pair goes with the last of its runs.

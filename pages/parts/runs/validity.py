@@ -60,7 +60,7 @@ def marks(earned: str, lost: str) -> str:
     return f"{kept} of {kept + gone}" if kept + gone else ""
 
 
-def lost_words(lost: str) -> str:
+def lost_text(lost: str) -> str:
     """What is wrong with a run, of the badges that it lost."""
     return ", ".join(fault_of(name) for name in lost.split(",") if name)
 

@@ -14,7 +14,7 @@ from pages.parts.shared.forecast import Forecast, is_paged
 from pages.parts.shared.markdown import plain
 
 
-def arrival_words(text: str) -> str:
+def arrival_text(text: str) -> str:
     """What arrivals ask for. ValueError as parse_arrival."""
     match parse_arrival(text):
         case ClosedArrival():
@@ -30,7 +30,7 @@ def arrival_words(text: str) -> str:
             return ""
 
 
-def mix_words(text: str) -> str:
+def mix_text(text: str) -> str:
     """What a mix of prompt lengths asks for. ValueError as parse_prompts."""
     mix = parse_prompts(text)
     total = sum(mix.weights)
@@ -38,7 +38,7 @@ def mix_words(text: str) -> str:
     return f"Real text cut to exactly: {', '.join(parts)}." if parts else ""
 
 
-def form_words(form: str, arrival: str) -> str:
+def form_text(form: str, arrival: str) -> str:
     """What the rule for forming a batch does, and where it has nothing to do. ValueError as parse_arrival."""
     if isinstance(parse_arrival(arrival), ClosedArrival):
         return "Every request is there at the start: batches are full, except perhaps the last."
@@ -49,7 +49,7 @@ def form_words(form: str, arrival: str) -> str:
     }[form]
 
 
-def workload_words(config: RunConfig, workload: Workload) -> str:
+def workload_sentence(config: RunConfig, workload: Workload) -> str:
     """The requests in one sentence: how many, of what, how long, when."""
     budgets = [spec.budget_tokens for spec in workload.requests]
     noun = {"chat": "chat question", "file": "prompt"}.get(config.workload.prompts, "request")
@@ -60,16 +60,16 @@ def workload_words(config: RunConfig, workload: Workload) -> str:
     at_most = "" if all(spec.ignore_eos for spec in workload.requests) else "at most "
     tokens = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     total = f", {at_most}{sum(budgets):,} in all" if len(budgets) > 1 else ""
-    return f"{what}, {at_most}{tokens} new tokens each{total}. {arrival_words(config.workload.arrival)}"
+    return f"{what}, {at_most}{tokens} new tokens each{total}. {arrival_text(config.workload.arrival)}"
 
 
-def machine_words(config: RunConfig) -> str:
+def machine_text(config: RunConfig) -> str:
     """`smollm2-135m in fp32 on cpu`; with CUDA graphs that too."""
     graphs = ", as CUDA graphs" if config.execution == "graph" else ""
     return f"{plain(model_on_device(config))}{graphs}"
 
 
-def engine_words(config: RunConfig) -> str:
+def engine_text(config: RunConfig) -> str:
     """`static batching, 4 slots`; with blocks and tokens a step where the engine has them; `serial` has one slot."""
     if config.engine == "serial":
         return "serial, one request at a time"
@@ -97,7 +97,7 @@ def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
     return "\n".join(lines)
 
 
-def forecast_words(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
+def forecast_text(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
     """What the table rests on, what it leaves out, and what the schedules promise against each other."""
     known = [(config, plan) for config, plan in rows if plan.passes is not None]
     if not known:

@@ -22,8 +22,8 @@ from engine.experiments.sweep_plan import (
     plan_sweep,
 )
 from engine.workload.budgets import parse_budget
-from pages.parts.experiments.description import cap_words, how_words
-from pages.parts.experiments.estimate import estimate_words
+from pages.parts.experiments.description import cap_text, how_text
+from pages.parts.experiments.estimate import estimate_text
 from pages.parts.experiments.form import (
     NO_ID,
     PlanOrProblems,
@@ -143,10 +143,10 @@ def draw_grid(values: dict[str, Any], notes: dict[str, Any]) -> None:
 
 
 def _said(plan: Plan) -> tuple[str, ...]:
-    return plan_words(plan), machine_words(plan), estimate_words(plan)
+    return plan_text(plan), machine_text(plan), estimate_text(plan)
 
 
-def plan_words(plan: Plan) -> str:
+def plan_text(plan: Plan) -> str:
     """`16 runs: 2 prompt lengths x 4 batch sizes, 2 ragged batches with their controls; each 2 times.`"""
     once = [point for point in plan.points if point.repeat == 0]
     roles = Counter(str(point.values["role"]) for point in once)
@@ -164,8 +164,8 @@ def plan_words(plan: Plan) -> str:
     return f"{plural(len(plan.points), 'run')}: {' and '.join(parts)}{each}."
 
 
-def machine_words(plan: Plan) -> str:
+def machine_text(plan: Plan) -> str:
     """`static, smollm2-135m in fp32 on cpu, 32 new tokens a request`; caps where there are any."""
     config = plan.points[0].config
     budget = f"{config.workload.budget} new tokens a request"
-    return ", ".join([config.engine, model_on_device(config), *how_words(config), budget, *cap_words(config)]) + "."
+    return ", ".join([config.engine, model_on_device(config), *how_text(config), budget, *cap_text(config)]) + "."

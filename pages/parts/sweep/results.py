@@ -24,7 +24,7 @@ from pages.figures.sweep.measures import (
 )
 from pages.figures.sweep.ragged import ragged_bars, ragged_caption
 from pages.figures.sweep.throughput import throughput_caption, throughput_over_batch
-from pages.parts.experiments.description import FAILED, cap_words, failure_lines, how_words, status_text
+from pages.parts.experiments.description import FAILED, cap_text, failure_lines, how_text, status_text
 from pages.parts.experiments.tables import draw_csv, show_table
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.fields import Field, Number
@@ -41,7 +41,7 @@ def sweep_line(data: MeasuredSweep) -> str:
     assert config is not None
     sizes = ", ".join(f"{int(size):,}" for size in settings.get("batch_sizes") or ())
     swept = " and ".join(filter(None, [settings.get("prompts"), _mixed(settings.get("mix"))]))
-    parts = [config.engine, config.model, *how_words(config), f"budget {config.workload.budget}", *cap_words(config)]
+    parts = [config.engine, config.model, *how_text(config), f"budget {config.workload.budget}", *cap_text(config)]
     return f"{', '.join(parts)}: {swept} at B = {sizes}"
 
 
@@ -81,7 +81,7 @@ def draw_costs(data: MeasuredSweep) -> None:
     st.subheader("What a larger batch costs", anchor=False)
     _pair(data.grid, (TPOT, None), (TTFT, None))
     _pair(data.grid, (PEAK_MEMORY, None), (SPEEDUP, None))
-    for words in (memory_words(data.grid, data.machine.shape), serial_words(data.grid)):
+    for words in (memory_text(data.grid, data.machine.shape), serial_text(data.grid)):
         if words:
             st.caption(words)
 
@@ -136,7 +136,7 @@ def draw_table(data: MeasuredSweep) -> None:
         _table(attempts_table(data.points), "sweep_attempts")
 
 
-def serial_words(grid: pd.DataFrame) -> str:
+def serial_text(grid: pd.DataFrame) -> str:
     """What the largest batch saved against one request after another, for each prompt length that has both."""
     known = grid.dropna(subset=["serial_s", "speedup", "duration_s"])
     said = []
@@ -150,7 +150,7 @@ def serial_words(grid: pd.DataFrame) -> str:
     return plain(f"Against one request after another: {'; '.join(said)}.") if said else ""
 
 
-def memory_words(grid: pd.DataFrame, shape: ModelShape | None) -> str:
+def memory_text(grid: pd.DataFrame, shape: ModelShape | None) -> str:
     """What the peak grew by from the smallest to the largest batch, beside the keys and values of the added rows."""
     if shape is None:
         return ""
@@ -202,7 +202,7 @@ def draw_chooser(data: MeasuredSweep) -> None:
     with right:
         tpot_ms = number_field("Each next token within, milliseconds", "tpot_limit_ms", step=10.0, fields=LIMITS)
     tpot_s = None if tpot_ms is None else tpot_ms / 1e3
-    lines = [f"**{plain(name)}**: {choice_words(rows, ttft_s, tpot_s)}" for name, rows in by_series(data).items()]
+    lines = [f"**{plain(name)}**: {choice_text(rows, ttft_s, tpot_s)}" for name, rows in by_series(data).items()]
     st.markdown("\n".join(f"- {line}" for line in lines))
     st.caption(
         "By measured medians, for B requests that all arrive at once; what waits in a queue before that comes on top. "
@@ -219,7 +219,7 @@ def by_series(data: MeasuredSweep) -> dict[str, list[SweepRow]]:
     return found
 
 
-def choice_words(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limit_s: float | None) -> str:
+def choice_text(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limit_s: float | None) -> str:
     """The answer for one prompt length in words; None for a limit that is not set."""
     choice = choose_batch(rows, ttft_limit_s, tpot_limit_s)
     if choice.fastest is None:
@@ -236,10 +236,10 @@ def choice_words(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limi
         f"{number(chosen.tokens_per_s_per_request)} for each request; first token after {duration(chosen.ttft_s)}, "
         f"then one every {duration(chosen.tpot_s)}."
     )
-    return " ".join(filter(None, [said, _next_words(choice), _fastest_words(choice)]))
+    return " ".join(filter(None, [said, _next_text(choice), _fastest_text(choice)]))
 
 
-def _next_words(choice: BatchChoice) -> str:
+def _next_text(choice: BatchChoice) -> str:
     """The next larger batch, where it misses a limit by little."""
     missed = [
         f"{what} by {percent(over)}"
@@ -252,7 +252,7 @@ def _next_words(choice: BatchChoice) -> str:
     return f"B = {choice.next_up.batch_size:,} misses {' and '.join(missed)}."
 
 
-def _fastest_words(choice: BatchChoice) -> str:
+def _fastest_text(choice: BatchChoice) -> str:
     """What the best rate of all would cost a reader."""
     fastest, chosen = choice.fastest, choice.chosen
     assert fastest is not None

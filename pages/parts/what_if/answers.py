@@ -58,7 +58,7 @@ def two_ceilings(intensity: float, balance: float, compute_percent: float) -> st
     )
 
 
-def first_words(batch_size: int, prompt_tokens: int, rate: float, group: int) -> str:
+def first_sentence(batch_size: int, prompt_tokens: int, rate: float, group: int) -> str:
     together = first_tokens(batch_size, prompt_tokens, rate, batch_size)
     apart = first_tokens(batch_size, prompt_tokens, rate, min(group, batch_size))
     return (

@@ -100,7 +100,7 @@ def draw_controls(fields: Mapping[str, Field]) -> Asked | None:
         values["model"] = _model(fields)
         problem = st.empty()
         values["card"] = choice("Card", "card", fields=fields)
-        st.caption(_card_words(values["card"], fields))
+        st.caption(_card_text(values["card"], fields))
         values["sequence"] = slide("Sequence length, tokens", "sequence", fields)
         values["largest"] = slide("Largest batch", "largest", fields)
         values["memory"] = _percent("Memory that may be used, %", "memory", fields, 5)
@@ -135,7 +135,7 @@ def _percent(label: str, name: str, fields: Mapping[str, Field], step: int) -> i
         return int(st.slider(label, low, high, step=step, key=key, persist_state="page"))
 
 
-def _card_words(card: str, fields: Mapping[str, Field]) -> str:
+def _card_text(card: str, fields: Mapping[str, Field]) -> str:
     if card == THIS:
         return "As the newest calibration of this machine measured it."
     offered = fields["card"]

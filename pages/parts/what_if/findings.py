@@ -64,7 +64,7 @@ def headline(rows: Sequence[WhatIfRow]) -> str:
     )
 
 
-def free_words(case: WhatIf) -> str:
+def free_text(case: WhatIf) -> str:
     """Until when one more request is nearly free, and why it ends."""
     size, launches, computing = free_until(case), launch_bend(case), compute_bend(case)
     weights = quantity(case.shape.weight_bytes / 1e9, "GB")
@@ -80,7 +80,7 @@ def free_words(case: WhatIf) -> str:
     return words
 
 
-def wall_words(asked: Asked) -> str:
+def wall_text(asked: Asked) -> str:
     """Where memory ends."""
     case = asked.case
     if not asked.knows_memory:
@@ -96,7 +96,7 @@ def wall_words(asked: Asked) -> str:
     )
 
 
-def reading_words(asked: Asked, last: WhatIfRow) -> str:
+def reading_text(asked: Asked, last: WhatIfRow) -> str:
     """How the slowest row of the table compares with a reader."""
     case, rate = asked.case, reading_tokens_per_s(asked.words_per_minute)
     got = last.tokens_per_s_per_request
@@ -111,7 +111,7 @@ def reading_words(asked: Asked, last: WhatIfRow) -> str:
     )
 
 
-def bits_words(asked: Asked) -> str:
+def bits_text(asked: Asked) -> str:
     """What the other width of weights would change."""
     case, other = asked.case, 8 if asked.weight_bits == 16 else 16
     changed = replace(case, shape=case.shape.with_weight_bits(other))

@@ -46,7 +46,7 @@ QUESTIONS: tuple[tuple[str, Inputs, Callable[..., str]], ...] = (
             ("Prompt tokens read a second", "q4_rate"),
             ("Prompts read at once instead", "q4_group"),
         ),
-        answers.first_words,
+        answers.first_sentence,
     ),
     (
         "5. What would it take to keep the logits of every prompt position?",

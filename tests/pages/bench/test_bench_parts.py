@@ -13,12 +13,12 @@ from pages.parts.bench.settings import NO_FILE, read_settings
 from pages.parts.shared.fields import FIELDS, complaints, query_of
 from pages.parts.shared.forecast import forecast_of
 from pages.parts.shared.workload_text import (
-    arrival_words,
+    arrival_text,
     forecast_table,
-    forecast_words,
-    form_words,
-    mix_words,
-    workload_words,
+    forecast_text,
+    form_text,
+    mix_text,
+    workload_sentence,
 )
 from pages.parts.shared.workloads import budget_text, workload_of
 from tests.support.no_break import nb
@@ -74,8 +74,8 @@ def test_the_plan_in_words() -> None:
     table = forecast_table(rows)
     assert nb("| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |") in table
     assert "| continuous | 256 = 1 + 255 | 2,304 | none |" in table
-    assert "the same number of passes" in forecast_words(rows)
-    assert workload_words(rows[0][0], workload_of(LONG_AND_SHORT)) == (
+    assert "the same number of passes" in forecast_text(rows)
+    assert workload_sentence(rows[0][0], workload_of(LONG_AND_SHORT)) == (
         "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all. "
         "Every request is there at the start."
     )
@@ -88,14 +88,14 @@ def test_the_plan_in_words() -> None:
         (budget_text("8-48"), "8 to 48 new tokens a request, drawn evenly and spent to the last one."),
         (budget_text("1x1+2x256"), "1 request of 1 token, 2 requests of 256 tokens, in an order that the seed draws."),
         (budget_text("eos:200"), "Until the model ends its answer, 200 tokens at most."),
-        (arrival_words("constant:4"), nb("One request every 250 ms.")),
-        (arrival_words("gamma:2:4"), "2.00 a second on average, in bursts (coefficient of variation 4.00)."),
-        (mix_words("p16:3,p4096:1"), nb("Real text cut to exactly: 16 tokens 75.0 %, 4,096 tokens 25.0 %.")),
+        (arrival_text("constant:4"), nb("One request every 250 ms.")),
+        (arrival_text("gamma:2:4"), "2.00 a second on average, in bursts (coefficient of variation 4.00)."),
+        (mix_text("p16:3,p4096:1"), nb("Real text cut to exactly: 16 tokens 75.0 %, 4,096 tokens 25.0 %.")),
         (
-            form_words("full", "closed"),
+            form_text("full", "closed"),
             "Every request is there at the start: batches are full, except perhaps the last.",
         ),
-        (form_words("arrived", "poisson:1"), "Whoever waits when the engine is free is taken, up to a full batch."),
+        (form_text("arrived", "poisson:1"), "Whoever waits when the engine is free is taken, up to a full batch."),
     ],
 )
 def test_fields_in_words(words: str, expected: str) -> None:
@@ -230,14 +230,14 @@ def test_a_chunked_forecast_counts_chunks_and_mixed_passes() -> None:
     plan = forecast_of(config)
     assert (plan.prefill_passes, plan.mixed_passes, plan.decode_passes, plan.slot_steps) == (2, 1, 1, 4)
     assert "| chunked | 4 = 2 + 1 + 1 mixed | 4 | none |" in forecast_table([(config, plan)])
-    assert "as if their pool never ran out" in forecast_words([(config, plan)])
+    assert "as if their pool never ran out" in forecast_text([(config, plan)])
 
 
 def test_chunks_of_prompts_in_words_are_not_known_before_their_tokens() -> None:
     rows = [(c, forecast_of(c)) for c in (RunConfig(engine="chunked"), RunConfig(engine="static"))]
     assert (rows[0][1].basis, rows[0][1].unknown) == ("unknown", "prompt lengths")
     assert "| chunked" not in forecast_table(rows)
-    assert "Chunked: how many chunks these prompts take is known once their words are tokens." in forecast_words(rows)
+    assert "Chunked: how many chunks these prompts take is known once their words are tokens." in forecast_text(rows)
 
 
 def test_one_run_a_layout_with_what_each_reads() -> None:

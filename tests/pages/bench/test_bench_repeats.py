@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.bench.preview import runs_words
+from pages.parts.bench.preview import runs_text
 from pages.parts.bench.settings import Settings, read_settings
-from pages.parts.experiments.estimate import OVERHEAD_S, Pace, basis_words
+from pages.parts.experiments.estimate import OVERHEAD_S, Pace, basis_text
 from pages.parts.shared import lab as services
 from pages.parts.shared.fields import FIELDS
 from pages.parts.shared.lab import lab
@@ -63,19 +63,19 @@ def test_how_long_it_takes_is_said_where_the_model_ran_before() -> None:
     read = settings(repeats=5, budget="11", warmups=0)
     run_s = OVERHEAD_S + 2 * 1 + 2 * 10 * 0.1
     assert run_s == pytest.approx(4.4)
-    assert runs_words(read, pace) == (
+    assert runs_text(read, pace) == (
         nb(
             "5 times, all engines once and then all again: 5 runs of continuous (about 20 s), 10 of the pair "
             "(about 40 s) and 20 of the four layouts (about 90 s)."
         )
     )
     assert read.config is not None
-    assert basis_words([read.config], pace, "Times").startswith("Times by 2 earlier runs of this model here.")
+    assert basis_text([read.config], pace, "Times").startswith("Times by 2 earlier runs of this model here.")
     wide = settings(slots=32, requests=16).config
     assert wide is not None
-    assert "; none had more than 4 rows, so that for 16 this is a guess." in basis_words([wide], pace, "Times")
+    assert "; none had more than 4 rows, so that for 16 this is a guess." in basis_text([wide], pace, "Times")
     late = settings(repeats=2, requests=2, arrival="constant:0.01", first="paged", second="paged")
-    assert nb("2 runs of continuous (about 3 min) and 8 of the four layouts") in runs_words(late, pace)  # 2 x 100 s
+    assert nb("2 runs of continuous (about 3 min) and 8 of the four layouts") in runs_text(late, pace)  # 2 x 100 s
 
 
 @pytest.mark.parametrize(

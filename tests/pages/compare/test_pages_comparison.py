@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
-from pages.parts.compare.answers import agreement_words
+from pages.parts.compare.answers import agreement_text
 from pages.parts.compare.comparison import differences, verdict
 from pages.parts.runs.comparable import Setting, mismatches, setting_of, workload_text
 from pages.parts.runs.compared import METRIC_BY_NAME, Compared, run_names
@@ -191,7 +191,7 @@ def test_values_are_written_by_their_unit(name: str, value: float | None, text: 
 def test_equal_tokens() -> None:
     found = agreement(tokens((0, [5, 6, 7]), (1, [8])), tokens((1, [8]), (0, [5, 6, 7])))
     assert (found.requests, found.equal, found.tokens, found.is_full) == (2, 2, 4, True)
-    assert agreement_words("static", "continuous", found) == (
+    assert agreement_text("static", "continuous", found) == (
         "static and continuous said the same: all 4 tokens of 2 requests are equal."
     )
 
@@ -199,7 +199,7 @@ def test_equal_tokens() -> None:
 def test_the_first_differing_token_is_found() -> None:
     found = agreement(tokens((0, [5, 6, 7, 9]), (1, [8, 8])), tokens((0, [5, 6, 1, 9]), (1, [8, 8])))
     assert (found.equal, found.first_apart, found.is_full) == (1, {0: 2}, False)
-    assert agreement_words("a", "b", found) == (
+    assert agreement_text("a", "b", found) == (
         "1 of 2 answers by a and b are equal token for token; request 0 parts at its token 3."
     )
 
@@ -210,13 +210,13 @@ def test_an_answer_that_ends_earlier_differs_unless_its_run_was_cut_off() -> Non
     assert (strict.first_apart, strict.only_in_one, strict.is_full) == ({0: 2}, 1, False)
     lenient = agreement(full, cut, as_far_as_both=True)
     assert (lenient.first_apart, lenient.only_in_one, lenient.tokens) == ({}, 0, 2)
-    assert "as far as both went: all 2 tokens of 1 request" in agreement_words("a", "b", lenient, as_far_as_both=True)
+    assert "as far as both went: all 2 tokens of 1 request" in agreement_text("a", "b", lenient, as_far_as_both=True)
 
 
 def test_runs_without_tokens_have_no_answer_in_common() -> None:
     found = agreement(tokens(), tokens((0, [1])))
     assert (found.requests, found.is_full) == (0, False)
-    assert "no request in common" in agreement_words("a", "b", found)
+    assert "no request in common" in agreement_text("a", "b", found)
 
 
 def test_a_value_without_bound_has_no_ratio_and_is_near_nothing() -> None:

@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 
 from pages.parts.experiments.page import follow_results
-from pages.parts.load.results import rates_words
+from pages.parts.load.results import rates_text
 from tests.support.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.support.page_app import open_page, take_in
 from tests.support.sweep_experiments import sweep_plan, write_sweep
@@ -41,8 +41,8 @@ def test_an_experiment_is_exported_and_deleted_where_it_is_shown(
 
 
 def test_many_rates_are_counted_and_few_are_named() -> None:
-    assert rates_words([0.5, 1.0, 2.0]) == "0.5, 1, 2"
-    assert rates_words([float(rate) for rate in range(2, 60, 2)]) == "29 rates from 2 to 58"
+    assert rates_text([0.5, 1.0, 2.0]) == "0.5, 1, 2"
+    assert rates_text([float(rate) for rate in range(2, 60, 2)]) == "29 rates from 2 to 58"
 
 
 def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> None:

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
-from pages.parts.experiments.description import done_words, experiment_label, experiment_name, point_words
-from pages.parts.experiments.estimate import OVERHEAD_S, Pace, duration_words, fit_pace
+from pages.parts.experiments.description import done_text, experiment_label, experiment_name, point_text
+from pages.parts.experiments.estimate import OVERHEAD_S, Pace, duration_text, fit_pace
 from pages.parts.experiments.form import form_link, named
-from pages.parts.sweep.form import FIELDS, machine_words, plan_words, read_sweep
+from pages.parts.sweep.form import FIELDS, machine_text, plan_text, read_sweep
 from tests.support.no_break import nb
 
 ROW = {"kind": "sweep", "label": "static, p16", "created_at": "someday", "points": 12, "done": 12, "is_open": False}
@@ -52,7 +52,7 @@ def test_an_experiment_in_a_list_says_how_far_it_is() -> None:
     ],
 )
 def test_how_far_an_experiment_is_names_what_went_wrong(changes: dict[str, Any], words: str) -> None:
-    assert done_words(ROW | changes) == words
+    assert done_text(ROW | changes) == words
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_how_far_an_experiment_is_names_what_went_wrong(changes: dict[str, Any],
     ],
 )
 def test_a_point_by_its_values(values: dict[str, Any], words: str) -> None:
-    assert point_words(values).replace("\\", "") == words
+    assert point_text(values).replace("\\", "") == words
 
 
 def test_the_default_form_is_a_plan() -> None:
@@ -77,22 +77,22 @@ def test_the_default_form_is_a_plan() -> None:
         (prompts, size) for prompts in ("p16", "p64") for size in (1, 2, 4, 8, 16)
     ]
     assert {point.config.engine for point in plan.points} == {"static"}
-    assert plan_words(plan) == "10 runs: 2 prompt lengths x 5 batch sizes."
-    assert "32 new tokens a request" in machine_words(plan).replace("\\", "")
+    assert plan_text(plan) == "10 runs: 2 prompt lengths x 5 batch sizes."
+    assert "32 new tokens a request" in machine_text(plan).replace("\\", "")
 
 
 def test_repeats_a_mix_and_caps_are_in_the_plan_and_in_its_words() -> None:
     plan = read_sweep(form(prompts="p16", batch_size="1,4", mix="p16,p64", repeats=3, pool_gib=0.5)).plan
     assert plan is not None
     assert len(plan.points) == 3 * (2 + 4)
-    assert plan_words(plan) == (
+    assert plan_text(plan) == (
         "18 runs: 1 prompt length x 2 batch sizes and 2 ragged batches with their controls, each 3 times, interleaved."
     )
-    assert nb("KV pool capped at 0.5 GiB") in machine_words(plan).replace("\\", "")
+    assert nb("KV pool capped at 0.5 GiB") in machine_text(plan).replace("\\", "")
     assert {point.config.pool_gib for point in plan.points} == {0.5}
     alone = read_sweep(form(prompts="", batch_size="4", mix="p16,p64")).plan
     assert alone is not None
-    assert plan_words(alone) == "2 runs: 1 ragged batch with its control."
+    assert plan_text(alone) == "2 runs: 1 ragged batch with its control."
 
 
 def test_each_start_is_an_experiment_of_its_own() -> None:
@@ -178,7 +178,7 @@ def test_an_estimate_adds_prefill_decode_and_warm_up() -> None:
     [(3, nb("10 s or less")), (44, nb("40 s")), (89, nb("90 s")), (600, nb("10 min")), (9000, nb("2.5 h"))],
 )
 def test_a_duration_is_no_more_exact_than_an_estimate(seconds: float, words: str) -> None:
-    assert duration_words(seconds) == words
+    assert duration_text(seconds) == words
 
 
 @pytest.mark.parametrize(

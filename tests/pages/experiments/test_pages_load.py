@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from engine.core.format import breakable, number
-from engine.load.findings import capacity_words, growth_words, knee_words, ratio_words
+from engine.load.findings import capacity_text, growth_text, knee_text, ratio_sentence
 from engine.load.goodput import Limits
 from engine.load.load_point import load_point
 from engine.load.load_table import LoadTable, load_samples, load_table
@@ -71,12 +71,12 @@ def test_a_load_test_is_shown_in_full_and_its_captions_are_its_findings(home: Pa
         knee, capacity = known.knee(engine), known.capacity(engine)
         assert knee is not None
         assert capacity is not None
-        assert breakable(knee_words(knee)) in said
-        assert breakable(capacity_words(capacity)) in said
-    assert breakable(ratio_words(known)) in said
+        assert breakable(knee_text(knee)) in said
+        assert breakable(capacity_text(capacity)) in said
+    assert breakable(ratio_sentence(known)) in said
     growing = next(row for row in known.of("static", "rate") if row.grows)
     assert growing.middle is not None
-    assert breakable(growth_words("static", growing.middle.growth)) in said
+    assert breakable(growth_text("static", growing.middle.growth)) in said
     assert f"The queue over time at {growing.rate_per_s:g}/s" in figures(app)  # the first at which one grows
     drawn = figures(app)
     assert set(drawn) >= {RATES, "Queue wait over offered rate", "Time to first token over offered rate"}

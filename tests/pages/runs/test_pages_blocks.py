@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 
 from pages.parts.run.blocks import holder_rows
-from pages.parts.runs.execution import discarded_words, execution_words, ledger_row, notes_of
+from pages.parts.runs.execution import discarded_text, execution_sentence, ledger_row, notes_of
 from pages.parts.shared.lab import lab
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
@@ -147,22 +147,22 @@ def test_what_is_held_is_added_up_over_the_passes_where_no_metric_has_it() -> No
 def test_execution_in_words() -> None:
     passes = pd.DataFrame({"bucket_tokens": [8.0, None, 8.0], "tokens": [5, 9, 8]})
     graph = config_of("paged", execution="graph")
-    assert execution_words(graph, passes, ()) == "2 of 3 passes were replayed CUDA graphs; the others ran eager."
-    assert execution_words(graph, passes.dropna(), ()) == "2 of 2 passes were replayed CUDA graphs."
-    assert execution_words(graph, passes.assign(bucket_tokens=None), ("No GPU.",)) == (
+    assert execution_sentence(graph, passes, ()) == "2 of 3 passes were replayed CUDA graphs; the others ran eager."
+    assert execution_sentence(graph, passes.dropna(), ()) == "2 of 2 passes were replayed CUDA graphs."
+    assert execution_sentence(graph, passes.assign(bucket_tokens=None), ("No GPU.",)) == (
         "0 of 3 passes were replayed CUDA graphs; all ran eager: No GPU."
     )
-    assert execution_words(config_of("paged"), passes, ()) == ""
+    assert execution_sentence(config_of("paged"), passes, ()) == ""
     assert notes_of({"result": {"notes": ["a", "b"]}}) == ("a", "b")
     assert notes_of({"result": None, "info": {}}) == ()
 
 
 def test_rows_computed_past_a_late_end_are_told_as_discarded() -> None:
-    late = discarded_words(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 199})
+    late = discarded_text(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 199})
     assert late.startswith("1 row-step of 200 (0.500\u00a0%) was discarded: the next pass had been issued before")
-    assert discarded_words(config_of("static"), {"slot_steps": 200, "useful_slot_steps": 100}) == ""
-    assert discarded_words(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 200}) == ""
-    assert discarded_words(config_of("paged"), {}) == ""
+    assert discarded_text(config_of("static"), {"slot_steps": 200, "useful_slot_steps": 100}) == ""
+    assert discarded_text(config_of("paged"), {"slot_steps": 200, "useful_slot_steps": 200}) == ""
+    assert discarded_text(config_of("paged"), {}) == ""
 
 
 def test_holders_are_listed_with_what_they_have_not_filled() -> None:

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
 from pages.parts.history.table import said
-from pages.parts.runs.validity import badge_differences, lost_by_all, lost_words, marks, summary
+from pages.parts.runs.validity import badge_differences, lost_by_all, lost_text, marks, summary
 from pages.parts.shared.lab import lab
 from store import Store
 from store.annotations import Annotation
@@ -91,8 +91,8 @@ def test_badges_in_words() -> None:
     assert marks("measured,host", "") == "2 of 2"
     assert marks("measured", "real_weights,unwatched") == "1 of 3"
     assert marks("", "") == ""
-    assert lost_words("real_weights,unwatched") == "random weights, watched live"
-    assert lost_words("") == ""
+    assert lost_text("real_weights,unwatched") == "random weights, watched live"
+    assert lost_text("") == ""
     assert said("two\nlines", "a, b") == "[a, b] two lines"
     assert said("", "") == ""
     judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")

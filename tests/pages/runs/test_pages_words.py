@@ -19,7 +19,7 @@ from pages.parts.history.table import history_table, kept_apart
 from pages.parts.runs.comparable import Mismatch, Setting
 from pages.parts.runs.compared import Compared
 from pages.parts.runs.environment import fact_rows
-from pages.parts.runs.latencies import LATENCY_FIGURES, absence, overlaid, worst_gap_words
+from pages.parts.runs.latencies import LATENCY_FIGURES, absence, overlaid, worst_gap_text
 from pages.parts.runs.requests import table_of, text_block
 from pages.parts.runs.run_text import busy_line, choice_label, engine_line, machine_line, when, workload_line
 from pages.parts.runs.status import kept_line, oom_lines, trouble_of
@@ -109,11 +109,11 @@ def test_a_latency_without_any_bound_is_a_point_all_the_same() -> None:
 
 def test_the_worst_gap_is_told_over_the_median_one() -> None:
     metrics = {"paged": {"itl_max_s": 0.3, "itl_p50_s": 0.1}, "chunked": {"itl_max_s": 0.2, "itl_p50_s": 0.1}}
-    assert worst_gap_words(metrics) == (
+    assert worst_gap_text(metrics) == (
         "Worst gap over median gap: chunked 2.00 times (200 ms over 100 ms), paged 3.00 times (300 ms over 100 ms)."
     )
-    assert worst_gap_words({"whole": {"itl_max_s": None, "itl_p50_s": None}}) == ""
-    assert worst_gap_words({"stopped": {"itl_max_s": math.inf, "itl_p50_s": 0.1}}) == ""
+    assert worst_gap_text({"whole": {"itl_max_s": None, "itl_p50_s": None}}) == ""
+    assert worst_gap_text({"stopped": {"itl_max_s": math.inf, "itl_p50_s": 0.1}}) == ""
 
 
 @pytest.mark.parametrize(
