@@ -1,1 +1,1 @@
-"""TODO."""
+"""What several runs make: plans, sweeps, repeats, overhead, and their tables."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Engines under arriving requests: steady window, capacity, queue growth, goodput."""

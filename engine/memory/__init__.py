@@ -1,1 +1,1 @@
-"""TODO."""
+"""How much memory a batch needs, and where it runs out."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Every number the lab reports: its definition, unit, formula and computation."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Predictions made before a run, and how they are graded."""

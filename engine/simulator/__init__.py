@@ -1,1 +1,1 @@
-"""TODO."""
+"""The real schedulers under a virtual clock."""

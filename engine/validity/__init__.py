@@ -1,1 +1,1 @@
-"""TODO."""
+"""The checks behind a run's validity badges."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The requests of a run: prompts, output budgets, arrivals."""

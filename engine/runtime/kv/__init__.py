@@ -1,1 +1,1 @@
-"""TODO."""
+"""Storage of keys and values, and attention over it, for each KV layout."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Calibration, measured passes and parity."""

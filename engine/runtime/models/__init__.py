@@ -1,1 +1,1 @@
-"""TODO."""
+"""Models: download, conversion, loading, tokenizing."""

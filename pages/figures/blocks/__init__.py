@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of the paged KV pool."""

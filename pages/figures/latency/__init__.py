@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of latencies: cumulative distributions."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of a load test: rates, latency, queue."""

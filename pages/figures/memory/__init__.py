@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of planned and measured memory."""

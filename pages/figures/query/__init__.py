@@ -1,1 +1,1 @@
-"""TODO."""
+"""Charts of a query's answer."""

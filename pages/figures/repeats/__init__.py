@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of repeated runs."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of forward passes against the machine's limits."""

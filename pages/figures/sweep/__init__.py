@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of a sweep: throughput, latency and memory by batch size."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures over time: slots, queue, forward passes, throughput."""

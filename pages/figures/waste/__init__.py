@@ -1,1 +1,1 @@
-"""TODO."""
+"""Figures of waste: padding, dead slots, unused KV memory."""

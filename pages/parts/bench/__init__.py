@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Bench page uses."""

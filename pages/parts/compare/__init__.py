@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Compare page uses."""

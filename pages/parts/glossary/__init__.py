@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Glossary page uses."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the History page uses."""

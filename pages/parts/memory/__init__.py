@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Memory page uses."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""A kit for predictions: the form, the cards, the published ones."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Query page uses."""

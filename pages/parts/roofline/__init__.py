@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Roofline page uses."""

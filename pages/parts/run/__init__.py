@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the Run page uses."""

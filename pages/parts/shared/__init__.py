@@ -1,1 +1,1 @@
-"""What several pages use. It imports no page's folder."""
+"""What several pages use: fields and widgets, page state, the lab's services, tables, charts, links."""

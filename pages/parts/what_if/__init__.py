@@ -1,1 +1,1 @@
-"""TODO."""
+"""What only the What if page uses."""
