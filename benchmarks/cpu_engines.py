@@ -117,7 +117,7 @@ def rate(outcomes: list[Outcome]) -> float:
 
 
 def paired_ratio(first: list[Outcome], second: list[Outcome]) -> float:
-    """The median over turns of first's rate over second's: neighbours in time are compared, so drift cancels."""
+    """The median over turns of first's rate over second's: neighbors in time are compared, so drift cancels."""
     return statistics.median(a.tokens_per_s / b.tokens_per_s for a, b in zip(first, second, strict=True))
 
 

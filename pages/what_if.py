@@ -75,7 +75,7 @@ def render() -> None:
 def _draw_result(asked: Asked, rows: list[WhatIfRow], fields: Fields) -> None:
     """What the sliders come to, in words and as two curves."""
     case = asked.case
-    st.badge(SIMULATED.label, icon=SIMULATED.icon, color=SIMULATED.colour, help=SIMULATED.help)
+    st.badge(SIMULATED.label, icon=SIMULATED.icon, color=SIMULATED.color, help=SIMULATED.help)
     st.markdown(f"#### {plain(headline(rows))}")
     frame = pd.DataFrame([{name: getattr(row, name) for name in FRAME} for row in rows])
     figure = batch_trade(

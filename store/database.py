@@ -241,7 +241,7 @@ def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = T
 
 
 def _stretches(connection: duckdb.DuckDBPyConnection, tokens_at_once: int) -> list[tuple[str, str]]:
-    """First and last ids of neighbouring runs that hold no more tokens together than that, or of a single run."""
+    """First and last ids of neighboring runs that hold no more tokens together than that, or of a single run."""
     rows = connection.execute(
         "SELECT r.run_id, coalesce(p.rows, 0) FROM runs r "
         "LEFT JOIN ingest_progress p ON p.run_id = r.run_id AND p.stream = 'tokens' ORDER BY r.run_id"

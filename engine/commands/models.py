@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.core.format import quantity
 from engine.core.terminal import table_lines
-from engine.hardware.model_catalogue import list_models
+from engine.hardware.model_catalog import list_models
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

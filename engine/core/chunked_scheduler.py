@@ -1,6 +1,6 @@
 """Chunked prefill: a budget of tokens a step, the rows that decode first, pieces of prompts in what is left.
 
-A long prompt no longer stalls its neighbours: it is read over several steps, beside them (SARATHI, Agrawal et al.,
+A long prompt no longer stalls its neighbors: it is read over several steps, beside them (SARATHI, Agrawal et al.,
 2023; OSDI 2024). A step is one pass. Whom it runs is decided when the step begins, in this order: every row that
 decodes, one token each; prompts that were begun, the oldest first; newly admitted requests.
 """

@@ -26,7 +26,7 @@ class OverheadRow:
     """One configuration: medians of a run's duration over the completed repeats of each arm.
 
     `ratio` is sync over async: 1.04 says that without the stops a run is 4 % faster. `ratio_low` and `ratio_high` are
-    the least and the greatest of the repeats, each held against its neighbour. Spreads are (highest - lowest) / median.
+    the least and the greatest of the repeats, each held against its neighbor. Spreads are (highest - lowest) / median.
     """
 
     config: str

@@ -61,7 +61,7 @@ class PassPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Utilisation:
+class Utilization:
     """All passes of one kind against a machine's ceilings: MBU and MFU, shares of 1. NaN without ceilings."""
 
     kind: str
@@ -146,7 +146,7 @@ def _read_pairs(row: Mapping[str, Any], kind: PassKind, read: int, segments: int
     return round((read * read / segments + read) / 2)
 
 
-def utilisation(points: Sequence[PassPoint], ceilings: Ceilings | None) -> tuple[Utilisation, ...]:
+def utilization(points: Sequence[PassPoint], ceilings: Ceilings | None) -> tuple[Utilization, ...]:
     """One a kind of pass that there is, prefill first."""
     found = []
     for kind in PassKind:
@@ -156,7 +156,7 @@ def utilisation(points: Sequence[PassPoint], ceilings: Ceilings | None) -> tuple
         seconds, flop, read_bytes = (sum(getattr(p, name) for p in mine) for name in ("seconds", "flop", "read_bytes"))
         most = max(mine, key=lambda point: point.passes)
         found.append(
-            Utilisation(
+            Utilization(
                 kind=str(kind),
                 passes=sum(point.passes for point in mine),
                 seconds=seconds,
@@ -203,7 +203,7 @@ def predicted_bend(shape: ModelShape, width: int, balance_flop_per_byte: float) 
 def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
     """Where a pass's time began to grow faster than the square root of its rows, from its median seconds by rows.
 
-    Sizes are compared that lie about a doubling apart or more, so that noise between neighbours is no bend. None of
+    Sizes are compared that lie about a doubling apart or more, so that noise between neighbors is no bend. None of
     fewer than two such sizes.
     """
     sizes = _doublings(sorted(size for size, value in seconds.items() if value > 0))

@@ -1,7 +1,7 @@
 """How long OpenMP's threads spin at a barrier before they sleep: set before torch is loaded, or not at all.
 
 A run shares its machine with the app and with whoever watches it. By default GNU OpenMP's threads spin on, and one
-busy neighbour on two cores made small products 6.5 times slower; spinning briefly, 2.1 times, at a cost of some 5 % on
+busy neighbor on two cores made small products 6.5 times slower; spinning briefly, 2.1 times, at a cost of some 5 % on
 a quiet machine.
 """
 

@@ -70,7 +70,7 @@ class Job:
     experiment_id: str | None
     runs: tuple[JobRun, ...]
     place: int | None = None
-    cancelled: bool = False
+    canceled: bool = False
     points_before: int = 0
     is_open: bool = False
     trouble: str = ""

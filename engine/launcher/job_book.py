@@ -47,16 +47,16 @@ class JobBook:
         self.change(job_id, runs=runs)
 
     def skip_rest(self, job_id: str, reason: str) -> None:
-        """Runs that are not done will not be run: `stopped` in a cancelled job, else `skipped`."""
+        """Runs that are not done will not be run: `stopped` in a canceled job, else `skipped`."""
         job = self._jobs[job_id]
-        status = "stopped" if job.cancelled else "skipped"
+        status = "stopped" if job.canceled else "skipped"
         runs = tuple(run if run.state == "done" else ended_unrun(run, status, reason) for run in job.runs)
         self.change(job_id, runs=runs)
 
     def skip_after(self, job_id: str, status: str | None, *, is_recorded: bool) -> None:
         """A run of a job ended so. Only a recorded experiment goes on behind one that did not come to its own end."""
-        if self._jobs[job_id].cancelled:
-            self.skip_rest(job_id, "cancelled before it began")
+        if self._jobs[job_id].canceled:
+            self.skip_rest(job_id, "canceled before it began")
         elif status not in GOES_ON and not is_recorded:
             self.skip_rest(job_id, f"not run: the run before it {status or 'did not end'}")
 

@@ -38,19 +38,19 @@ def after_event(run: JobRun, event: Event) -> JobRun:
             return run
 
 
-def died(run: JobRun, event: Died, *, has_log: bool, cancelled: bool) -> JobRun:
+def died(run: JobRun, event: Died, *, has_log: bool, canceled: bool) -> JobRun:
     """A run whose worker died under it: crashed, with what the worker wrote to stderr."""
     if run.state == "done":
         return run
     error = f"the worker {how_it_ended(event.returncode)}"
-    if cancelled:
-        error = f"cancelled; {error} before it had stopped by itself"
+    if canceled:
+        error = f"canceled; {error} before it had stopped by itself"
     ended = replace(run, state="done", status="crashed", error=error, message="", fraction=None)
     return replace(ended, stderr=event.stderr, has_log=has_log)
 
 
 def ended_unrun(run: JobRun, status: str, reason: str) -> JobRun:
-    """A run that was never begun: `stopped` for a cancelled one, `skipped` or `failed`."""
+    """A run that was never begun: `stopped` for a canceled one, `skipped` or `failed`."""
     return replace(run, state="done", status=status, error=reason, message="", fraction=None)
 
 

@@ -32,7 +32,7 @@ from engine.runlog.schema import RUN_FILE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a cancelled worker may take. A pass is over when progress is reported: from then on `after_pass_s`."""
+    """How long a canceled worker may take. A pass is over when progress is reported: from then on `after_pass_s`."""
 
     loading_s: float = 20.0
     one_pass_s: float = 60.0
@@ -105,12 +105,12 @@ class RunQueue:
         """
         with self._changed:
             job = self._jobs.get(job_id)
-            if job is None or job.is_done or job.cancelled:
+            if job is None or job.is_done or job.canceled:
                 return
-            job = self._jobs.change(job_id, cancelled=True)
+            job = self._jobs.change(job_id, canceled=True)
             worker, run_id = self._worker, None
             if self._at_work is None or self._at_work[0] != job_id:
-                self._jobs.skip_rest(job_id, "cancelled before it began")
+                self._jobs.skip_rest(job_id, "canceled before it began")
                 if job_id != self._carried:
                     self._close_record(job_id)
             else:
@@ -220,12 +220,12 @@ class RunQueue:
         """The next run of a job that is to be carried out; None when there is none, or the queue is closing."""
         with self._changed:
             job = self._jobs[job_id]
-            if self._closing or job.current is not None or job.cancelled or keeper is None:
+            if self._closing or job.current is not None or job.canceled or keeper is None:
                 return None if self._closing else job.current
         more = keeper.more()
         with self._changed:
             job = self._jobs[job_id]
-            return None if job.cancelled else self._jobs.change(job_id, runs=(*job.runs, *more)).current
+            return None if job.canceled else self._jobs.change(job_id, runs=(*job.runs, *more)).current
 
     def _carry_out_run(self, job: Job, run: JobRun, keeper: ExperimentKeeper | None) -> None:
         """Hand a run to the worker, wait for its end, and record it."""
@@ -236,7 +236,7 @@ class RunQueue:
             experiment = job.experiment if keeper is None else keeper.begin(run)
             self._at_work, self._kill_at = (job.job_id, run.run_id), None
         worker.send(run_command(run.run_id, str(run.folder), run.config, experiment))
-        if self._jobs[job.job_id].cancelled:  # its cancel may have overtaken the run
+        if self._jobs[job.job_id].canceled:  # its cancel may have overtaken the run
             worker.send(cancel_command(run.run_id))
         self._await_end_of_run()
         done = self._jobs[job.job_id].run(run.run_id)
@@ -244,7 +244,7 @@ class RunQueue:
             keeper.end(done)
 
     def _hand_over(self, job: Job, run: JobRun) -> WorkerProcess | None:
-        """A living worker for the run; None when it was cancelled just now, or no worker can be started."""
+        """A living worker for the run; None when it was canceled just now, or no worker can be started."""
         if self._jobs[job.job_id].run(run.run_id).state == "done":
             return None
         try:
@@ -297,7 +297,7 @@ class RunQueue:
 
     def _after(self, job: Job, run: JobRun, event: Event) -> JobRun:
         if isinstance(event, Died):
-            return died(run, event, has_log=(run.folder / RUN_FILE).exists(), cancelled=job.cancelled)
+            return died(run, event, has_log=(run.folder / RUN_FILE).exists(), canceled=job.canceled)
         changed = after_event(run, event)
         if self._kill_at is not None and changed.output_tokens > run.output_tokens:
             self._kill_at = min(self._kill_at, time.monotonic() + self._patience.after_pass_s)

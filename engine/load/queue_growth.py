@@ -104,7 +104,7 @@ def queue_growth(occupancy: Occupancy) -> QueueGrowth | None:
 
 
 def left_behind(occupancy: Occupancy, edges_s: Floats) -> Floats:
-    """The mean number left behind between each two neighbouring edges.
+    """The mean number left behind between each two neighboring edges.
 
     It changes at admissions alone: those who had come by then and got no slot count until the next admission.
     """
@@ -121,10 +121,10 @@ def left_behind(occupancy: Occupancy, edges_s: Floats) -> Floats:
 
 def line_through(values: Floats, places: Floats) -> tuple[float, float]:
     """The slope of the least-squares line, and the slope over its standard error, widened for correlated residuals."""
-    centred = places - places.mean()
-    spread = float((centred**2).sum())
-    slope = float((centred * values).sum()) / spread
-    residual = values - values.mean() - slope * centred
+    centered = places - places.mean()
+    spread = float((centered**2).sum())
+    slope = float((centered * values).sum()) / spread
+    residual = values - values.mean() - slope * centered
     square = float((residual**2).sum())
     if square <= 1e-18 * max(1.0, float((values**2).sum())):
         return slope, math.copysign(math.inf, slope) if slope else 0.0

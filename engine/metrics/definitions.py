@@ -146,7 +146,7 @@ CHOICES = (
             Option(
                 name="linear",
                 label="linear between samples",
-                formula="the sample at place (n - 1) x p, on the line between its two neighbours",
+                formula="the sample at place (n - 1) x p, on the line between its two neighbors",
                 meaning="May be a value that nobody measured, between two that were; of no matter with many samples.",
                 used_by=(
                     "vLLM's serving benchmark (numpy's percentile as it is), LLMPerf (pandas' quantile as it is).",

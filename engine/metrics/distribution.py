@@ -94,7 +94,7 @@ def percentile(samples: NDArray[Any], percent: float, rule: PercentileRule = "li
 
 
 def resting_on(n: int, percent: float, rule: PercentileRule) -> tuple[int, int, float]:
-    """The two ranks that a percentile of n samples lies between, and how far from the first towards the second.
+    """The two ranks that a percentile of n samples lies between, and how far from the first toward the second.
 
     `nearest`: the least sample that at least `percent` % of all do not exceed. `linear`: the place (n - 1) x percent on
     the line through all samples in their order.

@@ -54,7 +54,7 @@ MACHINE = _words(
         "What turns requests into answers: a policy (which rows run in a step), a KV layout (where their keys and "
         "values live) and a way to run them.",
     ),
-    ("serial", "The engine that takes one request at a time: what an answer costs without neighbours."),
+    ("serial", "The engine that takes one request at a time: what an answer costs without neighbors."),
     ("static", "The engine that forms a batch once and runs it until its slowest request has ended."),
     ("continuous", "The engine that lets requests in and out at every step."),
     (
@@ -198,7 +198,7 @@ MEASURING = _words(
     (
         "prediction",
         "A figure that was expected of a run or an experiment: a range and a reason, written before it began. It "
-        "closes when the first run starts, stands as it was written, and is graded afterwards.",
+        "closes when the first run starts, stands as it was written, and is graded afterward.",
     ),
     ("held", "Of a prediction: what was measured lies within its range, ends included. Otherwise it missed."),
     ("watched", "The run's page was open while it ran, and may have cost it a little time."),
@@ -227,8 +227,8 @@ CEILINGS = _words(
         "The batch size from which one more row is no longer nearly free, since arithmetic or each row's own keys and "
         "values have caught up with reading the weights.",
     ),
-    ("MBU", "Model bandwidth utilisation: the share of the read ceiling that a pass's weights and cache came to."),
-    ("MFU", "Model FLOP utilisation: the share of the arithmetic ceiling that a pass's tokens came to."),
+    ("MBU", "Model bandwidth utilization: the share of the read ceiling that a pass's weights and cache came to."),
+    ("MFU", "Model FLOP utilization: the share of the arithmetic ceiling that a pass's tokens came to."),
     (
         "launch-bound",
         "A pass that waits for the host to issue its kernels: it takes as long for one row as for many.",
@@ -236,7 +236,7 @@ CEILINGS = _words(
     (
         "free until",
         "The batch size at which a step reads as much of keys and values as of weights. Up to about there a request "
-        "more costs its neighbours little.",
+        "more costs its neighbors little.",
     ),
     ("memory wall", "The most sequences whose keys and values fit beside the weights."),
     (

@@ -224,7 +224,7 @@ TIME_METRICS = (
         label="Prefill pass, median",
         unit="s",
         formula="median of pass_s over prefill passes",
-        meaning="How long a typical prefill pass takes: the pause that an admission puts into its neighbours' answers.",
+        meaning="How long a typical prefill pass takes: the pause that an admission puts into its neighbors' answers.",
         better="lower",
         function=lambda run: percentile(run.of_kind("prefill"), 50),
     ),

@@ -49,5 +49,5 @@ def taken_text(holder: str, home: Path) -> str:
         return f"the device is taken: {what} of this lab has it (process {process})"
     return (
         f"the device is taken: {what} of another lab has it, the one whose LAB_HOME is {whose} (process {process}); "
-        "this starts by itself when that ends, or is cancelled there"
+        "this starts by itself when that ends, or is canceled there"
     )

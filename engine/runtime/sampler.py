@@ -1,6 +1,6 @@
 """From logits to the next token: greedy, or by temperature, top-k and top-p (nucleus; Holtzman et al., ICLR 2020).
 
-A request's random draws come from its own seed and the token's index alone, so that neither its neighbours in a batch
+A request's random draws come from its own seed and the token's index alone, so that neither its neighbors in a batch
 nor the engine change what it says. Shapes: B rows, V vocabulary.
 """
 

@@ -38,7 +38,7 @@ class Worker:
         self.events = events
         self.warm = WarmModel()
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._cancelled: set[str] = set()
+        self._canceled: set[str] = set()
         self._is_leaving = threading.Event()
         self._write = threading.Lock()
 
@@ -68,7 +68,7 @@ class Worker:
                 print(f"worker: not a command: {line.strip()[:200]}", file=sys.stderr)
                 continue
             if command.get("command") == "cancel":
-                self._cancelled.add(command["run_id"])
+                self._canceled.add(command["run_id"])
             else:
                 self._queue.put(command)
         self._leave()
@@ -122,7 +122,7 @@ class Worker:
         run_id = command["run_id"]
 
         def should_stop() -> bool:
-            return run_id in self._cancelled or self._is_leaving.is_set()
+            return run_id in self._canceled or self._is_leaving.is_set()
 
         lock = hold_device(
             str(prepared.device),

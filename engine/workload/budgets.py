@@ -102,7 +102,7 @@ def parse_budget(text: str) -> Budget:
     if match := re.fullmatch(r"(\d+)(?:-(\d+))?", spec, re.ASCII):
         low, high = _tokens(text, match[1]), _tokens(text, match[2] or match[1])
         if low > high:
-            raise FieldError("budget", f"budget {text!r}: the range runs backwards; use {high}-{low}")
+            raise FieldError("budget", f"budget {text!r}: the range runs backward; use {high}-{low}")
         return RangeBudget(low=low, high=high)
     if re.fullmatch(r"\d+x\d+(\+\d+x\d+)*", spec, re.ASCII):
         return CountedBudget(groups=tuple(_group(text, group) for group in spec.split("+")))

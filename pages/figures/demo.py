@@ -8,11 +8,11 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 
 
 def write_page(figures: Sequence[go.Figure], path: Path) -> Path:
-    """Write the figures one under another; each stands on the ground that its text colour was made for."""
+    """Write the figures one under another; each stands on the ground that its text color was made for."""
     parts = [
         f'<div style="background:{_ground(figure)};padding:12px">'
         + figure.to_html(full_html=False, include_plotlyjs=i == 0, default_width="100%", config={"displaylogo": False})

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 
 FONT_FAMILY = '"Source Sans", "Source Sans 3", "Source Sans Pro", system-ui, -apple-system, "Segoe UI", sans-serif'
 NO_BUTTONS = ("select", "lasso", "autoscale", "sendChartToCloud")  # nothing to select, and nothing leaves the page
@@ -20,14 +20,14 @@ def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left:
 
     `top`, `left` and `right` are margins in pixels; the title and the x axis below have their own room.
     """
-    colours = palette(dark)
+    colors = palette(dark)
     title_px = TITLE_PX if title else 0
     layout: dict[str, Any] = {
         "height": plot_px + top + title_px + AXIS_PX,
         "margin": {"l": left, "r": right, "t": top + title_px, "b": AXIS_PX, "pad": 0},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT_FAMILY, "size": 13, "color": colours.text},
+        "font": {"family": FONT_FAMILY, "size": 13, "color": colors.text},
         "hoverlabel": {"align": "left", "font": {"family": FONT_FAMILY, "size": 13}},
         "template": "none",
         "uirevision": "kept",
@@ -35,15 +35,15 @@ def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left:
         "showlegend": False,
         "modebar": {
             "bgcolor": "rgba(0,0,0,0)",
-            "color": colours.faint_text,
-            "activecolor": colours.text,
+            "color": colors.faint_text,
+            "activecolor": colors.text,
             "remove": list(NO_BUTTONS),
         },
     }
     if title:
         layout["title"] = {
             "text": f"<b>{title}</b>",
-            "font": {"size": 15, "color": colours.text},
+            "font": {"size": 15, "color": colors.text},
             "x": 0,
             "xref": "paper",
             "xanchor": "left",
@@ -64,20 +64,20 @@ def set_layout(figure: go.Figure, **parts: Any) -> None:
 
 def axis(dark: bool, **settings: Any) -> dict[str, Any]:
     """The settings of a quiet axis; `settings` add to them or replace them."""
-    colours = palette(dark)
+    colors = palette(dark)
     quiet: dict[str, Any] = {
         "showgrid": True,
-        "gridcolor": colours.grid,
+        "gridcolor": colors.grid,
         "gridwidth": 1,
         "zeroline": False,
         "showline": False,
         "ticks": "",
-        "tickfont": {"size": 12, "color": colours.faint_text},
+        "tickfont": {"size": 12, "color": colors.faint_text},
         "automargin": False,
     }
     title = settings.pop("title", None)
     if title is not None:
-        quiet["title"] = {"text": title, "font": {"size": 12, "color": colours.faint_text}, "standoff": 6}
+        quiet["title"] = {"text": title, "font": {"size": 12, "color": colors.faint_text}, "standoff": 6}
     return quiet | settings
 
 
@@ -131,12 +131,12 @@ def json_bytes(figure: go.Figure) -> int:
 
 def hatch(dark: bool) -> Mapping[str, Any]:
     """The diagonal lines that mark what is dead, on bars and on filled areas."""
-    colours = palette(dark)
+    colors = palette(dark)
     return {
         "shape": "/",
         "fillmode": "overlay",
-        "bgcolor": colours.dead,
-        "fgcolor": colours.dead_line,
+        "bgcolor": colors.dead,
+        "fgcolor": colors.dead_line,
         "fgopacity": 1,
         "size": 7,
         "solidity": 0.22,

@@ -214,7 +214,7 @@ def _frames(notes: _Notes, requests: list[Request]) -> SampleRun:
 
 
 def _spans(cells: pd.DataFrame, passes: pd.DataFrame) -> pd.DataFrame:
-    """Join neighbouring cells of one lane, slot, request and phase into spans, with step positions and seconds."""
+    """Join neighboring cells of one lane, slot, request and phase into spans, with step positions and seconds."""
     cells = cells.sort_values(["lane", "pass_index"], ignore_index=True)
     key = cells[["lane", "slot", "request_id", "phase", "chunk"]]
     starts = (key != key.shift()).any(axis=1) | (cells["pass_index"].diff() != 1)

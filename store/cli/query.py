@@ -75,7 +75,7 @@ def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snap
         return BAD_INPUT if is_bad_input(refusal) else REFUSED
     except KeyboardInterrupt:
         asking.cancel()
-        print("store: cancelled", file=sys.stderr)
+        print("store: canceled", file=sys.stderr)
         return REFUSED
     try:
         _deliver(options, answer)

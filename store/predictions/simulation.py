@@ -2,7 +2,7 @@
 
 The configurations come from run.json or the plan, the machine from the newest calibration that was there by then. Of a
 pair, whose runs make themselves known one after the other, it waits until it has them all. It computes for seconds, so
-it waits while anything is being measured on this machine: what it answers is the same afterwards.
+it waits while anything is being measured on this machine: what it answers is the same afterward.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Chart:
     kind: str
     x: str
     y: str
-    colour: str | None = None
+    color: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ WORDS = MappingProxyType(
     {
         "time": "Stopped after {timeout}. Ask for less, or allow it more time.",
         "memory": "Stopped: it needed more memory than a question may have. Ask for fewer rows or columns at once.",
-        "cancelled": "Cancelled.",
+        "cancelled": "Canceled.",
         "broken": "Stopped: the question's own process ended in the middle of it, most likely for want of memory.",
     }
 )

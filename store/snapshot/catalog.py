@@ -1,4 +1,4 @@
-"""The store's tables in words: what each holds, what each column means and is counted in. Said once, in catalogue.txt.
+"""The store's tables in words: what each holds, what each column means and is counted in. Said once, in catalog.txt.
 
 For the schema browser, the comments in a snapshot, and whoever reads SQL that somebody else wrote.
 """

@@ -72,7 +72,7 @@ def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: A
     page.wait_for_timeout(1500)
     assert page.get_by_text("Answers as they are written").bounding_box() == top_px
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
     assert len(list(app.home.glob("runs/*/watched"))) == 1
 
 
@@ -81,19 +81,19 @@ def test_cancel_stops_the_run_and_keeps_what_was_logged(page: Page, app: AppServ
     start(page, "Run the pair")
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=LIVE_MS)
-    expect(page.get_by_text("Continuous was cancelled")).to_be_visible()
+    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Continuous was canceled")).to_be_visible()
     page.get_by_role("link", name="Open the partial static run").click()
     page.wait_for_url(re.compile(r"/run\?run_id="))
     expect(page.get_by_text("stopped").first).to_be_visible(timeout=LIVE_MS)
 
 
-def test_a_pair_that_was_cancelled_is_gone_on_with(page: Page, app: AppServer) -> None:
+def test_a_pair_that_was_canceled_is_gone_on_with(page: Page, app: AppServer) -> None:
     open_bench(page, app, "?model=tiny-random&prompts=lengths&mix=p16&requests=32&budget=1000&slots=4")
     start(page, "Run the pair")
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Static was cancelled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
     (stopped,) = (folder.name for folder in app.home.glob("runs/*"))
     page.get_by_role("button", name="Resume").click()
     page.wait_for_url(re.compile(r"/compare\?runs="), timeout=5 * LIVE_MS)
@@ -129,9 +129,9 @@ def test_a_reload_keeps_following_the_job(page: Page, app: AppServer) -> None:
     page.reload()
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Continuous was cancelled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Continuous was canceled")).to_be_visible(timeout=LIVE_MS)
     page.get_by_role("button", name="Close").click()
-    expect(page.get_by_text("Continuous was cancelled")).to_be_hidden()
+    expect(page.get_by_text("Continuous was canceled")).to_be_hidden()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -1,4 +1,4 @@
-"""The Query page in a real browser: asking, hostile statements, cancelling."""
+"""The Query page in a real browser: asking, hostile statements, canceling."""
 
 from __future__ import annotations
 
@@ -103,4 +103,4 @@ def test_cancel_ends_a_question(page: Page, served: AppServer) -> None:
     ask(page, "SELECT sleep_ms(60000)")
     expect(page.get_by_text("of at most 60 s")).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Cancelled.")).to_be_visible(timeout=PATIENCE_MS)  # and not "Stopped after 60 s."
+    expect(page.get_by_text("Canceled.")).to_be_visible(timeout=PATIENCE_MS)  # and not "Stopped after 60 s."

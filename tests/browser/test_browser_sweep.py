@@ -32,7 +32,7 @@ def test_a_sweep_from_the_click_through_cancel_and_resume_to_its_runs(page: Page
     (plan,) = app.home.glob("runs/*/experiment.json")
     expect(page.get_by_text(re.compile(r"static, p16, B = \d: [\d,]+ tokens in"))).to_be_visible(timeout=LIVE_MS)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text(re.compile(r"was cancelled: \d of 3 points done"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"was canceled: \d of 3 points done"))).to_be_visible(timeout=LIVE_MS)
 
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Resume")).to_have_count(0, timeout=LIVE_MS)

@@ -113,7 +113,7 @@ BAD = [
     ["--warmups", "-1"],
     ["--repeats", "0"],
     ["--out", "/dev/null/runs"],
-    ["--colour", "red"],
+    ["--color", "red"],
     ["--budget", "262144"],
 ]
 

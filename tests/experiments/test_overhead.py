@@ -44,8 +44,8 @@ def test_the_arms_run_in_turn() -> None:
     }  # fmt: skip
 
 
-def test_ratio_of_medians_and_its_range_over_neighbours() -> None:
-    """Sync 1.05, 1.02, 1.20 s against async 1.00, 1.00, 1.25 s: medians 1.05 over 1.00; neighbours 0.96 to 1.05."""
+def test_ratio_of_medians_and_its_range_over_neighbors() -> None:
+    """Sync 1.05, 1.02, 1.20 s against async 1.00, 1.00, 1.25 s: medians 1.05 over 1.00; neighbors 0.96 to 1.05."""
     pairs = [(1.05, 1.00), (1.02, 1.00), (1.20, 1.25)]
     rows = [row(t, i, s) for i, pair in enumerate(pairs) for t, s in zip(("sync", "async"), pair, strict=True)]
     found = overhead_rows(rows)[0]
@@ -61,7 +61,7 @@ def test_ratio_of_medians_and_its_range_over_neighbours() -> None:
     ]
 
 
-def test_a_repeat_without_its_neighbour_has_no_ratio_of_its_own() -> None:
+def test_a_repeat_without_its_neighbor_has_no_ratio_of_its_own() -> None:
     rows = [row("sync", 0, 2.0), row("async", 0, None, status="oom", error="no memory")]
     found = overhead_rows(rows)[0]
     assert (found.sync_s, found.async_s, found.ratio, found.ratio_low) == (2.0, None, None, None)

@@ -37,8 +37,8 @@ def test_columns_by_what_they_can_be() -> None:
 
 def test_what_suits_an_answer() -> None:
     assert suggested(ENGINES) == Drawing(kind="bar", x="engine", y="runs")
-    assert suggested(WHEN) == Drawing(kind="line", x="at", y="speed", colour="ok")
-    assert suggested(ROWS) == Drawing(kind="points", x="rows", y="pass_s", colour="series")
+    assert suggested(WHEN) == Drawing(kind="line", x="at", y="speed", color="ok")
+    assert suggested(ROWS) == Drawing(kind="points", x="rows", y="pass_s", color="series")
     assert suggested(pd.DataFrame({"request_id": [1, 2], "gap_s": [0.1, 0.2]})) == Drawing(
         kind="bar", x="request_id", y="gap_s"
     )
@@ -68,7 +68,7 @@ def test_bars() -> None:
 
 
 def test_a_line_a_series_along_x() -> None:
-    drawing = Drawing(kind="line", x="rows", y="pass_s", colour="series")
+    drawing = Drawing(kind="line", x="rows", y="pass_s", color="series")
     figure = answer_chart(ROWS, drawing)
     assert [list(trace.x) for trace in figure.data] == [[1, 2]]
     whole = answer_chart(ROWS.fillna(0.3), drawing)
@@ -108,7 +108,7 @@ def test_captions_tell_extremes() -> None:
     assert answer_caption(ENGINES, Drawing(kind="bar", x="engine", y="dead_fraction")) == (
         "dead_fraction: least 0 (engine continuous), most 0.250 (engine static)."
     )
-    by_series = Drawing(kind="line", x="rows", y="pass_s", colour="series")
+    by_series = Drawing(kind="line", x="rows", y="pass_s", color="series")
     assert answer_caption(ROWS, by_series) == (
         "pass_s: least 0.100 (rows 1, a, m), most 0.200 (rows 2, a, m); 1 row lacks one of the two values."
     )
@@ -128,7 +128,7 @@ def test_nothing_to_draw_is_said() -> None:
 
 def test_infinity_and_many_series_are_no_crash() -> None:
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(30)], "x": range(30), "y": [math.inf, *range(29)]})
-    figure = answer_chart(frame, Drawing(kind="points", x="x", y="y", colour="name"), dark=True)
+    figure = answer_chart(frame, Drawing(kind="points", x="x", y="y", color="name"), dark=True)
     assert len(figure.data) == 29
     assert not figure.layout.showlegend
 

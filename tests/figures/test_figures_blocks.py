@@ -12,7 +12,7 @@ from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, NO_BLOCKS, block_
 from pages.figures.blocks.owners import blended, owner_codes
 from pages.figures.blocks.pool import grid_of, pool_at
 from pages.figures.blocks.sample import SamplePool, block_cells, by_column, sample_pool
-from pages.figures.colours import DARK, LIGHT
+from pages.figures.colors import DARK, LIGHT
 from pages.figures.layout import json_bytes
 from pages.figures.timeline.preemptions import MAX_MARKS, add_preemptions
 from pages.figures.timeline.timeline import slot_timeline
@@ -50,7 +50,7 @@ def marks(figure: go.Figure) -> go.Scatter:
     return next(trace for trace in figure.data if trace.type == "scatter" and trace.mode == "markers")
 
 
-def test_each_cell_has_its_owners_colour_and_number() -> None:
+def test_each_cell_has_its_owners_color_and_number() -> None:
     ground, held = heatmaps(drawn())
     nan = np.nan
     np.testing.assert_array_equal(held.z, [[8, 8, 4], [8, 8, nan], [nan, nan, nan]])
@@ -123,7 +123,7 @@ def test_a_large_pool_over_many_passes_stays_small() -> None:
     assert len(marks(figure).x) == MAX_MARKS
 
 
-def test_light_and_dark_differ_in_colour_alone() -> None:
+def test_light_and_dark_differ_in_color_alone() -> None:
     light, dark = (heatmaps(drawn(dark=is_dark))[1] for is_dark in (False, True))
     np.testing.assert_array_equal(light.z, dark.z)
     assert light.colorscale != dark.colorscale
@@ -136,7 +136,7 @@ def test_no_blocks_say_so() -> None:
     assert pool_at(pd.DataFrame(), num_blocks=0, block_size=16).layout.annotations[0].text == NO_BLOCKS
 
 
-def test_requests_get_colours_in_turn_and_a_pale_one_for_what_is_not_filled() -> None:
+def test_requests_get_colors_in_turn_and_a_pale_one_for_what_is_not_filled() -> None:
     assert owner_codes(pd.Series([0, 1, 9, 10, 27]), dark=False).tolist() == [1, 2, 10, 1, 8]
     assert OWNERS == 10
     assert blended("#ff0000", "#0000ff", 0.25) == "#4000bf"
@@ -149,7 +149,7 @@ HELD = pd.DataFrame({"block_id": [0, 1, 3], "request_id": [7, 7, 2], "table_inde
 def test_a_block_is_filled_as_far_as_its_positions_and_pale_beyond() -> None:
     figure = pool_at(HELD, num_blocks=10, block_size=8)
     texture, free, held = heatmaps(figure)
-    full, pale = 8, 8 + OWNERS  # request 7 has the eighth colour, request 2 the third
+    full, pale = 8, 8 + OWNERS  # request 7 has the eighth color, request 2 the third
     assert texture.z.shape == (2, 8 * 8)  # two lines of eight blocks, eight parts each
     assert texture.z[0].tolist() == [full] * 12 + [pale] * 4 + [0] * 8 + [3] + [3 + OWNERS] * 7 + [0] * 32
     assert texture.z[1, :16].tolist() == [0] * 16

@@ -167,6 +167,6 @@ def test_figures_of_sixty_points_and_long_queues_are_light() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_dark_and_light_are_both_drawn(dark: bool) -> None:
-    colours = {trace.line.color for trace in achieved_over_offered(SAMPLE, CAPACITIES, dark=dark).data}
+    colors = {trace.line.color for trace in achieved_over_offered(SAMPLE, CAPACITIES, dark=dark).data}
     other = {trace.line.color for trace in achieved_over_offered(SAMPLE, CAPACITIES, dark=not dark).data}
-    assert colours.isdisjoint(other - {None})
+    assert colors.isdisjoint(other - {None})

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from engine.core.units import GIB
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import json_bytes
 from pages.figures.memory.measured import memory_measured
 from pages.figures.memory.memory import BAR, TERMS, cut_sizes, memory_bars, sample_points
@@ -92,7 +92,7 @@ def hatched(figure: go.Figure) -> dict[str, list[int]]:
     return {name: [place for place, shape in enumerate(found) if shape == "/"] for name, found in shapes.items()}
 
 
-def test_a_bar_is_hatched_from_the_term_that_fails_up_each_term_in_its_own_colour() -> None:
+def test_a_bar_is_hatched_from_the_term_that_fails_up_each_term_in_its_own_color() -> None:
     for dark in (False, True):
         figure = memory_bars(BOTH, capacity_bytes=CARD, dark=dark)
         assert hatched(figure) == {
@@ -133,7 +133,7 @@ def test_measured_runs_are_diamonds_over_their_own_batch() -> None:
     assert (total.y, total.yshift) == (16, 7)
 
 
-def test_terms_that_are_nothing_are_not_in_the_legend_and_colours_differ() -> None:
+def test_terms_that_are_nothing_are_not_in_the_legend_and_colors_differ() -> None:
     figure = memory_bars(pd.DataFrame([point(1, (2, 4, 6, 1, 0))]), capacity_bytes=CARD)
     assert [trace(figure, name).showlegend for name in TERMS.values()] == [True, True, True, True, False]
     for dark in (False, True):

@@ -50,7 +50,7 @@ def named(figure: go.Figure, name: str) -> object:
     return next(trace for trace in figure.data if (trace.name or "").startswith(name))
 
 
-def test_each_pass_is_a_bar_as_wide_as_it_lasted_in_its_kinds_colour() -> None:
+def test_each_pass_is_a_bar_as_wide_as_it_lasted_in_its_kinds_color() -> None:
     figure = pass_trace(PASSES)
     prefill, decode = named(figure, "prefill pass"), named(figure, "decode pass")
     assert list(prefill.y) == pytest.approx([200])  # type: ignore[attr-defined]

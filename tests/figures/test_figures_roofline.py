@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import json_bytes
 from pages.figures.roofline.roofline import Roof, bandwidth_text, rate_text, roofline, sample_points
 from pages.figures.roofline.step_time import MAX_GROUPS, group_text, sample_step_time, step_time_bars
@@ -37,14 +37,14 @@ def test_the_roof_bends_at_the_balance_point() -> None:
     assert nb("bf16 products 1.00 TFLOP/s") in words(figure)
 
 
-def test_kinds_keep_their_colours_and_shapes_and_runs_their_filling() -> None:
+def test_kinds_keep_their_colors_and_shapes_and_runs_their_filling() -> None:
     figure = roofline(sample_points(("static", "continuous")), ROOF)
-    colours = palette(False)
+    colors = palette(False)
     assert trace(figure, "static decode").marker.symbol == "circle"
     assert trace(figure, "continuous decode").marker.symbol == "circle-open"
     assert trace(figure, "static prefill").marker.symbol == "diamond"
-    assert trace(figure, "static decode").marker.color == colours.decode
-    assert trace(figure, "continuous prefill").marker.color == colours.prefill
+    assert trace(figure, "static decode").marker.color == colors.decode
+    assert trace(figure, "continuous prefill").marker.color == colors.prefill
 
 
 def test_no_gap_is_kept_above_a_legend_of_one_line() -> None:

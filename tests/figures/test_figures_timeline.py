@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from pages.figures.colours import DARK, LIGHT, PHASES
+from pages.figures.colors import DARK, LIGHT, PHASES
 from pages.figures.layout import json_bytes
 from pages.figures.sample import sample_run
 from pages.figures.timeline.overview import phase_shares
@@ -151,7 +151,7 @@ def test_phase_shares_of_bins_by_hand() -> None:
     assert half[:, 0, 0].tolist() == [0, 1, 0, 0]
 
 
-def test_light_and_dark_differ_in_colour_alone() -> None:
+def test_light_and_dark_differ_in_color_alone() -> None:
     light, dark = (slot_timeline(STATIC.spans, dark=is_dark) for is_dark in (False, True))
     assert bars(light)["decode"].marker.color == LIGHT.decode
     assert bars(dark)["decode"].marker.color == DARK.decode

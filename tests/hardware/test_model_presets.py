@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.hardware.model_catalogue import CATALOGUE
+from engine.hardware.model_catalog import CATALOG
 from engine.hardware.model_presets import MODEL_NAMES, PUBLIC_CONFIGS, model_shape
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
 def test_parameters_counted_from_the_shape_are_the_models_own(entry: Any) -> None:
     assert entry.name in MODEL_NAMES
     assert model_shape(entry.name).parameters == entry.parameters

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.hardware.model_presets import model_shape
-from engine.hardware.pass_points import pass_points, predicted_bend, seen_bend, summed_stats, utilisation
+from engine.hardware.pass_points import pass_points, predicted_bend, seen_bend, summed_stats, utilization
 from engine.hardware.roofline import Ceilings, ModelShape
 from store import Store
 from store.queries.downsampled_passes import pass_bins
@@ -79,7 +79,7 @@ def test_shares_of_the_ceilings_by_kind() -> None:
         row("decode", passes=1, rows=2, tokens=2, computed_positions=40, width=20, seconds=0.2, median_s=0.2),
         row("prefill", computed_positions=8, tokens=8, squared_lengths=34, seconds=0.5, median_s=0.5),
     ]
-    prefill, decode = utilisation(pass_points(bins, SHAPE), CEILINGS)
+    prefill, decode = utilization(pass_points(bins, SHAPE), CEILINGS)
     assert (prefill.kind, decode.kind) == ("prefill", "decode")
     assert decode.passes == 4
     assert decode.mbu == pytest.approx((6960 + 2640) / 0.5 / 100_000)
@@ -90,7 +90,7 @@ def test_shares_of_the_ceilings_by_kind() -> None:
 
 
 def test_without_ceilings_shares_are_unknown_and_rates_are_not() -> None:
-    (used,) = utilisation(pass_points([row("decode", computed_positions=20)], SHAPE), None)
+    (used,) = utilization(pass_points([row("decode", computed_positions=20)], SHAPE), None)
     assert math.isnan(used.mbu)
     assert used.bytes_per_s == pytest.approx(23_200)
 
@@ -130,7 +130,7 @@ def test_a_flat_curve_has_no_bend_and_says_how_far_it_was_followed() -> None:
     assert bend.growth == pytest.approx(22.59 / 20.57)
 
 
-def test_neighbours_are_not_compared_and_one_size_has_no_bend() -> None:
+def test_neighbors_are_not_compared_and_one_size_has_no_bend() -> None:
     assert seen_bend({7: 1.0, 8: 1.5}) is None
     assert seen_bend({8: 1.5}) is None
     assert seen_bend({}) is None

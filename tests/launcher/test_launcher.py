@@ -72,10 +72,10 @@ def test_jobs_wait_in_the_order_in_which_they_came(queue: RunQueue) -> None:
     first, second, _ = queue.jobs()
     assert (first.runs[0].status, first.runs[0].has_log) == ("stopped", True)
     assert (second.runs[0].status, second.runs[0].has_log) == ("stopped", False)
-    assert second.runs[0].error == "cancelled before it began"
+    assert second.runs[0].error == "canceled before it began"
 
 
-def test_cancelling_a_pair_in_its_first_run_never_starts_the_second(queue: RunQueue) -> None:
+def test_canceling_a_pair_in_its_first_run_never_starts_the_second(queue: RunQueue) -> None:
     job = queue.submit([config("slow"), config("fast")], kind="pair")
     queue.wait(job.job_id, is_running)
     queue.cancel(job.job_id)
@@ -99,7 +99,7 @@ def test_a_worker_that_ignores_its_cancel_is_killed_and_the_next_run_works(tmp_p
         queue.cancel(job.job_id)
         run = queue.wait(job.job_id).runs[0]
         assert run.status == "crashed"
-        assert run.error == "cancelled; the worker was killed by SIGKILL before it had stopped by itself"
+        assert run.error == "canceled; the worker was killed by SIGKILL before it had stopped by itself"
         assert queue.wait(queue.submit([config("fast")]).job_id).outcome == "completed"
         assert queue.worker_pid != deaf
     finally:

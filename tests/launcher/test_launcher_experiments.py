@@ -80,7 +80,7 @@ def test_crashed_points_are_run_again_on_resume_and_no_others(queue: RunQueue) -
     assert (done.done_points, [run.status for run in done.runs]) == (3, ["crashed"])
 
 
-def test_a_cancelled_experiment_keeps_what_it_has_and_can_be_gone_on_with(queue: RunQueue) -> None:
+def test_a_canceled_experiment_keeps_what_it_has_and_can_be_gone_on_with(queue: RunQueue) -> None:
     plan = with_models("fast", "slow", "fast", "fast")
     job = queue.submit_experiment(plan)
     queue.wait(job.job_id, lambda job: job.done_points == 1 and is_running(job))
@@ -96,7 +96,7 @@ def test_a_cancelled_experiment_keeps_what_it_has_and_can_be_gone_on_with(queue:
     queue.wait(again.job_id)
 
 
-def test_one_that_waits_is_taken_and_let_go_of_when_it_is_cancelled(queue: RunQueue) -> None:
+def test_one_that_waits_is_taken_and_let_go_of_when_it_is_canceled(queue: RunQueue) -> None:
     blocker = queue.submit_experiment(with_models("slow"))
     plan = with_models("fast", "fast")
     waiting = queue.submit_experiment(plan)

@@ -1,4 +1,4 @@
-"""The worker as a real process: what it says on stdout, how it is cancelled, and that it never outlives its stdin."""
+"""The worker as a real process: what it says on stdout, how it is canceled, and that it never outlives its stdin."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_cancel_ends_the_run_and_the_worker_lives_on(worker: WorkerProcess, tm
 def test_bad_configurations_are_answered_in_one_line(worker: WorkerProcess, tmp_path: Path) -> None:
     bad: list[dict[str, Any]] = [
         {"engine": "warp"},
-        {"colour": "red"},
+        {"color": "red"},
         {"model": "no-such-model"},
         {"workload": {"prompts": "p0"}},
         {"workload": {"budget": "many"}},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.hardware.model_catalogue import models_folder
+from engine.hardware.model_catalog import models_folder
 from engine.predictions.prediction import Expectation, Question
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.predictions.text import range_text, tally_text, value_text

@@ -171,7 +171,7 @@ def test_a_cancel_ends_the_question(home: Path) -> None:
     assert "Running: " in words(app)
     next(button for button in app.button if button.label == "Cancel").click()
     app = settled(app.run())
-    assert "Cancelled." in words(app)
+    assert "Canceled." in words(app)
 
 
 def test_rows_are_cut_and_it_says_so(home: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_chart_can_be_chosen_and_left_out(home: Path) -> None:
     app.selectbox(key=f"query.kind_{number}").select("line")
     app.selectbox(key=f"query.x_{number}").select("pass_index")
     app.selectbox(key=f"query.y_{number}").select("width")
-    app.selectbox(key=f"query.colour_{number}").select("kind")
+    app.selectbox(key=f"query.color_{number}").select("kind")
     app = app.run()
     [figure] = figures(app).values()
     assert [trace["name"].strip() for trace in figure["data"]] == ["prefill", "decode"]

@@ -64,7 +64,7 @@ def test_what_is_no_expectation_is_refused_in_one_line(
         ({"measure": "metric", "metric": "speed"}, "metric 'speed': no run has it"),
         ({"measure": "ratio", "metric": "duration_s", "key": "a", "base": "a"}, "a over itself is 1"),
         ({"measure": "capacity"}, "it needs engine"),
-        ({"measure": "metric", "metric": "duration_s", "colour": "red"}, "colour is not part of one"),
+        ({"measure": "metric", "metric": "duration_s", "color": "red"}, "color is not part of one"),
         ({"metric": "duration_s"}, "without measure"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from tests.support.app_server import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -128,13 +128,13 @@ def test_the_app_stays_on_this_machine_and_tells_nobody() -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_themes_colours_are_the_figures_colours(theme: str) -> None:
+def test_the_themes_colors_are_the_figures_colors(theme: str) -> None:
     settings = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())["theme"][theme]
-    colours = palette(theme == "dark")
-    assert settings["backgroundColor"] == colours.surface
-    assert settings["secondaryBackgroundColor"] == colours.empty
-    assert settings["textColor"] == colours.text
-    assert tuple(settings["chartCategoricalColors"]) == colours.series
+    colors = palette(theme == "dark")
+    assert settings["backgroundColor"] == colors.surface
+    assert settings["secondaryBackgroundColor"] == colors.empty
+    assert settings["textColor"] == colors.text
+    assert tuple(settings["chartCategoricalColors"]) == colors.series
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])

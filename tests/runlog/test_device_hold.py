@@ -28,7 +28,7 @@ def test_who_waits_hears_whose_run_has_the_device(tmp_path: Path, monkeypatch: p
     assert ours == [f"the device is taken: run abc of this lab has it (process {os.getpid()})"]
     assert theirs == [
         f"the device is taken: run abc of another lab has it, the one whose LAB_HOME is {tmp_path / 'mine'} "
-        f"(process {os.getpid()}); this starts by itself when that ends, or is cancelled there"
+        f"(process {os.getpid()}); this starts by itself when that ends, or is canceled there"
     ]
 
 

@@ -58,7 +58,7 @@ def request(seed: int) -> Request:
     return Request(spec=spec, prompt_ids=[1])
 
 
-def test_a_requests_draws_do_not_depend_on_its_neighbours() -> None:
+def test_a_requests_draws_do_not_depend_on_its_neighbors() -> None:
     config = SamplingConfig(temperature=1.0)
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
     requests = [request(1), request(2), request(3)]

@@ -66,7 +66,7 @@ def test_an_idle_engine_sleeps_until_the_next_arrival() -> None:
 
 
 def test_a_static_batch_waits_for_its_timeout_and_then_runs_to_its_longest_member() -> None:
-    """A request of 40 tokens sits for its neighbour's 900, though the third wants its slot."""
+    """A request of 40 tokens sits for its neighbor's 900, though the third wants its slot."""
     config = RunConfig(engine="static", slots=3, form=FormRule.parse("timeout:5"))
     simulation = played(config, [(8, 40, 0.0), (8, 900, 2.0), (8, 10, 20.0)])
     assert simulation.record().passes["start_s"][0] == 5.0  # 5 s after the first came; nobody filled the batch

@@ -1,6 +1,6 @@
 """A worker without an engine, for the launcher's tests: it speaks the protocol and does what the model's name says.
 
-`fast` ends at once; `slow` reports for a minute unless cancelled; `once` does so the first time alone; `deaf` reports
+`fast` ends at once; `slow` reports for a minute unless canceled; `once` does so the first time alone; `deaf` reports
 and ignores its cancel; `dies` writes to stderr and exits in mid-run; `stillborn` exits before the run has started;
 `chatty` prints what is no event.
 """
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-cancelled: set[str] = set()
+canceled: set[str] = set()
 
 
 def say(event: str, **fields: Any) -> None:
@@ -38,7 +38,7 @@ def carry_out(run_id: str, folder: Path, model: str) -> None:
         mark.touch()
     for tokens in range(1200 if takes_long else 2):
         say("progress", run_id=run_id, finished_requests=0, requests=8, output_tokens=tokens, elapsed_s=tokens / 20)
-        if run_id in cancelled and model != "deaf":
+        if run_id in canceled and model != "deaf":
             say("finished", run_id=run_id, status="stopped", error=None)
             return
         if model == "dies" and tokens == 3:
@@ -59,7 +59,7 @@ def listen(runs: list[dict[str, Any]], arrived: threading.Condition) -> None:
         command = json.loads(line)
         with arrived:
             if command["command"] == "cancel":
-                cancelled.add(command["run_id"])
+                canceled.add(command["run_id"])
             else:
                 runs.append(command)
             arrived.notify()

@@ -1,7 +1,7 @@
 """Triton as this machine can run it: on its GPU, or through Triton's interpreter where there is no CUDA device.
 
 Import this before any kernel. Whether a kernel is interpreted is settled while it is being imported, so the setting is
-put back afterwards: no other test and no process of a test's own runs by it.
+put back afterward: no other test and no process of a test's own runs by it.
 """
 
 from __future__ import annotations

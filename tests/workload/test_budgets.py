@@ -79,7 +79,7 @@ def test_spaces_do_not_matter() -> None:
         ("eos:0", "use 1 to 131,072 tokens"),
         ("8x0", "use 1 to 131,072 tokens"),
         ("0x8", "a group needs at least 1 request"),
-        ("256-64", "the range runs backwards; use 64-256"),
+        ("256-64", "the range runs backward; use 64-256"),
     ],
 )
 def test_a_bad_budget_is_refused_in_one_clear_line(text: str, line: str) -> None:

@@ -1,7 +1,7 @@
 """RMSNorm over the hidden width, alone or with the residual addition before it (Zhang and Sennrich, 2019).
 
-One program a token. Sums are fp32; the normalised row is rounded to its dtype before the weight multiplies it, and the
-residual sum before it is normalised, in the order of transformers' Llama layers. It does not know LayerNorm's mean or
+One program a token. Sums are fp32; the normalized row is rounded to its dtype before the weight multiplies it, and the
+residual sum before it is normalized, in the order of transformers' Llama layers. It does not know LayerNorm's mean or
 bias, nor Gemma's 1 + weight.
 """
 
@@ -15,7 +15,7 @@ WARPS = 4
 
 
 @triton.jit
-def normalised(row, weight, eps, WIDTH: tl.constexpr):
+def normalized(row, weight, eps, WIDTH: tl.constexpr):
     """`row` is fp32 values of the weight's dtype, with zeros beyond WIDTH."""
     inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
     rounded = (row * inverse).to(weight.dtype).to(tl.float32)
@@ -29,7 +29,7 @@ def _norm_kernel(x, weight, output, eps, WIDTH: tl.constexpr, BLOCK: tl.constexp
     inside = column < WIDTH
     row = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
     scale = tl.load(weight + column, mask=inside, other=0.0)
-    tl.store(output + place, normalised(row, scale, eps, WIDTH), mask=inside)
+    tl.store(output + place, normalized(row, scale, eps, WIDTH), mask=inside)
 
 
 @triton.jit
@@ -42,7 +42,7 @@ def _add_norm_kernel(x, residual, weight, output, eps, WIDTH: tl.constexpr, BLOC
     scale = tl.load(weight + column, mask=inside, other=0.0)
     summed = row.to(scale.dtype)
     tl.store(residual + place, summed, mask=inside)
-    tl.store(output + place, normalised(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
+    tl.store(output + place, normalized(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

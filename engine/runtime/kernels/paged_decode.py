@@ -46,7 +46,7 @@ def _attend(
     POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, QUERIES: tl.constexpr,
     BLOCK_BITS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The unnormalised sum, the largest score and the weight of columns first … end, of which start … length show.
+    """The unnormalized sum, the largest score and the weight of columns first … end, of which start … length show.
 
     A table's entries are read a step early: a load that waits for another is not pipelined as deep. Weights are added
     up across threads once, behind the loop.

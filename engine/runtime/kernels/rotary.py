@@ -2,7 +2,7 @@
 
 The half-split rotation of transformers' Llama (Su et al., 2021): element d turns with element d + D/2. It is computed
 in fp32 from fp32 cosines, where transformers rounds both to the model's dtype first. Optionally each query and key head
-is normalised before it turns, as in Qwen3. It does not know interleaved or partial rotation, nor how cosines are made.
+is normalized before it turns, as in Qwen3. It does not know interleaved or partial rotation, nor how cosines are made.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.runtime.kernels.dot import dot
-from engine.runtime.kernels.norm import normalised
+from engine.runtime.kernels.norm import normalized
 
 MAX_ROWS = 32
 
@@ -141,7 +141,7 @@ def _sum_norm_kernel(
     summed = tl.load(residual + place, mask=inside, other=0.0).to(tl.float32) + total.to(scale.dtype).to(tl.float32)
     summed = summed.to(scale.dtype)
     tl.store(residual + place, summed, mask=inside)
-    tl.store(output + place, normalised(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
+    tl.store(output + place, normalized(summed.to(tl.float32), scale, eps, WIDTH), mask=inside)
 
 
 def sum_add_rms_norm(partials: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -22,8 +22,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, Pr
 from transformers.utils import logging as transformers_logging
 
 from engine.core.dtypes import TORCH_NAMES, dtype_of
-from engine.hardware.model_catalogue import (
-    CATALOGUE,
+from engine.hardware.model_catalog import (
+    CATALOG,
     INSTALL_SMOLLM2,
     SMOLLM2_WHEEL,
     find_entry,
@@ -72,7 +72,7 @@ class LoadedModel:
 def load_model(name: str, device: torch.device, dtype: torch.dtype, on_progress: Progress) -> LoadedModel:
     """The model that `name` means, on `device` in `dtype`.
 
-    `name`: a short name of the catalogue, a folder with config.json and safetensors (or one GGUF file), a GGUF file, or
+    `name`: a short name of the catalog, a folder with config.json and safetensors (or one GGUF file), a GGUF file, or
     a hub id `owner/model`. `on_progress(line, share)` is called at each stage; `share` is 0..1, or None where unknown.
     Raises ValueError, with what to do about it in one line, where there is no such model or it cannot be read.
     """
@@ -134,7 +134,7 @@ def _find_weights(name: str, on_progress: Progress) -> tuple[Path, str]:
     if is_hub_id(hub_id):
         folder, source = fetch_from_hub(hub_id, on_progress)
         return _local(folder, on_progress)[0], source
-    known = ", ".join(entry.name for entry in CATALOGUE)
+    known = ", ".join(entry.name for entry in CATALOG)
     told = short_name(name)
     raise ValueError(f"model {told!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")
 
@@ -240,7 +240,7 @@ def random_model(name: str, device: torch.device, dtype: torch.dtype) -> PreTrai
 
 
 def _draw(config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """Weights by the model's own initialisation (normal, std `initializer_range`; norms 1, biases 0)."""
+    """Weights by the model's own initialization (normal, std `initializer_range`; norms 1, biases 0)."""
     cuda_devices = [device.index or 0] if device.type == "cuda" else []
     with torch.device(device), torch.random.fork_rng(devices=cuda_devices):
         torch.manual_seed(RANDOM_WEIGHTS_SEED)

@@ -3,7 +3,7 @@
 A converted model is a folder that is built beside its place and renamed into it, so that a reader sees all of it or
 nothing. Its manifest holds each file's size and checksum; a folder that does not match is built again. One process
 converts at a time, the others wait and use its result. The checksum finds truncation, zeroed blocks and flipped bits;
-it is no defence against a forger.
+it is no defense against a forger.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from engine.core.format import size
-from engine.hardware.model_catalogue import MANIFEST, models_folder
+from engine.hardware.model_catalog import MANIFEST, models_folder
 from engine.runlog.locks import hold
 
 Progress = Callable[[str, float | None], None]

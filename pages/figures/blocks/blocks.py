@@ -1,9 +1,9 @@
 """The KV pool over time: who held which block, how many were free, and how much of what was held was still unfilled.
 
 Three panels over one x axis. Above, the free blocks, with a mark for each preemption: a moment when there were too few.
-In the middle the pool, blocks down, each in the colour of the request that holds it. Below, the unfilled ends of the
+In the middle the pool, blocks down, each in the color of the request that holds it. Below, the unfilled ends of the
 last blocks, as a share of what was held: what paging wastes. A large pool or a long run comes in coarser cells: each
-stands for several blocks over several passes, takes the colour of the request that held most of it, and says in its
+stands for several blocks over several passes, takes the color of the request that held most of it, and says in its
 hover how much was held.
 """
 
@@ -14,8 +14,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, duration
-from pages.figures.blocks.owners import code_colours, code_range, owner_codes
-from pages.figures.colours import palette
+from pages.figures.blocks.owners import code_colors, code_range, owner_codes
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 from pages.figures.timeline.preemptions import add_preemptions
 from pages.figures.timeline.queue import changes_only
@@ -138,7 +138,7 @@ def _add_grid(
         "y0": (blocks_a_row - 1) / 2,
         "dy": blocks_a_row,
         "yaxis": "y2",
-        "colorscale": code_colours(dark),
+        "colorscale": code_colors(dark),
         "zmin": low,
         "zmax": high,
         "showscale": False,
@@ -169,7 +169,7 @@ def _add_strip(figure: go.Figure, end: float, values: pd.Series, what: str, dark
     """A stepped area over the columns; a figure that was not logged is left out."""
     if values.isna().all():
         return
-    colours = palette(dark)
+    colors = palette(dark)
     is_free = what == "free"
     y = values.fillna(0).to_numpy(dtype=float)
     x, y = changes_only(np.linspace(0.0, end, len(y) + 1), np.append(y, y[-1]))
@@ -180,9 +180,9 @@ def _add_strip(figure: go.Figure, end: float, values: pd.Series, what: str, dark
         customdata=100 * y,
         yaxis="y" if is_free else "y3",
         mode="lines",
-        line={"shape": "hv", "width": 1.4, "color": colours.faint_text if is_free else colours.fragment_line},
+        line={"shape": "hv", "width": 1.4, "color": colors.faint_text if is_free else colors.fragment_line},
         fill="tozeroy",
-        fillcolor=colours.empty if is_free else colours.fragment,
+        fillcolor=colors.empty if is_free else colors.fragment,
         name=what,
         showlegend=False,
         hovertemplate=f"{said}<extra></extra>",

@@ -1,8 +1,8 @@
-"""The KV pool at one moment: a grid of blocks, each in its request's colour as far as it is filled, paler beyond.
+"""The KV pool at one moment: a grid of blocks, each in its request's color as far as it is filled, paler beyond.
 
 Blocks stand in the order of their ids, line by line. A small pool shows each block as a row of small cells, so that
 one sees how far it is filled; in a large one a block is one cell, pale where it is not full. More than MAX_CELLS blocks
-are drawn several to a cell, in the colour of the request that holds most of them.
+are drawn several to a cell, in the color of the request that holds most of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.figures.blocks.blocks import NO_BLOCKS
-from pages.figures.blocks.owners import FREE, TINT, blended, code_colours, code_range, num_owners, owner_codes
-from pages.figures.colours import palette
+from pages.figures.blocks.owners import FREE, TINT, blended, code_colors, code_range, num_owners, owner_codes
+from pages.figures.colors import palette
 from pages.figures.layout import axis, new_figure, note_figure
 
 MAX_CELLS = 24_000
@@ -67,7 +67,7 @@ def pool_at(
         dx=1 / grid.parts,
         zmin=low,
         zmax=high,
-        colorscale=code_colours(dark, with_pale=True),
+        colorscale=code_colors(dark, with_pale=True),
         showscale=False,
         hoverinfo="skip",
         ygap=2 if block_px > 12 else 1,
@@ -124,7 +124,7 @@ def _cells(blocks: pd.DataFrame, grid: Grid, block_size: int, dark: bool) -> pd.
 
 
 def _texture(cells: pd.DataFrame, grid: Grid, dark: bool) -> np.ndarray:
-    """(line, column x parts) codes: the filled parts of a block in its owner's colour, the others in the pale one."""
+    """(line, column x parts) codes: the filled parts of a block in its owner's color, the others in the pale one."""
     z = np.full((grid.lines * grid.per_line, grid.parts), np.nan, dtype=np.float32)
     z[: grid.cells] = FREE
     if len(cells):

@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import duration, exact
-from pages.figures.colours import SeriesStyle, palette, series_styles
+from pages.figures.colors import SeriesStyle, palette, series_styles
 from pages.figures.latency.curves import MARKED, Curve, curves_of
 from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 
@@ -30,7 +30,7 @@ WORDS_WIDE = 0.27  # the words at a mark, as a share of a narrow phone's plot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XAxis:
-    """The value axis: its range in seconds, whether it is logarithmic, and the unit that it is labelled in."""
+    """The value axis: its range in seconds, whether it is logarithmic, and the unit that it is labeled in."""
 
     low_s: float
     high_s: float
@@ -142,7 +142,7 @@ def _add_line(figure: go.Figure, name: str, curve: Curve, x_axis: XAxis, style: 
         y=reached,
         customdata=100 * reached,
         mode="lines",
-        line={"shape": "hv", "width": 2.2, "color": style.colour, "dash": style.dash},
+        line={"shape": "hv", "width": 2.2, "color": style.color, "dash": style.dash},
         name=name,
         hovertemplate=(
             f"<b>{name}</b><br>%{{customdata:,.3r}}\u00a0% of {counted}<br>"
@@ -159,7 +159,7 @@ def _add_end_labels(figure: go.Figure, curves: dict[str, Curve], x_axis: XAxis, 
     by_end = sorted(curves, key=lambda name: curves[name].end_s)
     for row, name in enumerate(by_end):
         place = float(np.clip(x_axis.place(curves[name].end_s), 0.0, 1.0))
-        colour = styles[name].colour
+        color = styles[name].color
         rise_px = 8 + ROW_PX * row
         tie = {
             "x0": place,
@@ -169,7 +169,7 @@ def _add_end_labels(figure: go.Figure, curves: dict[str, Curve], x_axis: XAxis, 
             "y0": float(curves[name].share[-1]) / 1.02,
             "y1": 1 + (rise_px - 7) / PLOT_PX,
         }
-        figure.add_shape(type="line", line={"color": colour, "width": 1, "dash": "dot"}, **tie)
+        figure.add_shape(type="line", line={"color": color, "width": 1, "dash": "dot"}, **tie)
         figure.add_annotation(
             label(
                 f"<b>{name}</b>  {curves[name].count_text}",
@@ -179,7 +179,7 @@ def _add_end_labels(figure: go.Figure, curves: dict[str, Curve], x_axis: XAxis, 
                 yref="paper",
                 yshift=rise_px + 2,
                 xanchor="right" if place > 0.35 else "left",
-                font={"size": 12, "color": colour},
+                font={"size": 12, "color": color},
             )
         )
 
@@ -207,7 +207,7 @@ def _add_marks(
             mode="markers",
             marker={
                 "size": 9,
-                "color": styles[name].colour,
+                "color": styles[name].color,
                 "symbol": "circle" if share == MARKED[0] else "diamond",
                 "line": {"color": palette(dark).surface, "width": 1.5},
             },
@@ -244,7 +244,7 @@ def _add_mark_text(
                 xanchor="right" if to_left else "left",
                 xshift=-8 if to_left else 8,
                 yshift=9 if to_left and is_first else (-26 if is_under else -10),
-                font={"size": 12, "color": styles[name].colour},
+                font={"size": 12, "color": styles[name].color},
                 bgcolor=f"{palette(dark).surface}90",
                 borderpad=0,
             )

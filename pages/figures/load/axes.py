@@ -18,7 +18,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import exact
-from pages.figures.colours import SeriesStyle, palette
+from pages.figures.colors import SeriesStyle, palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
 
 SYMBOLS = {"continuous": "circle", "static": "square", "serial": "triangle-up", "paged": "diamond", "chunked": "star"}
@@ -118,17 +118,17 @@ def add_engine(
         if part.empty or not (is_line or is_main):
             continue
         y = scale.drawn(part[column].astype(float)) * factor
-        errors = None if whiskers is None or not is_line else _whiskers(part, column, whiskers, style.colour)
+        errors = None if whiskers is None or not is_line else _whiskers(part, column, whiskers, style.color)
         figure.add_scatter(
             x=part["x_per_s"].tolist(),
             y=y.tolist(),
             mode="lines+markers" if is_line else "markers",
-            line={"width": 2, "color": style.colour, "dash": dash},
+            line={"width": 2, "color": style.color, "dash": dash},
             marker={
                 "size": (8 if is_main else 6) if is_line else 9,
                 "symbol": symbol if is_line else f"{symbol}-open-dot",
-                "color": style.colour,
-                "line": {"width": 1.6, "color": style.colour},
+                "color": style.color,
+                "line": {"width": 1.6, "color": style.color},
             },
             error_y=errors,
             name=legend_name(engine),
@@ -139,13 +139,13 @@ def add_engine(
         )
 
 
-def _whiskers(part: pd.DataFrame, column: str, ends: tuple[str, str], colour: str) -> dict[str, Any] | None:
+def _whiskers(part: pd.DataFrame, column: str, ends: tuple[str, str], color: str) -> dict[str, Any] | None:
     """From the lowest to the highest repeat; None where nothing was repeated."""
     low, high = (part[end].astype(float).fillna(part[column]) for end in ends)
     if ((high - low).abs() < 1e-12).all():
         return None
     lengths = {"array": (high - part[column]).tolist(), "arrayminus": (part[column] - low).tolist()}
-    return {**lengths, "color": colour, "thickness": 1.2, "width": 4}
+    return {**lengths, "color": color, "thickness": 1.2, "width": 4}
 
 
 def add_failed(figure: go.Figure, rows: pd.DataFrame, scale: Scale, dark: bool, factor: float = 1.0) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import number, percent, quantity
-from pages.figures.colours import palette, series_styles
+from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, label, legend_name, note_figure, set_layout
 from pages.figures.load.axes import (
     Scale,
@@ -62,8 +62,8 @@ def achieved_over_offered(
         if len(mine):
             ends = ("achieved_low_per_s", "achieved_high_per_s") if column == ACHIEVED else None
             add_engine(figure, mine, column, styles[engine], _hover(column), scale=y_scale, whiskers=ends)
-    colours = {name: style.colour for name, style in styles.items()}
-    _add_capacities(figure, capacities, colours, (x_scale, y_scale), dark)
+    colors = {name: style.color for name, style in styles.items()}
+    _add_capacities(figure, capacities, colors, (x_scale, y_scale), dark)
     add_failed(figure, placed, y_scale, dark)
     if placed[column].isna().all():
         note_in_plot(figure, "No run at a rate completed.", dark)
@@ -97,19 +97,19 @@ def _add_diagonal(figure: go.Figure, x_scale: Scale, y_scale: Scale, dark: bool)
 def _add_capacities(
     figure: go.Figure,
     capacities: Mapping[str, float],
-    colours: Mapping[str, str],
+    colors: Mapping[str, str],
     scales: tuple[Scale, Scale],
     dark: bool,
 ) -> None:
     """A dotted line an engine, named at the left, above the diagonal; the lower one of two close ones from below."""
     x_scale, y_scale = scales
-    ranked = sorted(((value, name) for name, value in capacities.items() if name in colours), reverse=True)
+    ranked = sorted(((value, name) for name, value in capacities.items() if name in colors), reverse=True)
     for place, (value, engine) in enumerate(ranked):
         figure.add_scatter(
             x=[x_scale.low, x_scale.high],
             y=[value, value],
             mode="lines",
-            line={"width": 1.4, "dash": "dot", "color": colours[engine]},
+            line={"width": 1.4, "dash": "dot", "color": colors[engine]},
             name=f"{engine}, capacity",
             showlegend=False,
             hovertemplate=f"<b>{engine}</b><br>capacity {quantity(value, 'requests/s')}<extra></extra>",
@@ -123,7 +123,7 @@ def _add_capacities(
                 xshift=4,
                 y=float(np.log10(value)) if y_scale.is_log else value,
                 yanchor="top" if is_under else "bottom",
-                font={"size": 12, "color": colours[engine]},
+                font={"size": 12, "color": colors[engine]},
                 bgcolor=f"{palette(dark).surface}c0",  # on a narrow screen the curves run through it
             )
         )

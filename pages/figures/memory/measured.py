@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import change, size
 from engine.core.units import GIB
-from pages.figures.colours import palette, series_styles
+from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
 PLOT_PX = 280
@@ -40,7 +40,7 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
             x=mine["predicted_bytes"].to_numpy(dtype=float) / GIB,
             y=mine["measured_bytes"].to_numpy(dtype=float) / GIB,
             mode="markers",
-            marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9, "color": styles[str(engine)].colour},
+            marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9, "color": styles[str(engine)].color},
             name=legend_name(str(engine)),
             hovertext=[_hover(row) for row in mine.to_dict("records")],
             hovertemplate="%{hovertext}<extra></extra>",

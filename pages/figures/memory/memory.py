@@ -1,7 +1,7 @@
 """What a batch needs of memory, stacked term by term over the batch size, against what there is.
 
 The terms stand in the order in which memory is taken, so that a bar crosses the line of the capacity in the term that
-fails; from that term up it is hatched, each term in its own colour, since none of that is allocated as a whole. A bar
+fails; from that term up it is hatched, each term in its own color, since none of that is allocated as a whole. A bar
 that is far too tall is broken by a zig-zag, and its whole stands above it. All of it is an estimate; diamonds are what
 real runs were measured to hold at most.
 """
@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from engine.core.format import number, size
 from engine.core.units import GIB
 from engine.memory.memory_model import TERM_WORDS
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
 PLOT_PX = 320
@@ -104,7 +104,7 @@ def _top(points: pd.DataFrame, capacity_bytes: float, measured: pd.DataFrame) ->
 
 
 def _add_terms(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: bool) -> None:
-    fills = term_colours(dark)
+    fills = term_colors(dark)
     below = np.zeros(len(points))
     hover = [_hover(row) for row in points.to_dict("records")]
     hatched = np.zeros(len(points), dtype=bool)
@@ -139,7 +139,7 @@ def begins_not_to_fit(points: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def _hatching(shape: str | list[str], dark: bool) -> dict[str, object]:
-    """Lines in the bar's own colour over the ground: what is there as an outline alone."""
+    """Lines in the bar's own color over the ground: what is there as an outline alone."""
     return {"shape": shape, "fillmode": "replace", "bgcolor": palette(dark).surface, "size": 7, "solidity": 0.3}
 
 
@@ -147,15 +147,15 @@ def _add_legend_of_hatching(figure: go.Figure, points: pd.DataFrame, dark: bool)
     """A swatch that says what hatching means, where a bar has it."""
     if points["fits"].astype(bool).all():
         return
-    colour = palette(dark).faint_text
-    marker = {"color": colour, "pattern": _hatching("/", dark), "line": {"width": 1.5, "color": colour}}
+    color = palette(dark).faint_text
+    marker = {"color": color, "pattern": _hatching("/", dark), "line": {"width": 1.5, "color": color}}
     figure.add_bar(x=[None], y=[None], name=legend_name(NOT_FITTING), marker=marker, hoverinfo="skip")
 
 
-def term_colours(dark: bool) -> dict[str, str]:
-    """The MLP's activation is prefill's and has its colour; the others have those of runs, none of which is here."""
-    colours = palette(dark)
-    names = (colours.series[2], colours.series[0], colours.prefill, colours.series[1], colours.series[3])
+def term_colors(dark: bool) -> dict[str, str]:
+    """The MLP's activation is prefill's and has its color; the others have those of runs, none of which is here."""
+    colors = palette(dark)
+    names = (colors.series[2], colors.series[0], colors.prefill, colors.series[1], colors.series[3])
     return dict(zip(TERMS, names, strict=True))
 
 
@@ -175,7 +175,7 @@ def _size(amount: object) -> str:
 
 def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool) -> None:
     """Each bar's whole above it, and above a run's diamond; of a bar that is cut, above the picture."""
-    colours = palette(dark)
+    colors = palette(dark)
     highest = measured.groupby("batch_size")["measured_bytes"].max().to_dict()
     for place, (batch_size, total) in enumerate(zip(points["batch_size"], points["total_bytes"], strict=True)):
         diamond = float(highest.get(batch_size, 0.0))
@@ -187,14 +187,14 @@ def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame,
                 yshift=7 if diamond > 0.9 * total else 0,
                 xanchor="center",
                 yanchor="bottom",
-                font={"size": 11, "color": colours.text},
+                font={"size": 11, "color": colors.text},
             )
         )
 
 
 def _add_breaks(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: bool) -> None:
-    """A zig-zag in the colour of the ground, edged, across each bar that goes on above the picture."""
-    colours = palette(dark)
+    """A zig-zag in the color of the ground, edged, across each bar that goes on above the picture."""
+    colors = palette(dark)
     middle, tooth = BREAK_AT * top_bytes / GIB, BREAK_TOOTH * top_bytes / GIB
     for place in points.index[points["total_bytes"] > top_bytes]:
         across = np.linspace(place - BAR / 2 - 0.03, place + BAR / 2 + 0.03, 2 * BREAK_TEETH + 1)
@@ -202,16 +202,16 @@ def _add_breaks(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark:
         lower = [f"{x:.4f},{middle + up - tooth:.6g}" for x, up in zip(across, edge, strict=True)]
         upper = [f"{x:.4f},{middle + up + tooth:.6g}" for x, up in zip(across, edge, strict=True)]
         band = "M" + "L".join([*lower, *reversed(upper)]) + "Z"
-        figure.add_shape(type="path", path=band, fillcolor=colours.surface, line={"width": 0}, layer="above")
+        figure.add_shape(type="path", path=band, fillcolor=colors.surface, line={"width": 0}, layer="above")
         for line in (lower, upper):
-            stroke = {"color": colours.text, "width": 1}
+            stroke = {"color": colors.text, "width": 1}
             figure.add_shape(type="path", path="M" + "L".join(line), line=stroke, layer="above")
 
 
 def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes: float, bars: int, dark: bool) -> None:
-    colours = palette(dark)
+    colors = palette(dark)
     text = f"{name}, {size(capacity_bytes)}"
-    font = {"size": 12, "color": colours.text}
+    font = {"size": 12, "color": colors.text}
     if capacity_bytes > top_bytes:
         figure.add_annotation(label(f"{text}: far above", x=-0.55, y=top_bytes / GIB, yanchor="top", font=font))
         return
@@ -219,7 +219,7 @@ def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes
         x=[-0.6, bars - 0.4],
         y=[capacity_bytes / GIB] * 2,
         mode="lines",
-        line={"width": 2, "dash": "dash", "color": colours.text},
+        line={"width": 2, "dash": "dash", "color": colors.text},
         showlegend=False,
         hoverinfo="skip",
     )
@@ -229,7 +229,7 @@ def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes
 def _add_measured(
     figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool
 ) -> None:
-    colours = palette(dark)
+    colors = palette(dark)
     place_of = {int(size): place for place, size in enumerate(points["batch_size"])}
     known = measured[measured["batch_size"].isin(list(place_of))]
     if known.empty:
@@ -243,8 +243,8 @@ def _add_measured(
         marker={
             "symbol": "diamond",
             "size": 11,
-            "color": colours.waiting,
-            "line": {"width": 1.5, "color": colours.text},
+            "color": colors.waiting,
+            "line": {"width": 1.5, "color": colors.text},
         },
         name=legend_name("measured"),
         hovertext=_run_names(known["run"].tolist()),

@@ -1,4 +1,4 @@
-"""The answer to a question as a picture: two of its columns as bars, a line or points, a third one as colours.
+"""The answer to a question as a picture: two of its columns as bars, a line or points, a third one as colors.
 
 It does not know what the columns mean: their names stand on the axes, and the caption tells extremes, not reasons.
 Of many points only some are drawn, the least and the greatest of every stretch among them.
@@ -15,14 +15,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, plural
-from pages.figures.colours import DASHES, SeriesStyle, palette, series_styles
+from pages.figures.colors import DASHES, SeriesStyle, palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
 
 KINDS = ("bar", "line", "points")
 PLOT_PX = 300
 MAX_BARS = 60
 MAX_POINTS = 4_000
-MAX_COLOURS = 6
+MAX_COLORS = 6
 LABEL_CHARACTERS = 28
 
 
@@ -33,7 +33,7 @@ class Drawing:
     kind: str
     x: str
     y: str
-    colour: str | None = None
+    color: str | None = None
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[str]:
@@ -57,20 +57,20 @@ def suggested(frame: pd.DataFrame) -> Drawing | None:
     if len(frame) < 2 or not values:
         return None
     times = [str(name) for name in frame.columns if _is_time(frame[name])]
-    colour = next((name for name in label_columns(frame) if 1 < frame[name].nunique() <= MAX_COLOURS), None)
+    color = next((name for name in label_columns(frame) if 1 < frame[name].nunique() <= MAX_COLORS), None)
     if times:
-        return Drawing(kind="line", x=times[0], y=values[0], colour=colour)
+        return Drawing(kind="line", x=times[0], y=values[0], color=color)
     first = str(frame.columns[0])
     if first in label_columns(frame) and frame[first].is_unique and len(frame) <= MAX_BARS:
         return Drawing(kind="bar", x=first, y=values[0])
     if len(values) > 1:
-        return Drawing(kind="points", x=values[0], y=values[1], colour=colour)
+        return Drawing(kind="points", x=values[0], y=values[1], color=color)
     return Drawing(kind="bar", x=first, y=values[0]) if first != values[0] and frame[first].is_unique else None
 
 
 def can_draw(frame: pd.DataFrame, drawing: Drawing) -> bool:
     """Whether the answer has the columns that the drawing takes, and rows to draw."""
-    known = {drawing.x, drawing.y, drawing.colour or drawing.x} <= set(map(str, frame.columns))
+    known = {drawing.x, drawing.y, drawing.color or drawing.x} <= set(map(str, frame.columns))
     return known and drawing.y in numeric_columns(frame) and not _drawn_rows(frame, drawing).empty
 
 
@@ -88,7 +88,7 @@ def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -
     kind = drawn_kind(frame, drawing)
     for series, style in styles.items():
         _add(figure, rows[rows["series"] == series], names[series], kind, style, drawing)
-    if 1 < len(styles) <= MAX_COLOURS:
+    if 1 < len(styles) <= MAX_COLORS:
         figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
     places = rows["x"].nunique()
     figure.update_layout(barmode="group", bargap=0.3 if places > 6 else 1 - 0.1 * places)  # few bars stay slim
@@ -126,7 +126,7 @@ def drawn_kind(frame: pd.DataFrame, drawing: Drawing) -> str:
 
 def _rows(frame: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
     """The rows that have an x and a y, as columns x, y and series."""
-    series = frame[drawing.colour].astype(str) if drawing.colour else pd.Series("", index=frame.index)
+    series = frame[drawing.color].astype(str) if drawing.color else pd.Series("", index=frame.index)
     rows = pd.DataFrame({"x": frame[drawing.x], "y": pd.to_numeric(frame[drawing.y]), "series": series})
     rows = rows.replace([np.inf, -np.inf], np.nan).dropna(subset=["x", "y"]).reset_index(drop=True)
     return rows.sort_values("x", kind="stable", ignore_index=True) if drawing.kind == "line" else rows
@@ -151,9 +151,9 @@ def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
 def _styles(rows: pd.DataFrame, dark: bool) -> dict[str, SeriesStyle]:
     """A style a series; where there is one alone, or too many to be told apart, the same for all."""
     names = [str(name) for name in dict.fromkeys(rows["series"])]
-    if 1 < len(names) <= MAX_COLOURS:
+    if 1 < len(names) <= MAX_COLORS:
         return series_styles(names, dark)
-    return dict.fromkeys(names, SeriesStyle(colour=palette(dark).series[0], dash=DASHES[0]))
+    return dict.fromkeys(names, SeriesStyle(color=palette(dark).series[0], dash=DASHES[0]))
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -172,22 +172,22 @@ def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: Ser
     hover = f"{drawing.x} %{{x}}<br>{drawing.y} %{{y:,.4~r}}<extra>{name}</extra>"
     shared = {"x": x, "y": rows["y"], "name": legend_name(name), "hovertemplate": hover}
     if kind == "bar":
-        figure.add_bar(**shared, marker={"color": style.colour})
+        figure.add_bar(**shared, marker={"color": style.color})
     elif kind == "line":
         figure.add_scatter(
             **shared,
             mode="lines+markers" if len(rows) <= 200 else "lines",
-            line={"width": 2, "color": style.colour, "dash": style.dash},
+            line={"width": 2, "color": style.color, "dash": style.dash},
             marker={"size": 6},
         )
     else:
-        figure.add_scatter(**shared, mode="markers", marker={"size": 7, "color": style.colour, "opacity": 0.75})
+        figure.add_scatter(**shared, mode="markers", marker={"size": 7, "color": style.color, "opacity": 0.75})
 
 
 def _told(row: pd.Series, drawing: Drawing) -> str:
     x = row["x"]
     where = counted(float(x)) if isinstance(x, int | float | np.number) else str(x)[:LABEL_CHARACTERS]
-    series = f", {row['series'][:LABEL_CHARACTERS]}" if drawing.colour and drawing.colour != drawing.x else ""
+    series = f", {row['series'][:LABEL_CHARACTERS]}" if drawing.color and drawing.color != drawing.x else ""
     return f"{counted(float(row['y']))} ({drawing.x} {where}{series})"
 
 
@@ -222,6 +222,6 @@ if __name__ == "__main__":
             "median_pass_s": [0.050, 0.052, 0.057, 0.066, 0.051, 0.053, 0.059, 0.069],
         }
     )
-    line = Drawing(kind="line", x="rows", y="median_pass_s", colour="series")
+    line = Drawing(kind="line", x="rows", y="median_pass_s", color="series")
     bar = Drawing(kind="bar", x="engine", y="dead_fraction")
     show([answer_chart(by_engine, bar), answer_chart(by_rows, line), answer_chart(by_rows, line, dark=True)])

@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import number
-from pages.figures.colours import palette, series_styles
+from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.load.axes import SYMBOLS, failure_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
@@ -56,7 +56,7 @@ def repeat_dots(rows: pd.DataFrame, measure: RepeatMeasure, *, title: str = "", 
     ticks = []
     for place, engine in enumerate(engines):
         mine = rows[rows["series"] == engine]
-        middle = _add_engine(figure, mine, measure, place, repeats, factor, styles[engine].colour)
+        middle = _add_engine(figure, mine, measure, place, repeats, factor, styles[engine].color)
         ticks.append(f"<b>{engine}</b><br>" + ("none" if middle is None else number(middle * factor)))
     if len(failed):
         _add_failed(figure, failed, engines, repeats, drawn.low, dark)
@@ -89,7 +89,7 @@ def _range_of(values: pd.Series) -> Range:
 
 
 def _add_engine(
-    figure: go.Figure, mine: pd.DataFrame, measure: RepeatMeasure, engine: int, repeats: int, factor: float, colour: str
+    figure: go.Figure, mine: pd.DataFrame, measure: RepeatMeasure, engine: int, repeats: int, factor: float, color: str
 ) -> float | None:
     """Its dots, joined where one repeat follows another, over the tick at its median, which is returned."""
     done = mine[mine["status"] == "completed"]
@@ -102,7 +102,7 @@ def _add_engine(
         x=[engine - HALF_TICK, engine + HALF_TICK],
         y=[middle * factor] * 2,
         mode="lines",
-        line={"width": 2.5, "color": colour},
+        line={"width": 2.5, "color": color},
         opacity=0.45,
         name=f"{name}, median",
         showlegend=False,
@@ -114,8 +114,8 @@ def _add_engine(
         y=[values[repeat] * factor if repeat in values else None for repeat in order],
         mode="lines+markers",
         connectgaps=False,
-        line={"width": 1.2, "color": colour},
-        marker={"size": 9 if repeats < MANY else 6, "symbol": SYMBOLS.get(name, "circle"), "color": colour},
+        line={"width": 1.2, "color": color},
+        marker={"size": 9 if repeats < MANY else 6, "symbol": SYMBOLS.get(name, "circle"), "color": color},
         name=name,
         showlegend=False,
         text=[_hover(name, repeat, values[repeat], middle, measure) if repeat in values else "" for repeat in order],

@@ -1,7 +1,7 @@
 """The roofline: what passes computed a second against how much they computed a byte, under a machine's ceilings.
 
 Both axes are logarithmic, so that bandwidth is a slope and compute a flat top; they meet at the balance point. A pass
-has the colour and shape of its kind, a run its own way of filling it, and a mark is as large as the passes it stands
+has the color and shape of its kind, a run its own way of filling it, and a mark is as large as the passes it stands
 for are many. The launch line is where issuing alone would keep a pass that reads about as much as the weights.
 After Williams, Waterman and Patterson, Roofline (2009). It does not know whether bytes were counted or reckoned.
 """
@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, duration, number, plural, quantity
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.passes import SYMBOLS
 
@@ -125,13 +125,13 @@ def _rate_ticks(y_range: tuple[float, float]) -> dict[str, list[object]]:
 def _add_roof(
     figure: go.Figure, roof: Roof, x_range: tuple[float, float], y_range: tuple[float, float], dark: bool
 ) -> None:
-    colours = palette(dark)
+    colors = palette(dark)
     knee = min(max(roof.balance, x_range[0]), x_range[1])
     figure.add_scatter(
         x=[x_range[0], knee, x_range[1]],
         y=[roof.read_bytes_per_s * x_range[0], roof.read_bytes_per_s * knee, roof.flop_per_s],
         mode="lines",
-        line={"color": colours.text, "width": 2},
+        line={"color": colors.text, "width": 2},
         showlegend=False,
         name="roof",
         hoverinfo="skip",
@@ -142,7 +142,7 @@ def _add_roof(
         x1=roof.balance,
         y0=y_range[0],
         y1=roof.flop_per_s,
-        line={"color": colours.faint_text, "width": 1, "dash": "dot"},
+        line={"color": colors.faint_text, "width": 1, "dash": "dot"},
         layer="below",
     )
     products = f"{roof.dtype} products {rate_text(roof.flop_per_s)}"
@@ -174,14 +174,14 @@ def _add_launches(figure: go.Figure, roof: Roof, x_range: tuple[float, float], d
 
 
 def _write(figure: go.Figure, text: str, x: float, y: float, dark: bool, **place: object) -> None:
-    colours = palette(dark)
+    colors = palette(dark)
     figure.add_annotation(
         label(
             text,
             x=float(np.log10(x)),
             y=float(np.log10(y)),
-            font={"size": 12, "color": colours.faint_text},
-            bgcolor=f"{colours.surface}b0",
+            font={"size": 12, "color": colors.faint_text},
+            bgcolor=f"{colors.surface}b0",
             borderpad=1,
             **place,
         )
@@ -212,16 +212,16 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
 
 
 def _marker(mine: pd.DataFrame, symbol: str, kind: str, most: float, dark: bool) -> dict[str, object]:
-    colours = palette(dark)
+    colors = palette(dark)
     low, high = MARK_PX
     sizes = low + (high - low) * np.sqrt(mine["passes"].to_numpy(dtype=float)) / most
     is_open = symbol.endswith("-open")
     return {
         "symbol": symbol,
         "size": np.round(sizes, 1),
-        "color": colours.pass_kind(kind),
+        "color": colors.pass_kind(kind),
         "opacity": 0.75,
-        "line": {"width": 1.6 if is_open else 0.8, "color": colours.pass_kind(kind) if is_open else colours.surface},
+        "line": {"width": 1.6 if is_open else 0.8, "color": colors.pass_kind(kind) if is_open else colors.surface},
     }
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import duration, plural
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
 BAR_PX = 12
@@ -75,16 +75,16 @@ def _most(parts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _add_bars(figure: go.Figure, parts: pd.DataFrame, places: np.ndarray, is_split: bool, dark: bool) -> None:
-    """Issuing above the device's part, or one bar where they are one; in the colour of the pass's kind."""
-    colours = palette(dark)
+    """Issuing above the device's part, or one bar where they are one; in the color of the pass's kind."""
+    colors = palette(dark)
     bars = [("the device, first kernel to last" if is_split else "the pass, issued and computed in one", "device_s")]
     bars = [("issued by the host", "issue_s"), *bars] if is_split else bars
     for name, column in bars:
         is_issue = column == "issue_s"
         seconds = parts[column].astype(float).fillna(parts["seconds"] if not is_issue else np.nan)
-        marker: dict[str, object] = {"color": [colours.pass_kind(kind) for kind in parts["kind"]], "line": {"width": 0}}
+        marker: dict[str, object] = {"color": [colors.pass_kind(kind) for kind in parts["kind"]], "line": {"width": 0}}
         if is_issue:
-            marker = {"color": colours.waiting, "line": {"width": 0}}
+            marker = {"color": colors.waiting, "line": {"width": 0}}
         figure.add_bar(
             name=legend_name(name),
             orientation="h",

@@ -15,7 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import size
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "star", "hexagon")
@@ -29,9 +29,9 @@ ALL_FAILED = "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStyle:
-    """How one series is drawn: a colour, and a marker that no series of that colour has."""
+    """How one series is drawn: a color, and a marker that no series of that color has."""
 
-    colour: str
+    color: str
     symbol: str
 
 
@@ -50,11 +50,11 @@ class Room:
 
 def line_styles(names: Sequence[str], dark: bool) -> dict[str, LineStyle]:
     """A style for each name, in order of appearance."""
-    colours = palette(dark).series
+    colors = palette(dark).series
     return {
         name: LineStyle(
-            colour=colours[place % len(colours)],
-            symbol=SYMBOLS[(place + place // len(colours)) % len(SYMBOLS)],
+            color=colors[place % len(colors)],
+            symbol=SYMBOLS[(place + place // len(colors)) % len(SYMBOLS)],
         )
         for place, name in enumerate(dict.fromkeys(names))
     }
@@ -115,8 +115,8 @@ def add_line(
         x=x,
         y=y,
         mode="lines+markers",
-        line={"width": 2, "color": style.colour},
-        marker={"size": 8, "symbol": style.symbol, "color": style.colour},
+        line={"width": 2, "color": style.color},
+        marker={"size": 8, "symbol": style.symbol, "color": style.color},
         name=legend_name(name),
         legendgroup=name,
         text=list(hover),
@@ -133,7 +133,7 @@ def add_failed(figure: go.Figure, points: pd.DataFrame, styles: dict[str, LineSt
     names = [ALL_FAILED] if room.is_one_row else list(dict.fromkeys(failed["series"]))
     for row, name in enumerate(names):
         mine = failed if room.is_one_row else failed[failed["series"] == name]
-        _add_crosses(figure, name, row, mine, palette(dark).dead if room.is_one_row else styles[name].colour, dark)
+        _add_crosses(figure, name, row, mine, palette(dark).dead if room.is_one_row else styles[name].color, dark)
     strip = axis(
         dark,
         domain=[min(room.plot_top + 6 / (room.plot_px + room.strip_px), 1), 1],

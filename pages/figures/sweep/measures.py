@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import change, duration, number, percent, quantity, ratio, size
 from engine.core.units import GIB
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, note_figure, set_layout
 from pages.figures.sweep.axes import add_failed, add_line, batch_axis, empty_text, hold_open, line_styles, sweep_figure
 

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import exact, number, percent, quantity
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.sweep.axes import failed_text, is_failed
 
@@ -115,11 +115,11 @@ def _only(rows: pd.DataFrame, column: str) -> float | None:
 def _add_bars(
     figure: go.Figure, role: str, side: float, sizes: list[int], pairs: dict[int, RaggedPair], dark: bool
 ) -> None:
-    colours = palette(dark)
-    marker: dict[str, Any] = {"color": colours.decode, "line": {"width": 1, "color": colours.surface}}
+    colors = palette(dark)
+    marker: dict[str, Any] = {"color": colors.decode, "line": {"width": 1, "color": colors.surface}}
     if role == "ragged":
-        pattern = {"shape": ".", "fillmode": "overlay", "fgcolor": colours.padding_line, "size": 6, "solidity": 0.3}
-        marker |= {"color": colours.padding, "pattern": pattern}
+        pattern = {"shape": ".", "fillmode": "overlay", "fgcolor": colors.padding_line, "size": 6, "solidity": 0.3}
+        marker |= {"color": colors.padding, "pattern": pattern}
     values = [getattr(pairs[size], role) for size in sizes]
     is_crowded = len(sizes) > MOST_VALUES  # then only shares stand above the bars; the pointer finds the rest
     texts = ["" if value is None or is_crowded else number(value) for value in values]
@@ -136,7 +136,7 @@ def _add_bars(
         textangle=0,
         cliponaxis=False,
         constraintext="none",
-        textfont={"size": 12, "color": colours.text},
+        textfont={"size": 12, "color": colors.text},
         name=legend_name(role),
         hovertemplate=f"<b>{role}</b><br>%{{y:,.3r}}\u00a0tokens/s<extra></extra>",
     )

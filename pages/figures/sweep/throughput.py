@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import percent, quantity
 from engine.experiments.sweep_table import DISTURBED
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, legend_name, note_figure, set_layout
 from pages.figures.sweep.axes import (
     add_failed,
@@ -92,7 +92,7 @@ def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool =
             x=sizes,
             y=[size * base[1] for size in sizes],
             mode="lines",
-            line={"width": 1.4, "dash": "dash", "color": styles[str(name)].colour},
+            line={"width": 1.4, "dash": "dash", "color": styles[str(name)].color},
             opacity=0.75,
             legendgroup=str(name),
             showlegend=False,

@@ -1,4 +1,4 @@
-"""The timeline of a run too dense for single spans: lane x time bin, each cell in the colour of its largest phase.
+"""The timeline of a run too dense for single spans: lane x time bin, each cell in the color of its largest phase.
 
 The picture is one heatmap. Dead cells keep their hatching: every lane is a few rows of cells, and dead ones alternate
 between two reds along the diagonal. A second, invisible heatmap carries the shares of each cell for the hover.
@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, duration
-from pages.figures.colours import PHASES, palette
+from pages.figures.colors import PHASES, palette
 from pages.figures.timeline.spans import Unit, unit_columns
 
 CLEAR = "rgba(0,0,0,0)"
@@ -80,7 +80,7 @@ def add_overview(
         dy=1 / rows_a_lane,
         zmin=-0.5,
         zmax=HATCHED + 0.5,
-        colorscale=_colour_steps(dark),
+        colorscale=_color_steps(dark),
         showscale=False,
         hoverinfo="skip",
         **across,
@@ -108,10 +108,10 @@ def _texture(codes: np.ndarray, rows_a_lane: int) -> np.ndarray:
     return rows
 
 
-def _colour_steps(dark: bool) -> list[list[object]]:
-    """A colour scale of flat steps, one a code."""
-    colours = palette(dark)
-    fills = [CLEAR, *(colours.phase(phase) for phase in PHASES), colours.dead_weave]
+def _color_steps(dark: bool) -> list[list[object]]:
+    """A color scale of flat steps, one a code."""
+    colors = palette(dark)
+    fills = [CLEAR, *(colors.phase(phase) for phase in PHASES), colors.dead_weave]
     return [[(i + edge) / len(fills), fill] for i, fill in enumerate(fills) for edge in (0, 1)]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.queue import changes_only
 from pages.figures.timeline.spans import Unit
@@ -81,7 +81,7 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
     tops = np.cumsum([0, PANELS_PX[0] + GAP_PX, PANELS_PX[1] + GAP_PX])
     rows = "rows (hatched: dead; slate above: reading)" if has_chunks else "rows (hatched: dead)"
     headings = ("time of each pass, ms", rows, "width, columns")
-    colours = palette(dark)
+    colors = palette(dark)
     for number, (top, height, heading) in enumerate(zip(tops, PANELS_PX, headings, strict=True), start=1):
         low, high = 1 - (top + height) / inner_px, 1 - top / inner_px
         name = "yaxis" if number == 1 else f"yaxis{number}"
@@ -95,7 +95,7 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
                 y=high,
                 yref="paper",
                 yanchor="bottom",
-                font={"size": 12, "color": colours.faint_text},
+                font={"size": 12, "color": colors.faint_text},
             )
         )
     set_layout(
@@ -159,7 +159,7 @@ def thinned(passes: pd.DataFrame, max_points: int) -> pd.DataFrame:
 
 def _add_rows(figure: go.Figure, passes: pd.DataFrame, chunk_rows: pd.Series, dark: bool) -> None:
     """The live rows of each kind of pass as areas; above them what is dead, hatched; above that, unfinished prompts."""
-    colours = palette(dark)
+    colors = palette(dark)
     x = np.append(passes["x"].to_numpy(dtype=float), passes["x_end"].iloc[-1])
     of_kind = {kind: passes["live_rows"].where(passes["kind"] == kind, 0) for kind in ("mixed", "prefill")}
     layers = (
@@ -180,7 +180,7 @@ def _add_rows(figure: go.Figure, passes: pd.DataFrame, chunk_rows: pd.Series, da
             mode="lines",
             line={"shape": "hv", "width": 0},
             fill=fill,
-            fillcolor=colours.pass_kind(phase),
+            fillcolor=colors.pass_kind(phase),
             fillpattern=dict(hatch(dark)) if phase == "dead" else None,
             name=f"{phase} rows",
             showlegend=False,
@@ -196,7 +196,7 @@ def _held(counts: pd.Series) -> np.ndarray:
 
 
 def _add_width(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
-    colours = palette(dark)
+    colors = palette(dark)
     x = np.append(passes["x"].to_numpy(dtype=float), passes["x_end"].iloc[-1])
     points = changes_only(x, _held(passes["width"]))
     figure.add_scatter(
@@ -204,7 +204,7 @@ def _add_width(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
         y=points[1],
         yaxis="y3",
         mode="lines",
-        line={"shape": "hv", "width": 1.6, "color": colours.series[0]},
+        line={"shape": "hv", "width": 1.6, "color": colors.series[0]},
         name="width",
         showlegend=False,
         hovertemplate="%{y:,.0f} columns wide<extra></extra>",

@@ -1,6 +1,6 @@
 """Preemptions as marks: a request lost its blocks at this moment and waits again. A shape of its own, and words.
 
-The mark is amber as all that waits, and a triangle that points down, so that it is known without its colour.
+The mark is amber as all that waits, and a triangle that points down, so that it is known without its color.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import duration, plural
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.timeline.spans import Unit
 
 MAX_MARKS = 1500
@@ -51,7 +51,7 @@ def add_preemptions(
     if len(preemptions) > MAX_MARKS:
         kept = np.unique(np.linspace(0, len(preemptions) - 1, MAX_MARKS).astype(int))
         preemptions, y = preemptions.iloc[kept], y[kept]
-    colours = palette(dark)
+    colors = palette(dark)
     told = preemptions[["request_id", "blocks", "tokens", "step", "time_s"]].itertuples(index=False, name=None)
     figure.add_scatter(
         x=preemptions["step" if unit == "step" else "time_s"].to_numpy(dtype=float),
@@ -60,8 +60,8 @@ def add_preemptions(
         marker={
             "symbol": "triangle-down",
             "size": 11,
-            "color": colours.waiting,
-            "line": {"width": 1.5, "color": colours.text},
+            "color": colors.waiting,
+            "line": {"width": 1.5, "color": colors.text},
         },
         cliponaxis=False,
         name=NAME,

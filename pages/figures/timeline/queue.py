@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import number
-from pages.figures.colours import palette, series_styles
+from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
 from pages.figures.timeline.spans import Unit
 
@@ -87,7 +87,7 @@ def _short_count(count: float) -> str:
 
 def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, yaxis: str) -> float:
     """Returns the deepest queue."""
-    colours = palette(dark)
+    colors = palette(dark)
     x = queue["step" if unit == "step" else "time_s"].to_numpy(dtype=float)
     x, depth = changes_only(x, queue["queue_depth"].to_numpy(dtype=float))
     figure.add_scatter(
@@ -95,9 +95,9 @@ def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, ya
         y=depth,
         yaxis=yaxis,
         mode="lines",
-        line={"shape": "hv", "width": 1.2, "color": colours.waiting},
+        line={"shape": "hv", "width": 1.2, "color": colors.waiting},
         fill="tozeroy",
-        fillcolor=_translucent(colours.waiting, 0.35),
+        fillcolor=_translucent(colors.waiting, 0.35),
         name="waiting",
         showlegend=False,
         hovertemplate="%{y:,.0f} waiting<extra></extra>",
@@ -145,14 +145,14 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
             y=depth,
             mode="lines",
             name=legend_name(name),
-            line={"shape": "hv", "width": 2, "color": style.colour, "dash": style.dash},
+            line={"shape": "hv", "width": 2, "color": style.color, "dash": style.dash},
             hovertemplate=f"{name}: %{{y:,.0f}} waiting<extra></extra>",
         )
     figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
 
 
-def _translucent(colour: str, opacity: float) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+def _translucent(color: str, opacity: float) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from engine.core.format import duration, plural
-from pages.figures.colours import PHASES
+from pages.figures.colors import PHASES
 
 Unit = Literal["step", "second"]
 
@@ -58,7 +58,7 @@ def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def merge_moves(spans: pd.DataFrame) -> pd.DataFrame:
-    """Join neighbours of one lane, request and phase that touch: a slot move is no change of what the lane holds.
+    """Join neighbors of one lane, request and phase that touch: a slot move is no change of what the lane holds.
 
     Chunks of a prefill stay apart: where one ends and the next begins is what chunking is about. Takes closed spans.
     Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import duration
-from pages.figures.colours import palette, series_styles
+from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
 
 PLOT_PX = 170
@@ -77,14 +77,14 @@ def _points(delivered_s: np.ndarray, bin_s: float, end_s: float) -> tuple[np.nda
 
 def _add_area(figure: go.Figure, delivered_s: np.ndarray, bin_s: float, end_s: float, dark: bool) -> None:
     x, y = _points(delivered_s, bin_s, end_s)
-    colour = palette(dark).decode
+    color = palette(dark).decode
     figure.add_scatter(
         x=x,
         y=y,
         mode="lines",
-        line={"shape": "hv", "width": 1.6, "color": colour},
+        line={"shape": "hv", "width": 1.6, "color": color},
         fill="tozeroy",
-        fillcolor=f"{colour}40",
+        fillcolor=f"{color}40",
         name="tokens/s",
         hovertemplate="%{y:,.3r}\u00a0tokens/s<extra></extra>",
     )
@@ -101,7 +101,7 @@ def _add_lines(figure: go.Figure, tokens: pd.DataFrame, bin_s: float, dark: bool
             x=x,
             y=y,
             mode="lines",
-            line={"shape": "hv", "width": 2, "color": style.colour, "dash": style.dash},
+            line={"shape": "hv", "width": 2, "color": style.color, "dash": style.dash},
             name=legend_name(str(name)),
             hovertemplate=f"{name}: %{{y:,.3r}}\u00a0tokens/s<extra></extra>",
         )

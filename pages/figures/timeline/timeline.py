@@ -1,6 +1,6 @@
 """The slot timeline: lanes down, steps (or seconds) across, and what each lane held, moment by moment.
 
-Grey is a prompt being read, chunk by chunk where it is read in chunks; green a request in progress, hatched red a row
+Gray is a prompt being read, chunk by chunk where it is read in chunks; green a request in progress, hatched red a row
 that is still computed for a request that has finished. A triangle marks where a request was preempted. A thin strip
 above shows how many requests wait. Up to DENSE_SPANS visible spans are drawn one by one; above that the picture is an
 overview in time bins, and says so. It does not know why a request waits or ends.
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from pages.figures.colours import PHASES, Palette, palette
+from pages.figures.colors import PHASES, Palette, palette
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.overview import add_overview
 from pages.figures.timeline.preemptions import add_preemptions
@@ -194,7 +194,7 @@ def _add_bars(
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            textfont={"size": size_px or NUMBER_PX, "color": _text_colour(phase, palette(dark))},
+            textfont={"size": size_px or NUMBER_PX, "color": _text_color(phase, palette(dark))},
             hovertext=hover_texts(mine),
             hovertemplate="%{hovertext}<extra></extra>",
             showlegend=True,
@@ -222,14 +222,14 @@ def _numbered(spans: pd.DataFrame) -> pd.Series:
 
 
 def _marker(phase: str, line_px: float, dark: bool) -> dict[str, object]:
-    colours = palette(dark)
-    marker: dict[str, object] = {"color": colours.phase(phase), "line": {"width": line_px, "color": colours.surface}}
+    colors = palette(dark)
+    marker: dict[str, object] = {"color": colors.phase(phase), "line": {"width": line_px, "color": colors.surface}}
     if phase == "dead":
         marker["pattern"] = dict(hatch(dark))
     if phase == "prefill" and line_px < 1:
-        marker["line"] = {"width": 0}  # its neighbours have lines; its own would hide it where it is narrow
+        marker["line"] = {"width": 0}  # its neighbors have lines; its own would hide it where it is narrow
     if phase == "empty":
-        marker["line"] = {"width": line_px, "color": colours.empty_line}
+        marker["line"] = {"width": line_px, "color": colors.empty_line}
     return marker
 
 
@@ -239,8 +239,8 @@ def _hairline_px(widths: pd.Series, window: tuple[float, float]) -> float:
     return round(float(np.clip(typical_px / 6, 0.0, 1.0)), 2)
 
 
-def _text_colour(phase: str, colours: Palette) -> str:
-    return {"prefill": colours.on_prefill, "decode": colours.on_decode}.get(phase, colours.text)
+def _text_color(phase: str, colors: Palette) -> str:
+    return {"prefill": colors.on_prefill, "decode": colors.on_decode}.get(phase, colors.text)
 
 
 if __name__ == "__main__":

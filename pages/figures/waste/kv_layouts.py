@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, percent
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import label, note_figure
 from pages.figures.waste.measures import COMPUTED, GOOD, HELD, HELD_AS_A_WHOLE, PART_WORDS, ledger_shares
 from pages.figures.waste.part_bars import BarSizes, Places, part_bars, places_of

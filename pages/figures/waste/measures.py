@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.format import counted, duration
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import hatch
 
 GOOD = ("useful", "used")
@@ -136,19 +136,19 @@ def _parts(measure: Measure, record: dict[Hashable, Any]) -> list[dict[str, obje
 
 
 def part_marker(part: str, dark: bool) -> dict[str, object]:
-    """A fill and, where colour alone would not do, a pattern: dots, hatching, cross lines, or an outline."""
-    colours = palette(dark)
-    fills = {"padding": colours.padding, "bucket": colours.padding, "dead": colours.dead, "fragment": colours.fragment}
+    """A fill and, where color alone would not do, a pattern: dots, hatching, cross lines, or an outline."""
+    colors = palette(dark)
+    fills = {"padding": colors.padding, "bucket": colors.padding, "dead": colors.dead, "fragment": colors.fragment}
     hollow = part in ("unused", "room")
-    fill = colours.empty if hollow else fills.get(part, colours.decode)
+    fill = colors.empty if hollow else fills.get(part, colors.decode)
     marker: dict[str, object] = {
         "color": fill,
-        "line": {"width": 1, "color": colours.faint_text if hollow else colours.surface},
+        "line": {"width": 1, "color": colors.faint_text if hollow else colors.surface},
     }
     if part == "dead":
         marker["pattern"] = dict(hatch(dark))
-    shapes = {"padding": (".", colours.padding_line), "bucket": (".", colours.padding_line)}
-    shapes["fragment"] = ("x", colours.fragment_line)
+    shapes = {"padding": (".", colors.padding_line), "bucket": (".", colors.padding_line)}
+    shapes["fragment"] = ("x", colors.fragment_line)
     if part in shapes:
         shape, ink = shapes[part]
         look = {"fillmode": "overlay", "bgcolor": fill, "fgcolor": ink, "size": 6, "solidity": 0.28, "fgopacity": 1}

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import percent
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import label, note_figure
 from pages.figures.waste.measures import MEASURES, PART_WORDS, Measures, amount_text, ledger_shares
 from pages.figures.waste.part_bars import BarSizes, Places, part_bars, places_of
@@ -52,13 +52,13 @@ def _hover(shares: pd.DataFrame) -> list[str]:
 
 def _add_text(figure: go.Figure, shares: pd.DataFrame, places: Places, dark: bool) -> None:
     """Over each bar the run's name and every share, so that no part is too thin to read."""
-    colours = palette(dark)
+    colors = palette(dark)
     for (heading, series), bar in shares.groupby(["heading", "series"], sort=False):
         parts = share_text(bar)
         whole = amount_text(bar["whole"].iloc[0], bar["noun"].iloc[0] if bar["noun"].iloc[0] == "s" else "")
         words = f"<b>{series}</b>  {parts} of {whole}" if series else f"{parts} of {whole}"
         y = places.bars[heading, series] - SIZES.bar_px / 2 - 9
-        figure.add_annotation(label(words, x=0, xref="paper", y=y, font={"size": 12, "color": colours.text}))
+        figure.add_annotation(label(words, x=0, xref="paper", y=y, font={"size": 12, "color": colors.text}))
 
 
 def share_text(bar: pd.DataFrame) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, quantity
-from pages.figures.colours import palette
+from pages.figures.colors import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
 PLOT_PX = 340
@@ -91,7 +91,7 @@ def _add_linear(figure: go.Figure, rows: pd.DataFrame, dark: bool) -> None:
 
 def _add_curves(figure: go.Figure, rows: pd.DataFrame, wall: float | None, dark: bool) -> None:
     """Both curves, faint where memory has ended."""
-    colours = palette(dark)
+    colors = palette(dark)
     fits = rows["batch_size"] <= (wall if wall is not None else np.inf)
     lines = (("in all", "tokens_per_s", "solid", "circle"), ("a request", "tokens_per_s_per_request", "dot", "diamond"))
     for place, (name, column, dash, symbol) in enumerate(lines):
@@ -105,8 +105,8 @@ def _add_curves(figure: go.Figure, rows: pd.DataFrame, wall: float | None, dark:
                 x=mine["batch_size"].to_numpy(dtype=float),
                 y=mine[column].to_numpy(dtype=float),
                 mode="lines+markers",
-                line={"width": 2.2, "dash": dash, "color": colours.series[place]},
-                marker={"size": 7, "symbol": symbol, "color": colours.series[place]},
+                line={"width": 2.2, "dash": dash, "color": colors.series[place]},
+                marker={"size": 7, "symbol": symbol, "color": colors.series[place]},
                 opacity=1.0 if inside else 0.35,
                 name=legend_name(name),
                 showlegend=inside or not fits.any(),
@@ -127,13 +127,13 @@ def _add_marks(
     dark: bool,
 ) -> None:
     """A line at each batch size that lies inside, its words at the foot; the further one's stand a line higher."""
-    colours = palette(dark)
-    marks = [("free until", free_until, colours.decode), ("memory ends at", wall, colours.dead)]
-    for height, (words, size, colour) in enumerate(marks):
+    colors = palette(dark)
+    marks = [("free until", free_until, colors.decode), ("memory ends at", wall, colors.dead)]
+    for height, (words, size, color) in enumerate(marks):
         if size is None or not x_range[0] < size < x_range[1]:
             continue
         figure.add_shape(
-            type="line", x0=size, x1=size, y0=y_range[0], y1=y_range[1], line={"width": 1.6, "color": colour}
+            type="line", x0=size, x1=size, y0=y_range[0], y1=y_range[1], line={"width": 1.6, "color": color}
         )
         place = float(np.log(size / x_range[0]) / np.log(x_range[1] / x_range[0]))
         figure.add_annotation(
@@ -144,16 +144,16 @@ def _add_marks(
                 yshift=10 + 16 * height,
                 xanchor="right" if place > 0.6 else "left",
                 xshift=-5 if place > 0.6 else 5,
-                font={"size": 12, "color": colours.text},
-                bgcolor=f"{colours.surface}c0",
+                font={"size": 12, "color": colors.text},
+                bgcolor=f"{colors.surface}c0",
                 borderpad=1,
             )
         )
 
 
 def _add_reading(figure: go.Figure, rate: float, x_range: tuple[float, float], dark: bool) -> None:
-    colours = palette(dark)
-    line = {"width": 1.2, "dash": "dot", "color": colours.waiting}
+    colors = palette(dark)
+    line = {"width": 1.2, "dash": "dot", "color": colors.waiting}
     figure.add_shape(type="line", x0=x_range[0], x1=x_range[1], y0=rate, y1=rate, line=line, layer="below")
     figure.add_annotation(
         label(
@@ -162,7 +162,7 @@ def _add_reading(figure: go.Figure, rate: float, x_range: tuple[float, float], d
             y=float(np.log10(rate)),
             xshift=4,
             yshift=9,
-            font={"size": 12, "color": colours.faint_text},
+            font={"size": 12, "color": colors.faint_text},
         )
     )
 

@@ -14,7 +14,7 @@ from engine.core.dtypes import dtype_of
 from engine.core.format import exact, plural
 from engine.core.presets import PRESETS
 from engine.core.units import MIB
-from engine.hardware.model_catalogue import list_models
+from engine.hardware.model_catalog import list_models
 from pages.parts.bench.memory import draw_advanced, draw_memory, memory_text
 from pages.parts.bench.settings import TWICE, Settings, read_settings
 from pages.parts.shared.devices import available_devices, device_of
@@ -179,7 +179,7 @@ def _draw_static(values: dict[str, Any], notes: dict[str, Any]) -> None:
 
 
 def _draw_sampling(values: dict[str, Any]) -> None:
-    with group("Sampling", "How the next token is picked. A request's draws are its own, whoever its neighbours are."):
+    with group("Sampling", "How the next token is picked. A request's draws are its own, whoever its neighbors are."):
         temperature, top_k, top_p = st.columns(3)
         with temperature:
             values["temperature"] = number("Temperature", "temperature", step=0.1)

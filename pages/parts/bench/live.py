@@ -74,15 +74,15 @@ def _draw_head(job: Job) -> None:
                 forget_job()
                 st.rerun()
         else:
-            label = "Stopping …" if job.cancelled else "Cancel"
-            if st.button(label, icon=":material/stop_circle:", key=page_key("cancel_job"), disabled=job.cancelled):
+            label = "Stopping …" if job.canceled else "Cancel"
+            if st.button(label, icon=":material/stop_circle:", key=page_key("cancel_job"), disabled=job.canceled):
                 lab().queue.cancel(job.job_id)
                 st.rerun(scope="fragment")
 
 
 def _headline(job: Job) -> str:
     if job.is_done:
-        return {"completed": "Done", "stopped": "Cancelled", "crashed": "The worker crashed"}.get(
+        return {"completed": "Done", "stopped": "Canceled", "crashed": "The worker crashed"}.get(
             job.outcome or "", "Ended early"
         )
     if job.state == "queued":

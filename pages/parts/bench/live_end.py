@@ -87,7 +87,7 @@ def _draw_run_end(run: JobRun) -> None:
     if run.status == "completed":
         st.success(f"{engine} completed.", icon=":material/check_circle:")
     elif run.status == "stopped":
-        st.info(f"{engine} was cancelled{why}. {_kept(run)}", icon=":material/stop_circle:")
+        st.info(f"{engine} was canceled{why}. {_kept(run)}", icon=":material/stop_circle:")
     elif run.status == "skipped":
         st.info(f"{engine} was {plain(run.error or 'not run')}.", icon=":material/skip_next:")
     elif run.status == "oom":

@@ -1,7 +1,7 @@
 """The slot timeline of a live run as plain HTML: the same picture as pages.figures.timeline.timeline, made to be redrawn often.
 
 Building and redrawing a plotly figure takes a tenth of a second of a machine that is busy measuring; this takes a
-fraction of that. It has the same colours, hatching, numbers, chunks and preemption marks, the queue strip, and a
+fraction of that. It has the same colors, hatching, numbers, chunks and preemption marks, the queue strip, and a
 tooltip a span, but no zoom. Every position is a share of the page's width. Steps only: seconds are for the Run page.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pages.figures.colours import Palette, palette
+from pages.figures.colors import Palette, palette
 
 LANE_PX, THIN_LANE_PX = 30, 9
 MANY_LANES = 16
 LINED_SHARE = 0.004  # what is narrower, as a chunk in a long run, would be hidden by the line at its edge
 NUMBERED_SHARE = 0.025  # of the width: room for two digits on a phone
-FINE_SHARE = 0.0015  # what is narrower joins its neighbour, where there are very many bars
+FINE_SHARE = 0.0015  # what is narrower joins its neighbor, where there are very many bars
 MAX_BARS = 1500
 MAX_MARKS = 200  # preemptions, the newest
 PHASE_WORDS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
@@ -54,7 +54,7 @@ def live_timeline(
     `spans`, `passes` and `preemptions` (events) have the store's columns and may be empty. `window` is the axis in
     steps. `note` is written across the lanes while there is nothing to draw.
     """
-    colours = palette(dark)
+    colors = palette(dark)
     lane_px = LANE_PX if num_lanes <= MANY_LANES else THIN_LANE_PX
     bars = join_spans(spans, window, num_lanes)
     by_lane: list[list[str]] = [[] for _ in range(num_lanes)]
@@ -73,14 +73,14 @@ def live_timeline(
         f'<div class="slots {theme}" role="img" aria-label="{html.escape(title)}: slots over steps">'
         f'<div class="head"><strong>{html.escape(title)}</strong>{legend}</div>'
         f'<div class="plot">{_axis(window)}<div class="queue"><i>queue</i>{_queue(passes, window)}</div>'
-        f'{lanes}{message}</div><div class="across">step</div></div>{_style(colours, theme, lane_px)}'
+        f'{lanes}{message}</div><div class="across">step</div></div>{_style(colors, theme, lane_px)}'
     )
 
 
 def join_spans(spans: pd.DataFrame, window: tuple[float, float], num_lanes: int) -> list[Bar]:
     """Spans as bars, by lane and start: open ends closed at the newest moment, a slot move healed.
 
-    Where there are more than about MAX_BARS, neighbours are joined as long as they are too fine to be told apart.
+    Where there are more than about MAX_BARS, neighbors are joined as long as they are too fine to be told apart.
     """
     if spans.empty:
         return []
@@ -165,33 +165,33 @@ def _axis(window: tuple[float, float]) -> str:
     return "".join(f'<u style="{_place(mark, mark, window)}"><s>{mark:g}</s></u>' for mark in marks)
 
 
-def _style(colours: Palette, theme: str, lane_px: int) -> str:
+def _style(colors: Palette, theme: str, lane_px: int) -> str:
     lane = f".slots.{theme}"
     gap_px = 3 if lane_px == LANE_PX else 1
-    dead = f"repeating-linear-gradient(135deg,{colours.dead} 0 5px,{colours.dead_line} 5px 7px)"
+    dead = f"repeating-linear-gradient(135deg,{colors.dead} 0 5px,{colors.dead_line} 5px 7px)"
     return f"""<style>
 .slots {{font-size: .75rem; line-height: 1; margin-bottom: .75rem}}
 .slots .head {{display: flex; flex-wrap: wrap; gap: .2rem .9rem; align-items: center; margin-bottom: .5rem}}
 .slots .head strong {{font-size: .95rem; min-width: 5.5rem}}
 .slots .across {{text-align: center; opacity: .7; margin-left: 42px}}
 .slots em {{position: absolute; top: -3px; transform: translateX(-50%); width: auto !important; font-style: normal;
-  font-size: .8rem; color: {colours.waiting}; -webkit-text-stroke: .6px {colours.text}; z-index: 1}}
-.slots .head .preempted {{color: {colours.text}}}
+  font-size: .8rem; color: {colors.waiting}; -webkit-text-stroke: .6px {colors.text}; z-index: 1}}
+.slots .head .preempted {{color: {colors.text}}}
 .slots .head b {{display: inline-block; width: 11px; height: 11px; margin-right: 5px; vertical-align: -1px}}
 .slots .plot {{position: relative; margin-left: 42px; padding-bottom: 22px}}
 .slots .plot i {{position: absolute; right: calc(100% + 8px); font-style: normal; opacity: .7; top: 35%}}
 .slots .plot u, .slots .plot s {{position: absolute; text-decoration: none}}
-.slots .plot u {{top: 0; bottom: 18px; border-left: 1px solid {colours.grid}}}
+.slots .plot u {{top: 0; bottom: 18px; border-left: 1px solid {colors.grid}}}
 .slots .plot s {{top: calc(100% + 4px); transform: translateX(-50%); opacity: .7}}
 .slots .lane, .slots .queue {{position: relative; height: {lane_px - 1}px; margin-bottom: {gap_px}px}}
-.slots .queue {{height: 32px; margin-bottom: 8px; border-bottom: 1px solid {colours.grid}}}
-.slots .queue div {{position: absolute; bottom: 0; background: {colours.waiting}; opacity: .55}}
-.slots .lane {{background: {colours.empty}}}
+.slots .queue {{height: 32px; margin-bottom: 8px; border-bottom: 1px solid {colors.grid}}}
+.slots .queue div {{position: absolute; bottom: 0; background: {colors.waiting}; opacity: .55}}
+.slots .lane {{background: {colors.empty}}}
 .slots .lane div {{position: absolute; top: 0; bottom: 0; display: flex; align-items: center; justify-content: center;
-  border-right: .6px solid {colours.surface}; overflow: hidden}}
-{lane} .empty {{background: {colours.empty}; outline: 1px solid {colours.empty_line}}}
-{lane} .prefill {{background: {colours.prefill}}}
-{lane} .decode {{background: {colours.decode}; color: {colours.on_decode}}}
+  border-right: .6px solid {colors.surface}; overflow: hidden}}
+{lane} .empty {{background: {colors.empty}; outline: 1px solid {colors.empty_line}}}
+{lane} .prefill {{background: {colors.prefill}}}
+{lane} .decode {{background: {colors.decode}; color: {colors.on_decode}}}
 {lane} .dead {{background: {dead}}}
 .slots .note {{position: absolute; inset: 40px 0 22px; display: flex; align-items: center; justify-content: center;
   font-size: .875rem; opacity: .7}}

@@ -1,4 +1,4 @@
-"""The finding of a comparison in one sentence, computed from the runs' metrics. It has no favourite.
+"""The finding of a comparison in one sentence, computed from the runs' metrics. It has no favorite.
 
 `speed` says what runs are ranked by. The reasons that the sentence gives are measured figures beside each other, not
 proven causes.

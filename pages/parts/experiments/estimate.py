@@ -114,7 +114,7 @@ def basis_text(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> st
     if pace is None:
         return (
             f"How long it takes is not known: {configs[0].model} has not run here like this yet. "
-            "The first runs will show; it can be cancelled and resumed."
+            "The first runs will show; it can be canceled and resumed."
         )
     basis = f"{said} by {plural(pace.runs, 'earlier run')} of this model here"
     largest = max(min(config.num_slots, config.workload.requests) for config in configs)

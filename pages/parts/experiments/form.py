@@ -20,7 +20,7 @@ from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
 from engine.core.run_id import new_run_id, utc_now
 from engine.experiments.experiment import REPEATS, Plan
-from engine.hardware.model_catalogue import list_models
+from engine.hardware.model_catalog import list_models
 from engine.predictions.questions import of_plan
 from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
 from pages.parts.experiments.progress import draw_queue

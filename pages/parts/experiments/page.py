@@ -207,7 +207,7 @@ def _draw_head(page: ExperimentPage[Found], found: Found, config: RunConfig) -> 
     info = found.info
     st.markdown(f"**{plain(page.line(found))}**" + (f"  \n{machine_line(info)}" if info else ""))
     if (info.get("model") or {}).get("random_weights"):
-        st.badge(RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.colour, help=RANDOM_WEIGHTS.help)
+        st.badge(RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.color, help=RANDOM_WEIGHTS.help)
     if busy := busy_line_of(found.points):
         st.caption(f":material/speed: {busy}")
     if failures := page.failures(found):

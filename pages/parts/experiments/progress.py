@@ -93,12 +93,12 @@ def _draw_job(job: Job) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"#### {_headline(job)}")
-            label = "Stopping …" if job.cancelled else "Cancel"
+            label = "Stopping …" if job.canceled else "Cancel"
             st.button(
                 label,
                 icon=":material/stop_circle:",
                 key=page_key(f"cancel_{job.job_id}"),
-                disabled=job.cancelled,
+                disabled=job.canceled,
                 help=kept,
                 on_click=lab().queue.cancel,
                 args=(job.job_id,),
@@ -183,7 +183,7 @@ def _draw_elsewhere(row: Mapping[str, Any]) -> None:
 def _draw_cut_off(experiment_id: str, row: Mapping[str, Any], job: Job | None) -> None:
     left = plural(int(row["points"]) - int(row["done"]), point_noun(row.get("kind")))
     with st.container(border=True), st.container(horizontal=True, vertical_alignment="center"):
-        was = "was cancelled" if job is not None and job.cancelled else "was cut off"
+        was = "was canceled" if job is not None and job.canceled else "was cut off"
         st.markdown(f"This experiment {was}: {done_text(row)}. {left} left to run.")
         st.button(
             "Resume",

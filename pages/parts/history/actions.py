@@ -81,7 +81,7 @@ def _confirm_delete(run_ids: Sequence[str]) -> None:
 
 
 def draw_confirmation(run_ids: Sequence[str]) -> None:
-    """Predictions outlive their runs: said before, since nobody could find them under a run afterwards."""
+    """Predictions outlive their runs: said before, since nobody could find them under a run afterward."""
     st.markdown(f"{plural(len(run_ids), 'run')} into the trash, from where it can come back.")
     st.markdown(predictions_text(run_ids))
     with st.container(horizontal=True):

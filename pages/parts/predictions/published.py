@@ -17,7 +17,7 @@ from pages.parts.shared.markdown import plain
 
 LOOKED_AT = 40  # experiments, the newest: an older one may have asked the same, but each costs a look
 NOT_GRADED = Badge(
-    label="not graded", icon=":material/hourglass_empty:", colour="gray", help="The text ends before it measures this."
+    label="not graded", icon=":material/hourglass_empty:", color="gray", help="The text ends before it measures this."
 )
 PAGES = {"pages/sweep.py": "Sweep", "pages/load.py": "Load", "pages/bench.py": "Bench"}
 
@@ -43,7 +43,7 @@ def draw_published() -> None:
 def _draw(published: PublishedPrediction, answers: dict[str, LabAnswer]) -> None:
     badge = BADGES.get(published.grade, NOT_GRADED)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(badge.label, icon=badge.icon, color=badge.colour, help=f"By the text itself: {published.found}")
+        st.badge(badge.label, icon=badge.icon, color=badge.color, help=f"By the text itself: {published.found}")
         st.markdown(f"**{plain(published.expected)}**")
     lines = [f"*Why:* {plain(published.why)}", f"*What the text found:* {plain(published.found)}"]
     if published.ratio is not None:

@@ -60,7 +60,7 @@ def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> No
     expected = range_text(str(row["unit"]), row["low"], row["high"])
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.badge(badge.label, icon=badge.icon, color=badge.colour, help=badge.help)
+            st.badge(badge.label, icon=badge.icon, color=badge.color, help=badge.help)
             st.markdown(f"**{plain(str(row['label']))}**: expected {plain(expected)}")
         why = plain(without_ticks(str(row["why"])))
         lines = [plain(outcome_text(row)), plain(simulated_text(row)), f"*Why:* {why}"]

@@ -28,22 +28,22 @@ from pages.parts.shared.metric_text import COUNTED
 
 BADGES = {
     "open": Badge(
-        label="open", icon=":material/edit:", colour="blue", help="It has not begun: this can still be edited."
+        label="open", icon=":material/edit:", color="blue", help="It has not begun: this can still be edited."
     ),
     "pending": Badge(
         label="closed, not graded yet",
         icon=":material/lock_clock:",
-        colour="gray",
+        color="gray",
         help="It has begun, so that the prediction stands as it was written; it is graded when its figure is there.",
     ),
     "held": Badge(
-        label="held", icon=":material/check_circle:", colour="green", help="What was measured lies within the range."
+        label="held", icon=":material/check_circle:", color="green", help="What was measured lies within the range."
     ),
     "missed": Badge(
-        label="missed", icon=":material/cancel:", colour="red", help="What was measured lies outside of the range."
+        label="missed", icon=":material/cancel:", color="red", help="What was measured lies outside of the range."
     ),
     "ungraded": Badge(
-        label="no grade", icon=":material/help:", colour="orange", help="There is no figure to grade it by."
+        label="no grade", icon=":material/help:", color="orange", help="There is no figure to grade it by."
     ),
 }
 

@@ -36,14 +36,14 @@ FORMATS = (
     ("Parquet", "parquet", "application/vnd.apache.parquet", to_parquet),
     ("Arrow", "arrow", "application/vnd.apache.arrow.file", to_arrow),
 )
-NO_CHART, NO_COLOUR = "none", "none"
+NO_CHART, NO_COLOR = "none", "none"
 CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 
 
 def draw_refusal(refusal: Refusal) -> None:
     """What went wrong, and where in the text."""
     if refusal.reason == "cancelled":
-        st.info("Cancelled.", icon=":material/cancel:")
+        st.info("Canceled.", icon=":material/cancel:")
         return
     place = refusal.place
     where = f"  \nLine {place.line}, column {place.column}:" if place is not None else ""
@@ -128,7 +128,7 @@ def default_drawing(sql: str, frame: pd.DataFrame) -> Drawing | None:
     chart = prepared.chart
     if chart is None or len(frame) < 2:
         return None
-    drawing = Drawing(kind=chart.kind, x=chart.x, y=chart.y, colour=chart.colour)
+    drawing = Drawing(kind=chart.kind, x=chart.x, y=chart.y, color=chart.color)
     return drawing if can_draw(frame, drawing) else suggested(frame)
 
 
@@ -139,12 +139,12 @@ def _draw_chart_choice(number: int, frame: pd.DataFrame, default: Drawing | None
         kind = st.selectbox("Kind", kinds, kinds.index(default.kind) if default else 0, key=page_key(f"kind_{number}"))
         x = st.selectbox("x", xs, xs.index(default.x) if default else 0, key=page_key(f"x_{number}"))
         y = st.selectbox("y", ys, ys.index(default.y) if default else 0, key=page_key(f"y_{number}"))
-        colours = (NO_COLOUR, *labels)
-        place = colours.index(default.colour) if default and default.colour in labels else 0
-        colour = st.selectbox("Colour", colours, place, key=page_key(f"colour_{number}"))
+        colors = (NO_COLOR, *labels)
+        place = colors.index(default.color) if default and default.color in labels else 0
+        color = st.selectbox("Color", colors, place, key=page_key(f"color_{number}"))
     if kind == NO_CHART:
         return None
-    return Drawing(kind=kind, x=x, y=y, colour=None if colour == NO_COLOUR else colour)
+    return Drawing(kind=kind, x=x, y=y, color=None if color == NO_COLOR else color)
 
 
 def as_shown(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:

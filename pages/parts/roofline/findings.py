@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.format import count, duration, is_missing, number, percent, plural
-from engine.hardware.pass_points import Bend, Utilisation
+from engine.hardware.pass_points import Bend, Utilization
 from engine.hardware.roofline import Ceilings
 from pages.figures.roofline.roofline import bandwidth_text, rate_text
 from pages.parts.shared.tiles import Tile
@@ -17,7 +17,7 @@ FIGURES = (1, 3, 4, 5, 6, 7, 8)
 HOST_BOUND, ALL = 0.8, 0.95
 
 
-def kind_rows(name: str, used: Sequence[Utilisation]) -> list[list[str]]:
+def kind_rows(name: str, used: Sequence[Utilization]) -> list[list[str]]:
     """A line a kind of pass, in HEADER's columns; shares are dashes without ceilings."""
     return [
         [
@@ -35,7 +35,7 @@ def kind_rows(name: str, used: Sequence[Utilisation]) -> list[list[str]]:
     ]
 
 
-def share_tiles(used: Sequence[Utilisation]) -> list[Tile]:
+def share_tiles(used: Sequence[Utilization]) -> list[Tile]:
     """MBU and MFU of two kinds of passes at most."""
     tiles = []
     for kind in ("decode", "prefill", "mixed"):
@@ -75,13 +75,13 @@ def _seen_note(seen: Bend | None) -> str:
     return f"up to {plural(seen.low, 'row')}" if seen.high is None else f"a pass took {number(seen.growth)} times"
 
 
-MBU_HINT = "Model bandwidth utilisation: bytes of weights and of KV heads' keys and values, over time, over the ceiling"
-MFU_HINT = "Model FLOP utilisation: the arithmetic that the passes asked for, over time, over the ceiling"
+MBU_HINT = "Model bandwidth utilization: bytes of weights and of KV heads' keys and values, over time, over the ceiling"
+MFU_HINT = "Model FLOP utilization: the arithmetic that the passes asked for, over time, over the ceiling"
 BEND_HINT = "The batch size whose decode pass computes as much a byte as the balance point"
 SEEN_HINT = "Where a decode pass's time grew faster than the square root of its rows"
 
 
-def headline(name: str, used: Sequence[Utilisation], ceilings: Ceilings | None) -> str:
+def headline(name: str, used: Sequence[Utilization], ceilings: Ceilings | None) -> str:
     """The finding: how near decode and prefill came to what the machine can do, and on which side of the balance."""
     if not used:
         return "No pass has ended yet."
@@ -90,7 +90,7 @@ def headline(name: str, used: Sequence[Utilisation], ceilings: Ceilings | None) 
     return f"{who}{said}." if who else f"{said[0].upper()}{said[1:]}."
 
 
-def _reached(used: Utilisation, ceilings: Ceilings | None) -> str:
+def _reached(used: Utilization, ceilings: Ceilings | None) -> str:
     if ceilings is None:
         return (
             f"{used.kind} did {number(used.intensity)} FLOP a byte and reached {rate_text(used.flop_per_s)}, reading "
@@ -109,7 +109,7 @@ def points_caption(marks: int, passes: int) -> str:
     return f"{plural(passes, 'pass', 'passes')}{together}; a larger mark stands for more of them."
 
 
-def launch_text(ceilings: Ceilings, used: Sequence[Utilisation], *, is_graph: bool, is_own: bool) -> str:
+def launch_text(ceilings: Ceilings, used: Sequence[Utilization], *, is_graph: bool, is_own: bool) -> str:
     """What issuing alone would take, beside what a decode pass took."""
     if is_graph:
         return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."

@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from engine.hardware.pass_points import Utilisation, pass_points, utilisation
+from engine.hardware.pass_points import Utilization, pass_points, utilization
 from engine.hardware.roofline import Ceilings
 from pages.figures.roofline.roofline import Roof, roofline
 from pages.figures.roofline.step_time import step_time_bars
@@ -46,9 +46,9 @@ def ceilings_of(one: Measured, chosen: Chosen, first: Measured) -> Ceilings | No
     return chosen.machine.ceilings
 
 
-def used_of(one: Measured, ceilings: Ceilings | None) -> tuple[Utilisation, ...]:
+def used_of(one: Measured, ceilings: Ceilings | None) -> tuple[Utilization, ...]:
     """What its passes used of the ceilings, a kind of pass each."""
-    return utilisation(one.points, ceilings)
+    return utilization(one.points, ceilings)
 
 
 def draw_finding(series: Sequence[Measured], chosen: Chosen, cases: Sequence[BendCase]) -> None:

@@ -129,7 +129,7 @@ def _draw_moment(run: RunData, pool_blocks: int) -> None:
 
 
 def _draw_holders(held: pd.DataFrame, block_size: int) -> None:
-    """Who holds what, for a reader who does not go by colours."""
+    """Who holds what, for a reader who does not go by colors."""
     header = ["request", "blocks", "positions filled", "not filled"]
     rows = holder_rows(held, block_size)
     draw_table(header, rows[:MAX_LISTED], figures=range(len(header)))
@@ -155,12 +155,12 @@ Keys and values live in blocks of a few token positions each. A request's **bloc
 holds, in order; they need not lie side by side. It takes a block when its last one is full, and gives all of them back
 when it ends.
 
-- **A colour** is a request. There are fewer colours than requests: the pointer tells the number.
+- **A color** is a request. There are fewer colors than requests: the pointer tells the number.
 - **Near white** is a free block.
 - **Not filled** is the end of each request's last block: all that paging wastes, and less than a block a request.
 - **A triangle** is a preemption. No block was left for an older request, so the youngest one gave all of its blocks
   back; it waits at the front of the queue and is computed anew, its answer so far included. No token is lost.
 
-Where a pool or a run is too large to draw block by block and pass by pass, a cell stands for several, in the colour of
+Where a pool or a run is too large to draw block by block and pass by pass, a cell stands for several, in the color of
 the request that held most of it.
 """

@@ -1,6 +1,6 @@
 """Small labels that say what a run is before its numbers are read: how it ended, random weights, simulated, watched.
 
-Never colour alone: each badge has words and an icon. `run` is any mapping with the columns of the store's `runs`.
+Never color alone: each badge has words and an icon. `run` is any mapping with the columns of the store's `runs`.
 """
 
 from __future__ import annotations
@@ -13,61 +13,61 @@ import streamlit as st
 
 from engine.core.format import is_missing
 
-Colour = Literal["red", "orange", "blue", "green", "violet", "gray"]
+Color = Literal["red", "orange", "blue", "green", "violet", "gray"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """One label: its words, its icon (a Material symbol), its colour, and what it means."""
+    """One label: its words, its icon (a Material symbol), its color, and what it means."""
 
     label: str
     icon: str
-    colour: Colour
+    color: Color
     help: str
 
 
 STATUS = {
-    "running": Badge(label="running", icon=":material/play_circle:", colour="blue", help="The run is still going."),
+    "running": Badge(label="running", icon=":material/play_circle:", color="blue", help="The run is still going."),
     "completed": Badge(
-        label="completed", icon=":material/check_circle:", colour="green", help="Every request was answered in full."
+        label="completed", icon=":material/check_circle:", color="green", help="Every request was answered in full."
     ),
     "stopped": Badge(
-        label="stopped", icon=":material/stop_circle:", colour="orange", help="Cancelled by a person before its end."
+        label="stopped", icon=":material/stop_circle:", color="orange", help="Canceled by a person before its end."
     ),
     "oom": Badge(
-        label="out of memory", icon=":material/memory:", colour="red", help="An allocation failed and ended the run."
+        label="out of memory", icon=":material/memory:", color="red", help="An allocation failed and ended the run."
     ),
-    "failed": Badge(label="failed", icon=":material/error:", colour="red", help="The run ended with an error."),
+    "failed": Badge(label="failed", icon=":material/error:", color="red", help="The run ended with an error."),
     "crashed": Badge(
         label="crashed",
         icon=":material/heart_broken:",
-        colour="red",
+        color="red",
         help="The worker died before it could write a result. Everything that it had logged is kept.",
     ),
 }
 RANDOM_WEIGHTS = Badge(
     label="random weights",
     icon=":material/casino:",
-    colour="orange",
+    color="orange",
     help="The model has its real shape and random weights: speed and memory mean something, the words do not.",
 )
 SIMULATED = Badge(
     label="simulated",
     icon=":material/function:",
-    colour="violet",
+    color="violet",
     help="No engine ran: step times come from a model of the hardware, on a virtual clock.",
 )
 WATCHED = Badge(
     label="watched live",
     icon=":material/visibility:",
-    colour="gray",
+    color="gray",
     help="A live page was open while this ran and shared the machine with it; times may be a few percent longer.",
 )
 
 
 def status_badge(status: str) -> Badge:
     """The badge of a status; an unknown one is shown by its own name."""
-    return STATUS.get(status, Badge(label=status, icon=":material/help:", colour="gray", help="An unknown status."))
+    return STATUS.get(status, Badge(label=status, icon=":material/help:", color="gray", help="An unknown status."))
 
 
 def badges_of(run: Mapping[str, Any], *, with_status: bool = True) -> list[Badge]:
@@ -84,7 +84,7 @@ def show_badges(run: Mapping[str, Any], *, with_status: bool = True) -> None:
     """Draw a run's badges in one row."""
     with st.container(horizontal=True, gap="small"):
         for badge in badges_of(run, with_status=with_status):
-            st.badge(badge.label, icon=badge.icon, color=badge.colour, help=badge.help)
+            st.badge(badge.label, icon=badge.icon, color=badge.color, help=badge.help)
 
 
 def badge_text(run: Mapping[str, Any]) -> str:

@@ -81,7 +81,7 @@ def executed_text(config: RunConfig, captured: int, passes: int, notes: tuple[st
 
 
 def discarded_text(config: RunConfig, metrics: Mapping[str, Any]) -> str:
-    """The row-steps that an engine without dead slots computed past an end that it learnt of one pass late."""
+    """The row-steps that an engine without dead slots computed past an end that it learned of one pass late."""
     rows, live = metrics.get("slot_steps"), metrics.get("useful_slot_steps")
     if config.engine == "static" or rows is None or live is None or is_missing(rows) or rows <= live:
         return ""

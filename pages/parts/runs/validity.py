@@ -141,12 +141,12 @@ def draw_validity(run: RunData) -> None:
         return
     st.subheader("Validity", anchor="validity")
     with st.container(horizontal=True, gap="small"):
-        for outcome, (icon, colour) in MARKS.items():
+        for outcome, (icon, color) in MARKS.items():
             for check in checks:
                 if check["outcome"] == outcome:
                     name = str(check["check_name"])
                     label = label_of(name) if outcome == Outcome.PASS.value else fault_of(name)
-                    st.badge(label, icon=icon, color=colour, help=plain(unbroken(str(check["finding"]))))  # type: ignore[arg-type]
+                    st.badge(label, icon=icon, color=color, help=plain(unbroken(str(check["finding"]))))  # type: ignore[arg-type]
     st.caption(f"{summary(checks)}.")
     with st.expander("What was checked, and what was found", icon=":material/rule:"):
         for check in told_checks(checks):

@@ -1,7 +1,7 @@
 -- First token by arrival rate
 -- How long 19 of 20 requests waited at most for their first token, against the rate at which requests came: where an
 -- engine's points bend upwards, it can take no more.
--- chart: points x=offered_requests_per_s y=ttft_p95_s colour=engine
+-- chart: points x=offered_requests_per_s y=ttft_p95_s color=engine
 SELECT
     r.engine,
     r.slots,

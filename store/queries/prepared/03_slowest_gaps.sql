@@ -1,7 +1,7 @@
 -- The slowest gaps, and who came in just then
 -- The twenty longest pauses between two tokens of one answer, with the requests whose prompts were begun in the step in
 -- which the late token came.
--- chart: points x=admitted_prompt_tokens y=gap_s colour=engine
+-- chart: points x=admitted_prompt_tokens y=gap_s color=engine
 WITH slowest AS (
     SELECT run_id, request_id, token_index, gap_s, pass_index
     FROM token_gaps

@@ -1,6 +1,6 @@
 -- Tokens a second over the months
 -- The median and the best run of each month, by engine, model and device: did it become faster?
--- chart: line x=month y=median_tokens_per_s colour=series
+-- chart: line x=month y=median_tokens_per_s color=series
 SELECT
     strftime(r.created_at, '%Y-%m') AS month,
     concat_ws(', ', r.engine, r.model, r.device) AS series,

@@ -1,7 +1,7 @@
 -- Runs whose offered rate was not met
 -- The engine was given the requests more slowly than they were meant to come, so what such a run says of its rate is not
 -- true of it.
--- chart: points x=offered_requests_per_s y=given_requests_per_s colour=engine
+-- chart: points x=offered_requests_per_s y=given_requests_per_s color=engine
 WITH given AS (
     SELECT
         run_id,

@@ -1,7 +1,7 @@
 -- Runs that fell behind
 -- Requests that still waited for a slot when the last one came: where they are many, requests came faster than the engine
 -- could take them, and the waits say more about how long the run was than about the engine.
--- chart: points x=offered_requests_per_s y=waiting_share colour=engine
+-- chart: points x=offered_requests_per_s y=waiting_share color=engine
 WITH last AS (
     SELECT run_id, max(arrival_s) AS arrival_s, count(*) AS requests
     FROM requests

@@ -1,7 +1,7 @@
 -- What reading prompts costs
 -- How long a pass that only reads prompts takes, by how many tokens it reads (up to the next power of two): so long does
 -- everybody wait who is in the middle of an answer.
--- chart: line x=prompt_tokens_up_to y=median_pass_s colour=series
+-- chart: line x=prompt_tokens_up_to y=median_pass_s color=series
 SELECT
     concat_ws(', ', r.model, r.dtype, r.device_name) AS series,
     (2 ** ceil(log2(p.prompt_tokens)))::BIGINT AS prompt_tokens_up_to,

@@ -60,7 +60,7 @@ def test_the_default_is_eight_chat_questions_through_four_slots(bench: AppTest) 
     ("key", "text", "line"),
     [
         ("budget", "0", "budget '0': use 1 to 131,072 tokens"),
-        ("budget", "9-3", "the range runs backwards; use 3-9"),
+        ("budget", "9-3", "the range runs backward; use 3-9"),
         ("budget", "2x8+1x16", "counts 3 requests, the workload has 8: make them equal"),
         ("budget", "lots", "budget 'lots': use 64, 64-256"),
         ("arrival", "poisson", "arrival 'poisson': use closed"),

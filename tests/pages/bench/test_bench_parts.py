@@ -123,7 +123,7 @@ def test_the_pair_keeps_what_only_static_can_use() -> None:
     [
         ({"budget": "zz"}, "budget", "budget 'zz': use 64, 64-256, 8x32+8x256, eos or eos:200"),
         ({"budget": ""}, "budget", "budget '': use 64, 64-256, 8x32+8x256, eos or eos:200"),
-        ({"budget": "48-8"}, "budget", "budget '48-8': the range runs backwards; use 8-48"),
+        ({"budget": "48-8"}, "budget", "budget '48-8': the range runs backward; use 8-48"),
         ({"budget": "3x8"}, "budget", "budget '3x8' counts 3 requests, the workload has 8: make them equal"),
         ({"arrival": "often"}, "arrival", "arrival 'often': use " + ARRIVALS),
         ({"prompts": "lengths", "mix": "p0"}, "mix", "prompts 'p0': use lengths of 1 to 131,072 tokens, as p64"),

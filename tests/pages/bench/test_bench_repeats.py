@@ -115,7 +115,7 @@ def test_half_a_prediction_stops_repeats_too(home: Path, fake_worker: None) -> N
 
 
 def test_repeats_are_stopped_and_gone_on_with_to_their_ratio(home: Path, own_locks: None) -> None:
-    """On the real engine: predicted, started on Bench, cancelled in the middle, resumed from the page, graded."""
+    """On the real engine: predicted, started on Bench, canceled in the middle, resumed from the page, graded."""
     app = open_page("bench", model="tiny-random", repeats="2", **LINK | {"budget": "300"})
     app.number_input(key="bench.expect_high").set_value(1e9)
     app.text_area(key="bench.expect_why").set_value("nothing is that fast").run()
@@ -131,7 +131,7 @@ def test_repeats_are_stopped_and_gone_on_with_to_their_ratio(home: Path, own_loc
     experiments = store.experiments
     wait_for(lambda: len(experiments.points(folder.name)) > 0 and not experiments.list()["is_open"].any(), PATIENCE_S)
     app = open_page("repeats", experiment=folder.name)
-    assert "This experiment was cancelled" in words(app)
+    assert "This experiment was canceled" in words(app)
     press(app, "Resume")
     again = queue.jobs()[-1]
     assert again.job_id != job.job_id

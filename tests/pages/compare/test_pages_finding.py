@@ -1,4 +1,4 @@
-"""The finding's one sentence, for every outcome that a comparison can have: it never has a favourite."""
+"""The finding's one sentence, for every outcome that a comparison can have: it never has a favorite."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 import torch
 
-from engine.hardware.model_catalogue import is_in_hub_cache
+from engine.hardware.model_catalog import is_in_hub_cache
 from engine.runtime.models.loading import load_model
 
 HUB_FILES = ("config.json", "model.safetensors")

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from engine.core.request import TextPrompt
-from engine.hardware.model_catalogue import CATALOGUE, find_entry, list_models, smollm2_wheel
+from engine.hardware.model_catalog import CATALOG, find_entry, list_models, smollm2_wheel
 from engine.runtime.models import loading as models
 from engine.runtime.models.loading import LoadedModel, load_model, model_shape, resolve_device, resolve_dtype
 
@@ -104,8 +104,8 @@ def test_tiny_random_attends_to_early_tokens() -> None:
     assert difference > 0.01
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in CATALOGUE if entry.kind == "random"])
-def test_shapes_have_the_parameters_that_the_catalogue_states(name: str) -> None:
+@pytest.mark.parametrize("name", [entry.name for entry in CATALOG if entry.kind == "random"])
+def test_shapes_have_the_parameters_that_the_catalog_states(name: str) -> None:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(model_shape(name))
     entry = find_entry(name)
@@ -187,7 +187,7 @@ def test_cuda_without_a_gpu_is_refused() -> None:
         resolve_device("cuda")
 
 
-def test_the_catalogue_tells_what_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalog_tells_what_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     rows = {row["name"]: row for row in list_models()}
@@ -230,6 +230,6 @@ def test_the_models_command(arguments: list[str]) -> None:
         [sys.executable, "-m", "engine", *arguments], capture_output=True, text=True, timeout=300, check=True
     )
     if "--json" in arguments:
-        assert [row["name"] for row in json.loads(done.stdout)] == [entry.name for entry in CATALOGUE]
+        assert [row["name"] for row in json.loads(done.stdout)] == [entry.name for entry in CATALOG]
     else:
-        assert all(entry.name in done.stdout for entry in CATALOGUE)
+        assert all(entry.name in done.stdout for entry in CATALOG)

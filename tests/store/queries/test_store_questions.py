@@ -45,7 +45,7 @@ def test_its_chart_names_columns_of_its_answer(snapshot: Path, question: Prepare
     assert len(columns) == len(set(columns))
     if question.chart is not None:
         assert question.chart.kind in KINDS
-        assert {question.chart.x, question.chart.y, question.chart.colour or columns[0]} <= set(columns)
+        assert {question.chart.x, question.chart.y, question.chart.color or columns[0]} <= set(columns)
 
 
 @pytest.mark.parametrize("question", prepared_queries(), ids=list(QUESTIONS))

@@ -185,7 +185,7 @@ def test_time_is_bounded_by_what_was_asked_for(snapshot: Path) -> None:
     assert ask(snapshot, "SELECT sleep_ms(600)", Limits(timeout_s=20)).table.num_rows == 1
 
 
-def test_cancelling_kills_the_process(snapshot: Path) -> None:
+def test_canceling_kills_the_process(snapshot: Path) -> None:
     asking = Asking(snapshot, "SELECT sleep_ms(60000)", Limits(timeout_s=60))
     assert not asking.wait(0.5)
     pid = asking.pid

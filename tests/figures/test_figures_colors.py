@@ -1,4 +1,4 @@
-"""Colours: contrast by WCAG 2.1, and pairs that stay apart for eyes that miss red or green."""
+"""Colors: contrast by WCAG 2.1, and pairs that stay apart for eyes that miss red or green."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pages.figures.colours import DARK, DASHES, LIGHT, Palette, palette, series_styles
+from pages.figures.colors import DARK, DASHES, LIGHT, Palette, palette, series_styles
 
-PALETTES = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+PALETTES = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 
 # Machado, Oliveira, Fernandes (2009), severity 1.0, on linear RGB
 VISION = {
@@ -26,8 +26,8 @@ LINEAR_TO_XYZ = np.array(
 )
 
 
-def linear_rgb(colour: str) -> np.ndarray:
-    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+def linear_rgb(color: str) -> np.ndarray:
+    values = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
@@ -36,9 +36,9 @@ def contrast(a: str, b: str) -> float:
     return (bright + 0.05) / (dim + 0.05)
 
 
-def lab(colour: str, vision: str) -> np.ndarray:
-    """CIE L*a*b* of a colour as seen with that vision."""
-    seen = np.clip(VISION[vision] @ linear_rgb(colour), 0, 1)
+def lab(color: str, vision: str) -> np.ndarray:
+    """CIE L*a*b* of a color as seen with that vision."""
+    seen = np.clip(VISION[vision] @ linear_rgb(color), 0, 1)
     xyz = LINEAR_TO_XYZ @ seen / [0.95047, 1.0, 1.08883]
     f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -55,58 +55,58 @@ def test_the_measures_agree_with_known_values() -> None:
 
 
 @PALETTES
-def test_text_on_spans_and_on_the_page_can_be_read(colours: Palette) -> None:
-    assert contrast(colours.on_prefill, colours.prefill) >= 4.5
-    assert contrast(colours.on_decode, colours.decode) >= 4.5
-    for ink in (colours.text, colours.faint_text, *colours.series):
-        assert contrast(ink, colours.surface) >= 4.5
+def test_text_on_spans_and_on_the_page_can_be_read(colors: Palette) -> None:
+    assert contrast(colors.on_prefill, colors.prefill) >= 4.5
+    assert contrast(colors.on_decode, colors.decode) >= 4.5
+    for ink in (colors.text, colors.faint_text, *colors.series):
+        assert contrast(ink, colors.surface) >= 4.5
 
 
 @PALETTES
-def test_marks_stand_out_from_the_page(colours: Palette) -> None:
+def test_marks_stand_out_from_the_page(colors: Palette) -> None:
     """WCAG asks 3:1 of what carries meaning; lines around pale fills carry theirs."""
-    for fill in (colours.prefill, colours.decode, colours.dead, colours.mixed):
-        assert contrast(fill, colours.surface) >= 3
-    assert contrast(colours.dead_line, colours.dead) >= 2  # the hatching shows on the red
+    for fill in (colors.prefill, colors.decode, colors.dead, colors.mixed):
+        assert contrast(fill, colors.surface) >= 3
+    assert contrast(colors.dead_line, colors.dead) >= 2  # the hatching shows on the red
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_phases_differ_for_every_eye(colours: Palette, vision: str) -> None:
-    fills = [colours.prefill, colours.decode, colours.dead, colours.empty, colours.waiting, colours.mixed]
+def test_phases_differ_for_every_eye(colors: Palette, vision: str) -> None:
+    fills = [colors.prefill, colors.decode, colors.dead, colors.empty, colors.waiting, colors.mixed]
     assert min(difference(a, b, vision) for a, b in combinations(fills, 2)) >= 12
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_owners_of_blocks_differ_for_every_eye_and_from_free_blocks(colours: Palette, vision: str) -> None:
-    assert min(difference(a, b, vision) for a, b in combinations(colours.owners, 2)) >= 12
-    assert min(difference(owner, colours.empty, vision) for owner in colours.owners) >= 12
+def test_owners_of_blocks_differ_for_every_eye_and_from_free_blocks(colors: Palette, vision: str) -> None:
+    assert min(difference(a, b, vision) for a, b in combinations(colors.owners, 2)) >= 12
+    assert min(difference(owner, colors.empty, vision) for owner in colors.owners) >= 12
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_what_memory_holds_differs_for_every_eye(colours: Palette, vision: str) -> None:
-    parts = [colours.decode, colours.padding, colours.dead, colours.fragment, colours.empty]
+def test_what_memory_holds_differs_for_every_eye(colors: Palette, vision: str) -> None:
+    parts = [colors.decode, colors.padding, colors.dead, colors.fragment, colors.empty]
     assert min(difference(a, b, vision) for a, b in combinations(parts, 2)) >= 12
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_runs_differ_for_every_eye_and_from_the_phases(colours: Palette, vision: str) -> None:
-    assert min(difference(a, b, vision) for a, b in combinations(colours.series, 2)) >= 12
-    phases = (colours.prefill, colours.decode, colours.dead, colours.waiting)
-    assert min(difference(a, b, "usual") for a in colours.series for b in phases) >= 12
+def test_runs_differ_for_every_eye_and_from_the_phases(colors: Palette, vision: str) -> None:
+    assert min(difference(a, b, vision) for a, b in combinations(colors.series, 2)) >= 12
+    phases = (colors.prefill, colors.decode, colors.dead, colors.waiting)
+    assert min(difference(a, b, "usual") for a in colors.series for b in phases) >= 12
 
 
-def test_an_engine_keeps_its_colour_and_two_runs_never_share_a_style() -> None:
+def test_an_engine_keeps_its_color_and_two_runs_never_share_a_style() -> None:
     both = series_styles(["static", "continuous"])
     assert series_styles(["continuous", "static"]) == both
-    assert both["continuous"].colour == palette(False).series[0]
+    assert both["continuous"].color == palette(False).series[0]
     four = series_styles(["static 1", "static 2", "continuous", "other"])
     assert four["static 1"] == both["static"]
     assert four["continuous"] == both["continuous"]
-    assert len({style.colour for style in four.values()}) == 4
+    assert len({style.color for style in four.values()}) == 4
     assert len({style.dash for style in four.values()}) == 4
     five = series_styles(["serial", "static", "continuous", "paged", "chunked"])
     assert [five[name].dash for name in ("continuous", "static", "serial", "paged", "chunked")] == list(DASHES[:5])

@@ -1,6 +1,6 @@
 """The models that go by a short name, and whether each can be had on this machine. Knows no torch, loads nothing.
 
-Any folder or hub id of a causal language model works too; those need no entry here. Licences are as their authors
+Any folder or hub id of a causal language model works too; those need no entry here. Licenses are as their authors
 state them. It does not know whether a hub can be reached: a model that is not on this disk counts as not available.
 """
 
@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"  # written last into a converted model's folder: name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueEntry:
+class CatalogEntry:
     """A model with a short name. `parameters` counts tied weights once; `hub_id` says where its weights can be had."""
 
     name: str
@@ -32,22 +32,22 @@ class CatalogueEntry:
     hub_id: str | None = None
 
 
-CATALOGUE = (
-    CatalogueEntry(
+CATALOG = (
+    CatalogEntry(
         name="smollm2-135m",
         kind="real",
         parameters=134_515_008,
         license="Apache-2.0",
         description="SmolLM2-135M-Instruct, a small chat model with real answers; the default",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="tiny-random",
         kind="random",
         parameters=151_872,
         license="none: made in code",
         description="two layers of random weights over bytes, for tests and for counting steps",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="qwen2.5-1.5b",
         kind="real",
         parameters=1_543_714_304,
@@ -55,14 +55,14 @@ CATALOGUE = (
         description="Qwen2.5-1.5B-Instruct, from the models folder or the hub",
         hub_id="Qwen/Qwen2.5-1.5B-Instruct",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="qwen2.5-1.5b-random",
         kind="random",
         parameters=1_543_714_304,
         license="none: random weights in the public shape",
         description="the shape of Qwen2.5-1.5B with random weights: speed and memory, no answers",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="llama-3.1-8b-random",
         kind="random",
         parameters=8_030_261_248,
@@ -72,9 +72,9 @@ CATALOGUE = (
 )
 
 
-def find_entry(name: str) -> CatalogueEntry | None:
+def find_entry(name: str) -> CatalogEntry | None:
     """The entry of that short name, or None where `name` must be a folder or a hub id."""
-    return next((entry for entry in CATALOGUE if entry.name == name), None)
+    return next((entry for entry in CATALOG if entry.name == name), None)
 
 
 def models_folder() -> Path:
@@ -100,15 +100,15 @@ def smollm2_wheel() -> tuple[Path, str] | None:
 
 def list_models() -> list[dict[str, Any]]:
     """One row a short name: the entry's fields, `available`, and `why` it is not (None where it is)."""
-    return [_row(entry) for entry in CATALOGUE]
+    return [_row(entry) for entry in CATALOG]
 
 
-def _row(entry: CatalogueEntry) -> dict[str, Any]:
+def _row(entry: CatalogEntry) -> dict[str, Any]:
     why = _why_unavailable(entry)
     return {**asdict(entry), "available": why is None, "why": why}
 
 
-def _why_unavailable(entry: CatalogueEntry) -> str | None:
+def _why_unavailable(entry: CatalogEntry) -> str | None:
     if entry.kind == "random":
         return None
     if entry.name == "smollm2-135m":

@@ -1,7 +1,7 @@
-"""What each colour means, once for the whole lab: the phases of a slot, and the runs that are laid over each other.
+"""What each color means, once for the whole lab: the phases of a slot, and the runs that are laid over each other.
 
-Two variants, for light and dark pages. No meaning rests on colour alone: dead is hatched, runs differ by dash and carry
-their names. The tests hold text on a phase to the WCAG contrast of 4.5 and keep every pair of colours apart for eyes
+Two variants, for light and dark pages. No meaning rests on color alone: dead is hatched, runs differ by dash and carry
+their names. The tests hold text on a phase to the WCAG contrast of 4.5 and keep every pair of colors apart for eyes
 that miss red or green. It does not know the page's own theme: `surface` is a guess at its background.
 """
 
@@ -18,10 +18,10 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours as #rrggbb. `on_<phase>` is the text colour on that phase.
+    """Colors as #rrggbb. `on_<phase>` is the text color on that phase.
 
     `dead_line` is the hatching over dead; `dead_weave` the same where a line is a cell wide and would outshine the red.
-    `owners` are given to requests in turn, to tell neighbours in the KV pool apart; they mean nothing by themselves.
+    `owners` are given to requests in turn, to tell neighbors in the KV pool apart; they mean nothing by themselves.
     """
 
     surface: str
@@ -53,15 +53,15 @@ class Palette:
         return str(getattr(self, name))
 
     def pass_kind(self, kind: str) -> str:
-        """The colour of a pass that is prefill, decode, or mixed: decode rows and prompt chunks in one."""
+        """The color of a pass that is prefill, decode, or mixed: decode rows and prompt chunks in one."""
         return self.mixed if kind == "mixed" else self.phase(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesStyle:
-    """How one run is drawn over others: a colour that no phase uses, and a dash that no other run in the figure has."""
+    """How one run is drawn over others: a color that no phase uses, and a dash that no other run in the figure has."""
 
-    colour: str
+    color: str
     dash: str
 
 
@@ -123,7 +123,7 @@ DARK = Palette(
 
 
 def palette(dark: bool) -> Palette:
-    """The colours for a dark or a light page."""
+    """The colors for a dark or a light page."""
     return DARK if dark else LIGHT
 
 
@@ -132,7 +132,7 @@ def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesS
 
     A name alone is drawn solid.
     """
-    colours = palette(dark).series
+    colors = palette(dark).series
     unique = list(dict.fromkeys(names))
     taken: dict[str, int] = {}
     for index, engine in enumerate(ENGINE_ORDER):
@@ -140,10 +140,10 @@ def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesS
         if namesake is not None:
             taken[namesake] = index
     for name in unique:
-        free = [index for index in range(len(colours)) if index not in taken.values()]
+        free = [index for index in range(len(colors)) if index not in taken.values()]
         taken.setdefault(name, free[-1] if free else len(taken))
     dashes = DASHES if len(unique) > 1 else ("solid",)
     return {
-        name: SeriesStyle(colour=colours[taken[name] % len(colours)], dash=dashes[taken[name] % len(dashes)])
+        name: SeriesStyle(color=colors[taken[name] % len(colors)], dash=dashes[taken[name] % len(dashes)])
         for name in unique
     }
