@@ -1,7 +1,4 @@
-"""Writes docs/metrics.md from the one definition of each metric in engine/metrics/metrics.py: `make docs`.
-
-A test holds the page to what this writes, so that the two cannot drift apart.
-"""
+"""Writes docs/metrics.md from the definitions in engine/metrics/metrics.py: `make docs`. A test compares the two."""
 
 from __future__ import annotations
 
@@ -23,40 +20,39 @@ Written by `make docs` from `engine/metrics/metrics.py`, where each metric is de
 log (`engine/runlog/schema.py`).
 
 - Seconds are on the run's clock, which starts after the warm-up. Only axes show milliseconds.
-- Latencies count from the *intended* arrival, so waiting in the queue is never left out.
-- A token counts when it was *delivered*: after the copy to the host; for a static batch that is returned whole, when
-  the batch was handed over. Token times are never interpolated.
-- What was not measured is empty (NULL, `null`, NaN) and never 0.
-- Percentiles interpolate linearly between samples. Their number of samples stands beside them (`_n`), and below 100
-  samples there is no 99th.
+- Latencies count from the *intended* arrival, so they always include the wait in the queue.
+- A token counts when it was *delivered*: after the copy to the host, or at the batch's end in response mode `whole`. Token
+  times are never interpolated.
+- What was not measured is empty (NULL, `null`, NaN), never 0.
+- Percentiles interpolate linearly between samples. The number of samples is beside them (`_n`); below 100 samples there
+  is no 99th.
 - A slot-step is one row in one pass that yields a token, the prefill's included. A position is one column of one row of
   a pass.
-- Seconds of padding and of dead rows are an attribution: a pass takes its time as a whole, and each kind of waste is
-  charged its share of the positions that the pass computed.
-- A mixed pass, which reads pieces of prompts beside rows that decode, is neither a prefill nor a decode pass: it has
-  its own count and its own seconds.
+- Seconds of padding and of dead rows are an attribution: each kind of waste is charged its share of the positions that
+  the pass computed.
+- A mixed pass, which computes prompt chunks beside rows that decode, is neither a prefill nor a decode pass: it has its
+  own count and seconds.
 """
 
-COUNTING = """## Other ways to count
+COUNTING = """## Other definitions
 
-The same words mean different sums in different tools. On Run and on Compare, *How to count* switches the definitions of
-`engine/metrics/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
-moves from the lab's own definitions, which all the tables above are by. The store's SQL
-(`store/queries/latency_definitions.py`) is tested equal to `engine/metrics/latency.py`. The choices stand in the address,
-so that a link carries them.
+Tools use the same names for different sums. On Run and on Compare, a switch selects among the definitions of
+`engine/metrics/definitions.py`; tiles, figures, tables and CSV files follow, and the page shows how far each number moves
+from the lab's own definitions, which the tables above use. The store's SQL (`store/queries/latency_definitions.py`) is
+tested equal to `engine/metrics/latency.py`. The choices are in the address, so links carry them.
 
-- A request that did not finish, counted as infinite, waits for ever for what it did not get: its slot, its first token,
-  one more token (a gap that never ended, beside the gaps it has), its end. What it did get keeps its measured value.
-- Answers that are returned whole have no gaps, infinite ones neither, and no time per token without the first.
-- A percentile that falls on an infinite sample, or between it and another, has no bound: `∞` on the page, `inf` in the
-  CSV files, where an empty cell is a value that the run does not have. CSV columns in seconds end in `_s`; `counted_by`
-  in each row names the choices that are not the lab's own; `itl_mean_s` is the mean of a request's gaps.
-- Of tools is told what their published code or documentation says; versions differ.
+- An unfinished request that counts as infinite waits forever for what it did not get: its slot, its first token, one more
+  token (a gap that never ended, beside the gaps it has), its end. What it did get keeps its measured value.
+- Answers in response mode `whole` have no gaps and no time per token without the first.
+- A percentile on an infinite sample, or between it and another, has no bound: `∞` on the page, `inf` in CSV files, where
+  an empty cell is a value that the run does not have. CSV columns in seconds end in `_s`; `counted_by` in each row names
+  the choices that are not the lab's own; `itl_mean_s` is the mean of a request's gaps.
+- The tools' definitions are those of their published code or documentation; versions differ.
 """
 
 
 def sections() -> dict[str, tuple[Metric, ...]]:
-    """Every metric under one heading, in the order of the glossary."""
+    """The metrics by heading, in the order of the glossary."""
     named = {
         "Of a request, a gap, a pass": SAMPLE_METRICS,
         "Of a run: counts": COUNT_METRICS,
@@ -82,25 +78,25 @@ def render() -> str:
 
 
 def _choices(choices: Iterable[Choice]) -> str:
-    lines = ["| in the address | what | formula | what it means, and who counts so |", "|---|---|---|---|"]
+    lines = ["| in the address | definition | formula | meaning, and tools that use it |", "|---|---|---|---|"]
     for choice in choices:
         for option in choice.options:
             own = "**The lab's own.** " if option is choice.options[0] else ""
-            told = " ".join((own + option.meaning, *option.used_by))
-            cells = (f"`{choice.name}={option.name}`", f"{choice.label}: {option.label}", option.formula, told)
+            meaning = " ".join((own + option.meaning, *option.used_by))
+            cells = (f"`{choice.name}={option.name}`", f"{choice.label}: {option.label}", option.formula, meaning)
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _table(metrics: Iterable[Metric]) -> str:
-    lines = ["| name | unit | formula | what it tells | better |", "|---|---|---|---|---|"]
+    lines = ["| name | unit | formula | meaning | better |", "|---|---|---|---|---|"]
     lines += [_row(metric) for metric in metrics]
     return "\n".join(lines) + "\n"
 
 
 def _row(metric: Metric) -> str:
-    told = f"**{_cell(metric.label)}.** {_cell(metric.meaning)}"
-    return f"| `{metric.name}` | {_cell(metric.unit)} | {_cell(metric.formula)} | {told} | {metric.better or ''} |"
+    meaning = f"**{_cell(metric.label)}.** {_cell(metric.meaning)}"
+    return f"| `{metric.name}` | {_cell(metric.unit)} | {_cell(metric.formula)} | {meaning} | {metric.better or ''} |"
 
 
 def _cell(text: str) -> str:
