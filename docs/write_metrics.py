@@ -15,14 +15,14 @@ PAGE = Path(__file__).with_name("metrics.md")
 
 INTRODUCTION = """# Metrics
 
-Written by `make docs` from `engine/metrics/metrics.py`, where each metric is defined once: the store's views, the pages,
-`python -m engine run --json` and the glossary use the same names. Names in formulas are metrics, or columns of the run
-log (`engine/runlog/schema.py`).
+Written by `make docs` from `engine/metrics/metrics.py`, where each metric is defined once: the store's views, the
+pages, `python -m engine run --json` and the glossary use the same names. Names in formulas are metrics, or columns of
+the run log (`engine/runlog/schema.py`).
 
 - Seconds are on the run's clock, which starts after the warm-up. Only axes show milliseconds.
 - Latencies count from the *intended* arrival, so they always include the wait in the queue.
-- A token counts when it was *delivered*: after the copy to the host, or at the batch's end in response mode `whole`. Token
-  times are never interpolated.
+- A token counts when it was *delivered*: after the copy to the host, or at the batch's end in response mode `whole`.
+  Token times are never interpolated.
 - What was not measured is empty (NULL, `null`, NaN), never 0.
 - Percentiles interpolate linearly between samples. The number of samples is beside them (`_n`); below 100 samples there
   is no 99th.
@@ -37,16 +37,17 @@ log (`engine/runlog/schema.py`).
 COUNTING = """## Other definitions
 
 Tools use the same names for different sums. On Run and on Compare, a switch selects among the definitions of
-`engine/metrics/definitions.py`; tiles, figures, tables and CSV files follow, and the page shows how far each number moves
-from the lab's own definitions, which the tables above use. The store's SQL (`store/queries/latency_definitions.py`) is
-tested equal to `engine/metrics/latency.py`. The choices are in the address, so links carry them.
+`engine/metrics/definitions.py`; tiles, figures, tables and CSV files follow, and the page shows how far each number
+moves from the lab's own definitions, which the tables above use. The store's SQL
+(`store/queries/latency_definitions.py`) is tested equal to `engine/metrics/latency.py`. The choices are in the address,
+so links carry them.
 
-- An unfinished request that counts as infinite waits forever for what it did not get: its slot, its first token, one more
-  token (a gap that never ended, beside the gaps it has), its end. What it did get keeps its measured value.
+- An unfinished request that counts as infinite waits forever for what it did not get: its slot, its first token, one
+  more token (a gap that never ended, beside the gaps it has), its end. What it did get keeps its measured value.
 - Answers in response mode `whole` have no gaps and no time per token without the first.
-- A percentile on an infinite sample, or between it and another, has no bound: `∞` on the page, `inf` in CSV files, where
-  an empty cell is a value that the run does not have. CSV columns in seconds end in `_s`; `counted_by` in each row names
-  the choices that are not the lab's own; `itl_mean_s` is the mean of a request's gaps.
+- A percentile on an infinite sample, or between it and another, has no bound: `∞` on the page, `inf` in CSV files,
+  where an empty cell is a value that the run does not have. CSV columns in seconds end in `_s`; `counted_by` in each
+  row names the choices that are not the lab's own; `itl_mean_s` is the mean of a request's gaps.
 - The tools' definitions are those of their published code or documentation; versions differ.
 """
 

@@ -88,7 +88,7 @@ def _settings_table(options: Iterable[Option]) -> str:
 
 
 def _arguments(arguments: Sequence[argparse.Action]) -> Iterator[str]:
-    """A line of the arguments that are settings of a run; then a table of the others, and of those with another default."""
+    """A line of the settings of a run; then a table of all others, and of settings with another default."""
     usual = {option.flag: help_of(option) for option in RUN_OPTIONS}
     shared = [each for each in arguments if each.option_strings and usual.get(each.option_strings[0]) == each.help]
     if shared:
