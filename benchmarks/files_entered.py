@@ -112,9 +112,9 @@ def decode_step(root: Path, options: tuple[str, ...] = ()) -> set[str]:
     from engine.cli import main
 
     step = frozenset({"step"})
-    with tempfile.TemporaryDirectory() as out, contextlib.redirect_stdout(io.StringIO()), Trace(root, inside=step) as t:
-        with contextlib.suppress(SystemExit):
-            main(["run", "--engine", "paged", *RUN, *options, "--out", out, "--json"])
+    quiet, anyhow = contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit)
+    with tempfile.TemporaryDirectory() as out, quiet, Trace(root, inside=step) as t, anyhow:
+        main(["run", "--engine", "paged", *RUN, *options, "--out", out, "--json"])
     engine_steps = {files: n for files, n in t.calls.items() if any(f.endswith("runtime/engine.py") for f in files)}
     return set(max(engine_steps, key=lambda files: engine_steps[files]))
 
