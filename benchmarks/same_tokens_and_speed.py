@@ -4,8 +4,8 @@
 
 Each turn runs `benchmarks.decode_gap` in both checkouts, then the closed load of `benchmarks.cuda_layouts` in both,
 each time in a new process (before, after, before, after): drift affects both equally. A turn that would end after
---limit-s does not start. Prints one line per batch size: the medians of both checkouts, their ratio, and whether every run
-delivered the same tokens. Exits with 1 if a run fails or tokens differ. --dry prints the commands.
+--limit-s does not start. Prints one line per batch size: the medians of both checkouts, their ratio, and whether every
+run delivered the same tokens. Exits with 1 if a run fails or tokens differ. --dry prints the commands.
 """
 
 from __future__ import annotations
