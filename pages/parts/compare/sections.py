@@ -119,7 +119,7 @@ that passes ran while it was held; below, positions that passes attended over.
 - **Padding**: columns of a row that hold none of its tokens, since another row is longer. A padded batch holds and
   computes them; slots compute them up to the widest row.
 - **Dead**: rows whose request had ended, held and computed until their batch ended.
-- **Room**: reserved for tokens that might come. A slot is as wide as the longest request may become.
+- **Reserved**: held for tokens that might come. A slot is as wide as the longest request may become.
 - **Block ends**: the unfilled rest of each table's last block. It is all that paging leaves, and less than a block a
   request.
 """
