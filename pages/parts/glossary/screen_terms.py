@@ -19,20 +19,19 @@ FIGURES = (
         "of this lab make none.",
     ),
     Word(
-        word="straight line",
-        meaning="Of a sweep: B times the decode rate of one row. What B rows would decode if a step took as long with "
-        "all of them as with one; a series keeps to it up to where it reaches 80\u00a0%.",
+        word="linear scaling",
+        meaning="In a sweep: B times the decode rate of one row, the rate if a step took as long with B rows as with "
+        "one. A series scales linearly up to the last batch that reaches 80\u00a0% of it.",
     ),
     Word(word="block ends", meaning="What the figures call fragments: the ends of last blocks that hold no token yet."),
     Word(
         word="fragmentation",
         meaning="KV memory that is lost to the way in which it is handed out. With blocks it is the end of each "
-        "request's last block, and so less than a block a request; with slots it is all of the room.",
+        "request's last block, and so less than a block a request; with slots it is all reserved KV memory.",
     ),
     Word(
-        word="room",
-        meaning="KV memory reserved for tokens that may still come: a slot is as wide as the longest request can "
-        "become.",
+        word="reserved",
+        meaning="KV memory held for tokens that may still come: a slot is as wide as the longest request can become.",
     ),
     Word(
         word="preemption by recompute",

@@ -7,13 +7,12 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from pages.figures import captions
-from pages.figures.latency.cdf import latency_cdf
-from pages.figures.timeline.passes import pass_trace
+from pages.figures.latency.cdf import latency_caption, latency_cdf
+from pages.figures.timeline.passes import pass_kinds_caption, pass_trace
 from pages.figures.timeline.preemptions import preemptions_of, preemptions_text
 from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import slot_timeline
-from pages.figures.waste.waste import waste_ledger
+from pages.figures.timeline.timeline import slot_timeline, timeline_caption
+from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.execution import discarded_text, executed_text, notes_of
 from pages.parts.runs.explanations import LATENCY_WHY, PASSES_WHY, TIMELINE_WHY, WASTE_WHY
 from pages.parts.runs.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid
@@ -38,7 +37,7 @@ def draw_timeline(run: RunData) -> None:
         dark=is_dark(),
     )
     show(figure, key="timeline", alt="Slot timeline")
-    st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
+    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=lanes))
     if told := preemptions_text(preemptions_of(run.events)):
         st.caption(told)
     with st.expander("How to read this"):
@@ -49,8 +48,8 @@ def draw_waste(run: RunData) -> None:
     """What was computed, spent and held for nothing."""
     st.subheader("Waste ledger", anchor="waste")
     ledger = pd.DataFrame([run.ledger("")])
-    show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste ledger")
-    st.caption(captions.waste(ledger))
+    show(waste_breakdown(ledger, dark=is_dark()), key="waste", alt="Waste ledger")
+    st.caption(waste_caption(ledger))
     if discarded := discarded_text(run.config, run.metrics):
         st.caption(discarded)
     with st.expander("What is counted, and what is attributed"):
@@ -76,14 +75,14 @@ def _draw_latency(run: RunData, latency: LatencyFigure) -> None:
     noun = counted_noun(latency, run.definitions)
     figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
     show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative")
-    st.caption(captions.latency(frame, latency.words, counted=noun))
+    st.caption(latency_caption(frame, latency.words, counted=noun))
 
 
 def draw_passes(run: RunData) -> None:
     """The time, the rows and the width of each pass, one under the other."""
     st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
-    st.caption(captions.pass_kinds(run.pass_kinds))
+    st.caption(pass_kinds_caption(run.pass_kinds))
     totals = run.pass_totals
     if executed := executed_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
         st.caption(f":material/bolt: {executed}")

@@ -17,7 +17,7 @@ KV_PARTS = ("padding", "dead", "fragment")
 
 
 def ledger_row(series: str, metrics: Mapping[str, Any], passes: pd.DataFrame) -> dict[str, Any]:
-    """`series` and every figure that waste.waste_ledger and kv_layouts.kv_layouts take of one run."""
+    """`series` and every figure that waste.waste_breakdown and kv_layouts.kv_layouts take of one run."""
     known = {name: value for name, value in metrics.items() if value is not None}
     return {"series": series, **_held(passes), **_buckets(passes), **_mixed(passes), **known}
 

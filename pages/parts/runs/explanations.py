@@ -22,7 +22,7 @@ WASTE_WHY = """
 Positions and slot-steps are **counted**. Seconds are an **attribution**: a pass takes its time as a whole, and padding
 and dead rows are charged their share of its positions. It says where the time went, not what would be saved without
 them. Memory is in **position-seconds**: room for one token's keys and values, held for one second. What holds no token
-of a running request is padding, rows that had ended, **room** reserved for tokens to come, or **block ends**: the
+of a running request is padding, rows that had ended, KV **reserved** for tokens to come, or **block ends**: the
 unfilled rest of the last block of each table. **Bucket padding** are the tokens that a CUDA graph computes beyond those
 asked for, since it was recorded for a round number of them; they write nowhere.
 """
