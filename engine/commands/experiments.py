@@ -222,7 +222,7 @@ def _attempt(
     except InterruptedError:
         return {"status": "stopped", "error": "stopped while waiting for the device"}
     except EngineOutOfMemory as error:
-        return {"status": "oom", "error": str(error), "oom": error.facts()}
+        return {"status": "oom", "error": str(error), "oom": error.to_dict()}
     except ValueError as error:
         return {"status": "failed", "error": str(error)}
     except Exception as error:

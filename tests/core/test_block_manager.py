@@ -69,7 +69,7 @@ def test_a_newcomer_leaves_the_watermark_and_one_that_runs_may_use_it_up() -> No
     pool.append(a, 8)
     assert pool.num_free == 0
     pool.append(a, 8)
-    with pytest.raises(AssertionError, match="1 blocks wanted, 0 free"):
+    with pytest.raises(AssertionError, match="1 blocks needed, 0 free"):
         pool.append(b, 13)
 
 
@@ -90,7 +90,7 @@ def test_several_tables_grow_by_a_block_each() -> None:
     pool.append_one_each([b, a])
     assert (a.block_table, b.block_table, pool.num_free) == ([0, 4], [1, 2, 3], 1)
     pool.append_one_each([])
-    with pytest.raises(AssertionError, match="2 blocks wanted, 1 free"):
+    with pytest.raises(AssertionError, match="2 blocks needed, 1 free"):
         pool.append_one_each([a, c])
 
 
@@ -98,7 +98,7 @@ def test_blocks_that_are_not_there_cannot_be_had() -> None:
     a, b = holders(2)
     pool = BlockManager(2, 4)
     pool.allocate(a, 5)
-    with pytest.raises(AssertionError, match="1 blocks wanted, 0 free"):
+    with pytest.raises(AssertionError, match="1 blocks needed, 0 free"):
         pool.append(a, 9)
     with pytest.raises(AssertionError, match="request 0 holds blocks already"):
         pool.allocate(a, 1)
@@ -151,13 +151,13 @@ def test_invariants_find_a_block_that_is_owned_and_free() -> None:
 def test_invariants_find_a_lost_block() -> None:
     broken = Broken()
     broken.pool._free.remove(3)
-    assert broken.complaint() == "2 owned and 1 free blocks are not the pool's 4"
+    assert broken.complaint() == "2 held and 1 free blocks do not add up to 4"
 
 
 def test_invariants_find_a_block_of_another_pool() -> None:
     broken = Broken()
     broken.b.block_table[0] = 4
-    assert broken.complaint() == "block 4 is not of this pool of 4"
+    assert broken.complaint() == "block 4 is outside this pool of 4"
 
 
 def test_invariants_find_a_table_that_is_too_short() -> None:

@@ -70,11 +70,11 @@ def test_a_padded_batch_tells_what_its_buffer_holds() -> None:
     rows = [request(3, budget=2), request(8, budget=20)]
     layout.admit(rows)
     held = layout.held(rows, used=11)
-    assert (held.reserved, held.padding, held.dead, held.room) == (56, 5, 0, 56 - 11 - 5)
+    assert (held.reserved, held.padding, held.dead, held.unused_reservation) == (56, 5, 0, 56 - 11 - 5)
     # The shorter one has ended: its whole row of 28 columns is dead, its padding with it.
     rows[0].finish_reason = FinishReason.BUDGET
     held = layout.held(rows, used=10)
-    assert (held.reserved, held.padding, held.dead, held.room) == (56, 0, 28, 56 - 10 - 28)
+    assert (held.reserved, held.padding, held.dead, held.unused_reservation) == (56, 0, 28, 56 - 10 - 28)
 
 
 def paged() -> PagedLayout:
@@ -111,6 +111,6 @@ def test_blocks_hold_what_is_used_and_the_ends_of_the_last() -> None:
     assert layout.reserved == 0
     layout.blocks.allocate(row, 9)
     held = layout.held([row], used=9)
-    assert (held.reserved, held.used, held.fragment, held.room) == (12, 9, 3, 0)
+    assert (held.reserved, held.used, held.fragment, held.unused_reservation) == (12, 9, 3, 0)
     layout.blocks.free(row)
     assert layout.held([], used=0).reserved == 0

@@ -73,7 +73,7 @@ def _assert_positions_add_up(played: Played) -> None:
         computed = shape.computed_positions if is_whole_prefill else count + sum(prefilled)
         assert planned.tokens == computed
         assert planned.prompt_tokens == sum(prefilled)
-        assert planned.kv.room >= 0
+        assert planned.kv.unused_reservation >= 0
         said.update(r.request_id for r in planned.live_requests)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.runtime import run as runtime_run
+from engine.runtime import build_engine
 from engine.runtime.prepared_run import WarmModel, prepare_run
 from engine.runtime.run import execute_run
 from store import Store
@@ -53,10 +53,10 @@ def test_the_clock_starts_when_requests_can_be_seen(
 ) -> None:
     """However long it takes to make ready, a request that is there from the start has not waited for it."""
     steps: list[str] = []
-    freeze, unfreeze, clock = gc.freeze, gc.unfreeze, runtime_run.RunClock
+    freeze, unfreeze, clock = gc.freeze, gc.unfreeze, build_engine.RunClock
     monkeypatch.setattr("gc.freeze", lambda: (steps.append("made ready"), freeze())[1])
     monkeypatch.setattr("gc.unfreeze", lambda: (steps.append("over"), unfreeze())[1])
-    monkeypatch.setattr(runtime_run, "RunClock", lambda: (steps.append("clock"), clock())[1])
+    monkeypatch.setattr(build_engine, "RunClock", lambda: (steps.append("clock"), clock())[1])
     outcomes(store, warm, replace(CONFIG, workload=replace(OPEN, arrival="closed", requests=4)))
     assert steps == ["made ready", "clock", "over"]
 
