@@ -162,7 +162,7 @@ def test_an_end_of_sequence_in_a_mixed_pass() -> None:
 
 
 def test_a_budget_of_tokens_below_the_slots_is_refused() -> None:
-    with pytest.raises(AssertionError, match="one token of each row"):
+    with pytest.raises(AssertionError, match="one token of each decode row"):
         chunked(requests([1]), 4, 3)
 
 
