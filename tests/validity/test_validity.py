@@ -133,14 +133,14 @@ def test_findings_hold_the_figures() -> None:
     }
     assert findings["offered_rate"] == (
         nb(
-            "8 requests a second were asked for, 8.00 were drawn, and the engine was given 6.40: from the first "
-            "request on, the last one came 1.22 s later than intended."
+            "8 requests/s were requested, 8.00 drawn, and 6.40 submitted to the engine: the last request came 1.22 s "
+            "later than intended, counted from the first."
         )
     )
     good = judge_run(evidence())
     # From 0.25 s to 4.875 s 37 requests come, the last of them at the window's end.
     assert good["littles_law"].finding.startswith(
-        nb("8.00 requests a second times 250 ms in the engine make 2.00 there at a")
+        nb("8.00 requests/s times 250 ms in the engine predict 2.00 requests at a time")
     )
     assert good["littles_law"].value == pytest.approx(0.0)
     assert good["steady_window"].value == pytest.approx(4.625 / 0.25)
@@ -148,15 +148,15 @@ def test_findings_hold_the_figures() -> None:
     assert judge_run(SPOILED["a second half that is slower"][1])["steady_clocks"].value == pytest.approx(0.15)
     inexact = judge_run(SPOILED["one prompt a token longer than asked"][1])["exact_prompts"]
     assert "39 of 40 prompts" in inexact.finding
-    assert "that of request 7 has 17 tokens instead of 16" in inexact.finding
+    assert "; request 7 has 17 tokens instead of 16" in inexact.finding
     assert (inexact.value, inexact.limit) == (39 / 40, 1.0)
     preempted = judge_run(SPOILED["one request preempted"][1])["no_preemption"]
-    assert preempted.finding == "1 of 40 requests lost their KV memory, 1 times in all; 0 tokens were computed again."
+    assert preempted.finding == "1 of 40 requests were preempted, 1 time in total; recomputed: 0 tokens."
     host = judge_run(SPOILED["requests seen 20 ms late"][1])["host"]
-    assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms after they could have been"))
+    assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms late"))
     assert host.value == pytest.approx(2.0)
-    assert "load was 1.55 a core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
-    assert nb("68.2 % of its highest") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
+    assert "load average was 1.55 per core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
+    assert nb("was at 68.2 % of its maximum") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
 
 
 def test_a_fault_claims_no_more_than_was_found() -> None:
@@ -164,8 +164,8 @@ def test_a_fault_claims_no_more_than_was_found() -> None:
     faults = {check.name: check.fault for check in CHECKS}
     busy, slower = SPOILED["a busy machine"][1], SPOILED["a second half that is slower"][1]
     assert judge_run(busy)["host"].outcome is judge_run(slower)["steady_clocks"].outcome is Outcome.FAIL
-    assert faults["host"] == "host may have held it up"
-    assert faults["steady_clocks"] == "pace drifted"
+    assert faults["host"] == "host may have slowed it"
+    assert faults["steady_clocks"] == "speed drifted"
 
 
 def test_what_does_not_apply_is_neither_earned_nor_lost() -> None:
