@@ -30,6 +30,7 @@ def test_the_busy_ones_are_counted_of_those_that_are_known() -> None:
     # One and a half a core is what a run and the one before it make by themselves.
     assert busy_machine_text([(3.0, 2), None, (0.1, 2)]) == ""
     assert busy_machine_text([(3.1, 2), None, (0.1, 2), (7.25, 2)]) == (
-        "The machine was busy when 2 of 3 runs began (load up to 7.25 on 2 cores): timings may include other processes' work."
+        "The machine was busy when 2 of 3 runs began (load up to 7.25 on 2 cores): "
+        "timings may include other processes' work."
     )
     assert busy_machine_text([]) == ""

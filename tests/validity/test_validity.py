@@ -156,7 +156,9 @@ def test_findings_hold_the_figures() -> None:
     assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms late"))
     assert host.value == pytest.approx(2.0)
     assert "load average was 1.55 per core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
-    assert nb("was at 68.2 % of its maximum") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
+    assert (
+        nb("was at 68.2 % of its maximum") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
+    )
 
 
 def test_a_fault_claims_no_more_than_was_found() -> None:

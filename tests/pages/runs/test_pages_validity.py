@@ -10,6 +10,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from engine.core.format import breakable
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
 from pages.parts.history.table import said
@@ -49,7 +50,7 @@ def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
     assert "2 of 2 prompts have exactly the requested length." in text
     for check in CHECKS:
         assert (check.fault if check.name == "real_weights" else check.label) in text
-        assert check.limit in text
+        assert breakable(check.limit) in text
         assert check.meaning in text
     watched = open_page("run", run_id="r2")
     assert any("watched live" in badge and "cancel" in badge for badge in badges(watched))
