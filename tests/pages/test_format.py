@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from engine.commands.run import _table
+from engine.core.errors import EngineOutOfMemory
 from engine.core.format import (
     NO_BREAK_SPACE,
     aligned,
@@ -175,6 +176,11 @@ def test_a_file_has_usual_spaces_and_a_page_makes_them_no_break_ones() -> None:
     assert breakable(written) == "52.1 ms of 1.00 GiB, 50.0 % at 3.00 requests/s, 8 rows"
     assert unbroken(breakable(written)) == written
     assert unbroken("4 slots, 2 steps, 3 times") == "4 slots, 2 steps, 3 times"
+
+
+def test_an_error_that_is_kept_in_a_file_has_usual_spaces() -> None:
+    error = EngineOutOfMemory(asked_bytes=3 * 2**30, free_bytes=2**20, shape="8 rows", where="prefill")
+    assert str(error) == "out of memory: prefill asked for 3.00 GiB (8 rows), 1.00 MiB were free"
 
 
 def test_a_terminal_without_the_characters_gets_plain_ones() -> None:
