@@ -89,8 +89,8 @@ def _ratio_where_one_sustains(metric: str, engine: str, base: str) -> GradeOf:
             question = Question(measure="ratio", metric=metric, key=keys[rate], base=bases[rate])
             if (found := measure(question, rows, rate_of)).value is not None:
                 return _as_answer(found)
-        low, high = exact(other.value, digits=3), exact(mine.value, digits=3)
-        capacities = f"{base} sustains {low} and {engine} {high} requests/s"
+        low, high = exact(other.value, digits=3), exact(mine.value, "requests/s", digits=3)
+        capacities = f"{base} sustains {low} and {engine} {high}"
         return Answer(reason=f"no figure at a rate that only {engine} sustains; {capacities}")
 
     return answer

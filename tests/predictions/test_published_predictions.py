@@ -15,6 +15,7 @@ from engine.predictions.prediction import grade
 from engine.predictions.published_conditions import LENGTHS
 from engine.predictions.published_grades import GRADES, Answer, ask
 from engine.predictions.published_predictions import PUBLISHED, SPIKE, SWEEP
+from tests.support.no_break import nb
 
 MIX = "p16,p64,p256,p1024,p4096"
 LOAD = WorkloadConfig(prompts=MIX, requests=400, budget="64-256")
@@ -120,7 +121,7 @@ def test_a_load_test_is_graded_at_a_rate_between_two_capacities() -> None:
     alike = {"run-static": 1.0, "run-continuous": 1.2}
     found = ask("queue_ratio", load(), alike.get)
     assert found.reason == (
-        "no figure at a rate that only continuous sustains; static sustains 1 and continuous 1.2 requests/s"
+        nb("no figure at a rate that only continuous sustains; static sustains 1 and continuous 1.2 requests/s")
     )
 
 
