@@ -1,4 +1,4 @@
-"""Predictions without a store: what can be asked, what a range may be, how a figure is measured and graded, by hand."""
+"""Predictions without a store: questions, ranges, measured figures and grades, calculated by hand."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_question_survives_its_json_and_names_its_unit() -> None:
 
 
 def row(key: str, status: str = "completed", **values: Any) -> dict[str, Any]:
-    """A point of a sweep by its batch size, p16 on static unless said otherwise."""
+    """A point of a sweep by its batch size, by default p16 on static."""
     basis = {
         "key": key, "engine": "static", "prompts": "p16", "prompt_tokens": 16, "batch_size": 1, "role": "point",
         "status": status, "run_id": f"run-{key}", "error": None, "rate_per_s": None, "asked_bytes": None,

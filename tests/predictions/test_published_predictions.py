@@ -58,7 +58,7 @@ def sweep(*sizes: int, lengths: Sequence[int] = LENGTHS, **more: Any) -> list[di
 
 
 def no_rate(run_id: str) -> float | None:
-    raise AssertionError("nobody asked for a rate")
+    raise AssertionError("no rate was needed")
 
 
 def test_growth_is_graded_where_every_length_came_to_the_texts_batch_or_to_its_memorys_end() -> None:
