@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.metrics.definitions import CHOICES, Choice, Option
+from engine.metrics.definitions import CHOICES, DefinitionChoice, DefinitionOption
 from engine.metrics.glossary import CEILINGS, MACHINE, MEASURING, WORK
 from engine.metrics.metric import Metric
 from engine.metrics.metrics import METRICS
@@ -115,7 +115,7 @@ def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -
     return EntryGroup(title=title, entries=tuple(_metric(metric) for metric in metrics), is_table=is_table)
 
 
-def _option(choice: Choice, option: Option) -> Entry:
+def _option(choice: DefinitionChoice, option: DefinitionOption) -> Entry:
     """One way to count, with the tools that are known to count so; its name is what stands in an address."""
     own = "The lab's own. " if option is choice.options[0] else ""
     used_by = " ".join(option.used_by) or "None of the tools that were looked at counts so by default."

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.dtypes import short_dtype
+from engine.core.units import short_dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

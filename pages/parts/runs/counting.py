@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from engine.metrics.definitions import CHOICES, Choice, Definitions
+from engine.metrics.definitions import CHOICES, DefinitionChoice, Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.latency import latency_metrics
 from engine.metrics.metric import Value
@@ -166,7 +166,7 @@ def _choose() -> Definitions:
     return Definitions.from_names(chosen)
 
 
-def _choice(choice: Choice) -> str | None:
+def _choice(choice: DefinitionChoice) -> str | None:
     """The option that is taken; the first at first. Options stand by their names, since these are in the address."""
     names = [option.name for option in choice.options]
     captions = [option.meaning for option in choice.options]

@@ -89,7 +89,7 @@ def busy_line(info: Mapping[str, Any]) -> str:
         return ""
     return (
         f"The machine was busy when this run began (load {number(load)} on {plural(cores, 'core')}): "
-        f"its times hold others' work too."
+        f"timings may include other processes' work."
     )
 
 
