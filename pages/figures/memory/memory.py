@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import number, size
 from engine.core.units import GIB
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from pages.figures.colors import palette
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
@@ -163,7 +163,7 @@ def _hover(row: dict[str, object]) -> str:
     lines = [f"<b>{row['batch_size']:,} at once: {_size(row['total_bytes'])}</b>"]
     lines += [f"{name} {_size(row[column])}" for column, name in TERMS.items()]
     if not row["fits"]:
-        term = TERM_WORDS[str(row["failing_term"])]
+        term = TERM_LABELS[str(row["failing_term"])]
         asked, free = _size(row["asked_bytes"]), _size(row["free_bytes"])
         lines.append(f"does not fit: fails at the {term}, {asked} in one piece, {free} left")
     return "<br>".join(lines)
