@@ -13,7 +13,7 @@ from engine.core.units import TORCH_NAMES
 from engine.runlog.run_description import ModelDescription, RunDescription
 from engine.runlog.schema import STREAMS
 from engine.runlog.writer import RunLogWriter
-from engine.simulator.simulated_machine import SimulatedMachine
+from engine.simulator.machine import SimulatedMachine
 from engine.simulator.simulator import Simulation
 from engine.workload.workload import Workload
 

@@ -23,7 +23,7 @@ from engine.predictions.simulation import PlannedRun, Simulated, simulated_answe
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
-from engine.simulator.simulated_machine import read_calibrations
+from engine.simulator.machine import read_calibrations
 from store.database import carry_out, first_row, utc
 
 DUE = """

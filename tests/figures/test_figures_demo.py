@@ -23,9 +23,8 @@ from pages.figures.sample import sample_run
 from pages.figures.timeline.passes import pass_trace
 from pages.figures.timeline.queue import queue_from_passes
 from pages.figures.timeline.timeline import slot_timeline
-from pages.figures.waste.waste import waste_ledger
-from tests.support.no_break import nb
 from pages.figures.waste.waste import waste_breakdown
+from tests.support.no_break import nb
 
 STATIC = sample_run("static")
 FOLDER = Path(demo.__file__).parent

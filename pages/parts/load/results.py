@@ -12,9 +12,9 @@ from engine.load.findings import (
     capacity_text,
     goodput_text,
     growth_text,
-    knee_text,
     little_text,
     ratio_sentence,
+    saturation_text,
     ttft_text,
     wait_text,
 )
@@ -95,7 +95,11 @@ def draw_rates(data: MeasuredLoad) -> None:
     capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
     figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
     show_still(figure, alt="Achieved against offered rate", key="rates")
-    knees = [knee_text(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
+    knees = [
+        saturation_text(knee)
+        for engine in data.table.engines
+        if (knee := data.table.saturation_point(engine)) is not None
+    ]
     st.caption(lines([*knees, ratio_sentence(data.table)]) or "No rate tells yet.")
     with st.expander("What is counted, and what hollow marks and dotted lines are"):
         st.markdown(STEADY)

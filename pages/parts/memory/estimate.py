@@ -8,7 +8,7 @@ from statistics import median
 from engine.core.format import change, count, number, percent, plural, size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
-from engine.memory.memory_model import TERM_WORDS, TERMS
+from engine.memory.memory_model import TERM_LABELS, TERMS
 from engine.memory.memory_plan import MemoryPoint, Wall, memory_point
 from pages.parts.memory.controls import Asked
 from pages.parts.shared.markdown import listed
@@ -58,7 +58,7 @@ def hatched_text(points: Sequence[MemoryPoint]) -> str:
     ends: dict[str, list[str]] = {}
     for point in points:
         if point.shortage is not None:
-            ends.setdefault(TERM_WORDS[point.shortage.term], []).append(count(point.batch_size))
+            ends.setdefault(TERM_LABELS[point.shortage.term], []).append(count(point.batch_size))
     if not ends:
         return ""
     where = "; ".join(f"{listed(sizes)}: {term}" for term, sizes in ends.items())
@@ -72,7 +72,7 @@ def failure_sentence(point: MemoryPoint) -> str:
     pieces = " of three" if ended.term == "mlp_activation" else ""
     fail = "fails" if point.batch_size == 1 else "fail"
     return (
-        f"{fail} at the {TERM_WORDS[ended.term]}: {size(ended.asked_bytes)} are asked for in one piece{pieces} "
+        f"{fail} at the {TERM_LABELS[ended.term]}: {size(ended.asked_bytes)} are asked for in one piece{pieces} "
         f"where {size(ended.free_bytes)} are left"
     )
 
@@ -104,7 +104,7 @@ def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
     """A row a batch size: every term, and whether it fits or what fails."""
     rows = []
     for point in points:
-        verdict = "yes" if point.shortage is None else f"no: {TERM_WORDS[point.shortage.term]}"
+        verdict = "yes" if point.shortage is None else f"no: {TERM_LABELS[point.shortage.term]}"
         terms = [size(value) for value in point.need.by_term.values()]
         rows.append([count(point.batch_size), *terms, size(point.need.total_bytes), verdict])
     return rows
@@ -121,7 +121,7 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
             ended = failing.shortage
             row = [
                 count(failing.batch_size),
-                TERM_WORDS[ended.term],
+                TERM_LABELS[ended.term],
                 size(ended.asked_bytes),
                 size(ended.free_bytes),
             ]
@@ -138,7 +138,7 @@ def wall_finding(asked: Asked, found: Sequence[Wall]) -> str:
             ends.setdefault(wall.first_failing.shortage.term, []).append(f"p{wall.prompt_tokens}")
     if not ends:
         return "No prompt length here runs out of memory at any batch size of the figure."
-    parts = [f"{listed(prompts)} at the {TERM_WORDS[term]}" for term, prompts in ends.items()]
+    parts = [f"{listed(prompts)} at the {TERM_LABELS[term]}" for term, prompts in ends.items()]
     said = f"Memory ends for {listed(parts)}."
     return said if set(ends) == {"weights"} else f"{said} {_growth_text(asked, found)}"
 
@@ -158,7 +158,7 @@ def _growth_text(asked: Asked, found: Sequence[Wall]) -> str:
 
 
 def _terms(terms: Sequence[str]) -> str:
-    return listed([f"the {TERM_WORDS[term]}" for term in terms])
+    return listed([f"the {TERM_LABELS[term]}" for term in terms])
 
 
 def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:

@@ -40,7 +40,7 @@ def test_what_was_predicted_in_print_can_be_asked_here_by_its_link(home: Path) -
     ("field", "text", "why"),
     [
         ("engines", "static,fast", "engines 'fast': use some of"),
-        ("rates", "1,x", "rates '1,x': use requests a second, 0.000001 to 1,000,000"),
+        ("rates", "1,x", "rates '1,x': use requests/s from 0.000001 to 1,000,000"),
         ("law", "closed", "arrival 'closed': use poisson, constant or gamma:CV"),
         ("budget", "many", "budget 'many'"),
         ("prompts", "p0", "prompts"),
