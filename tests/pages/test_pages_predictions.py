@@ -185,7 +185,7 @@ def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path
     edit.number_input[0].set_value(0.15)
     for app, label in ((edit, "Save"), (withdraw, "Withdraw")):
         button(app, label).click().run()
-        assert "run later has begun: predictions of it are closed, and stay as they were written" in words(app)
+        assert "run later has started; its predictions are closed and can no longer be changed" in words(app)
     assert row_of(lab().store, ids["open"])["low"] == 0.1
 
 

@@ -42,7 +42,7 @@ CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d",
 
 def draw_refusal(refusal: Refusal) -> None:
     """What went wrong, and where in the text."""
-    if refusal.reason == "cancelled":
+    if refusal.reason == "canceled":
         st.info("Canceled.", icon=":material/cancel:")
         return
     place = refusal.place

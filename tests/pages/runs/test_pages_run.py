@@ -211,5 +211,5 @@ def test_a_damaged_log_is_told_on_the_page_and_what_is_whole_is_shown(runs: Path
     stream = folder / "memory.arrows"
     stream.write_bytes(b"rubbish!" + stream.read_bytes()[8:])
     text = open_run(runs)
-    assert "A part of this run's log cannot be read: memory.arrows: damaged behind byte 0" in text
+    assert "A part of this run's log cannot be read: memory.arrows: damaged after byte 0" in text
     assert "2 requests ran in 2 lanes" in text
