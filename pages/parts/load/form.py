@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import ENGINES, SETTINGS, RunConfig, WorkloadConfig
-from engine.core.format import duration, plural
+from engine.core.format import duration, exact, plural
 from engine.core.option import options_of
 from engine.experiments.experiment import Plan
 from engine.load.goodput import Limits
@@ -243,6 +243,6 @@ def few_text(plan: Plan) -> str:
         return ""
     return (
         f"{plural(config.workload.requests, 'request')} fill {plural(config.slots, 'slot')} only "
-        f"{number(batches, 2)} times over: whether a queue grows cannot be told well from so few. "
+        f"{exact(batches, digits=2)} times over: whether a queue grows cannot be told well from so few. "
         f"{ENOUGH_BATCHES * config.slots:,} or more would do."
     )

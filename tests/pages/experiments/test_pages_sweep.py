@@ -134,7 +134,7 @@ def test_repeats_give_a_median_whiskers_and_a_spread(home: Path) -> None:
     assert row["n"] == 3
     assert row["spread"] == nb("18.3 %")  # (1 - 1/1.2) x 1.1
     line = figures(app)["Time per output token against batch size"]["data"][0]
-    assert line["text"][0].endswith("12.1 ms<br>11.0 ms to 13.2 ms over repeats")
+    assert line["text"][0].endswith(nb("12.1 ms<br>11.0 ms to 13.2 ms over repeats"))
     assert "error_y" in line
     assert len(table(app, "repeat")) == 6
 
