@@ -5,6 +5,7 @@ Each problem appears under its field, in a place kept for it, so that nothing mo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -178,7 +179,7 @@ def _draw_sampling(values: dict[str, Any]) -> None:
 
 def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: BenchSettings) -> None:
     """Under each field its problem, or what its value means."""
-    meanings = {
+    meanings: dict[str, Callable[[], str]] = {
         "model": lambda: _model_text(values["model"]),
         "mix": lambda: mix_text(values["mix"]),
         "budget": lambda: budget_text(values["budget"]),
