@@ -198,14 +198,14 @@ def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
     button(app, "Write it down").click().run()
     assert "This is not written down yet: give a lowest value, a highest, or both." in words(app)
     app.number_input(key="bench.expect_low").set_value(1.0)
-    button(app, "Run the pair").click().run()
+    button(app, "Compare two engines").click().run()
     said = [error.value.replace("\\", "") for error in app.error]
     assert len(said) == 1
     assert said[0].startswith("The prediction is not whole: fill in Why; a range without a reason teaches nothing")
     assert app.text_area(key="bench.expect_why").label == "Why (needed)"
     drawn = [each for each in app.main if each.type in ("error", "button")]
     order = ["error" if each.type == "error" else each.label for each in drawn]
-    assert order.index("error") < order.index("Run the pair")
+    assert order.index("error") < order.index("Compare two engines")
     assert lab().queue.jobs() == []
     app.text_area(key="bench.expect_why").set_value("it is small").run()
     button(app, "Write it down").click().run()

@@ -44,11 +44,11 @@ def model_on_device(config: RunConfig) -> str:
 
 
 def execution_text(device: str) -> str:
-    """What the choice of execution means on a device; on a CPU, why there is none."""
+    """The executions of a device; on a CPU, why there is only one."""
     if device_of(device) == "cuda":
         return (
-            "eager issues every operation by itself, as the sources did; graph compiles the model once and replays "
-            "recorded CUDA graphs, so that a pass costs one launch."
+            "eager issues every operation separately; graph captures each pass as a CUDA graph once and replays it, "
+            "one launch per pass."
         )
-    where = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU shows itself here"
-    return plain(f"graph replays CUDA graphs and needs a GPU: {where}, so it is not offered.")
+    why = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU found"
+    return plain(f"graph replays CUDA graphs and needs a GPU; {why}.")
