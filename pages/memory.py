@@ -25,8 +25,8 @@ from pages.parts.memory.estimate import (
 )
 from pages.parts.memory.measured import draw_measured, measured_on, same_shape
 from pages.parts.shared.charts import show_still
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.fields import complaints
-from pages.parts.shared.front_door import front_door
 from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.tables import draw_table
@@ -109,4 +109,4 @@ def _draw_lengths(asked: Asked) -> None:
     st.caption(plain(wall_finding(asked, found)))
 
 
-front_door(render)
+entry_guard(render)

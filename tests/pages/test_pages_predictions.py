@@ -77,12 +77,12 @@ def button(app: AppTest, label: str) -> Any:
 def test_without_any_the_page_leads_to_bench_and_shows_the_texts(home: Path) -> None:
     app = open_page("predictions")
     said = words(app)
-    assert "You have not predicted anything yet." in said
-    assert "Set up a run on Bench and say what you expect" in [label for label, _ in links(app)]
+    assert "No predictions yet." in said
+    assert "Predict a run on Bench" in [label for label, _ in links(app)]
     assert "capacity of paged over that of continuous, 2.00x to 2.80x" in said
     assert "55.5 over 46.4 requests a second in graph execution, 1.20x: missed" in said
     assert said.count("no experiment in this store has asked it yet") == 8
-    asked = [address for label, address in links(app) if label == "Ask the same on Load"]
+    asked = [address for label, address in links(app) if label == "Measure it on Load"]
     assert len(asked) == 5
     assert "engines=continuous,paged" in asked[-1]
 
@@ -91,7 +91,7 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
     graded_home(home)
     app = open_page("predictions")
     said = words(app)
-    assert "Of 2 graded predictions, 1 held: 50.0 %. A miss was typically 29.5 % outside of its range." in said
+    assert "Of 2 graded predictions, 1 held: 50.0 %. Median distance of a miss: 29.5 % outside its range." in said
     assert "Measured: 194 tokens/s, within 100 to 200 tokens/s, 5.72 tokens/s below its highest value." in said
     assert "Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the highest value expected." in said
     assert "No grade: a 99th percentile needs 100 samples, and there are 8." in said
@@ -108,7 +108,7 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
         assert there in said, shown
         assert gone not in said, shown
     said = words(open_page("predictions", show="lucky"))
-    assert "This link asks for predictions that are lucky: use one of all, open, closed, held, missed" in said
+    assert "Unknown filter lucky in this link: use one of all, open, closed, held, missed" in said
 
 
 def test_a_filter_that_nothing_fits_says_so(home: Path) -> None:
@@ -141,9 +141,9 @@ def test_sixty_predictions_come_in_pages(home: Path) -> None:
 def test_a_run_shows_what_was_predicted_of_it(home: Path) -> None:
     graded_home(home)
     said = words(open_page("run", run_id="run1"))
-    assert "What was predicted" in said
+    assert "Predictions" in said
     assert "above the highest value expected" in said
-    assert "itl" not in said.partition("What was predicted")[2].partition("Validity")[0]
+    assert "itl" not in said.partition("Predictions")[2].partition("Validity")[0]
 
 
 def test_a_pair_shows_it_on_compare(home: Path) -> None:
@@ -194,22 +194,22 @@ BENCH = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests":
 
 def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
     app = open_page("bench", **BENCH)
-    assert any(e.label == "Before you run: what do you expect?" for e in app.expander)
-    button(app, "Write it down").click().run()
-    assert "This is not written down yet: give a lowest value, a highest, or both." in words(app)
+    assert any(e.label == "Predictions" for e in app.expander)
+    button(app, "Add prediction").click().run()
+    assert "Not added: give a lowest value, a highest, or both." in words(app)
     app.number_input(key="bench.expect_low").set_value(1.0)
     button(app, "Run the pair").click().run()
     said = [error.value.replace("\\", "") for error in app.error]
     assert len(said) == 1
-    assert said[0].startswith("The prediction is not whole: fill in Why; a range without a reason teaches nothing")
-    assert app.text_area(key="bench.expect_why").label == "Why (needed)"
+    assert said[0].startswith("The prediction is incomplete: fill in the reason; a missed range without one")
+    assert app.text_area(key="bench.expect_why").label == "Reason (required)"
     drawn = [each for each in app.main if each.type in ("error", "button")]
     order = ["error" if each.type == "error" else each.label for each in drawn]
     assert order.index("error") < order.index("Run the pair")
     assert lab().queue.jobs() == []
     app.text_area(key="bench.expect_why").set_value("it is small").run()
-    button(app, "Write it down").click().run()
-    assert "Throughput of static: at least 1.00 tokens/s, since it is small" in words(app).replace("**", "")
+    button(app, "Add prediction").click().run()
+    assert "Throughput of static: at least 1.00 tokens/s, because it is small" in words(app).replace("**", "")
     assert app.number_input(key="bench.expect_low").value is None
     button(app, "Remove").click().run()
     assert not [b for b in app.button if b.label == "Remove"]
@@ -245,17 +245,17 @@ def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
 def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
     ids = graded_home(home)
     app = AppTest.from_string(
-        "from pages.parts.history.actions import _draw_delete\n"
+        "from pages.parts.history.toolbar import _draw_delete\n"
         "_draw_delete([{'run_id': 'run1', 'status': 'completed'}])",
         default_timeout=120,
     ).run()
     button(app, "Delete").click().run()
     assert "3 predictions of it stay" in words(app)
     assert lab().store.runs.has("run1")
-    button(drawn("pages.parts.history.actions.draw_confirmation", ["run1"]), "Delete 1 run").click().run()
+    button(drawn("pages.parts.history.toolbar.draw_confirmation", ["run1"]), "Delete 1 run").click().run()
     assert not lab().store.runs.has("run1")
     said = words(open_page("predictions", prediction=ids["held"]))
-    assert "run run1, which is gone: it was deleted, and this stays" in said
+    assert "run run1, which was deleted" in said
     assert "below its highest" in said
 
 
@@ -295,4 +295,4 @@ def test_ranges_are_said_in_their_units(unit: str, low: float | None, high: floa
 def test_nothing_graded_is_no_hit_rate(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
-        assert tally_text(store.predictions.list()) == "None of your predictions has been graded yet."
+        assert tally_text(store.predictions.list()) == "No prediction is graded yet."

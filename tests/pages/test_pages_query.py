@@ -37,7 +37,7 @@ def home(lab_home: Path) -> Iterator[Path]:
 
 def ask(app: AppTest, sql: str) -> AppTest:
     app.text_area(key="query.sql").set_value(sql)
-    next(button for button in app.button if button.label == "Ask").click()
+    next(button for button in app.button if button.label == "Run").click()
     return settled(app.run())
 
 
@@ -125,9 +125,9 @@ def test_a_link_asks_its_question_at_once(home: Path) -> None:
 
 def test_a_link_that_is_too_long_or_unknown_is_told(home: Path) -> None:
     app = open_page("query", sql=LONG)
-    assert "longer than 4,000 characters, so it was not asked" in words(app)
+    assert "longer than 4,000 characters and was not run" in words(app)
     assert not app.dataframe
-    assert "no prepared question “nothing”" in words(open_page("query", question="nothing"))
+    assert "no prepared query “nothing”" in words(open_page("query", question="nothing"))
 
 
 def test_a_question_too_long_for_a_link_leaves_the_address_alone(home: Path) -> None:
@@ -152,7 +152,7 @@ def test_an_error_shows_its_place(home: Path) -> None:
         ("SELECT 1; SELECT 2", "this text holds 2 statements"),
         ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() cannot be read from here"),
         ("SELECT repeat('x', 2000000000)", "needed more memory"),
-        ("  ", "There is no question in the editor yet."),
+        ("  ", "Write a query into the editor first."),
         ("SELECT '" + "x" * 20_000 + "'", "20,000 is the most"),
     ],
 )
@@ -164,9 +164,9 @@ def test_what_may_not_be_asked_is_told(home: Path, sql: str, told: str) -> None:
 
 def test_a_cancel_ends_the_question(home: Path) -> None:
     app = open_page("query")
-    app.selectbox(key="query_seconds").select(60)
-    app.text_area(key="query_sql").set_value("SELECT sleep_ms(60000)")
-    next(button for button in app.button if button.label == "Ask").click()
+    app.selectbox(key="query.seconds").select(60)
+    app.text_area(key="query.sql").set_value("SELECT sleep_ms(60000)")
+    next(button for button in app.button if button.label == "Run").click()
     app.run()
     assert "Running: " in words(app)
     next(button for button in app.button if button.label == "Cancel").click()
@@ -208,7 +208,7 @@ def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
     assert rows(app) == [{"n": 2}]
     write_run(home / "runs", "r3", "static")
     lab().store.ingest.all_in(home / "runs")
-    assert "Runs have changed since: ask again to see them." in words(app.run())
+    assert "Runs have changed since: run the query again to see them." in words(app.run())
     app = ask(app, "SELECT count(*) AS n FROM runs")
     assert rows(app) == [{"n": 3}]
     assert "Runs have changed" not in words(app)
@@ -217,7 +217,7 @@ def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
 def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
     app.text_input(key="query.name").set_value("mine")
-    next(button for button in app.button if button.label == "Save the question").click()
+    next(button for button in app.button if button.label == "Save query").click()
     app = app.run()
     assert [question.name for question in lab().store.saved_queries.list()] == ["mine"]
     app = press(ask(app, "SELECT 2 AS two"), "query.saved_0")
@@ -232,7 +232,7 @@ def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
 
 def test_saving_without_a_name_is_told(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
-    next(button for button in app.button if button.label == "Save the question").click()
+    next(button for button in app.button if button.label == "Save query").click()
     assert app.run().toast[0].value == "Give the question a name."
     assert lab().store.saved_queries.list() == []
 
@@ -253,7 +253,7 @@ def test_the_schema_browser_finds_columns_and_shows_rows(home: Path) -> None:
     app = press(app, "query.look_requests")
     assert len(app.dataframe[0].value) == 4
     app.text_input(key="query.find").set_value("zzz")
-    assert "No table or column holds “zzz”." in words(app.run())
+    assert "No table or column matches “zzz”." in words(app.run())
 
 
 def test_what_is_downloaded_is_what_was_answered(home: Path) -> None:

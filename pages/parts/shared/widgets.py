@@ -1,4 +1,4 @@
-"""Widgets over fields: the address of the page has each by its name. Without `fields`, those of the Bench page."""
+"""Widgets of fields. The page's address has each value by its name. `fields` are those of Bench by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pages.parts.shared.page_state import Texts, last_text, linked, one_of, some
 
 
 def group(title: str, explanation: str) -> Any:
-    """A framed part of the page, to be drawn into."""
+    """A framed container with a title."""
     box = st.container(border=True)
     box.markdown(f"**{title}**", help=explanation)
     return box
@@ -26,18 +26,18 @@ def choice(
     disabled: bool = False,
     fields: Mapping[str, Field] = FIELDS,
 ) -> str:
-    """One of a field's words. They are their own labels: the address, the command line and the screen say the same.
+    """One of a field's options. Their labels are the same in the address, on the command line and on the screen.
 
-    An address that names none of them, an empty one included, gives the default.
+    An address with no valid option gives the default.
     """
     field = fields[name]
     assert isinstance(field, Choice)
-    words = options or field.options
-    with linked(name, field.default, one_of(words)) as key:
-        if st.session_state[key] not in words:  # it was one before another choice took it away
+    options = options or field.options
+    with linked(name, field.default, one_of(options)) as key:
+        if st.session_state[key] not in options:  # another choice removed it
             st.session_state[key] = field.default
-        chosen = st.segmented_control(label, words, required=True, key=key, disabled=disabled, persist_state="page")
-    return str(chosen) if chosen in words else field.default
+        chosen = st.segmented_control(label, options, required=True, key=key, disabled=disabled, persist_state="page")
+    return str(chosen) if chosen in options else field.default
 
 
 def number(
@@ -49,7 +49,7 @@ def number(
     least: float = 0.01,
     fields: Mapping[str, Field] = FIELDS,
 ) -> Any:
-    """A number within its field's bounds; `least` is the smallest that a field with an open lower bound takes."""
+    """A number within its field's bounds; `least` is the smallest value of a field with an open lower bound."""
     field = fields[name]
     assert isinstance(field, Number)
     kind = int if field.whole else float
@@ -78,14 +78,14 @@ def number(
 
 
 def text(label: str, name: str, examples: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
-    """Free text, without the blanks around it."""
+    """Free text, stripped."""
     with linked(name, str(fields[name].default), last_text) as key:
         entered = st.text_input(label, key=key, help=f"Use {examples}.", persist_state="page")
     return str(entered or "").strip()
 
 
 def model(options: Sequence[str], default: str, help: str) -> str | None:
-    """A model of the list, or what is typed in its place."""
+    """A model from the list, or a typed name."""
     with linked("model", default, some_text) as key:
         chosen: str | None = st.selectbox(
             "Model", options, key=key, accept_new_options=True, help=help, persist_state="page"
@@ -94,7 +94,7 @@ def model(options: Sequence[str], default: str, help: str) -> str | None:
 
 
 def slide(label: str, name: str, fields: Mapping[str, Field]) -> str:
-    """One of a field's words, in their order along a line."""
+    """One of a field's options, on a slider."""
     field = fields[name]
     assert isinstance(field, Choice)
     with linked(name, field.default, one_of(field.options)) as key:
