@@ -39,7 +39,7 @@ log (`engine/runlog/schema.py`).
 
 COUNTING = """## Other ways to count
 
-The same words mean different sums in different tools. On Run and on Compare, *How to count* switches the definitions of
+The same words mean different sums in different tools. On Run and on Compare, *Latency definitions* switches the definitions of
 `engine/metrics/definitions.py`; tiles, figures, tables and the CSV files follow, and the page says how far each figure
 moves from the lab's own definitions, which all the tables above are by. The store's SQL
 (`store/queries/latency_definitions.py`) is tested equal to `engine/metrics/latency.py`. The choices stand in the address,

@@ -39,7 +39,7 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
     assert "Set up a first run on Bench" in dict(links(app))
 
 
-def test_runs_are_listed_newest_first_with_their_ending_in_words(runs: Path) -> None:
+def test_runs_are_listed_newest_first_with_their_status(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous")
     write_crashed(runs, "r0", "static")
@@ -158,7 +158,7 @@ def test_a_run_says_which_experiment_it_belongs_to_and_leads_to_it(runs: Path) -
     assert shown["r4"] == ""
 
 
-def test_the_runs_of_one_experiment_alone_by_a_link_and_by_the_field(runs: Path) -> None:
+def test_the_runs_of_one_experiment_by_a_link_and_by_the_field(runs: Path) -> None:
     write_experiments(runs)
     app = open_page("history", experiment="sweep1")
     assert listed(app) == ["r2", "r1"]

@@ -1,4 +1,4 @@
-"""Predictions on the pages: written on Bench, shown with a run and a pair, listed, never lost in silence."""
+"""Predictions on the pages: added on Bench, shown with a run and a pair, listed, not lost silently."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAIR = {"id": "pair1", "kind": "pair", "label": "static and continuous"}
 
 @pytest.fixture
 def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME whose app is closed behind the test, so that the next can open its own."""
+    """A LAB_HOME whose app is closed after the test, so that the next test can open its own."""
     yield lab_home
     if (lab_home / "lab.duckdb").exists():
         lab().close()
@@ -54,7 +54,7 @@ def graded_home(home: Path) -> dict[str, str]:
 
 
 def drawn(function: str, *values: object) -> AppTest:
-    """One function of the pages drawn by itself: the harness forgets a dialog as soon as something in it is used."""
+    """One function of the pages drawn on its own: the harness closes a dialog as soon as something in it is used."""
     module, _, name = function.rpartition(".")
     return AppTest.from_string(f"from {module} import {name}\n{name}(*{values!r})", default_timeout=120).run()
 
@@ -111,21 +111,21 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
     assert "Unknown filter lucky in this link: use one of all, open, closed, held, missed" in said
 
 
-def test_a_filter_that_nothing_fits_says_so(home: Path) -> None:
+def test_a_filter_without_matches(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
     assert "None of the 1 prediction is held." in words(open_page("predictions", show="held"))
 
 
-def test_a_link_to_one_shows_it_alone(home: Path) -> None:
+def test_a_link_to_one_prediction(home: Path) -> None:
     ids = graded_home(home)
     said = words(open_page("predictions", prediction=ids["missed"]))
     assert "above the highest" in said
     assert "below its highest" not in said
-    assert "There is no prediction nobody here" in words(open_page("predictions", prediction="nobody"))
+    assert "There is no prediction none here" in words(open_page("predictions", prediction="none"))
 
 
-def test_sixty_predictions_come_in_pages(home: Path) -> None:
+def test_sixty_predictions_are_paged(home: Path) -> None:
     with Store(home) as store:
         for number in range(60):
             predict(store, "duration_s", float(number), None)
@@ -158,7 +158,7 @@ def test_a_pair_shows_it_on_compare(home: Path) -> None:
     assert "Measured: 1.22x" in said
 
 
-def test_an_open_one_is_edited_and_withdrawn_after_a_question(home: Path) -> None:
+def test_an_open_prediction_is_edited_and_withdrawn(home: Path) -> None:
     ids = graded_home(home)
     app = open_page("predictions", prediction=ids["open"])
     button(app, "Edit …").click().run()
@@ -178,7 +178,7 @@ def test_an_open_one_is_edited_and_withdrawn_after_a_question(home: Path) -> Non
     assert len(lab().store.predictions.list()) == 3
 
 
-def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path) -> None:
+def test_a_run_that_starts_while_the_form_is_open_closes_it(home: Path) -> None:
     ids = graded_home(home)
     edit, withdraw = draw_one("draw_edit", ids["open"]), draw_one("draw_withdraw", ids["open"])
     write_sample_run(home / "runs", "static", run_id="later", status=None)
@@ -192,7 +192,7 @@ def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path
 BENCH = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests": "2", "budget": "4"}
 
 
-def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
+def test_bench_collects_predictions_before_a_run(home: Path) -> None:
     app = open_page("bench", **BENCH)
     assert any(e.label == "Predictions" for e in app.expander)
     button(app, "Add prediction").click().run()
@@ -215,7 +215,7 @@ def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
     assert not [b for b in app.button if b.label == "Remove"]
 
 
-def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
+def test_a_prediction_is_stored_before_the_job_and_closed_by_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"  # locks of its own: a lab that is in use is not waited for
@@ -287,12 +287,12 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
         ("tokens/s", 1000.0, None, "at least 1,000 tokens/s"),
     ],
 )
-def test_ranges_are_said_in_their_units(unit: str, low: float | None, high: float | None, text: str) -> None:
+def test_ranges_in_their_units(unit: str, low: float | None, high: float | None, text: str) -> None:
     assert range_text(unit, low, high) == nb(text)
     assert value_text(unit, None) == "–"
 
 
-def test_nothing_graded_is_no_hit_rate(home: Path) -> None:
+def test_no_hit_rate_without_grades(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
         assert tally_text(store.predictions.list()) == "No prediction is graded yet."

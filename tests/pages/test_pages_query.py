@@ -1,4 +1,4 @@
-"""The Query page, through app.py over a real store: asking, links, errors with their place, saving, the schema."""
+"""The Query page, through app.py over a real store: queries, links, errors with their place, saving, the schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ask(app: AppTest, sql: str) -> AppTest:
 
 
 def settled(app: AppTest, within_s: float = 120) -> AppTest:
-    """Run the page again until its question has been answered or refused."""
+    """Run the page again until its query is answered or refused."""
     deadline = time.monotonic() + within_s
     while any(button.label == "Cancel" for button in app.button):
         assert time.monotonic() < deadline
@@ -123,7 +123,7 @@ def test_a_link_asks_its_question_at_once(home: Path) -> None:
     assert app.text_area(key="query.sql").value == "SELECT 41 + 1 AS answer"
 
 
-def test_a_link_that_is_too_long_or_unknown_is_told(home: Path) -> None:
+def test_a_link_that_is_too_long_or_unknown_is_an_error(home: Path) -> None:
     app = open_page("query", sql=LONG)
     assert "longer than 4,000 characters and was not run" in words(app)
     assert not app.dataframe
@@ -146,7 +146,7 @@ def test_an_error_shows_its_place(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "reason"),
     [
         ("DROP TABLE runs", "this is DROP"),
         ("SELECT 1; SELECT 2", "this text holds 2 statements"),
@@ -156,9 +156,9 @@ def test_an_error_shows_its_place(home: Path) -> None:
         ("SELECT '" + "x" * 20_000 + "'", "20,000 is the most"),
     ],
 )
-def test_what_may_not_be_asked_is_told(home: Path, sql: str, told: str) -> None:
+def test_a_refused_query_says_why(home: Path, sql: str, reason: str) -> None:
     app = ask(open_page("query"), sql)
-    assert told in words(app)
+    assert reason in words(app)
     assert lab().store.runs.count() == 2
 
 
@@ -174,7 +174,7 @@ def test_a_cancel_ends_the_question(home: Path) -> None:
     assert "Canceled." in words(app)
 
 
-def test_rows_are_cut_and_it_says_so(home: Path) -> None:
+def test_an_answer_is_limited_to_max_rows(home: Path) -> None:
     app = open_page("query")
     app.selectbox(key="query.rows").select(1_000)
     app = ask(app, "FROM range(5000)")
@@ -182,7 +182,7 @@ def test_rows_are_cut_and_it_says_so(home: Path) -> None:
     assert "The first 1,000 rows: there are more." in words(app)
 
 
-def test_no_rows_are_said(home: Path) -> None:
+def test_an_answer_without_rows(home: Path) -> None:
     app = ask(open_page("query"), "SELECT run_id FROM runs WHERE engine = 'nothing'")
     assert "No rows." in words(app)
     assert "0 rows in" in words(app)
@@ -203,7 +203,7 @@ def test_the_chart_can_be_chosen_and_left_out(home: Path) -> None:
     assert figures(app.run()) == {}
 
 
-def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
+def test_a_newer_run_needs_another_query(home: Path) -> None:
     app = ask(open_page("query"), "SELECT count(*) AS n FROM runs")
     assert rows(app) == [{"n": 2}]
     write_run(home / "runs", "r3", "static")
@@ -214,7 +214,7 @@ def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
     assert "Runs have changed" not in words(app)
 
 
-def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
+def test_a_query_is_saved_run_deleted_and_restored(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
     app.text_input(key="query.name").set_value("mine")
     next(button for button in app.button if button.label == "Save query").click()
@@ -230,14 +230,14 @@ def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
     assert [question.sql for question in lab().store.saved_queries.list()] == ["SELECT 1 AS one"]
 
 
-def test_saving_without_a_name_is_told(home: Path) -> None:
+def test_saving_needs_a_name(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
     next(button for button in app.button if button.label == "Save query").click()
     assert app.run().toast[0].value == "Give the question a name."
     assert lab().store.saved_queries.list() == []
 
 
-def test_the_last_ones_asked_are_a_click_away(home: Path) -> None:
+def test_recent_queries(home: Path) -> None:
     app = ask(ask(open_page("query"), "SELECT 1 AS one"), "SELECT 2 AS two")
     assert [app.button(key=f"query.last_{n}").label for n in (0, 1)] == ["SELECT 2 AS two", "SELECT 1 AS one"]
     assert rows(press(app, "query.last_1")) == [{"one": 1}]
@@ -256,7 +256,7 @@ def test_the_schema_browser_finds_columns_and_shows_rows(home: Path) -> None:
     assert "No table or column matches “zzz”." in words(app.run())
 
 
-def test_what_is_downloaded_is_what_was_answered(home: Path) -> None:
+def test_downloads_equal_the_answer(home: Path) -> None:
     app = ask(open_page("query"), BY_ENGINE)
     table = app.session_state["query.asked"].answer.table
     assert pd.read_csv(io.BytesIO(to_csv(table))).to_dict("records") == rows(app)

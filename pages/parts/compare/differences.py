@@ -1,4 +1,4 @@
-"""The metrics of compared runs: ratios to the first run as tiles and a table, with a verdict in words.
+"""The metrics of compared runs: ratios to the first run as tiles and a table, with a verdict.
 
 The metric itself says whether higher or lower is better. Counts are compared exactly; measured values within TIE_SHARE
 of each other are about equal, because a second run of the same settings differs by as much.

@@ -77,9 +77,9 @@ def all_groups() -> tuple[EntryGroup, ...]:
         *(
             EntryGroup(
                 title=title,
-                entries=tuple(Entry(name=word.word, title=word.word, meaning=word.meaning) for word in words),
+                entries=tuple(Entry(name=term.word, title=term.word, meaning=term.meaning) for term in terms),
             )
-            for title, words in (
+            for title, terms in (
                 ("Terms: requests", WORK),
                 ("Terms: engines and memory", MACHINE),
                 ("Terms: measuring", MEASURING),

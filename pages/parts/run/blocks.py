@@ -104,7 +104,7 @@ def preemption_rows(lost: pd.DataFrame) -> list[list[str]]:
 
 @st.fragment
 def _draw_moment(run: LoadedRun, pool_blocks: int) -> None:
-    """A slider over the passes, and the pool as a grid of blocks during that pass. It redraws by itself."""
+    """A slider over the passes, and the pool as a grid of blocks during that pass. A move redraws this part only."""
     st.markdown("**The pool at one pass**")
     last = len(run.passes) - 1
     fullest = int(run.passes["kv_reserved_positions"].fillna(0).to_numpy().argmax())
@@ -129,7 +129,7 @@ def _draw_moment(run: LoadedRun, pool_blocks: int) -> None:
 
 
 def _draw_holders(held: pd.DataFrame, block_size: int) -> None:
-    """The blocks of each request as a table, since colors alone do not name requests."""
+    """The blocks of each request as a table, because colors do not name requests."""
     header = ["request", "blocks", "positions filled", "not filled"]
     rows = holder_rows(held, block_size)
     draw_table(header, rows[:MAX_LISTED], figures=range(len(header)))

@@ -111,7 +111,7 @@ def delete_experiment(experiment_id: str) -> None:
 def predictions_text(subject_ids: Sequence[str]) -> str:
     """What happens to the predictions of runs and experiments that are about to be deleted; empty where there are none.
 
-    An experiment without a log of its own, such as a pair, goes with the last of its runs.
+    A comparison made on Bench has no log: it is deleted with the last of its runs.
     """
     store, ids = lab().store, set(subject_ids)
     rows = store.predictions.list()

@@ -77,7 +77,7 @@ MAX_SHOWN = 40  # characters of a link's bad value
 def field_of(option: Option, **own: Any) -> Field:
     """The field that sets an option. `own` replaces what the option declares: default, limits, choices."""
     takes = option.takes
-    default = None if option.default is None else str(option.default)
+    default: Any = None if option.default is None else str(option.default)
     made: Field
     if isinstance(takes, Bounds):
         low = takes.low if takes.also is None else min(takes.low, takes.also)

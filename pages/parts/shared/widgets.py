@@ -53,8 +53,8 @@ def number(
     field = fields[name]
     assert isinstance(field, Number)
     kind = int if field.whole else float
-    low = kind(field.low) if not field.above else kind(least)
-    high = None if field.high == float("inf") else kind(field.high)
+    low: Any = kind(field.low) if not field.above else kind(least)
+    high: Any = None if field.high == float("inf") else kind(field.high)
 
     def read(texts: Texts) -> Any:
         value = kind(texts[-1])

@@ -129,7 +129,7 @@ def test_what_was_off_comes_on(lab_home: Path) -> None:
 def test_a_link_sets_the_controls(lab_home: Path) -> None:
     app = opened(engine="static", slots="16", requests="16", budget="8x32+8x256", prompts="lengths", mix="p16")
     words = texts(app)
-    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all." in words
+    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total." in words
     assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
     assert list(run_buttons(app)) == ["Run static", "Run the pair", "Run the four layouts"]
 
@@ -196,7 +196,7 @@ def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
     link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
     app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
     words = texts(app)
-    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens a step." in words
+    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens per step." in words
     assert widget(app, "pool_gib").value == 0.002
     assert list(run_buttons(app)) == ["Run chunked", "Run the pair", "Run the four layouts"]
     assert "| paged | 3 = 1 + 2 | 6 | none |" in words
@@ -233,11 +233,11 @@ def test_graphs_are_offered_where_a_gpu_shows_itself_and_the_run_is_on_it(
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
     on_cpu = opened(execution="graph")
     assert executions(on_cpu) == ["eager"]
-    assert "needs a GPU: no NVIDIA GPU shows itself here, so it is not offered" in texts(on_cpu)
+    assert "needs an NVIDIA GPU and is unavailable: no NVIDIA GPU found" in texts(on_cpu)
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
     with_gpu = opened(execution="graph")
     assert executions(with_gpu) == ["eager", "graph"]
-    assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)
+    assert "on cuda, with CUDA graphs, continuous batching" in texts(with_gpu)
     widget(with_gpu, "device").set_value("cpu")
     with_gpu.run()
     assert executions(with_gpu) == ["eager"]

@@ -24,6 +24,7 @@ from pages.parts.runs.figures import LATENCY_FIGURES, absence, overlaid, worst_g
 from pages.parts.runs.run_text import busy_line, choice_label, engine_line, machine_line, when, workload_line
 from pages.parts.runs.status import kept_line, oom_lines, trouble_of
 from pages.parts.shared.tables import table_html
+from tests.support.no_break import nb
 
 BY_KEY = {latency.key: latency for latency in LATENCY_FIGURES}
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -47,9 +48,9 @@ def test_out_of_memory() -> None:
     assert trouble is not None
     assert trouble.kind == "warning"
     assert trouble.lines[:3] == (
-        "Requested: 3.00 GiB, in prefill pass 0",
+        nb("Requested: 3.00 GiB, in prefill pass 0"),
         "Shape: 8 rows x 4096 columns",
-        "Free at that moment: 512 MiB",
+        nb("Free at that moment: 512 MiB"),
     )
     assert trouble.lines[3] == "Kept and shown below: 120 tokens, 3 of 8 requests finished."
 
@@ -110,7 +111,7 @@ def test_a_latency_with_infinite_samples_only_is_one_point() -> None:
 def test_the_worst_gap_over_the_median_gap() -> None:
     metrics = {"paged": {"itl_max_s": 0.3, "itl_p50_s": 0.1}, "chunked": {"itl_max_s": 0.2, "itl_p50_s": 0.1}}
     assert worst_gap_text(metrics) == (
-        "Worst gap over median gap: chunked 2.00 times (200 ms over 100 ms), paged 3.00 times (300 ms over 100 ms)."
+        nb("Worst gap over median gap: chunked 2.00 times (200 ms over 100 ms), paged 3.00 times (300 ms over 100 ms).")
     )
     assert worst_gap_text({"whole": {"itl_max_s": None, "itl_p50_s": None}}) == ""
     assert worst_gap_text({"stopped": {"itl_max_s": math.inf, "itl_p50_s": 0.1}}) == ""
@@ -137,7 +138,9 @@ def test_engine_lines() -> None:
     assert engine_line(RunConfig(engine="serial")) == "Serial, one request at a time"
     assert engine_line(RunConfig(slots=1)) == "Continuous batching, 1 slot"
     whole = RunConfig(engine="static", slots=8, form=FormRule(rule="timeout", timeout_s=2.0), returns="whole")
-    assert engine_line(whole) == ("Static batching, 8 slots, batches formed when full or after 2.00 s, returned whole")
+    assert engine_line(whole) == nb(
+        "Static batching, 8 slots, batches formed when full or after 2.00 s, returned whole"
+    )
 
 
 def test_machine_and_workload_lines() -> None:
@@ -148,7 +151,7 @@ def test_machine_and_workload_lines() -> None:
     }
     assert machine_line(info) == r"tiny in fp32 on EPYC 9 \(cpu, 2 threads\)"
     assert workload_line(info, {"output_tokens": 64, "duration_s": 2.0}) == (
-        r"8 requests \(chat, budget 8, arrival closed, seed 0\)\: 64 new tokens in 2.00 s"
+        r"8 requests \(chat, budget 8, arrival closed, seed 0\)\: 64 new tokens in " + nb("2.00 s")
     )
     assert workload_line(info, {"output_tokens": 0, "duration_s": None}).endswith("0 new tokens")
     assert machine_line({}) == "unknown model in unknown on unknown device"
@@ -218,10 +221,10 @@ def test_tables_of_differences() -> None:
     ]
     assert difference_header(runs[:2]) == ["metric", "static", "continuous", "ratio"]
     pair = difference_rows(differences(runs[:2], ["duration_s"]))
-    assert pair == [["Duration", "4.00 s", "2.00 s", "0.500x better"]]
+    assert pair == [["Duration", nb("4.00 s"), nb("2.00 s"), "0.500x better"]]
     assert difference_header(runs) == ["metric", "static", "continuous", "serial"]
     three = difference_rows(differences(runs, ["duration_s"]))
-    assert three == [["Duration", "4.00 s", "2.00 s (0.500x better)", "8.00 s (2.00x worse)"]]
+    assert three == [["Duration", nb("4.00 s"), nb("2.00 s (0.500x better)"), nb("8.00 s (2.00x worse)")]]
 
 
 def test_mismatch_rows() -> None:
@@ -269,7 +272,7 @@ def test_nested_settings_become_one_table() -> None:
     }
     assert environment.setting_rows(settings) == [
         ["device.name", "a b"],
-        ["device.memory_bytes", "1.00 GiB"],
+        ["device.memory_bytes", nb("1.00 GiB")],
         ["threads", "–"],
         ["load", "0.123"],
         ["lines", "2 lines"],
