@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.core.dtypes import short_dtype
 from engine.core.errors import FieldError
+from engine.core.units import short_dtype
 from engine.hardware.hardware import Calibration
 from engine.hardware.roofline import Ceilings
 from engine.simulator.simulated_machine import read_calibrations

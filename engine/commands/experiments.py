@@ -25,7 +25,7 @@ from engine.experiments.experiment import REPEATS, Plan, Point, PointRecord, new
 from engine.runlog.device_hold import hold_device
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
 from engine.runlog.reader import RUN_ID
-from engine.validity.machine_checks import busy_words_of, load_of
+from engine.validity.machine_checks import busy_machine_text, load_of
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
@@ -222,7 +222,7 @@ def _attempt(
     except InterruptedError:
         return {"status": "stopped", "error": "stopped while waiting for the device"}
     except EngineOutOfMemory as error:
-        return {"status": "oom", "error": str(error), "oom": error.facts()}
+        return {"status": "oom", "error": str(error), "oom": error.to_dict()}
     except ValueError as error:
         return {"status": "failed", "error": str(error)}
     except Exception as error:
@@ -305,4 +305,4 @@ def busy_text(out: Path, logged: LoggedExperiment) -> str:
 
     run_ids = [record.run_id for record in newest_records(logged.records).values() if record.run_id is not None]
     folders = [out / run_id for run_id in run_ids if (out / run_id).is_dir()]
-    return busy_words_of(load_of(RunLogReader(folder).run_info()) for folder in folders)
+    return busy_machine_text(load_of(RunLogReader(folder).run_info()) for folder in folders)

@@ -12,12 +12,11 @@ from typing import Any
 
 from engine.commands import options
 from engine.core.config import SETTINGS
-from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import NO_BREAK_SPACE, number, size
 from engine.core.presets import PRESETS
 from engine.core.terminal import table_lines
-from engine.core.units import GIB
+from engine.core.units import GIB, dtype_of
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.machine_memory import MachineMemory, card_memory, host_memory

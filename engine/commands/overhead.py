@@ -10,6 +10,7 @@ from typing import Any
 from engine.commands import options
 from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
 from engine.core.config import SETTINGS
+from engine.core.format import change, number
 from engine.core.run_id import new_run_id, utc_now
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan, experiment_status, point_rows, remaining
@@ -70,9 +71,9 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     ended = "" if row["status"] == "completed" else row["status"] + (f": {row['error']}" if row["error"] else "")
     if row["ratio"] is None:
         return [row["config"], "", "", "", "", ended]
-    repeats = f"{row['ratio_low'] - 1:+.1%} to {row['ratio_high'] - 1:+.1%}"
-    times = [f"{row['sync_s']:.4g}", f"{row['async_s']:.4g}"]
-    return [row["config"], *times, f"{row['ratio'] - 1:+.1%}", repeats, ended]
+    repeats = f"{change(row['ratio_low'] - 1)} to {change(row['ratio_high'] - 1)}"
+    times = [number(row["sync_s"], 4), number(row["async_s"], 4)]
+    return [row["config"], *times, change(row["ratio"] - 1), repeats, ended]
 
 
 def _plan(args: argparse.Namespace) -> Plan:

@@ -189,7 +189,7 @@ def _report(
         "run_ids": list(run_ids),
         "status": ended.status,
         "error": None if shortage is None else str(shortage),
-        "oom": None if shortage is None else shortage.facts(),
+        "oom": None if shortage is None else shortage.to_dict(),
         "simulated": True,
         "model": config.model,
         "engine": config.engine,

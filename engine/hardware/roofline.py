@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from engine.core.dtypes import DTYPE_BYTES, short_dtype
 from engine.core.errors import FieldError
 from engine.core.option import Choices, Option
 from engine.core.passes import PassKind, PlannedPass
+from engine.core.units import DTYPE_BYTES, short_dtype
 from engine.memory.memory_model import ModelDimensions
 
 KERNELS_PER_LAYER = 40  # of an eager decode pass: 28 layers of the shape of Qwen2.5-1.5B were counted at 1,123 kernels

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
+from engine.core.units import dtype_of
 from engine.hardware.hardware import Calibration, MeasuredPass
 from engine.hardware.roofline import Ceilings, ModelShape, PassFacts, causal_pairs, kv_bytes, pass_bytes, pass_flop
 

@@ -140,7 +140,7 @@ class _Attempt:
         return {
             "status": status,
             "error": None if error is None else f"{error}".splitlines()[0] if str(error) else type(error).__name__,
-            "oom": None if shortage is None else shortage.facts(),
+            "oom": None if shortage is None else shortage.to_dict(),
             "warm_up": self.warmed,
             "peak_memory_bytes": self.memory.peak_bytes,
         }

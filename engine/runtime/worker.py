@@ -113,7 +113,7 @@ class Worker:
             if shortage is None:
                 traceback.print_exc()
             self.warm.drop()
-            status, oom = ("failed", None) if shortage is None else ("oom", shortage.facts())
+            status, oom = ("failed", None) if shortage is None else ("oom", shortage.to_dict())
             self.emit("finished", run_id=run_id, status=status, error=_one_line(error), oom=oom)
             return
         self._run_prepared(prepared, command)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
+from engine.core.units import dtype_of
 from engine.hardware.hardware import Calibration
 from engine.hardware.hardware_presets import HARDWARE, hardware_preset
 from engine.hardware.model_presets import model_shape

@@ -1,4 +1,4 @@
-"""Latency definitions in a real browser: a click changes figures and address, a link opens as chosen, files are saved."""
+"""Latency definitions in a real browser: a click changes figures and address, links open as chosen, files are saved."""
 
 from __future__ import annotations
 

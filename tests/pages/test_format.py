@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from engine.commands.run import _table
+from engine.core.errors import EngineOutOfMemory
 from engine.core.format import (
     NO_BREAK_SPACE,
     aligned,
@@ -50,7 +51,6 @@ BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a
     "{share:.0%} of {machine.name}",
     "for rate in rates_per_s",
     "{gigabytes:.1f} GB from the hub",
-    "{other.value:.3g} and {mine.value:.3g} requests a second",
     "%{{y:,.4~r}}",
     "%{{customdata[{i}]}}",
     "{x:.4f},{middle + up - tooth:.6g}",
@@ -60,7 +60,7 @@ BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a
     "--capacity-gib",
     "--pool-gib",
     "{float(row[name]) / entry.factor:.12g}",
-    "query_command.py: f'{value:.6g}'",
+    "query.py: f'{value:.6g}'",
 )
 
 
@@ -177,6 +177,11 @@ def test_a_file_has_usual_spaces_and_a_page_makes_them_no_break_ones() -> None:
     assert unbroken("4 slots, 2 steps, 3 times") == "4 slots, 2 steps, 3 times"
 
 
+def test_an_error_that_is_kept_in_a_file_has_usual_spaces() -> None:
+    error = EngineOutOfMemory(asked_bytes=3 * 2**30, free_bytes=2**20, shape="8 rows", where="prefill")
+    assert str(error) == "out of memory: prefill asked for 3.00 GiB (8 rows), 1.00 MiB were free"
+
+
 def test_a_terminal_without_the_characters_gets_plain_ones() -> None:
     written = io.BytesIO()
     stream = io.TextIOWrapper(written, encoding="ascii")
@@ -199,11 +204,11 @@ def test_one_value_has_one_text_in_tiles_labels_captions_badges_and_on_the_termi
         "finding": breakable(verdict.finding),
     }
     report = {"run_id": "a", "status": "completed", "ttft_p50_s": value_s}
-    assert "stayed 1.00 s" in stored["finding"]
+    assert "for 1.00 s on average" in stored["finding"]
     for text in (tile, metric_text(metric, value_s), label, latency(samples, "TTFT")):
         assert expected in text
     assert expected in explained_checks([stored])[0].finding
-    assert expected in _table(report)
+    assert expected.replace(NO_BREAK_SPACE, "  ") in _table(report)  # number and unit are columns
 
 
 def test_no_number_is_formatted_by_hand() -> None:

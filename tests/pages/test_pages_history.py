@@ -121,6 +121,7 @@ def three(runs: Path) -> Path:
         ({"tags": "baseline"}, ["r1"]),
         ({"badges": "random weights"}, ["r2", "r1", "r0"]),
         ({"badges": "real weights"}, []),
+        ({"badges": "warm-up covered what was measured"}, []),  # the label in older links
         ({"since": "2026-11-28", "until": "2026-11-30"}, ["r2", "r1", "r0"]),
         ({"until": "2026-11-27"}, []),
         ({"pinned": "true"}, []),

@@ -80,7 +80,7 @@ def test_without_any_the_page_leads_to_bench_and_shows_the_texts(home: Path) -> 
     assert "No predictions yet." in said
     assert "Predict a run on Bench" in [label for label, _ in links(app)]
     assert "capacity of paged over that of continuous, 2.00x to 2.80x" in said
-    assert "55.5 over 46.4 requests a second in graph execution, 1.20x: missed" in said
+    assert "55.5 over 46.4 requests/s in graph execution, 1.20x: missed" in said
     assert said.count("no experiment in this store has asked it yet") == 8
     asked = [address for label, address in links(app) if label == "Measure it on Load"]
     assert len(asked) == 5
@@ -94,7 +94,7 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
     assert "Of 2 graded predictions, 1 held: 50.0 %. Median distance of a miss: 29.5 % outside its range." in said
     assert "Measured: 194 tokens/s, within 100 to 200 tokens/s, 5.72 tokens/s below its highest value." in said
     assert "Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the highest value expected." in said
-    assert "No grade: a 99th percentile needs 100 samples, and there are 8." in said
+    assert "No grade: a 99th percentile needs 100 samples; there are 8." in said
     assert "Of run later, which has not begun" in said
     assert "Of run run1: static, tiny-random" in said
     assert "it *always* does so" in said
@@ -166,7 +166,7 @@ def test_an_open_prediction_is_edited_and_withdrawn(home: Path) -> None:
     app = draw_one("draw_edit", ids["open"])
     app.number_input[0].set_value(0.3)
     button(app, "Save").click().run()
-    assert "from 0.3 to 0.2 holds nothing; the lowest value comes first" in words(app)
+    assert "0.3 to 0.2 is empty; enter the lowest value first" in words(app)
     app.number_input[0].set_value(0.15)
     button(app, "Save").click().run()
     assert row_of(lab().store, ids["open"])["low"] == 0.15

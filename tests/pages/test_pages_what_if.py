@@ -38,7 +38,7 @@ def test_the_defaults_are_the_chapters_conditions_and_its_figures_stand_there() 
     assert "15 of 16 figures lie within 10 % of the chapter's" in text
     table = " ".join(text.split())
     assert "8 18.5 7.70 130 1,040 2.41 bandwidth yes" in table
-    assert "step at batch 8 7.70 ms 7.8 ms -1.28 %" in table
+    assert "step at batch 8 7.70 ms 7.8 ms -1.32 %" in table
     assert "Back to the chapter's conditions" not in text
     assert "simulated" in text
 

@@ -1,4 +1,4 @@
-"""Texts of a prediction against hand-written expectations: the measured value and its range, the simulator's note."""
+"""A prediction's text: the measured value beside its range, and the simulator's note with a command to type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.no_break import nb
 
 
 def graded(**other: Any) -> dict[str, Any]:
-    """A graded row with the columns that the texts use."""
+    """A graded row with the columns that its text needs."""
     row = {"unit": "tokens/s", "low": 10.0, "high": 400.0, "measured": 13.04, "outcome": "held", "simulated": None}
     return row | {"question": '{"measure": "metric", "metric": "output_tokens_per_s"}'} | other
 
@@ -37,7 +37,7 @@ def graded(**other: Any) -> dict[str, Any]:
         ({"high": 13.04}, nb("13.0 tokens/s, exactly at an end of the range.")),
     ],
 )
-def test_a_measured_value_and_its_range(other: dict[str, Any], text: str) -> None:
+def test_a_measured_figure_is_compared_with_its_range(other: dict[str, Any], text: str) -> None:
     assert outcome_text(graded(**other)) == f"Measured: {text}"
 
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, PreTrainedModel, Qwen2Config
 from transformers.utils import logging as transformers_logging
 
-from engine.core.dtypes import TORCH_NAMES, dtype_of
+from engine.core.units import TORCH_NAMES, dtype_of
 from engine.hardware.model_catalog import (
     CATALOG,
     INSTALL_SMOLLM2,

@@ -10,10 +10,9 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.dtypes import dtype_of
 from engine.core.format import exact, plural
 from engine.core.presets import PRESETS
-from engine.core.units import MIB
+from engine.core.units import MIB, dtype_of
 from engine.hardware.model_catalog import list_models
 from pages.parts.bench.memory import draw_advanced, draw_memory, memory_text
 from pages.parts.bench.settings import TWICE, Settings, read_settings

@@ -15,9 +15,9 @@ from functools import lru_cache
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of
 from engine.core.format import duration, number, plural
 from engine.core.presets import PRESETS
+from engine.core.units import dtype_of
 from engine.experiments.repeats_plan import plan_repeats
 from engine.hardware.hardware import Calibration
 from engine.metrics.metric import Value

@@ -13,12 +13,12 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import plural
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
 from engine.core.run_id import new_run_id, utc_now
+from engine.core.units import dtype_of
 from engine.experiments.experiment import REPEATS, Plan
 from engine.hardware.model_catalog import list_models
 from engine.predictions.questions import of_plan

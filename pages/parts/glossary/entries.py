@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.metrics.definitions import CHOICES, Choice, Option
+from engine.metrics.definitions import CHOICES, DefinitionChoice, DefinitionOption
 from engine.metrics.glossary import CEILINGS, MACHINE, MEASURING, WORK
 from engine.metrics.metric import Metric
 from engine.metrics.metrics import METRICS
@@ -117,7 +117,7 @@ def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -
     return EntryGroup(title=title, entries=tuple(_metric(metric) for metric in metrics), is_table=is_table)
 
 
-def _option(choice: Choice, option: Option) -> Entry:
+def _option(choice: DefinitionChoice, option: DefinitionOption) -> Entry:
     """A latency definition and the tools that use it by default; its name is as in an address."""
     default = "The default. " if option is choice.options[0] else ""
     used_by = " ".join(option.used_by) or "none of the tools checked, by default."

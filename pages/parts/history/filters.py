@@ -23,6 +23,13 @@ FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
 EARNED, LOST = "earned", "lost"
 # By their text on the screen, which is also the value in the address: `random weights`.
 BADGES = {check.fault: (LOST, check.name) for check in CHECKS} | {check.label: (EARNED, check.name) for check in CHECKS}
+FORMER_LABELS = {
+    "warm-up covered what was measured": "warm-up complete",
+    "warm-up left something out": "warm-up incomplete",
+    "host may have held it up": "host may have slowed it",
+    "pace drifted": "speed drifted",
+    "KV memory sufficed": "KV memory sufficient",
+}  # in older links
 
 
 def draw_filters() -> RunFilter:
@@ -44,7 +51,7 @@ def draw_filters() -> RunFilter:
         with left:
             experiment_id = _draw_experiment()
         with right:
-            badges = _some("badges", "Badges", list(BADGES))
+            badges = _draw_badges()
         left, right = st.columns(2)
         with left:
             since = _day("since", "From")
@@ -62,6 +69,13 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         with column:
             chosen[name] = _some(name, label, options)
     return chosen
+
+
+def _draw_badges() -> list[str]:
+    options = list(BADGES)
+    read = some_of(options)
+    with linked("badges", [], lambda texts: read([FORMER_LABELS.get(text, text) for text in texts])) as key:
+        return st.multiselect("Badges", options, key=key, placeholder="Any", persist_state="page")
 
 
 def _some(name: str, label: str, options: list[str]) -> list[str]:

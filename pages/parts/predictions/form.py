@@ -115,12 +115,12 @@ class PredictionForm:
                     METRICS,
                     format_func=lambda name: RUN_METRICS[name].label,
                     key=self._key("metric"),
-                    disabled=not choice.wants_metric,
+                    disabled=not choice.needs_metric,
                     help="The glossary explains each metric",
                 )
             )
         question = choice.question(metric)
-        st.caption(MEASURES[question.measure].meaning if not choice.wants_metric else RUN_METRICS[metric].meaning)
+        st.caption(MEASURES[question.measure].meaning if not choice.needs_metric else RUN_METRICS[metric].meaning)
         unit = entry_of(question.unit).unit
         low, high = st.columns(2)
         low.number_input(f"From, {unit}", value=None, key=self._key("low"), placeholder="open", format="%g")

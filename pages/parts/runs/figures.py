@@ -126,7 +126,7 @@ LATENCY_FIGURES = (
 
 LATENCY_HELP = "\n".join(f"- **{latency.title}**: {latency.meaning}" for latency in LATENCY_FIGURES)
 
-WHOLE = "not defined: the batch was returned whole, so all tokens of an answer arrived at once"
+FULL = "not defined: in full response mode, all tokens of an answer arrive at once"
 SINGLE = "not defined: no answer has a second token"
 
 
@@ -157,7 +157,7 @@ def absence(latency: LatencyFigure, requests: pd.DataFrame, status: str) -> str:
         return "no request has arrived" + (" yet" if status == "running" else "")
     if latency.key in ("itl", "tpot"):
         if requests["returned_s"].notna().any():
-            return WHOLE
+            return FULL
         if int(requests["output_tokens"].fillna(0).max()) <= 1 and status == "completed":
             return SINGLE
     return "no request has got that far yet" if status == "running" else "no request got that far before the run ended"

@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import MISSING, change, is_missing, plural
-from engine.metrics.definitions import CHOICES, Choice, Definitions
+from engine.metrics.definitions import CHOICES, DefinitionChoice, Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.latency import latency_metrics
 from engine.metrics.metric import Metric, Value
@@ -65,7 +65,7 @@ def _choose() -> Definitions:
     return Definitions.from_names(chosen)
 
 
-def _choice(choice: Choice) -> str | None:
+def _choice(choice: DefinitionChoice) -> str | None:
     """The chosen option, by default the first. The labels are the options' names, since these are in the address."""
     names = [option.name for option in choice.options]
     captions = [option.meaning for option in choice.options]

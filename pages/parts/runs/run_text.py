@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import short_dtype
 from engine.core.format import count, duration, exact, is_missing, number, plural
 from engine.core.presets import PRESETS
+from engine.core.units import short_dtype
 from engine.metrics.metric import Value
 from engine.validity.machine_checks import BUSY_LOAD, load_of
 from pages.parts.shared.markdown import plain
@@ -63,7 +63,7 @@ def engine_line(config: RunConfig) -> str:
         formed = {"arrived": "from what has arrived", "full": "when full"}.get(config.form.rule)
         formed = formed or f"when full or after {duration(config.form.timeout_s)}"
         text += f", batches formed {formed}"
-        text += ", returned whole" if config.returns == "whole" else ""
+        text += ", full response mode" if config.returns == "whole" else ""
     return text + _execution(config)
 
 
@@ -134,7 +134,7 @@ def _numbered(names: Sequence[str], place: int) -> str:
 _DISTINCTIONS: tuple[Callable[[RunConfig], str], ...] = (
     lambda config: plural(config.num_slots, "slot"),
     lambda config: f"form {config.form}",
-    lambda config: "returned whole" if config.returns == "whole" else "streamed",
+    lambda config: "full responses" if config.returns == "whole" else "streamed",
     lambda config: config.execution,
     lambda config: config.timing,
     lambda config: f"blocks of {config.block_size}",

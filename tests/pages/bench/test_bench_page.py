@@ -213,7 +213,7 @@ def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
 def test_what_only_chunked_cannot_have_hinders_its_comparison_alone(lab_home: Path) -> None:
     app = opened(slots="8", max_num_batched_tokens="4")
     assert run_buttons(app) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": False}
-    assert "8 slots need at least 8; raise it or use fewer slots" in texts(app)
+    assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
     assert run_buttons(alone) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
     assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too

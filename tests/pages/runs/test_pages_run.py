@@ -12,6 +12,7 @@ from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.shared.lab import lab
 from store import Recorder
+from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
 from tests.support.page_runs import config_of, write_crashed, write_run
 
@@ -103,7 +104,7 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
     captions = [caption.value for caption in app.caption]
     assert any(caption.startswith("2 requests through 2 lanes in 3 steps") for caption in captions)
     assert any("dead" in caption and caption.startswith("Computed token positions") for caption in captions)
-    assert any(caption.startswith("4 passes took 400 ms") for caption in captions)
+    assert any(caption.startswith(nb("4 passes took 400 ms")) for caption in captions)
 
 
 def test_the_axis_can_be_seconds_and_the_address_keeps_it(runs: Path) -> None:
@@ -146,7 +147,7 @@ def test_a_pair_links_to_its_comparison(runs: Path) -> None:
 def test_answers_returned_whole_explain_two_missing_latencies(runs: Path) -> None:
     write_run(runs, "r1", returned_whole=True, config=config_of("static", returns="whole"))
     text = open_run(runs)
-    assert text.count("Not defined: the batch was returned whole") == 2
+    assert text.count("Not defined: in full response mode") == 2
     assert "Gap between tokens, p95 – no sample in this run" in " ".join(text.split())
 
 

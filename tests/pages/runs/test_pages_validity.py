@@ -10,6 +10,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from engine.core.format import breakable
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
 from pages.parts.history.table import annotation_text
@@ -45,11 +46,11 @@ def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
     assert any("random weights" in badge and "cancel" in badge for badge in badges(app))
     assert not any("real weights" in badge or "watched live" in badge for badge in badges(app))
     assert any("live page closed" in badge and "check_circle" in badge for badge in badges(app))
-    assert "The weights are random numbers" in text
-    assert "2 of 2 prompts have exactly the length that was asked for." in text
+    assert "The weights are random: speed and memory are valid" in text
+    assert "2 of 2 prompts have exactly the requested length." in text
     for check in CHECKS:
         assert (check.fault if check.name == "real_weights" else check.label) in text
-        assert check.limit in text
+        assert breakable(check.limit) in text
         assert check.meaning in text
     watched = open_page("run", run_id="r2")
     assert any("watched live" in badge and "cancel" in badge for badge in badges(watched))
@@ -60,7 +61,7 @@ def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
     text = words(open_page("compare", runs="r1,r2"))
     assert "These runs differ in validity: live page closed." in text
     assert "lost: A live page shared the machine with this run." in text
-    assert "earned: No page followed the run while it was measured." in text
+    assert "earned: No live page was open during the run." in text
     assert "All of these runs: " in text
     assert "random weights" in text.partition("All of these runs: ")[2].splitlines()[0]
     alike = words(open_page("compare", runs="r1,r1"))
@@ -124,7 +125,7 @@ def test_a_check_that_does_not_apply_is_no_difference() -> None:
         "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
     )  # fmt: skip
     both = checks(host="fail", real_weights="fail")
-    assert lost_by_all([both, both]) == (["host may have held it up"], ["random weights"])
-    assert lost_by_all([both, lost]) == (["host may have held it up"], [])
+    assert lost_by_all([both, both]) == (["host may have slowed it"], ["random weights"])
+    assert lost_by_all([both, lost]) == (["host may have slowed it"], [])
     assert lost_by_all([lost, earned]) == ([], [])
     assert lost_by_all([]) == ([], [])

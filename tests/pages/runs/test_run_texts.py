@@ -120,8 +120,8 @@ def test_the_worst_gap_over_the_median_gap() -> None:
 @pytest.mark.parametrize(
     ("key", "columns", "status", "words"),
     [
-        ("itl", {"returned_s": [4.0]}, "completed", "returned whole"),
-        ("tpot", {"returned_s": [4.0]}, "completed", "returned whole"),
+        ("itl", {"returned_s": [4.0]}, "completed", "full response mode"),
+        ("tpot", {"returned_s": [4.0]}, "completed", "full response mode"),
         ("tpot", {"output_tokens": [1, 1]}, "completed", "no answer has a second token"),
         ("itl", {"output_tokens": [1, 1]}, "completed", "no answer has a second token"),
         ("e2e", {"output_tokens": [5]}, "running", "got that far yet"),
@@ -139,7 +139,7 @@ def test_engine_lines() -> None:
     assert engine_line(RunConfig(slots=1)) == "Continuous batching, 1 slot"
     whole = RunConfig(engine="static", slots=8, form=FormRule(rule="timeout", timeout_s=2.0), returns="whole")
     assert engine_line(whole) == nb(
-        "Static batching, 8 slots, batches formed when full or after 2.00 s, returned whole"
+        "Static batching, 8 slots, batches formed when full or after 2.00 s, full response mode"
     )
 
 
@@ -151,7 +151,7 @@ def test_machine_and_workload_lines() -> None:
     }
     assert machine_line(info) == r"tiny in fp32 on EPYC 9 \(cpu, 2 threads\)"
     assert workload_line(info, {"output_tokens": 64, "duration_s": 2.0}) == (
-        r"8 requests \(chat, budget 8, arrival closed, seed 0\)\: 64 new tokens in " + nb("2.00 s")
+        nb(r"8 requests \(chat, budget 8, arrival closed, seed 0\)\: 64 new tokens in 2.00 s")
     )
     assert workload_line(info, {"output_tokens": 0, "duration_s": None}).endswith("0 new tokens")
     assert machine_line({}) == "unknown model in unknown on unknown device"

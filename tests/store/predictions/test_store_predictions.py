@@ -161,7 +161,7 @@ def test_what_has_no_figure_says_why(store: Store) -> None:
     p99 = store.predictions.add(RUN, Question(measure="metric", metric="ttft_p99_s"), expect(None, 1.0))
     add(store)
     assert row_of(store, p99)["outcome"] == "ungraded"
-    assert row_of(store, p99)["reason"] == "a 99th percentile needs 100 samples, and there are 8"
+    assert row_of(store, p99)["reason"] == "a 99th percentile needs 100 samples; there are 8"
     other = Subject(kind="run", subject_id="run2")
     stopped = store.predictions.add(other, THROUGHPUT, expect())
     add(store, "run2", status="stopped")
@@ -190,7 +190,7 @@ def test_a_pair_that_was_broken_off_in_its_first_run_has_no_grade_for_good(store
     prediction_id = store.predictions.add(pair, of_second, expect(1.2, None))
     add(store, "one", experiment=PAIR, status=status)
     row = row_of(store, prediction_id)
-    assert (row["outcome"], row["reason"]) == ("ungraded", "nothing of what was asked for was run")
+    assert (row["outcome"], row["reason"]) == ("ungraded", "no run that it needs was made")
 
 
 def test_a_prediction_of_an_experiment_closes_with_its_first_point_and_waits_for_those_it_needs(store: Store) -> None:

@@ -209,7 +209,7 @@ def test_three_hand_made_logs_each_lose_exactly_their_badge(store: Store) -> Non
     assert store.history.find(RunFilter(lost=("no_preemption",))).rows["run_id"].tolist() == ["preempted"]
     finding = {row["check_name"]: row for row in store.runs.checks("preempted")}["no_preemption"]
     assert (finding["value"], finding["threshold"]) == (2.0, 0.0)
-    assert finding["finding"].startswith("1 of 40 requests lost their KV memory, 2 times in all;")
+    assert finding["finding"].startswith("1 of 40 requests were preempted, 2 times in total;")
 
 
 def test_a_watched_run_loses_its_badge_and_a_running_one_has_none_yet(store: Store) -> None:

@@ -1,11 +1,11 @@
-"""Names and bytes of dtypes, and what `auto` means."""
+"""Names and bytes of dtypes, and the meaning of `auto`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from engine.core.dtypes import DTYPE_BYTES, TORCH_NAMES, dtype_of, short_dtype
+from engine.core.units import DTYPE_BYTES, TORCH_NAMES, dtype_of, short_dtype
 from engine.runtime.models.loading import TORCH_DTYPES
 
 
