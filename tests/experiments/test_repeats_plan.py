@@ -129,19 +129,19 @@ def over_100(*rates: float) -> str:
 
 def test_fewer_than_six_repeats_have_no_verdict() -> None:
     assert said((100.0, 110.0, 100.0), (140.0, 132.0, 125.0)) == (
-        "Continuous had 1.25x static's output tokens/s, 1.20x to 1.40x over 3 repeats: higher in all 3, as by chance "
-        "one time in 4."
+        "Continuous had 1.25x static's output tokens/s (1.20x to 1.40x): higher in all 3 repeats; chance alone does "
+        "this 1 time in 4."
     )
     assert over_100(80.0, 90.0) == (
-        "Continuous had 0.850x static's output tokens/s, 0.800x to 0.900x over 2 repeats: lower in both, as by chance "
-        "one time in 2."
+        "Continuous had 0.850x static's output tokens/s (0.800x to 0.900x): lower in both repeats; chance alone does "
+        "this 1 time in 2."
     )
     assert over_100(105.0, 98.0, 102.0) == (
-        "Continuous had 1.02x static's output tokens/s, 0.980x to 1.05x over 3 repeats: 2 of 3 higher, as by chance "
-        "every time."
+        "Continuous had 1.02x static's output tokens/s (0.980x to 1.05x): higher in 2 of 3 repeats; no evidence "
+        "(chance alone always does this)."
     )
-    assert over_100(100.0, 102.0).endswith("1 of 2 higher, 1 equal, as by chance every time.")
-    assert over_100(101.0, 102.0, 103.0, 104.0, 105.0).endswith("higher in all 5, as by chance one time in 16.")
+    assert over_100(100.0, 102.0).endswith("higher in 1 of 2 repeats, equal in 1; no evidence (chance alone always does this).")
+    assert over_100(101.0, 102.0, 103.0, 104.0, 105.0).endswith("higher in all 5 repeats; chance alone does this 1 time in 16.")
 
 
 def test_a_sign_test_bears_a_repeat_that_goes_the_other_way() -> None:
@@ -149,49 +149,51 @@ def test_a_sign_test_bears_a_repeat_that_goes_the_other_way() -> None:
     assert by_chance(9, 10) == 22 / 1024
     nine = over_100(99.0, *(101.0 + 2 * place for place in range(9)))
     assert nine == (
-        "Continuous had 1.08x static's output tokens/s, 0.990x to 1.17x over 10 repeats: 9 of 10 higher, as by chance "
-        "one time in 47."
+        "Continuous had 1.08x static's output tokens/s (0.990x to 1.17x): higher in 9 of 10 repeats; chance alone does "
+        "this 1 time in 47."
     )
     rows = points({"static": (100.0,) * 50, "continuous": (99.0, *(101.0,) * 49)})
     found = paired(rows, "continuous", "static", RATE.name)
     assert (found.chance, found.finding) == (102 / 2**50, "apart")
-    assert over_100(99.0, *(101.0,) * 49).endswith("49 of 50 higher, as by chance less than one time in 1,000,000.")
+    text = over_100(99.0, *(101.0,) * 49)
+    assert text.endswith("higher in 49 of 50 repeats; chance alone does this less than 1 time in 1,000,000.")
 
 
 def test_what_chance_often_does_tells_nothing_apart() -> None:
     """7 or more of 10: 2 x 176 / 1024 = 0.344. Ties are left out: six of six is 2 / 64, whatever else is equal."""
     lean = over_100(98.0, 98.5, 99.0, *(101.0 + place for place in range(7)))
     assert lean == (
-        "Continuous had 1.02x static's output tokens/s, 0.980x to 1.07x over 10 repeats, which do not tell them "
-        "apart: 7 of 10 higher, as by chance 34 times in 100."
+        "Continuous had 1.02x static's output tokens/s (0.980x to 1.07x): no clear difference, higher in 7 of 10 "
+        "repeats; chance alone does this 34 times in 100."
     )
     level = over_100(98.0, 99.0, 97.0, 101.0, 102.0, 103.0)
-    assert level.endswith("over 6 repeats, which do not tell them apart: 3 higher, 3 lower, as by chance every time.")
+    assert level.endswith(
+        "no clear difference, higher in 3 and lower in 3 of 6 repeats; no evidence (chance alone always does this)."
+    )
     ties = over_100(100.0, 100.0, *(101.0 + place for place in range(6)))
-    assert ties.endswith("over 8 repeats: 6 of 8 higher, 2 equal, as by chance one time in 32.")
-    assert "apart" not in over_100(*(100.0,) * 8, 101.0, 102.0)  # two that differ say no more than two repeats
+    assert ties.endswith("higher in 6 of 8 repeats, equal in 2; chance alone does this 1 time in 32.")
+    assert "clear" not in over_100(*(100.0,) * 8, 101.0, 102.0)  # two that differ are no more than two repeats
 
 
 def test_repeats_over_a_base_of_zero_are_counted() -> None:
     noun = "share of dead slot-steps"
     assert said((0.5, 0.0, 0.5), (0.25, 0.1, 0.3), DEAD) == (
-        f"Continuous had 0.550x static's {noun}, 0.500x to 0.600x over 2 repeats: lower in both, as by chance one time "
-        "in 2. 1 repeat has no ratio: static's is 0."
+        f"Continuous had 0.550x static's {noun} (0.500x to 0.600x): lower in both repeats; chance alone does this 1 "
+        "time in 2. 1 repeat has no ratio: static's value is 0."
     )
     assert said((0.5, 0.0, 0.0), (0.5, 0.1, 0.3), DEAD) == (
-        f"Static and continuous had the same {noun} in the one repeat. 2 repeats have no ratio: static's is 0."
+        f"Static and continuous had the same {noun} in the only repeat. 2 repeats have no ratio: static's value is 0."
     )
     rows = points({"static": (0.5, 0.0), "continuous": (0.25, 0.1)}, DEAD.name)
-    assert agreement_text(paired(rows, "continuous", "static", DEAD.name)) == "1 of 1 lower; 1 without a ratio"
+    assert agreement_text(paired(rows, "continuous", "static", DEAD.name)) == "lower in 1 of 1; 1 without a ratio"
 
 
 def test_one_repeat_none_and_figures_that_are_equal_or_zero() -> None:
     assert said((100.0, None), (140.0, 150.0)) == (
-        "Continuous had 1.40x static's output tokens/s in the one repeat that has a ratio, which says nothing of "
-        "the spread."
+        "Continuous had 1.40x static's output tokens/s in the only repeat with a ratio, which shows no spread."
     )
     assert said((100.0, None), (None, 150.0)) == (
-        "Continuous over static: no ratio, since there is no repeat in which both completed with this figure."
+        "Continuous over static: no ratio, because no repeat has this metric for both."
     )
     half = (0.5, 0.5, 0.5)
     noun = "share of dead slot-steps"
@@ -199,7 +201,7 @@ def test_one_repeat_none_and_figures_that_are_equal_or_zero() -> None:
     assert said(half, (0.0, 0.0, 0.0), DEAD) == f"Continuous had none of static's {noun} in all 3 repeats."
     assert said(half, (0.25, 0.25), DEAD) == f"Continuous had 0.500x static's {noun}, the same in both repeats."
     assert said((0.0, 0.0), (0.25, 0.25), DEAD) == (
-        "Continuous over static: no ratio, since static's share of dead slot-steps is 0."
+        "Continuous over static: no ratio, because static's share of dead slot-steps is 0."
     )
 
 
@@ -211,35 +213,33 @@ def test_one_engine_alone_has_a_median_and_a_spread() -> None:
     assert alone(100.0, 110.0, 96.0) == (
         nb("Static: 100 tokens/s, 96.0 tokens/s to 110 tokens/s over 3 repeats, a spread of 14.0 %.")
     )
-    assert alone(100.0, None) == nb(
-        "Static: 100 tokens/s in the one run that completed, which says nothing of the spread."
-    )
-    assert alone(None) == "Static: no completed run has this figure."
-    assert alone(100.0, 100.0) == nb("Static: 100 tokens/s in every one of 2 repeats.")
+    assert alone(100.0, None) == nb("Static: 100 tokens/s in the only completed run, which shows no spread.")
+    assert alone(None) == "Static: no completed run has this metric."
+    assert alone(100.0, 100.0) == nb("Static: 100 tokens/s in both repeats.")
     assert alone(1.0, 1.0, 46.0).endswith(nb("a spread of 4,500 %."))
 
 
 def test_drift_and_agreement_in_words() -> None:
     rows = points({"static": (100.0, 95.0, 90.0), "continuous": (140.0, 130.0, 141.4)})
-    assert drift_text(rows, NAMES, RATE) == nb("From the first repeat to the last: static -10.0 %, continuous +1.00 %.")
+    assert drift_text(rows, NAMES, RATE) == nb("First to last repeat: static -10.0 %, continuous +1.00 %.")
     assert drift_text(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
     rows_cut = points({"static": (100.0, 95.0, 90.0), "continuous": (None, 130.0, 143.0)})
     assert drift_text(rows_cut, NAMES, RATE) == (
         nb(
-            "From the first repeat to the last: static -10.0 %. "
-            "From its first completed to its last: continuous +10.0 % (repeat 2 to 3)."
+            "First to last repeat: static -10.0 %. "
+            "First to last completed repeat: continuous +10.0 % (repeat 2 to 3)."
         )
     )
     assert drift_text(points({"static": (100.0, 90.0, None)}), {"static": "static"}, RATE) == (
-        nb("From its first completed to its last: static -10.0 % (repeat 1 to 2).")
+        nb("First to last completed repeat: static -10.0 % (repeat 1 to 2).")
     )
-    assert agreement_text(paired(rows, "continuous", "static", RATE.name)) == "3 of 3 higher"
+    assert agreement_text(paired(rows, "continuous", "static", RATE.name)) == "higher in 3 of 3"
     mixed = points({"static": (100.0, 100.0, 100.0), "continuous": (90.0, 95.0, 101.0)})
-    assert agreement_text(paired(mixed, "continuous", "static", RATE.name)) == "2 of 3 lower"
+    assert agreement_text(paired(mixed, "continuous", "static", RATE.name)) == "lower in 2 of 3"
     assert [by_chance(n, n) for n in (1, 2, 3, 8)] == [1, 1 / 2, 1 / 4, 1 / 128]
     assert [chance_text(chance) for chance in (1, 0.6875, 1 / 16, 22 / 1024)] == [
-        "as by chance every time", "as by chance 69 times in 100", "as by chance one time in 16",
-        "as by chance one time in 47",
+        "no evidence (chance alone always does this)", "chance alone does this 69 times in 100",
+        "chance alone does this 1 time in 16", "chance alone does this 1 time in 47",
     ]  # fmt: skip
 
 

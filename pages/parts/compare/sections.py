@@ -9,15 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import count
-from pages.figures import captions
-from pages.figures.blocks import captions as block_captions
-from pages.figures.latency.cdf import latency_cdf
+from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.figures.timeline.preemptions import preemptions_of
 from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import shared_range, slot_timeline
-from pages.figures.waste.kv_layouts import kv_layouts
-from pages.figures.waste.measures import IN_TIME
-from pages.figures.waste.waste import waste_ledger
+from pages.figures.timeline.timeline import shared_range, slot_timeline, timelines_caption
+from pages.figures.waste.breakdowns import IN_TIME
+from pages.figures.waste.kv_layouts import kv_layouts, kv_layouts_caption
+from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.figures import (
     LATENCY_FIGURES,
     LATENCY_HELP,
@@ -56,7 +54,7 @@ def draw_timelines(runs: Runs) -> None:
             dark=is_dark(),
         )
         show(figure, key=f"timeline_{run.run_id}", alt=f"Slot timeline of {name}")
-    st.caption(captions.timelines({name: run.spans for name, run in runs.items()}, unit=unit))
+    st.caption(timelines_caption({name: run.spans for name, run in runs.items()}, unit=unit))
     if lost := preempted_text({name: preemptions_of(run.events) for name, run in runs.items()}):
         st.caption(lost)
     with st.expander("How to read this"):
@@ -68,7 +66,7 @@ def draw_kv_layouts(runs: Runs) -> None:
     st.subheader("KV positions by use", anchor="kv")
     ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
     show(kv_layouts(ledger, dark=is_dark()), key="kv_layouts", alt="KV positions by use, all runs")
-    st.caption(block_captions.kv_layouts(ledger))
+    st.caption(kv_layouts_caption(ledger))
     with st.expander("Kinds of positions"):
         st.markdown(KV_HELP)
 
@@ -77,8 +75,8 @@ def draw_wastes(runs: Runs) -> None:
     """The seconds spent on waste, a bar per run, and the bucket padding of CUDA graphs."""
     st.subheader("Waste in time", anchor="waste")
     ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
-    show(waste_ledger(ledger, measures=IN_TIME, dark=is_dark()), key="waste", alt="Waste in time, all runs")
-    st.caption(captions.waste(ledger, IN_TIME))
+    show(waste_breakdown(ledger, groups=IN_TIME, dark=is_dark()), key="waste", alt="Waste in time, all runs")
+    st.caption(waste_caption(ledger, IN_TIME))
     for name, run in runs.items():
         if discarded := discarded_text(run.config, run.metrics):
             st.caption(f"{name}: {discarded}")
@@ -106,7 +104,7 @@ def _draw_overlay(runs: Runs, latency: LatencyFigure) -> None:
         noun = counted_noun(latency, definitions)
         figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
         show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative, all runs")
-        st.caption(captions.latency(frame, latency.phrase, counted=noun))
+        st.caption(latency_caption(frame, latency.phrase, counted=noun))
     else:
         st.markdown(f"**{latency.title}**")
     for name, run in missing.items():

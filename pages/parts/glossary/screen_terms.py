@@ -19,9 +19,9 @@ FIGURES = (
         "make none.",
     ),
     Word(
-        word="straight line",
-        meaning="In a sweep: B times the decode rate of one row, as if a step took the same time for any number of "
-        "rows. A series follows it as far as it reaches 80\u00a0%.",
+        word="linear scaling",
+        meaning="In a sweep: B times the decode rate of one row, the rate if a step took as long with B rows as with "
+        "one. A series scales linearly up to the last batch that reaches 80\u00a0% of it.",
     ),
     Word(word="block ends", meaning="Fragments in figures: the ends of last blocks that hold no token yet."),
     Word(

@@ -20,7 +20,7 @@ from engine.load.findings import (
 )
 from engine.load.load_table import LoadRow
 from engine.load.queue_growth import RULE
-from pages.figures.load.latency import QUEUE, TTFT, wait_over_offered
+from pages.figures.load.latency import QUEUE, TTFT, latency_over_offered
 from pages.figures.load.queue import queue_with_windows
 from pages.figures.load.rates import GOODPUT, achieved_over_offered
 from pages.parts.experiments.description import FAILED, STATUS, cap_text, failure_lines, how_text, lines
@@ -109,14 +109,14 @@ def draw_waits(data: MeasuredLoad) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         show_still(
-            wait_over_offered(data.rows, QUEUE, dark=is_dark()),
+            latency_over_offered(data.rows, QUEUE, dark=is_dark()),
             alt="Queue wait over offered rate",
             key="queue_wait",
         )
         st.caption(plain(_widest_wait(data) or "The wait from the intended arrival until a slot was free."))
     with right:
         show_still(
-            wait_over_offered(data.rows, TTFT, dark=is_dark()),
+            latency_over_offered(data.rows, TTFT, dark=is_dark()),
             alt="Time to first token over offered rate",
             key="ttft",
         )

@@ -8,9 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import count, duration, percent, plural
-from pages.figures.blocks import captions as block_captions
-from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map
-from pages.figures.blocks.pool import pool_at
+from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map, block_map_caption
+from pages.figures.blocks.pool import pool_at, pool_caption
 from pages.figures.frames import records
 from pages.figures.timeline.preemptions import preemptions_of
 from pages.figures.timeline.spans import Unit
@@ -57,7 +56,7 @@ def draw_blocks(run: LoadedRun) -> None:
 def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
     ledger = run.ledger("")
     reserved, unfilled = ledger.get("kv_reserved_position_s"), ledger.get("kv_fragment_position_s")
-    return block_captions.blocks(
+    return block_map_caption(
         grid.by_column,
         lost,
         pool_blocks=pool_blocks,
@@ -115,7 +114,7 @@ def _draw_moment(run: LoadedRun, pool_blocks: int) -> None:
     figure = pool_at(held, num_blocks=pool_blocks, block_size=size, dark=is_dark())
     show(figure, key="pool", alt="KV blocks at one pass", config={"displayModeBar": False})
     st.caption(
-        block_captions.pool(
+        pool_caption(
             held,
             pool_blocks=pool_blocks,
             block_size=size,

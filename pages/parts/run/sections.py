@@ -11,13 +11,12 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.format import count, plural
-from pages.figures import captions
-from pages.figures.latency.cdf import latency_cdf
-from pages.figures.timeline.passes import pass_trace
+from pages.figures.latency.cdf import latency_caption, latency_cdf
+from pages.figures.timeline.passes import pass_kinds_caption, pass_trace
 from pages.figures.timeline.preemptions import preemptions_of, preemptions_text
 from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import slot_timeline
-from pages.figures.waste.waste import waste_ledger
+from pages.figures.timeline.timeline import slot_timeline, timeline_caption
+from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.figures import (
     LATENCY_FIGURES,
     LATENCY_HELP,
@@ -52,7 +51,7 @@ def draw_timeline(run: LoadedRun) -> None:
         dark=is_dark(),
     )
     show(figure, key="timeline", alt="Slot timeline")
-    st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
+    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=lanes))
     if preempted := preemptions_text(preemptions_of(run.events)):
         st.caption(preempted)
     with st.expander("How to read this"):
@@ -63,8 +62,8 @@ def draw_waste(run: LoadedRun) -> None:
     """Positions, time and memory spent on nothing."""
     st.subheader("Waste", anchor="waste")
     ledger = pd.DataFrame([run.ledger("")])
-    show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste")
-    st.caption(captions.waste(ledger))
+    show(waste_breakdown(ledger, dark=is_dark()), key="waste", alt="Waste")
+    st.caption(waste_caption(ledger))
     if discarded := discarded_text(run.config, run.metrics):
         st.caption(discarded)
     with st.expander("Counted and attributed waste"):
@@ -90,14 +89,14 @@ def _draw_latency(run: LoadedRun, latency: LatencyFigure) -> None:
     noun = counted_noun(latency, run.definitions)
     figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
     show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative")
-    st.caption(captions.latency(frame, latency.phrase, counted=noun))
+    st.caption(latency_caption(frame, latency.phrase, counted=noun))
 
 
 def draw_passes(run: LoadedRun) -> None:
     """The time, the rows and the width of each forward pass, one below the other."""
     st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
-    st.caption(captions.pass_kinds(run.pass_kinds))
+    st.caption(pass_kinds_caption(run.pass_kinds))
     totals = run.pass_totals
     if executed := execution_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
         st.caption(f":material/bolt: {executed}")

@@ -160,7 +160,7 @@ def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
 
 
 def ledger_row(series: str, metrics: Mapping[str, Any], passes: pd.DataFrame) -> dict[str, Any]:
-    """What waste.waste_ledger and kv_layouts.kv_layouts read of one run: its metrics, its KV memory by use, and the
+    """What waste.waste_breakdown and kv_layouts.kv_layouts read of one run: its metrics, its KV memory by use, and the
     padding of its CUDA graphs' buckets."""
     known = {name: value for name, value in metrics.items() if value is not None}
     return {"series": series, **_kv_by_use(passes), **_bucket_tokens(passes), **_mixed_time(passes), **known}

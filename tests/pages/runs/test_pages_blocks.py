@@ -56,10 +56,10 @@ def test_the_pool_at_one_moment_follows_the_slider(runs: Path) -> None:
     take_in(runs.parent)
     app = open_page("run", run_id="r1")
     text = words(app)  # at first where the pool is fullest
-    assert "During pass 1 (step 0, from 100 ms on) 6 blocks of 6 are held by 2 requests; 14 positions of 48" in text
+    assert "During pass 1 (step 0, from 100 ms on), 2 requests hold 6 of 6 blocks; 14 of 48 positions" in text
     assert "0 3 17 7 (29.2 %) 1 3 17 7 (29.2 %)" in " ".join(text.split())
     moved = words(app.slider[0].set_value(3).run())
-    assert "During pass 3 (step 1, from 250 ms on) 3 blocks of 6 are held by 1 request; 5 positions of 24" in moved
+    assert "During pass 3 (step 1, from 250 ms on), 1 request holds 3 of 6 blocks; 5 of 24 positions" in moved
 
 
 def test_a_run_whose_memory_is_not_paged_has_no_blocks(runs: Path) -> None:

@@ -99,7 +99,7 @@ def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) 
     assert "Latency definitions other than the default: Requests that did not finish: counted as infinite." in text
     drawn = figures(app)["Whole answer, cumulative"]
     assert "<b>continuous</b>  n = 4, 2 unbounded" in [note["text"] for note in drawn["layout"]["annotations"]]
-    assert "half of 4 requests at most ∞" in text
+    assert "median ∞, p95 ∞ over 4 requests" in text
     assert requests_table(app)["queue wait, s"].tolist() == [1.0, 0.0, 0.5, math.inf]
 
 
@@ -115,7 +115,7 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     assert "Time per output token (TPOT), median 1.00 s 1.50 s -500 ms (-33.3 %)" in text
     assert "Time to first token (TTFT), largest 1.00 s 2.00 s -1.00 s (-50.0 %)" in text
     assert "End-to-end latency (E2E), 95th percentile 5.00 s 4.80 s +200 ms (+4.17 %)" in text
-    assert "Gap between tokens: half of 2 requests at most 1.50 s, 95 % at most 2.00 s." in text
+    assert "Gap between tokens: median 1.50 s, p95 2.00 s over 2 requests." in text
     shares = {name: figure["data"][0] for name, figure in figures(app).items() if name.startswith("Time to first")}
     assert shares["Time to first token, cumulative"]["y"] != []
     assert app.query_params["ttft"] in ("admission", ["admission"])

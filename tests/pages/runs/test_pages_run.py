@@ -102,9 +102,9 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
         "Pass trace",
     }
     captions = [caption.value for caption in app.caption]
-    assert any(caption.startswith("2 requests through 2 lanes in 3 steps") for caption in captions)
+    assert any(caption.startswith("2 requests ran in 2 lanes for 3 steps") for caption in captions)
     assert any("dead" in caption and caption.startswith("Computed token positions") for caption in captions)
-    assert any(caption.startswith(nb("4 passes took 400 ms")) for caption in captions)
+    assert any(caption.startswith(nb("4 forward passes took 400 ms")) for caption in captions)
 
 
 def test_the_axis_can_be_seconds_and_the_address_keeps_it(runs: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_crashed_run_shows_what_was_logged(runs: Path) -> None:
     text = open_run(runs)
     assert "The worker died during this run" in text
     assert "Kept and shown below: 6 tokens" in text
-    assert "2 requests through 2 lanes" in text
+    assert "2 requests ran in 2 lanes" in text
 
 
 def test_an_answer_that_was_cut_off_is_read_from_its_tokens(runs: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_running_run_shows_what_was_logged(runs: Path) -> None:
     with hold(folder / LOCK_FILE, purpose="run r1"):
         text = open_run(runs)
     assert "Still running: 2 requests finished, 6 tokens so far." in text
-    assert "2 requests through 2 lanes" in text
+    assert "2 requests ran in 2 lanes" in text
 
 
 def test_an_empty_run_has_a_page_too(runs: Path) -> None:
@@ -212,4 +212,4 @@ def test_a_damaged_log_is_reported_and_its_intact_part_is_shown(runs: Path) -> N
     stream.write_bytes(b"rubbish!" + stream.read_bytes()[8:])
     text = open_run(runs)
     assert "Part of this run's log cannot be read: memory.arrows: damaged behind byte 0" in text
-    assert "2 requests through 2 lanes" in text
+    assert "2 requests ran in 2 lanes" in text

@@ -1,8 +1,7 @@
-"""Bars of parts in groups: how each run's whole falls into useful and wasted parts, a group a measure.
+"""Stacked bars in groups: each run's useful and wasted parts, one group per breakdown. Shared by waste and kv_layouts.
 
-What waste.py and kv_layouts.py share: where bars and headings stand, and the bars themselves. A part's bar begins where
-the parts before it end; lengths are shares of the scale, which is the whole itself unless bars of unequal wholes are
-to be compared by their lengths.
+A part's bar begins where the parts before it end. Lengths are shares of `scale`: the run's own whole, or the largest
+whole of the group where lengths of different runs are compared.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import plotly.graph_objects as go
 
 from engine.core.format import exact
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
-from pages.figures.waste.measures import PART_WORDS, part_marker
+from pages.figures.waste.breakdowns import PART_LABELS, part_marker
 
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarSizes:
-    """Pixels: of a bar, of its row with the words over it, of a heading, and between groups."""
+    """Heights in pixels: a bar, its row including the text above it, a heading, the gap between groups."""
 
     bar_px: int
     row_px: int
@@ -32,15 +31,16 @@ class BarSizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Pixels from the top: the middle of each bar, by (heading, series), and of each heading; and the height of all."""
+class BarPositions:
+    """Pixels from the top to the middle of each bar, by (heading, series), and of each heading; the total height."""
 
     bars: Mapping[tuple[str, str], float]
     headings: Mapping[str, float]
     plot_px: int
 
 
-def places_of(parts: pd.DataFrame, sizes: BarSizes) -> Places:
+def bar_positions(parts: pd.DataFrame, sizes: BarSizes) -> BarPositions:
+    """Positions for the rows of breakdown_shares, in their order."""
     bars: dict[tuple[str, str], float] = {}
     headings: dict[str, float] = {}
     y = 0.0
@@ -51,15 +51,15 @@ def places_of(parts: pd.DataFrame, sizes: BarSizes) -> Places:
             bars[str(heading), str(series)] = y + sizes.row_px - sizes.bar_px / 2 - 4
             y += sizes.row_px
         y += sizes.gap_px
-    return Places(bars=bars, headings=headings, plot_px=round(y) + 2)
+    return BarPositions(bars=bars, headings=headings, plot_px=round(y) + 2)
 
 
-def part_bars(
+def stacked_bars(
     parts: pd.DataFrame,
-    places: Places,
+    positions: BarPositions,
     sizes: BarSizes,
     *,
-    words: Mapping[str, str],
+    labels: Mapping[str, str],
     unlisted: str,
     zero: str,
     axis_title: str,
@@ -67,41 +67,41 @@ def part_bars(
     title: str,
     dark: bool,
 ) -> go.Figure:
-    """Bars and headings of `parts` (measures.ledger_shares, with `scale` and `hover`), without words over the bars.
+    """Bars and headings of `parts` (breakdown_shares with `scale` and `hover`), without the text above the bars.
 
-    `words` name the parts; `unlisted` is one that looks as another does and is left out of the legend; `zero` is the
-    word at the axis' beginning.
+    `labels` names the parts; `unlisted` is a part that looks like another and is left out of the legend; `zero` is the
+    tick text at 0.
     """
-    figure = new_figure(plot_px=places.plot_px, dark=dark, title=title, top=top_px, left=14, right=18)
-    for part in PART_WORDS:
+    figure = new_figure(plot_px=positions.plot_px, dark=dark, title=title, top=top_px, left=14, right=18)
+    for part in PART_LABELS:
         mine = parts[parts["part"] == part]
         if mine.empty:
             continue
         figure.add_bar(
-            name=legend_name(words[part]),
+            name=legend_name(labels[part]),
             showlegend=part != unlisted,
             orientation="h",
             base=(mine["before"] * (mine["whole"] / mine["scale"])).to_numpy(),
             x=(mine["share"] * (mine["whole"] / mine["scale"])).to_numpy(),
-            y=[places.bars[key] for key in zip(mine["heading"], mine["series"], strict=True)],
+            y=[positions.bars[key] for key in zip(mine["heading"], mine["series"], strict=True)],
             width=sizes.bar_px,
             marker=part_marker(part, dark),
             hovertext=mine["hover"].tolist(),
             hovertemplate="%{hovertext}<extra></extra>",
         )
-    for heading, y in places.headings.items():
+    for heading, y in positions.headings.items():
         figure.add_annotation(label(f"<b>{heading}</b>", x=0, xref="paper", y=y, font={"size": 13}))
     set_layout(
         figure,
         barmode="overlay",
         showlegend=True,
-        legend=legend_above(gap_px=4, plot_px=places.plot_px),
+        legend=legend_above(gap_px=4, plot_px=positions.plot_px),
         xaxis=_share_axis(zero, axis_title, dark),
-        yaxis=axis(dark, range=[places.plot_px, 0], visible=False, fixedrange=True),
+        yaxis=axis(dark, range=[positions.plot_px, 0], visible=False, fixedrange=True),
     )
     return figure
 
 
 def _share_axis(zero: str, title: str, dark: bool) -> dict[str, Any]:
-    words = [zero, *(exact(100 * tick, "%") for tick in TICKS[1:])]
-    return axis(dark, range=[0, 1], tickvals=list(TICKS), ticktext=words, fixedrange=True, title=title)
+    texts = [zero, *(exact(100 * tick, "%") for tick in TICKS[1:])]
+    return axis(dark, range=[0, 1], tickvals=list(TICKS), ticktext=texts, fixedrange=True, title=title)
