@@ -139,8 +139,12 @@ def test_fewer_than_six_repeats_have_no_verdict() -> None:
         "Continuous had 1.02x static's output tokens/s (0.980x to 1.05x): higher in 2 of 3 repeats; no evidence "
         "(chance alone always does this)."
     )
-    assert over_100(100.0, 102.0).endswith("higher in 1 of 2 repeats, equal in 1; no evidence (chance alone always does this).")
-    assert over_100(101.0, 102.0, 103.0, 104.0, 105.0).endswith("higher in all 5 repeats; chance alone does this 1 time in 16.")
+    assert over_100(100.0, 102.0).endswith(
+        "higher in 1 of 2 repeats, equal in 1; no evidence (chance alone always does this)."
+    )
+    assert over_100(101.0, 102.0, 103.0, 104.0, 105.0).endswith(
+        "higher in all 5 repeats; chance alone does this 1 time in 16."
+    )
 
 
 def test_a_sign_test_bears_a_repeat_that_goes_the_other_way() -> None:
@@ -224,10 +228,7 @@ def test_drift_and_agreement_in_words() -> None:
     assert drift_text(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
     rows_cut = points({"static": (100.0, 95.0, 90.0), "continuous": (None, 130.0, 143.0)})
     assert drift_text(rows_cut, NAMES, RATE) == (
-        nb(
-            "First to last repeat: static -10.0 %. "
-            "First to last completed repeat: continuous +10.0 % (repeat 2 to 3)."
-        )
+        nb("First to last repeat: static -10.0 %. First to last completed repeat: continuous +10.0 % (repeat 2 to 3).")
     )
     assert drift_text(points({"static": (100.0, 90.0, None)}), {"static": "static"}, RATE) == (
         nb("First to last completed repeat: static -10.0 % (repeat 1 to 2).")

@@ -66,8 +66,8 @@ def number(
     field = fields[name]
     assert isinstance(field, Number)
     kind = int if field.whole else float
-    low = kind(field.low) if not field.above else kind(least)
-    high = None if field.high == float("inf") else kind(field.high)
+    low: Any = kind(field.low) if not field.above else kind(least)
+    high: Any = None if field.high == float("inf") else kind(field.high)
 
     def read(texts: Texts) -> Any:
         value = kind(texts[-1])
@@ -75,13 +75,16 @@ def number(
             raise ValueError("out of bounds")
         return value
 
+    # One of several overloads, chosen by whether the numbers are whole.
+    start: Any = "min" if field.default is not None else None
+    stride: Any = kind(step) if step else None
     with linked(name, field.default, read) as key:
         return st.number_input(
             field.label,
             low,
             high,
-            "min" if field.default is not None else None,
-            step=kind(step) if step else None,
+            start,
+            step=stride,
             format="%g" if least < 0.01 else None,
             key=key,
             help=field.help or None,
@@ -103,9 +106,7 @@ def model(options: Sequence[str], help: str, *, fields: Mapping[str, Field] = FI
     """A model of the list, or the text typed instead; without the blanks around it."""
     field = fields["model"]
     with linked("model", field.default, some_text) as key:
-        chosen = st.selectbox(
-            field.label, options, key=key, accept_new_options=True, help=help, persist_state="page"
-        )
+        chosen = st.selectbox(field.label, options, key=key, accept_new_options=True, help=help, persist_state="page")
     return str(chosen or "").strip()
 
 
@@ -114,6 +115,4 @@ def slide(name: str, fields: Mapping[str, Field]) -> str:
     field = fields[name]
     assert isinstance(field, Choice)
     with linked(name, field.default, one_of(field.options)) as key:
-        return str(
-            st.select_slider(field.label, field.options, key=key, help=field.help or None, persist_state="page")
-        )
+        return str(st.select_slider(field.label, field.options, key=key, help=field.help or None, persist_state="page"))

@@ -115,7 +115,9 @@ def test_file_asks_for_a_file(bench: AppTest) -> None:
         ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
     ],
 )
-def test_unavailable_settings_are_off_and_say_why(lab_home: Path, query: dict[str, str], off: list[str], reason: str) -> None:
+def test_unavailable_settings_are_off_and_say_why(
+    lab_home: Path, query: dict[str, str], off: list[str], reason: str
+) -> None:
     app = opened(**query)
     assert reason in texts(app)
     assert [key for key in off if not widget(app, key).disabled] == []
@@ -129,7 +131,7 @@ def test_settings_come_on_again(lab_home: Path) -> None:
 def test_a_link_sets_the_controls(lab_home: Path) -> None:
     app = opened(engine="static", slots="16", requests="16", budget="8x32+8x256", prompts="lengths", mix="p16")
     words = texts(app)
-    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all." in words
+    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total." in words
     assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
     assert list(run_buttons(app)) == ["Run static", "Compare two engines", "Compare four engines"]
 
@@ -196,7 +198,7 @@ def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
     link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
     app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
     words = texts(app)
-    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens a step." in words
+    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens per step." in words
     assert widget(app, "pool_gib").value == 0.002
     assert list(run_buttons(app)) == ["Run chunked", "Compare two engines", "Compare four engines"]
     assert "| paged | 3 = 1 + 2 | 6 | none |" in words
@@ -224,20 +226,18 @@ def test_a_small_pool_shows_preemption(lab_home: Path) -> None:
     assert "shows preemption" not in texts(opened(engine="static"))
 
 
-def test_graphs_are_offered_for_runs_on_a_gpu(
-    lab_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graphs_are_offered_for_runs_on_a_gpu(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def executions(app: AppTest) -> list[str]:
         return [option.content for option in widget(app, "execution").proto.options]
 
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
     on_cpu = opened(execution="graph")
     assert executions(on_cpu) == ["eager"]
-    assert "needs a GPU; no NVIDIA GPU found." in texts(on_cpu)
+    assert "needs an NVIDIA GPU and is unavailable: no NVIDIA GPU found" in texts(on_cpu)
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
     with_gpu = opened(execution="graph")
     assert executions(with_gpu) == ["eager", "graph"]
-    assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)
+    assert "on cuda, with CUDA graphs, continuous batching" in texts(with_gpu)
     widget(with_gpu, "device").set_value("cpu")
     with_gpu.run()
     assert executions(with_gpu) == ["eager"]

@@ -1,4 +1,4 @@
-"""Every page with an address is entered through app.py, whichever is asked for first."""
+"""Every page is entered through app.py, also as the first request of a fresh app."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = re.findall(r'st\.Page\("(pages/\w+\.py)"', (ROOT / "app.py").read_text(e
 SOURCES = [ROOT / "app.py", *sorted((ROOT / "pages").rglob("*.py"))]
 PUBLIC = {
     "streamlit",
-    "streamlit.delta_generator",  # for annotations alone: the type of a container has no other name
+    "streamlit.delta_generator",  # for annotations only
 }
 
 
@@ -25,23 +25,23 @@ def test_the_app_names_its_pages() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_ends_with_the_front_door(path: str) -> None:
-    """Without it, a fresh app that is asked for this page shows its files as pages, and not the lab."""
-    assert (ROOT / path).read_text(encoding="utf-8").rstrip().endswith("\nfront_door(render)")
+def test_a_page_ends_with_the_entry_guard(path: str) -> None:
+    """Without it, a fresh app runs this page without app.py."""
+    assert (ROOT / path).read_text(encoding="utf-8").rstrip().endswith("\nentry_guard(render)")
 
 
-def test_a_page_that_is_asked_for_first_comes_with_the_lab_around_it(home: Path) -> None:
-    """As in a fresh app: Streamlit has not heard of app.py's pages, and runs the page's file by itself."""
+def test_a_page_requested_first_has_the_labs_layout(home: Path) -> None:
+    """In a fresh app Streamlit does not know app.py's pages yet, and runs the page's file by itself."""
     for app in (open_page("glossary"), open_page("glossary").run()):
         assert [title.value for title in app.title] == ["Glossary"]
         assert not app.exception
         assert ".stMainBlockContainer" in str([element.proto.body for element in app.get("html")])
 
 
-def test_a_file_that_streamlit_runs_without_app_py_does_run_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streamlit takes files in pages/ for pages until app.py names its own. Where this fails, it no longer does, or
-    enters a page otherwise: see whether pages.parts.shared.front_door is still needed."""
-    monkeypatch.setattr("pages.parts.shared.front_door.APP", ROOT / "tests" / "no_app.py")
+def test_a_page_that_runs_without_app_py_runs_app_py(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit treats files in pages/ as pages until app.py names its own. If this fails, Streamlit has changed: check
+    whether pages.parts.shared.entry_guard is still needed."""
+    monkeypatch.setattr("pages.parts.shared.entry_guard.APP", ROOT / "tests" / "no_app.py")
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     app.switch_page("pages/glossary.py")
     app.run()
@@ -49,7 +49,7 @@ def test_a_file_that_streamlit_runs_without_app_py_does_run_it(home: Path, monke
 
 
 def private_names(source: Path) -> list[str]:
-    """What a file takes from Streamlit beside what is documented: modules below it, and names that begin with `_`."""
+    """What a file uses of Streamlit that is not documented: its submodules, and names that begin with `_`."""
     found = []
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -62,7 +62,7 @@ def private_names(source: Path) -> list[str]:
     return found
 
 
-def test_the_pages_keep_to_what_streamlit_documents(tmp_path: Path) -> None:
+def test_pages_use_documented_names_of_streamlit_only(tmp_path: Path) -> None:
     private = {str(source.relative_to(ROOT)): found for source in SOURCES if (found := private_names(source))}
     assert private == {}
     planted = tmp_path / "planted.py"

@@ -1,4 +1,4 @@
-"""The Bench page in words: what a field's text means, and what a press of the button will do. Pure text, no widgets."""
+"""Bench as text: what a field's value means, and what the button will run. No widgets."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from engine.core.format import count, duration, number, percent, plural
 from engine.workload.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
 from engine.workload.prompts import parse_prompts
 from engine.workload.workload import Workload
+from pages.parts.bench.forecast import Forecast, is_paged
 from pages.parts.shared.devices import model_on_device
-from pages.parts.shared.forecast import Forecast, is_paged
 from pages.parts.shared.markdown import plain
 
 
 def arrival_text(text: str) -> str:
-    """What arrivals ask for. ValueError as parse_arrival."""
+    """The arrivals as a sentence. ValueError as parse_arrival."""
     match parse_arrival(text):
         case ClosedArrival():
-            return "Every request is there at the start."
+            return "All requests arrive at once."
         case ConstantArrival(rate=rate):
             return f"One request every {duration(1 / rate)}."
         case PoissonArrival(rate=rate):
-            return f"At random, {number(rate)} a second on average, as many independent users would come."
+            return f"Random arrivals, {number(rate)} per second on average, as from many independent users."
         case GammaArrival(rate=rate, cv=cv):
-            manner = "in bursts" if cv > 1 else "more evenly than at random" if cv < 1 else "at random"
-            return f"{number(rate)} a second on average, {manner} (coefficient of variation {number(cv)})."
+            manner = "in bursts" if cv > 1 else "more evenly than Poisson" if cv < 1 else "as Poisson"
+            return f"{number(rate)} per second on average, {manner} (coefficient of variation {number(cv)})."
         case _:
             return ""
 
 
 def mix_text(text: str) -> str:
-    """What a mix of prompt lengths asks for. ValueError as parse_prompts."""
+    """A mix of prompt lengths as a sentence. ValueError as parse_prompts."""
     mix = parse_prompts(text)
     total = sum(mix.weights)
     parts = [f"{plural(n, 'token')} {percent(w / total)}" for n, w in zip(mix.lengths, mix.weights, strict=True)]
@@ -39,18 +39,18 @@ def mix_text(text: str) -> str:
 
 
 def form_text(form: str, arrival: str) -> str:
-    """What the rule for forming a batch does, and where it has nothing to do. ValueError as parse_arrival."""
+    """What the rule for forming a batch does. ValueError as parse_arrival."""
     if isinstance(parse_arrival(arrival), ClosedArrival):
-        return "Every request is there at the start: batches are full, except perhaps the last."
+        return "All requests arrive at once: every batch is full, except perhaps the last."
     return {
-        "arrived": "Whoever waits when the engine is free is taken, up to a full batch.",
+        "arrived": "When the engine is free, the waiting requests form a batch, up to all slots.",
         "full": "The engine idles until every slot has a request; the last batch may be smaller.",
-        "timeout": "The engine idles until every slot has a request or the oldest has waited that long.",
+        "timeout": "The engine idles until every slot has a request or the oldest has waited for the timeout.",
     }[form]
 
 
 def workload_sentence(config: RunConfig, workload: Workload) -> str:
-    """The requests in one sentence: how many, of what, how long, when."""
+    """The requests as text: their number, prompts, output tokens and arrival."""
     budgets = [spec.budget_tokens for spec in workload.requests]
     noun = {"chat": "chat question", "file": "prompt"}.get(config.workload.prompts, "request")
     what = plural(len(budgets), noun)
@@ -59,30 +59,30 @@ def workload_sentence(config: RunConfig, workload: Workload) -> str:
     low, high = min(budgets), max(budgets)
     at_most = "" if all(spec.ignore_eos for spec in workload.requests) else "at most "
     tokens = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    total = f", {at_most}{sum(budgets):,} in all" if len(budgets) > 1 else ""
+    total = f", {at_most}{sum(budgets):,} in total" if len(budgets) > 1 else ""
     return f"{what}, {at_most}{tokens} new tokens each{total}. {arrival_text(config.workload.arrival)}"
 
 
 def machine_text(config: RunConfig) -> str:
-    """`smollm2-135m in fp32 on cpu`; with CUDA graphs that too."""
-    graphs = ", as CUDA graphs" if config.execution == "graph" else ""
+    """`smollm2-135m in fp32 on cpu, with CUDA graphs`."""
+    graphs = ", with CUDA graphs" if config.execution == "graph" else ""
     return f"{plain(model_on_device(config))}{graphs}"
 
 
 def engine_text(config: RunConfig) -> str:
-    """`static batching, 4 slots`; with blocks and tokens a step where the engine has them; `serial` has one slot."""
+    """`static batching, 4 slots`; with block size and tokens per step where the engine has them."""
     if config.engine == "serial":
         return "serial, one request at a time"
-    words = f"{config.engine} batching, {plural(config.slots, 'slot')}"
+    text = f"{config.engine} batching, {plural(config.slots, 'slot')}"
     if is_paged(config):
-        words += f", blocks of {plural(config.block_size, 'position')}"
+        text += f", blocks of {plural(config.block_size, 'position')}"
     if config.engine == "chunked":
-        words += f", at most {plural(config.max_num_batched_tokens, 'token')} a step"
-    return words
+        text += f", at most {plural(config.max_num_batched_tokens, 'token')} per step"
+    return text
 
 
 def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
-    """A Markdown table, a row an engine; empty when nothing can be known beforehand."""
+    """A Markdown table with a row per engine; empty where no engine's passes can be counted in advance."""
     known = [(config, plan) for config, plan in rows if plan.passes is not None]
     if not known:
         return ""
@@ -98,39 +98,39 @@ def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
 
 
 def forecast_text(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
-    """What the table rests on, what it leaves out, and what the schedules promise against each other."""
+    """How the table is counted, what it leaves out, and how the numbers of passes compare."""
     known = [(config, plan) for config, plan in rows if plan.passes is not None]
     if not known:
         return _UNKNOWN[rows[0][1].unknown or "arrivals"]
-    said = [_BASIS[known[0][1].basis]]
+    sentences = [_BASIS[known[0][1].basis]]
     if any(is_paged(config) for config, _ in known):
-        said.append("Paged runs are counted as if their pool never ran out; a preemption adds passes.")
-    said += [f"{c.engine.capitalize()}: {_UNKNOWN[plan.unknown]}" for c, plan in rows if plan.unknown]
-    return " ".join([*said, *_promise(known)])
+        sentences.append("Paged runs are counted with a pool that never runs out; preemption adds passes.")
+    sentences += [f"{c.engine.capitalize()}: {_UNKNOWN[plan.unknown]}" for c, plan in rows if plan.unknown]
+    return " ".join([*sentences, *_passes_compared(known)])
 
 
 _BASIS = {
-    "exact": "Prefill + decode passes, counted by driving the engines' own schedulers over these requests.",
-    "at most": "Prefill + decode passes, counted as if every budget were spent; an early end makes it less.",
+    "exact": "Prefill + decode passes, counted by running the real schedulers without the model.",
+    "at most": "Prefill + decode passes if every request uses its full budget; an early end needs fewer.",
 }
 _UNKNOWN = {
-    "arrivals": "How many passes that takes depends on how fast this machine is: requests arrive while it runs.",
-    "size": "Too many tokens to walk through beforehand: the run will count its passes.",
-    "prompt lengths": "how many chunks these prompts take is known once their words are tokens.",
+    "arrivals": "The number of passes depends on this machine's speed, because requests arrive during the run.",
+    "size": "Too many tokens to count the passes in advance.",
+    "prompt lengths": "the number of chunks is known only after tokenization.",
 }
 
 
-def _promise(known: Sequence[tuple[RunConfig, Forecast]]) -> list[str]:
-    """How the most passes compare with the fewest, where there is something to compare."""
+def _passes_compared(known: Sequence[tuple[RunConfig, Forecast]]) -> list[str]:
+    """The most passes against the fewest, for two engines or more."""
     passes = {config.engine: plan.passes for config, plan in known if plan.passes}
     if len(passes) < 2:
         return []
     more, fewer = max(passes, key=lambda name: passes[name]), min(passes, key=lambda name: passes[name])
     if passes[more] == passes[fewer]:
         both = "Both need" if len(passes) == 2 else "All need"
-        return [f"{both} the same number of passes here: the schedule alone gives none of them an advantage."]
+        return [f"{both} the same number of passes."]
     ratio = number(passes[more] / passes[fewer])
-    return [f"{more.capitalize()} needs {ratio} times the passes of {fewer}; a pass's time will differ too."]
+    return [f"{more.capitalize()} needs {ratio} times the passes of {fewer}; the time per pass differs too."]
 
 
 def _lengths(config: RunConfig) -> str:

@@ -1,4 +1,4 @@
-"""What the pages say in words: troubles, absences, headers, tables. By hand-written expectations."""
+"""Texts of runs on the pages: endings, missing latencies, headers, tables; against hand-written expectations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from pages.parts.compare.choice import asked_runs, pairs_of
-from pages.parts.compare.comparison import differences
-from pages.parts.compare.table import difference_header, difference_rows, mismatch_rows, setting_rows
-from pages.parts.history.table import history_table, kept_apart
-from pages.parts.runs.comparable import Mismatch, Setting
-from pages.parts.runs.compared import Compared
-from pages.parts.runs.environment import fact_rows
-from pages.parts.runs.latencies import LATENCY_FIGURES, absence, overlaid, worst_gap_text
-from pages.parts.runs.requests import table_of, text_block
+from pages.parts.compare.compared_run import ComparedRun
+from pages.parts.compare.differences import difference_header, difference_rows, differences
+from pages.parts.compare.settings import Mismatch, mismatch_rows, setting_rows
+from pages.parts.history.table import history_table
+from pages.parts.history.toolbar import split_running
+from pages.parts.run import environment
+from pages.parts.run.requests import table_of, text_block
+from pages.parts.runs.figures import LATENCY_FIGURES, absence, overlaid, worst_gap_text
 from pages.parts.runs.run_text import busy_line, choice_label, engine_line, machine_line, when, workload_line
 from pages.parts.runs.status import kept_line, oom_lines, trouble_of
 from pages.parts.shared.tables import table_html
@@ -37,41 +37,41 @@ def requests(**columns: list[object]) -> pd.DataFrame:
     return pd.DataFrame({name: columns.get(name, [None] * rows) for name in names}).astype(float)
 
 
-def test_a_completed_or_running_run_has_no_trouble() -> None:
+def test_a_completed_or_running_run_has_no_panel() -> None:
     assert trouble_of("completed", None, None, METRICS_SO_FAR, 8) is None
     assert trouble_of("running", None, None, METRICS_SO_FAR, 8) is None
 
 
-def test_out_of_memory_in_words() -> None:
+def test_out_of_memory() -> None:
     oom = {"asked_bytes": 3 * 2**30, "free_bytes": 2**29, "shape": "8 rows x 4096 columns", "where": "prefill pass 0"}
     trouble = trouble_of("oom", "out of memory", oom, METRICS_SO_FAR, 8)
     assert trouble is not None
     assert trouble.kind == "warning"
     assert trouble.lines[:3] == (
-        nb("Asked for: 3.00 GiB, in prefill pass 0"),
+        nb("Requested: 3.00 GiB, in prefill pass 0"),
         "Shape: 8 rows x 4096 columns",
         nb("Free at that moment: 512 MiB"),
     )
     assert trouble.lines[3] == "Kept and shown below: 120 tokens, 3 of 8 requests finished."
 
 
-def test_what_an_out_of_memory_does_not_tell_is_left_out() -> None:
+def test_unknown_details_of_an_out_of_memory_are_left_out() -> None:
     assert oom_lines({"asked_bytes": None, "free_bytes": None, "shape": None, "where": None}) == (
-        "Asked for: more than there was, in an allocation",
+        "Requested: more than was free, in an allocation",
     )
 
 
-def test_an_out_of_memory_without_facts_keeps_its_message() -> None:
+def test_an_out_of_memory_without_details_shows_its_message() -> None:
     trouble = trouble_of("oom", "no room", None, {}, 1)
     assert trouble is not None
-    assert trouble.lines[:2] == ("Its message: no room", "No token was logged.")
+    assert trouble.lines[:2] == ("Error message: no room", "No token was logged.")
 
 
 @pytest.mark.parametrize(
     ("status", "kind", "word"),
     [("stopped", "info", "stopped"), ("failed", "error", "failed"), ("crashed", "error", "worker died")],
 )
-def test_other_troubles(status: str, kind: str, word: str) -> None:
+def test_other_endings(status: str, kind: str, word: str) -> None:
     trouble = trouble_of(status, None, None, METRICS_SO_FAR, 8)
     assert trouble is not None
     assert trouble.kind == kind
@@ -81,7 +81,7 @@ def test_other_troubles(status: str, kind: str, word: str) -> None:
 def test_a_message_cannot_draw_on_the_page() -> None:
     trouble = trouble_of("failed", "bad **dtype** <b>", None, {}, 1)
     assert trouble is not None
-    assert trouble.lines[0] == r"Its message: bad \*\*dtype\*\* \<b\>"
+    assert trouble.lines[0] == r"Error message: bad \*\*dtype\*\* \<b\>"
 
 
 def test_what_was_kept() -> None:
@@ -102,13 +102,13 @@ def test_overlaid_points_keep_their_run_their_rank_and_the_percentiles_of_the_ru
     assert nearest["p50_s"].tolist() == [1.0, 1.0]
 
 
-def test_a_latency_without_any_bound_is_a_point_all_the_same() -> None:
+def test_a_latency_with_infinite_samples_only_is_one_point() -> None:
     frame = overlaid({"a": Distribution.of(np.array([np.inf, np.inf]))}, Definitions())
     assert (frame["value_s"].tolist(), frame["n"].tolist()) == ([math.inf], [2])
     assert overlaid({}, Definitions()).empty
 
 
-def test_the_worst_gap_is_told_over_the_median_one() -> None:
+def test_the_worst_gap_over_the_median_gap() -> None:
     metrics = {"paged": {"itl_max_s": 0.3, "itl_p50_s": 0.1}, "chunked": {"itl_max_s": 0.2, "itl_p50_s": 0.1}}
     assert worst_gap_text(metrics) == (
         nb("Worst gap over median gap: chunked 2.00 times (200 ms over 100 ms), paged 3.00 times (300 ms over 100 ms).")
@@ -120,11 +120,11 @@ def test_the_worst_gap_is_told_over_the_median_one() -> None:
 @pytest.mark.parametrize(
     ("key", "columns", "status", "words"),
     [
-        ("itl", {"returned_s": [4.0]}, "completed", "returned whole"),
-        ("tpot", {"returned_s": [4.0]}, "completed", "returned whole"),
+        ("itl", {"returned_s": [4.0]}, "completed", "full response mode"),
+        ("tpot", {"returned_s": [4.0]}, "completed", "full response mode"),
         ("tpot", {"output_tokens": [1, 1]}, "completed", "no answer has a second token"),
         ("itl", {"output_tokens": [1, 1]}, "completed", "no answer has a second token"),
-        ("e2e", {"output_tokens": [5]}, "running", "that far yet"),
+        ("e2e", {"output_tokens": [5]}, "running", "got that far yet"),
         ("e2e", {"output_tokens": [5]}, "crashed", "before the run ended"),
         ("ttft", {"output_tokens": []}, "running", "no request has arrived yet"),
         ("ttft", {"output_tokens": []}, "completed", "no request has arrived"),
@@ -134,16 +134,16 @@ def test_why_a_latency_is_absent(key: str, columns: dict[str, list[object]], sta
     assert words in absence(BY_KEY[key], requests(**columns), status)
 
 
-def test_engines_in_words() -> None:
+def test_engine_lines() -> None:
     assert engine_line(RunConfig(engine="serial")) == "Serial, one request at a time"
     assert engine_line(RunConfig(slots=1)) == "Continuous batching, 1 slot"
     whole = RunConfig(engine="static", slots=8, form=FormRule(rule="timeout", timeout_s=2.0), returns="whole")
-    assert engine_line(whole) == (
-        nb("Static batching, 8 slots, batches formed when full or after 2.00 s, returned whole")
+    assert engine_line(whole) == nb(
+        "Static batching, 8 slots, batches formed when full or after 2.00 s, full response mode"
     )
 
 
-def test_machine_and_workload_in_words() -> None:
+def test_machine_and_workload_lines() -> None:
     info = {
         "model": {"name": "tiny", "dtype": "float32"},
         "device": {"kind": "cpu", "name": "EPYC 9", "threads": 2},
@@ -157,7 +157,7 @@ def test_machine_and_workload_in_words() -> None:
     assert machine_line({}) == "unknown model in unknown on unknown device"
 
 
-def test_a_busy_machine_is_told() -> None:
+def test_a_busy_machine_is_mentioned() -> None:
     assert busy_line({"environment": {"load_average_1min": 3.0, "cpu_count": 2}}) == ""
     assert "load 3.20 on 2 cores" in busy_line({"environment": {"load_average_1min": 3.2, "cpu_count": 2}})
     assert busy_line({"environment": {"load_average_1min": None, "cpu_count": 2}}) == busy_line({}) == ""
@@ -215,9 +215,8 @@ def test_settings_that_differ() -> None:
 
 
 def test_tables_of_differences() -> None:
-    setting = Setting(digest="a", workload="", model="m", dtype="d", device="c", simulated=False)
     runs = [
-        Compared(name=n, status="completed", arrival="closed", requests=1, metrics={"duration_s": v}, setting=setting)
+        ComparedRun(name=n, status="completed", arrival="closed", requests=1, metrics={"duration_s": v})
         for n, v in (("static", 4.0), ("continuous", 2.0), ("serial", 8.0))
     ]
     assert difference_header(runs[:2]) == ["metric", "static", "continuous", "ratio"]
@@ -228,7 +227,7 @@ def test_tables_of_differences() -> None:
     assert three == [["Duration", nb("4.00 s"), nb("2.00 s (0.500x better)"), nb("8.00 s (2.00x worse)")]]
 
 
-def test_the_bar_names_what_differs() -> None:
+def test_mismatch_rows() -> None:
     found = [Mismatch(what="dtype", values=("float32", "bfloat16"), why="half the bytes")]
     assert mismatch_rows(found) == [["dtype", "float32", "bfloat16", "half the bytes"]]
 
@@ -237,15 +236,22 @@ def test_a_table_escapes_what_it_shows() -> None:
     table = table_html(["a", "b"], [["<b>", "1"]], figures=[1])
     assert "<td>&lt;b&gt;</td>" in table
     assert '<td class="figure">1</td>' in table
-    said = "a sentence that goes on for more than a few words"
-    assert f'<td class="prose">{said}</td>' in table_html(["a"], [[said]])
+    sentence = "a sentence that goes on for more than a few words"
+    assert f'<td class="prose">{sentence}</td>' in table_html(["a"], [[sentence]])
 
 
-def test_history_rows_are_words_and_figures() -> None:
+def test_history_rows() -> None:
     row = run_row("r1", "static", created_at=NOON, requests=8, output_tokens=64)
     figures = {"output_tokens_per_s": 32.0, "ttft_p50_s": 0.5, "dead_fraction": 0.25, "duration_s": 2.0, "slots": 4}
-    said = {"note": "slow", "tags": "a", "pinned": True, "earned": "host", "lost": "real_weights", "log_bytes": 2**20}
-    table = history_table(pd.DataFrame([row | figures | said | {"random_weights": True, "watched": False}]))
+    annotation = {
+        "note": "slow",
+        "tags": "a",
+        "pinned": True,
+        "earned": "host",
+        "lost": "real_weights",
+        "log_bytes": 2**20,
+    }
+    table = history_table(pd.DataFrame([row | figures | annotation | {"random_weights": True, "watched": False}]))
     shown = table.iloc[0].to_dict()
     assert (shown["open"], shown["when"], shown["dead, %"]) == ("/run?run_id=r1", when(NOON), 25.0)
     assert shown["status"] == "completed, random weights"
@@ -253,13 +259,18 @@ def test_history_rows_are_words_and_figures() -> None:
     assert (shown["badges"], shown["caveats"]) == ("1 of 2", "random weights")
 
 
-def test_running_runs_are_kept_from_deletion() -> None:
-    assert kept_apart([run_row("a", "static"), run_row("b", "static", status="running")]) == (["a"], ["b"])
+def test_running_runs_cannot_be_deleted() -> None:
+    assert split_running([run_row("a", "static"), run_row("b", "static", status="running")]) == (["a"], ["b"])
 
 
-def test_nested_facts_become_one_table() -> None:
-    facts = {"device": {"name": "a  b", "memory_bytes": 2**30}, "threads": None, "load": 0.12345, "lines": ["x", "y"]}
-    assert fact_rows(facts) == [
+def test_nested_settings_become_one_table() -> None:
+    settings = {
+        "device": {"name": "a  b", "memory_bytes": 2**30},
+        "threads": None,
+        "load": 0.12345,
+        "lines": ["x", "y"],
+    }
+    assert environment.setting_rows(settings) == [
         ["device.name", "a b"],
         ["device.memory_bytes", nb("1.00 GiB")],
         ["threads", "–"],

@@ -1,4 +1,4 @@
-"""How to count, on Run and Compare: tiles, figures, tables and CSV follow the choice; every value worked out by hand.
+"""Latency definitions on Run and Compare: tiles, figures, tables and CSV follow the choice; values calculated by hand.
 
 The run is the one of tests.support.records: 0 and 1 finished, 2 was cut off after two tokens, 3 never left the queue.
 """
@@ -17,9 +17,15 @@ from streamlit.testing.v1 import AppTest
 
 from engine.metrics.definitions import Definitions
 from engine.runlog.writer import RunLogWriter
-from pages.parts.runs.counting import counted, metrics_csv, recounted_metrics, requests_csv
+from pages.parts.runs.latency_definitions import (
+    MetricChange,
+    metric_changes,
+    metrics_csv,
+    recounted_metrics,
+    recounted_run,
+    requests_csv,
+)
 from pages.parts.runs.loaded_run import load_run
-from pages.parts.runs.sensitivity import Movement, movements
 from pages.parts.shared.lab import lab
 from store.queries.latency_definitions import counted_requests
 from tests.support.no_break import nb
@@ -73,13 +79,13 @@ def requests_table(app: AppTest) -> pd.DataFrame:
     return next(frame.value for frame in app.dataframe if "first token, s" in frame.value)
 
 
-def test_without_a_choice_the_page_counts_as_ever_and_says_so(runs: Path) -> None:
+def test_without_a_choice_the_page_uses_the_default(runs: Path) -> None:
     text = flat(open_run(runs))
-    assert "These are the lab's own definitions." in text
+    assert "These are the default definitions." in text
     assert "First token, p50 1.00 s n = 3 requests" in text  # of 2, 1, 1
     assert "Gap between tokens, p95 2.00 s n = 3 gaps" in text  # of 1, 2, 2
     assert "Whole answer, p50 3.00 s n = 2 requests" in text  # of 5, 1
-    assert "Counted otherwise" not in text
+    assert "other than the default" not in text
 
 
 def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) -> None:
@@ -90,7 +96,7 @@ def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) 
     assert "End-to-end latency (E2E), median ∞ 3.00 s +∞" in text
     assert "Time to first token (TTFT), median 1.50 s 1.00 s +500 ms (+50.0 %)" in text
     assert "Time to first token (TTFT), samples 4 3 +1 (+33.3 %)" in text
-    assert "Counted otherwise than usual. Requests that did not finish: counted as infinite." in text
+    assert "Latency definitions other than the default: Requests that did not finish: counted as infinite." in text
     drawn = figures(app)["Whole answer, cumulative"]
     assert "<b>continuous</b>  n = 4, 2 unbounded" in [note["text"] for note in drawn["layout"]["annotations"]]
     assert "median ∞, p95 ∞ over 4 requests" in text
@@ -115,25 +121,25 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     assert app.query_params["ttft"] in ("admission", ["admission"])
 
 
-def test_a_run_that_a_choice_does_not_touch_says_that_nothing_moves(runs: Path) -> None:
+def test_a_run_without_changed_figures(runs: Path) -> None:
     write_run(runs, "r1", "static")
     take_in(runs.parent)
     text = flat(open_page("run", run_id="r1", failures="infinite", ttft="admission"))
-    assert "Nothing moves: counted so, every figure of this run is the same." in text
+    assert "No figure of this run changes." in text
 
 
-def test_an_address_with_a_choice_that_does_not_exist_counts_as_ever(runs: Path) -> None:
+def test_an_unknown_choice_in_the_address_means_the_default(runs: Path) -> None:
     text = flat(open_run(runs, ttft="nonsense", failures="**"))
-    assert "These are the lab's own definitions." in text
+    assert "These are the default definitions." in text
 
 
-def test_compare_counts_all_runs_alike(runs: Path) -> None:
+def test_compare_uses_the_choice_for_all_runs(runs: Path) -> None:
     write_stopped(runs, "r1")
     write_stopped(runs, "r2", "2026-11-29T12:01:00.000+00:00")
     take_in(runs.parent)
     app = open_page("compare", runs="r1,r2", failures="infinite", itl="mean")
     text = flat(app)
-    assert text.count("figures move.") == 2
+    assert text.count("figures change.") == 2
     assert "Time to first token (TTFT), median 1.50 s 1.50 s" in text
     assert "End-to-end latency (E2E), median ∞ ∞" in text
     drawn = figures(app)["Gap between tokens, cumulative, all runs"]
@@ -164,7 +170,7 @@ def test_metrics_as_csv_have_both_values_and_their_difference(runs: Path) -> Non
     take_in(runs.parent)
     run = load_run("r1")
     assert run is not None
-    here = counted(run, INFINITE)
+    here = recounted_run(run, INFINITE)
     table = pd.read_csv(io.StringIO(metrics_csv({"r1": here.metrics}, {"r1": run.metrics}, INFINITE)))
     rows = table.set_index("metric")
     assert rows.loc["ttft_p50_s", ["value", "value_by_default", "difference"]].tolist() == [1.5, 1.0, 0.5]
@@ -177,16 +183,16 @@ def test_metrics_as_csv_have_both_values_and_their_difference(runs: Path) -> Non
     assert set(own["difference"].dropna()) == {0}
 
 
-def test_what_rounding_does_is_no_movement() -> None:
-    assert movements({"ttft_p50_s": 0.1 + 0.2, "ttft_n": 3}, {"ttft_p50_s": 0.3, "ttft_n": 3}) == ()
-    (gone,) = movements({"tpot_p50_s": None}, {"tpot_p50_s": 0.3})
+def test_rounding_is_no_change() -> None:
+    assert metric_changes({"ttft_p50_s": 0.1 + 0.2, "ttft_n": 3}, {"ttft_p50_s": 0.3, "ttft_n": 3}) == ()
+    (gone,) = metric_changes({"tpot_p50_s": None}, {"tpot_p50_s": 0.3})
     assert (gone.difference, gone.difference_text) == (None, "–")
-    assert movements({"e2e_max_s": math.inf}, {"e2e_max_s": math.inf}) == ()
+    assert metric_changes({"e2e_max_s": math.inf}, {"e2e_max_s": math.inf}) == ()
 
 
 def test_a_difference_from_nothing_has_no_share() -> None:
-    (moved,) = movements({"queue_wait_p50_s": 0.25}, {"queue_wait_p50_s": 0.0})
-    assert isinstance(moved, Movement)
+    (moved,) = metric_changes({"queue_wait_p50_s": 0.25}, {"queue_wait_p50_s": 0.0})
+    assert isinstance(moved, MetricChange)
     assert moved.difference_text == nb("+250 ms")
 
 

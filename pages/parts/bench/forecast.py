@@ -1,10 +1,9 @@
-"""What a run will do, worked out before it starts by driving the engine's own scheduler over the workload.
+"""The passes and slot-steps of a run before it starts, counted by running the real scheduler without the model.
 
-The scheduler needs no tokens, only lengths and budgets, so the passes and slot-steps here are the run's own and not an
-estimate, as long as every request is there at the start and nobody says EOS early. With arrivals the number of passes
-depends on how fast the machine is; with EOS the budgets are upper limits. `basis` says which of the three holds. Paged
-engines are walked with a pool that is large enough: a run that preempts takes more. How many chunks a prompt takes
-depends on its length, which only a tokenizer knows of a text.
+The scheduler needs only lengths and budgets, so the counts are exact (`basis`) if all requests arrive at the start and
+none ends early. With EOS the budgets are upper limits. With arrivals over time, the number of passes depends on the
+machine's speed and is unknown. Paged engines are counted with a pool that never runs out: preemption adds passes. The
+number of chunks depends on prompt lengths, which for text only a tokenizer knows.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from engine.core.request import ExactPrompt, Request, RequestSpec
 from engine.workload.workload import Workload
 from pages.parts.shared.workloads import workload_of
 
-MAX_TOKENS = 400_000  # a walk of a second or so; longer ones are not worth a reader's wait
-MAX_PAGED_TOKENS = 400_000  # prompts included: their blocks are dealt out one by one
+MAX_TOKENS = 400_000  # counted in about a second; more takes too long for a form
+MAX_PAGED_TOKENS = 400_000  # prompts included: their blocks are assigned one by one
 
 Basis = Literal["exact", "at most", "unknown"]
 Unknown = Literal["arrivals", "size", "prompt lengths"]
@@ -29,12 +28,12 @@ Unknown = Literal["arrivals", "size", "prompt lengths"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """`dead_slot_steps` are computed for finished requests. `unknown` says why nothing can be told beforehand."""
+    """`dead_slot_steps` are those of finished requests. `unknown` says why the passes cannot be counted in advance."""
 
     basis: Basis
     requests: int
     output_tokens: int
-    prompt_tokens: int | None  # None where a tokenizer would have to count them
+    prompt_tokens: int | None  # None where only a tokenizer can count them
     steps: int | None
     prefill_passes: int | None
     decode_passes: int | None
@@ -55,12 +54,12 @@ class Forecast:
 
 @lru_cache(maxsize=64)
 def forecast_of(config: RunConfig) -> Forecast:
-    """The forecast of a configuration, worked out once. ValueError as build_workload."""
+    """The forecast of a configuration, computed once. ValueError as build_workload."""
     return forecast(config, workload_of(config.workload))
 
 
 def forecast(config: RunConfig, workload: Workload) -> Forecast:
-    """Drive `config`'s scheduler over the workload with every token granted in its turn."""
+    """Run the scheduler of `config` over the workload; every pass completes at once."""
     specs = workload.requests
     output_tokens = sum(spec.budget_tokens for spec in specs)
     exact = all(isinstance(spec.prompt, ExactPrompt) for spec in specs)
@@ -84,7 +83,7 @@ def forecast(config: RunConfig, workload: Workload) -> Forecast:
 
 
 def _unknown(config: RunConfig, specs: tuple[RequestSpec, ...], tokens: int, exact: bool) -> Unknown | None:
-    """Why the passes cannot be counted beforehand; None where they can."""
+    """Why the passes cannot be counted in advance; None where they can."""
     if any(spec.arrival_s > 0 for spec in specs):
         return "arrivals"
     if sum(spec.budget_tokens for spec in specs) > MAX_TOKENS or (is_paged(config) and tokens > MAX_PAGED_TOKENS):
@@ -98,7 +97,7 @@ def is_paged(config: RunConfig) -> bool:
 
 
 def _walk(config: RunConfig, specs: tuple[RequestSpec, ...]) -> tuple[int, int, int, int, int]:
-    """Steps; prefill, decode and mixed passes; slot-steps of the whole run. Everything has arrived at 0."""
+    """Steps; prefill, decode and mixed passes; slot-steps of the whole run. All requests arrive at 0 s."""
     requests = [Request(spec=spec, prompt_ids=[0] * _prompt_tokens(spec)) for spec in specs]
     scheduler = make_scheduler(config, requests)
     passes = dict.fromkeys(PassKind, 0)
@@ -112,10 +111,10 @@ def _walk(config: RunConfig, specs: tuple[RequestSpec, ...]) -> tuple[int, int, 
                 passes[planned.kind] += 1
                 slot_steps += len(planned.rows)
                 scheduler.complete(planned)
-    of_kind = (passes[kind] for kind in (PassKind.PREFILL, PassKind.DECODE, PassKind.MIXED))
-    return scheduler.step + 1, *of_kind, slot_steps
+    prefill, decode, mixed = (passes[kind] for kind in (PassKind.PREFILL, PassKind.DECODE, PassKind.MIXED))
+    return scheduler.step + 1, prefill, decode, mixed, slot_steps
 
 
 def _prompt_tokens(spec: RequestSpec) -> int:
-    """The asked length; 1 where only a tokenizer knows. Without chunks no pass or slot-step depends on it."""
+    """The prompt's length; 1 where only a tokenizer knows it. Without chunks no pass or slot-step depends on it."""
     return spec.prompt.tokens if isinstance(spec.prompt, ExactPrompt) else 1

@@ -1,4 +1,4 @@
-"""The table of a run's requests, and the prompt and answer of the one that is selected, in full."""
+"""The table of a run's requests, and the full prompt and answer of the selected one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import streamlit as st
 
 from engine.core.format import count, duration, is_missing, plural
 from pages.parts.runs.answers import answer_or_note, answers_of, with_texts
-from pages.parts.runs.loaded_run import RunData
+from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.page_state import page_key
 
 PAGE_ROWS = 200
@@ -38,8 +38,8 @@ _SECONDS = ("arrival_s", "queue_wait_s", "ttft_s", "tpot_s", "e2e_s")
 
 
 @st.fragment
-def draw_requests(run: RunData) -> None:
-    """The table, a page of it at a time, then the selected request's texts. A selection draws no figure anew."""
+def draw_requests(run: LoadedRun) -> None:
+    """The table page by page, then the selected request's texts. A selection redraws this section only."""
     st.subheader("Requests and answers", anchor="requests")
     if run.requests.empty:
         st.markdown("No request was logged.")
@@ -56,14 +56,14 @@ def draw_requests(run: RunData) -> None:
         key=page_key(f"requests_{run.run_id}"),
         alt="Requests",
     )
-    st.caption(f"{plural(len(run.requests), 'request')}. Select a row to read its prompt and its answer in full.")
+    st.caption(f"{plural(len(run.requests), 'request')}. Select a row to read its full prompt and answer.")
     chosen = event["selection"]["rows"]
     place = chosen[0] if chosen and chosen[0] < len(shown) else 0
     draw_texts(run, shown.iloc[place])
 
 
 def table_of(requests: pd.DataFrame) -> pd.DataFrame:
-    """The requests as the table shows them: named columns, texts on one line and cut. Of blocks only where any were."""
+    """The requests as the table shows them: texts cut to one line, preemptions only where there are any."""
     known = [column for column in COLUMNS if column in requests]
     if "preemptions" in known and not requests["preemptions"].fillna(0).any():
         known.remove("preemptions")
@@ -73,8 +73,8 @@ def table_of(requests: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns=COLUMNS)
 
 
-def draw_texts(run: RunData, row: pd.Series) -> None:
-    """A request's prompt and answer side by side, every line of them."""
+def draw_texts(run: LoadedRun, row: pd.Series) -> None:
+    """A request's full prompt and answer side by side."""
     request_id = int(row["request_id"])
     left, right = st.columns(2, gap="medium")
     with left:
@@ -86,21 +86,21 @@ def draw_texts(run: RunData, row: pd.Series) -> None:
 
 
 def text_block(text: str) -> str:
-    """Foreign text as HTML, every line as it is, in a box that scrolls when it is long."""
+    """Foreign text as HTML, line by line, in a box that scrolls."""
     style = "white-space: pre-wrap; overflow-wrap: anywhere; max-height: 20rem; overflow-y: auto; line-height: 1.45;"
     border = "border: 1px solid rgba(128,128,128,.3); border-radius: .5rem; padding: .6rem .8rem;"
     return f'<div class="text" style="{style} {border}">{html.escape(text)}</div>'
 
 
 def _answer_stats(row: pd.Series) -> str:
-    words = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
+    text = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
     if not is_missing(row["e2e_s"]) and math.isfinite(row["e2e_s"]):
-        words += f", complete after {duration(row['e2e_s'])}"
+        text += f", complete after {duration(row['e2e_s'])}"
     lost = row.get("preemptions")
     if not is_missing(lost) and lost:
-        words += f", preempted {'once' if lost == 1 else f'{count(lost)} times'}"
-    ended = {"budget": "its budget was spent", "eos": "the model ended it"}.get(str(row["finish_reason"]))
-    return f"{words}, {ended}" if ended else f"{words}, {row['state']}"
+        text += f", preempted {'once' if lost == 1 else f'{count(lost)} times'}"
+    ended = {"budget": "ended by its budget", "eos": "ended by the model"}.get(str(row["finish_reason"]))
+    return f"{text}, {ended}" if ended else f"{text}, {row['state']}"
 
 
 def _one_page(requests: pd.DataFrame) -> pd.DataFrame:
