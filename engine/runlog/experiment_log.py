@@ -231,7 +231,7 @@ def _check_own(folder: Path, plan: Plan) -> None:
         require_settings(plan)
     if plan.experiment_id != folder.name:
         original = f"{plan.experiment_id[:80]!r}"
-        raise ValueError(f"{folder}: its {EXPERIMENT_FILE} is a copy of experiment {original}; resume that one")
+        raise ValueError(f"{folder}: {EXPERIMENT_FILE} is a copy of experiment {original}; resume that one")
 
 
 def _outcome_of(attempt: Attempt, run_folder: Path, patience_s: float) -> PointRecord:

@@ -69,8 +69,9 @@ def _acquire(descriptor: int, path: Path, on_wait: Callable[[str], object], shou
         if should_stop():
             raise InterruptedError(f"gave up waiting for {path.name}")
         attempts += 1
-        # A process that only checks the lock (is_held) has it for a moment: report from the second attempt on.
-        if attempts > 1 and (current := holder(path) or "another process") != reported:
+        # A process that only checks the lock (is_held) has it for a moment: report from the second attempt on. A holder
+        # empties the file just before it releases the lock: that is no other holder.
+        if attempts > 1 and (current := holder(path) or reported or "another process") != reported:
             reported = current
             on_wait(current)
         time.sleep(POLL_S)

@@ -26,14 +26,14 @@ REQUESTS = _table(
     ("state", pa.string()),  # waiting, running, finished, stopped
     ("label", pa.string()),  # chat, p16, file …
     ("prompt_tokens", pa.int32()),
-    ("asked_prompt_tokens", pa.int32()),  # null unless an exact length was asked for
+    ("asked_prompt_tokens", pa.int32()),  # the exact length in the configuration; null where there is none
     ("budget_tokens", pa.int32()),
     ("ignore_eos", pa.bool_()),
-    ("arrival_s", pa.float64()),  # intended
-    ("submitted_s", pa.float64()),  # when the engine saw it
+    ("arrival_s", pa.float64()),  # planned
+    ("submitted_s", pa.float64()),  # when the engine received it
     ("admitted_s", pa.float64()),
-    ("finished_s", pa.float64()),  # its last token was produced
-    ("returned_s", pa.float64()),  # the whole batch was handed over (return whole); null when streamed
+    ("finished_s", pa.float64()),  # when its last token was produced
+    ("returned_s", pa.float64()),  # when the whole batch was returned (full response mode); null when streamed
     ("lane", pa.int32()),
     ("output_tokens", pa.int32()),
     ("finish_reason", pa.string()),  # budget, eos

@@ -77,8 +77,8 @@ def ingest_experiment(
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
     before = Path(known[1]) if known is not None and known[1] else None
-    around = Surroundings(known=before, runs_folder=runs_folder.resolve(), is_deleted=is_deleted)
-    place = canonical_folder(folder, logged, around)
+    candidates = Candidates(known=before, runs_folder=runs_folder.resolve(), is_deleted=is_deleted)
+    place = canonical_folder(folder, logged, candidates)
     if place != folder:
         is_worked_on = ExperimentLog.is_open(place)
     # This folder replaces a copy that was ingested first.
@@ -207,7 +207,7 @@ def _is_grown(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Candidates:
     """What decides between copies of an experiment: `known`, the folder that the store ingested; `runs_folder`, the
     store's own; `is_deleted`, whether the trash has an experiment of an id from another folder than the given one."""
 
@@ -229,7 +229,7 @@ def read_experiment(folder: Path) -> LoggedExperiment:
     return logged
 
 
-def canonical_folder(folder: Path, logged: LoggedExperiment, around: Surroundings) -> Path:
+def canonical_folder(folder: Path, logged: LoggedExperiment, candidates: Candidates) -> Path:
     """Of all folders that hold the experiment of `folder`, the one whose points are used.
 
     Priority: the folder named by the experiment's id in the store's runs folder; another folder named by the id; the
@@ -238,12 +238,12 @@ def canonical_folder(folder: Path, logged: LoggedExperiment, around: Surrounding
     is in the trash.
     """
     name = logged.plan.experiment_id
-    if folder.name != name and around.is_deleted(name, folder):
+    if folder.name != name and candidates.is_deleted(name, folder):
         raise ValueError(
             f"{folder}: a copy of experiment {name}, which is in the trash; restore that experiment or delete it "
             "permanently to ingest this copy"
         )
-    canonical = _first(folder, name, around)
+    canonical = _first(folder, name, candidates)
     if canonical == folder or (folder.name == canonical.name == name and _is_identical(canonical, logged)):
         return canonical
     raise ValueError(
@@ -252,8 +252,8 @@ def canonical_folder(folder: Path, logged: LoggedExperiment, around: Surrounding
     )
 
 
-def _first(folder: Path, name: str, around: Surroundings) -> Path:
-    own, known = around.runs_folder / name, around.known
+def _first(folder: Path, name: str, candidates: Candidates) -> Path:
+    own, known = candidates.runs_folder / name, candidates.known
     if folder == own or is_experiment_folder(own):
         return own
     others = [] if known is None or not is_experiment_folder(known) else [known]

@@ -57,7 +57,7 @@ TOTALS = f"""
     SELECT
         coalesce(passes, 0) AS passes, recomputed_tokens, coalesce(captured_passes, 0) AS captured_passes,
         bucket_tokens, bucket_tokens - captured_tokens AS bucket_padding_tokens, {_HELD}
-    FROM (SELECT $run_id AS run_id) asked LEFT JOIN (FROM pass_totals() WHERE run_id = $run_id) USING (run_id)
+    FROM (SELECT $run_id AS run_id) chosen LEFT JOIN (FROM pass_totals() WHERE run_id = $run_id) USING (run_id)
 """
 KINDS = """
     SELECT

@@ -224,7 +224,7 @@ def _place(node: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _named(kind: Any) -> str:
-    """The statement's name, such as `INSERT`; one that consists of several has no name of its own."""
+    """The statement's name, such as `INSERT`; `several statements in one` if it consists of several."""
     name = str(kind).rpartition(".")[2]
     return "several statements in one" if name == "MULTI" else name
 

@@ -105,11 +105,11 @@ class _BoundedFile(io.BufferedReader):
     def read(self, size: int | None = -1) -> bytes:
         if not self.is_bounded:
             return super().read(size)
-        asked = MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else min(size, MAX_DIRECTORY_BYTES + 1)
-        found = super().read(asked)
-        if len(found) > MAX_DIRECTORY_BYTES:
+        limit = MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else min(size, MAX_DIRECTORY_BYTES + 1)
+        data = super().read(limit)
+        if len(data) > MAX_DIRECTORY_BYTES:
             raise _TooManyFiles("the file lists more entries than a bundle of runs can have")
-        return found
+        return data
 
 
 class _TooManyFiles(ValueError):

@@ -256,7 +256,7 @@ def test_an_export_is_imported_on_another_machine(three: Path, tmp_path: Path) -
     assert listed(app) == ["r2", "r1", "r0"]
     app.file_uploader[0].set_value(("holiday.zip", b"a picture", "application/zip")).run()
     app = press(app, "Import")
-    assert "holiday.zip: not imported: it is no zip file" in words(app)
+    assert "holiday.zip: not imported: the file is not a zip" in words(app)
     assert sorted(path.name for path in three.parent.iterdir() if path.name.startswith(".upload")) == []
 
 

@@ -149,8 +149,8 @@ def test_an_error_shows_its_place(home: Path) -> None:
     ("sql", "reason"),
     [
         ("DROP TABLE runs", "this is DROP"),
-        ("SELECT 1; SELECT 2", "this text holds 2 statements"),
-        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() cannot be read from here"),
+        ("SELECT 1; SELECT 2", "the text has 2 statements"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() is not available here"),
         ("SELECT repeat('x', 2000000000)", "exceeded its memory limit"),
         ("  ", "Write a query into the editor first."),
         ("SELECT '" + "x" * 20_000 + "'", "use at most 20,000"),
