@@ -103,9 +103,7 @@ def model(options: Sequence[str], help: str, *, fields: Mapping[str, Field] = FI
     """A model of the list, or the text typed instead; without the blanks around it."""
     field = fields["model"]
     with linked("model", field.default, some_text) as key:
-        chosen = st.selectbox(
-            field.label, options, key=key, accept_new_options=True, help=help, persist_state="page"
-        )
+        chosen = st.selectbox(field.label, options, key=key, accept_new_options=True, help=help, persist_state="page")
     return str(chosen or "").strip()
 
 
@@ -114,6 +112,4 @@ def slide(name: str, fields: Mapping[str, Field]) -> str:
     field = fields[name]
     assert isinstance(field, Choice)
     with linked(name, field.default, one_of(field.options)) as key:
-        return str(
-            st.select_slider(field.label, field.options, key=key, help=field.help or None, persist_state="page")
-        )
+        return str(st.select_slider(field.label, field.options, key=key, help=field.help or None, persist_state="page"))

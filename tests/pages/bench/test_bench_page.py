@@ -115,7 +115,9 @@ def test_file_asks_for_a_file(bench: AppTest) -> None:
         ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
     ],
 )
-def test_unavailable_settings_are_off_and_say_why(lab_home: Path, query: dict[str, str], off: list[str], reason: str) -> None:
+def test_unused_settings_are_off_and_say_why(
+    lab_home: Path, query: dict[str, str], off: list[str], reason: str
+) -> None:
     app = opened(**query)
     assert reason in texts(app)
     assert [key for key in off if not widget(app, key).disabled] == []
@@ -224,9 +226,7 @@ def test_a_small_pool_shows_preemption(lab_home: Path) -> None:
     assert "shows preemption" not in texts(opened(engine="static"))
 
 
-def test_graphs_are_offered_for_runs_on_a_gpu(
-    lab_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graphs_are_offered_for_runs_on_a_gpu(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def executions(app: AppTest) -> list[str]:
         return [option.content for option in widget(app, "execution").proto.options]
 

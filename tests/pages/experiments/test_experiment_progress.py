@@ -50,9 +50,7 @@ def test_an_experiment_is_live_until_the_store_has_read_its_end(
     assert state_of("sweep1") == state
 
 
-def test_the_store_decides_for_an_experiment_of_the_command_line(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_store_decides_for_an_experiment_of_the_command_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = seen_at_work(store, 1, monkeypatch, [])
     assert state_of("sweep1") == "live"
     assert not is_being_closed("sweep1")

@@ -67,12 +67,8 @@ def test_the_best_batch_size_within_limits(home: Path) -> None:
     write_sweep(home / "runs", sweep_plan(), with_run=False)
     app = opened(home, ttft_limit_s="0.1", tpot_limit_ms="50")
     said = words(app).replace("*", "")
-    assert (
-        "p16: B = 4, 286 tokens/s total and 71.4 per request, with TTFT 64.0 ms and TPOT 14.0 ms."
-    ) in said
-    assert (
-        "The fastest, B = 8, has 444 tokens/s (1.56x), TTFT 128 ms (2.00x) and TPOT 18.0 ms (1.29x)."
-    ) in said
+    assert ("p16: B = 4, 286 tokens/s total and 71.4 per request, with TTFT 64.0 ms and TPOT 14.0 ms.") in said
+    assert ("The fastest, B = 8, has 444 tokens/s (1.56x), TTFT 128 ms (2.00x) and TPOT 18.0 ms (1.29x).") in said
     assert "p64: B = 1, 90.9 tokens/s total" in said
     widget(app, "ttft_limit_s").set_value(0.01)
     said = words(app.run()).replace("*", "")
