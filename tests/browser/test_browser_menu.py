@@ -21,7 +21,7 @@ PAGES = {
     "What if": "Free until about 53.3",
     "Run": "There is no run yet",
     "Compare": "There is no run yet",
-    "Repeats": "No repeats experiment has been run yet",
+    "Repeats": "No repeats experiment yet",
     "Roofline": "There is no run yet",
     "Predictions": "You have not predicted anything yet",
     "History": "There is no run yet",

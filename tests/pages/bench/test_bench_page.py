@@ -115,7 +115,7 @@ def test_file_asks_for_a_file(bench: AppTest) -> None:
         ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
     ],
 )
-def test_unavailable_settings_are_off_and_say_why(
+def test_unused_settings_are_off_and_say_why(
     lab_home: Path, query: dict[str, str], off: list[str], reason: str
 ) -> None:
     app = opened(**query)

@@ -154,9 +154,7 @@ def test_a_fit_has_no_negative_factor() -> None:
 
 def test_an_estimate_adds_prefill_decode_and_warm_up() -> None:
     """4 rows of 16 tokens, budget 11: a prefill of 64 tokens, 10 decode passes; warm-up has 3 of them."""
-    known = PassTimes(
-        decode_s=0.1, row_s=0.01, position_s=0.0, prefill_s=0.2, prompt_token_s=0.001, most_rows=4, runs=1
-    )
+    known = PassTimes(decode_s=0.1, row_s=0.01, position_s=0, prefill_s=0.2, prompt_token_s=0.001, most_rows=4, runs=1)
     config = RunConfig(
         engine="static", slots=4, workload=WorkloadConfig(prompts="p16", requests=4, budget="11"), warmups=0
     )

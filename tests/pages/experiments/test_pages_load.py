@@ -41,9 +41,7 @@ def test_without_a_load_test_the_page_says_what_to_do(home: Path) -> None:
     said = words(app)
     assert "No load test yet" in said
     assert "python -m engine arrivals" in said
-    assert (
-        "8 runs: static and continuous at 3 rates and all at once, then 4 more around the measured capacities" in said
-    )
+    assert "8 runs: static and continuous at 3 rates and all at once, then 4 more around the measured" in said
     assert "Requests arrive over about 48" in said
     assert buttons(app)["Run the load test"] is True
     assert figures(app) == {}
