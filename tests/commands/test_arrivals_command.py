@@ -86,7 +86,7 @@ def test_the_report_in_words_has_a_line_a_point_and_what_was_found(
     header, at_a_rate, at_once = (line.split() for line in said.splitlines()[2:5])
     assert header[:3] == ["engine", "rate", "offered/s"]
     assert at_a_rate[:2] == ["serial", "40/s"]
-    assert at_once[:5] == ["serial", "all", "at", "once", "-"]
+    assert at_once[:5] == ["serial", "all", "at", "once", "–"]
     assert "serial: capacity" in said
     assert "Not confirmed" in said
 

@@ -172,7 +172,7 @@ def test_a_cache_that_cannot_be_written_is_said_before_the_experiment_is_made(
     assert main(["sweep", "--model", "tiny-random", "--prompts", "p16", "--batch-size", "1"]) == 2
     said = capsys.readouterr().err
     assert said == (
-        "python -m engine sweep: /dev/null/c/locks: Not a directory; LAB_CACHE names a folder that can be written\n"
+        "python -m engine sweep: /dev/null/c/locks: Not a directory; set LAB_CACHE to a writable folder\n"
     )
     assert list((home / "runs").iterdir()) == []
 

@@ -129,7 +129,7 @@ def test_wrong_logits_are_not_within(warm: WarmModel, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--engines", "paged,warp"], "engines 'warp': use all, or some of"),
+        (["--engines", "paged,warp"], "engines 'warp': use all, or a list of"),
         (["--engines", ""], "engines '': use all"),
         (["--execution", "graph", "--device", "cpu"], "execution graph: CUDA graphs need a CUDA GPU"),
     ],
