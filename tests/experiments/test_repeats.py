@@ -268,4 +268,4 @@ def test_the_command_reports_each_engine_by_itself() -> None:
     }
     lines = run_command._table(report).splitlines()
     assert [line.split() for line in lines[1:5]] == [["static:"], ["passes", "4"], ["continuous:"], ["passes", "9"]]
-    assert lines[-1] == "  medians over 4 completed runs, each engine's over its own"
+    assert lines[-1] == "  medians over 4 completed runs, per engine"
