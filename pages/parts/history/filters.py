@@ -74,7 +74,7 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def _draw_badges() -> list[str]:
     options = list(BADGES)
     read = some_of(options)
-    with linked("badges", [], lambda texts: read([FORMER_LABELS.get(text, text) for text in texts])) as key:
+    with linked("badges", [], lambda texts: read(tuple(FORMER_LABELS.get(text, text) for text in texts))) as key:
         return st.multiselect("Badges", options, key=key, placeholder="Any", persist_state="page")
 
 
