@@ -42,7 +42,7 @@ def open_page(app: AppServer) -> Iterator[Page]:
 
 def run_the_pair(page: Page) -> None:
     """Press the button on Bench, take the live view on the way, and stay where it leads: Compare."""
-    page.get_by_role("button", name="Run the pair").click()
+    page.get_by_role("button", name="Compare two engines").click()
     page.get_by_text("run 2 of 2").wait_for(timeout=PAIR_TIMEOUT_MS)
     save(page, "live")
     page.wait_for_url("**/compare**", timeout=PAIR_TIMEOUT_MS)

@@ -12,7 +12,7 @@ import pytest
 
 from engine.core.config import RunConfig
 from engine.launcher.job import Job
-from engine.launcher.messages import Finished, Progress, parse_event
+from engine.launcher.messages import Finished, RunProgress, parse_event
 from engine.launcher.run_queue import Patience, RunQueue
 from tests.support.processes import FAKE_WORKER, await_end, process_lives, wait_for
 
@@ -99,7 +99,7 @@ def test_a_worker_that_ignores_its_cancel_is_killed_and_the_next_run_works(tmp_p
         queue.cancel(job.job_id)
         run = queue.wait(job.job_id).runs[0]
         assert run.status == "crashed"
-        assert run.error == "canceled; the worker was killed by SIGKILL before it had stopped by itself"
+        assert run.error == "canceled; the worker was killed by SIGKILL before the run stopped"
         assert queue.wait(queue.submit([config("fast")]).job_id).outcome == "completed"
         assert queue.worker_pid != deaf
     finally:
@@ -109,7 +109,7 @@ def test_a_worker_that_ignores_its_cancel_is_killed_and_the_next_run_works(tmp_p
 def test_a_worker_that_dies_leaves_its_last_words_and_the_next_run_works(queue: RunQueue) -> None:
     job = queue.submit([config("dies")])
     run = queue.wait(job.job_id).runs[0]
-    assert (run.status, run.error) == ("crashed", "the worker left with exit status 7")
+    assert (run.status, run.error) == ("crashed", "the worker ended with exit status 7")
     assert run.stderr.endswith("\nthe last words\n")
     assert len(run.stderr) == 64 * 1024
     assert (run.output_tokens, run.has_log) == (3, True)
@@ -232,7 +232,7 @@ def test_no_worker_outlives_the_app(tmp_path: Path, how: signal.Signals) -> None
 
 def test_events_are_checked_as_they_come_in() -> None:
     line = '{"event":"progress","run_id":"a","finished_requests":1,"requests":8,"output_tokens":9,"elapsed_s":5,"x":1}'
-    assert parse_event(line) == Progress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
+    assert parse_event(line) == RunProgress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
     ended = '{"event":"finished","run_id":"a","status":"oom"}'
     assert parse_event(ended) == Finished(run_id="a", status="oom", error=None)
 

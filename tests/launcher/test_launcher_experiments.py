@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.experiments.experiment import Plan, Point, PointRecord
-from engine.launcher import experiment_keeper
+from engine.launcher import experiment_session
 from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
@@ -155,7 +155,7 @@ def test_an_experiment_that_asks_for_more_gets_it_in_the_same_job(
         asked.append(len(records))
         return () if len(records) > 2 else (replace(plan.points[0], key="more", position=2),)
 
-    monkeypatch.setattr(experiment_keeper, "next_load_points", lambda runs_folder: next_points)
+    monkeypatch.setattr(experiment_session, "next_load_points", lambda runs_folder: next_points)
     done = queue.wait(queue.submit_experiment(replace(plan, kind="load")).job_id)
     assert asked == [2, 3]
     assert (done.done_points, done.all_points, done.is_done) == (3, 3, True)
@@ -174,11 +174,11 @@ def test_a_record_that_fails_in_any_way_ends_its_job_and_not_the_queue(
     method: str, statuses: list[str], error: Exception, queue: RunQueue, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    def fail(keeper: object, *arguments: object) -> None:
+    def fail(session: object, *arguments: object) -> None:
         raise error
 
     with monkeypatch.context() as broken:
-        broken.setattr(experiment_keeper.ExperimentKeeper, method, fail)
+        broken.setattr(experiment_session.ExperimentSession, method, fail)
         plan = with_models("fast", "fast")
         job = queue.wait(queue.submit_experiment(plan, visitor="ada").job_id)
     assert [run.status for run in job.runs] == statuses

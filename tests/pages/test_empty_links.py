@@ -20,7 +20,7 @@ from tests.support.repeats_experiments import repeats_plan, write_repeats
         ("bench", "engine mix prompts first second device dtype form return execution timing", "continuous is used"),
         ("sweep", "engine model device dtype", "Sweep"),
         ("load", "engine model confirm", "Load"),
-        ("what_if", "card model weights execution", "Every batch size"),
+        ("what_if", "card model weights execution", "Table by batch size"),
         ("memory", "card model dtype weights engine block_size logits", "a10 is used"),
         ("roofline", "run experiment engine card", "Roofline"),
         ("history", "engine badges since until page", "History"),
@@ -48,4 +48,4 @@ def test_an_empty_metric_of_repeats_is_the_first(home: Path) -> None:
 def test_an_empty_rate_of_a_load_test_is_the_first_whose_queue_grows(home: Path) -> None:
     write_load(home / "runs", load_plan_of(engines="static", rates="5,80"))
     take_in(home)
-    assert "The queue over time" in words(open_page("load", experiment="load1", at=""))
+    assert "Queue over time" in words(open_page("load", experiment="load1", at=""))

@@ -185,7 +185,7 @@ def test_a_run_that_starts_while_the_form_is_open_closes_it(home: Path) -> None:
     edit.number_input[0].set_value(0.15)
     for app, label in ((edit, "Save"), (withdraw, "Withdraw")):
         button(app, label).click().run()
-        assert "run later has begun: predictions of it are closed, and stay as they were written" in words(app)
+        assert "run later has started; its predictions are closed and can no longer be changed" in words(app)
     assert row_of(lab().store, ids["open"])["low"] == 0.1
 
 
@@ -198,14 +198,14 @@ def test_bench_collects_predictions_before_a_run(home: Path) -> None:
     button(app, "Add prediction").click().run()
     assert "Not added: give a lowest value, a highest, or both." in words(app)
     app.number_input(key="bench.expect_low").set_value(1.0)
-    button(app, "Run the pair").click().run()
+    button(app, "Compare two engines").click().run()
     said = [error.value.replace("\\", "") for error in app.error]
     assert len(said) == 1
     assert said[0].startswith("The prediction is incomplete: fill in the reason; a missed range without one")
     assert app.text_area(key="bench.expect_why").label == "Reason (required)"
     drawn = [each for each in app.main if each.type in ("error", "button")]
     order = ["error" if each.type == "error" else each.label for each in drawn]
-    assert order.index("error") < order.index("Run the pair")
+    assert order.index("error") < order.index("Compare two engines")
     assert lab().queue.jobs() == []
     app.text_area(key="bench.expect_why").set_value("it is small").run()
     button(app, "Add prediction").click().run()

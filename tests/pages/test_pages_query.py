@@ -151,9 +151,9 @@ def test_an_error_shows_its_place(home: Path) -> None:
         ("DROP TABLE runs", "this is DROP"),
         ("SELECT 1; SELECT 2", "this text holds 2 statements"),
         ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() cannot be read from here"),
-        ("SELECT repeat('x', 2000000000)", "needed more memory"),
+        ("SELECT repeat('x', 2000000000)", "exceeded its memory limit"),
         ("  ", "Write a query into the editor first."),
-        ("SELECT '" + "x" * 20_000 + "'", "20,000 is the most"),
+        ("SELECT '" + "x" * 20_000 + "'", "use at most 20,000"),
     ],
 )
 def test_a_refused_query_says_why(home: Path, sql: str, reason: str) -> None:
@@ -233,7 +233,7 @@ def test_a_query_is_saved_run_deleted_and_restored(home: Path) -> None:
 def test_saving_needs_a_name(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
     next(button for button in app.button if button.label == "Save query").click()
-    assert app.run().toast[0].value == "Give the question a name."
+    assert app.run().toast[0].value == "Enter a name for the query."
     assert lab().store.saved_queries.list() == []
 
 
@@ -246,7 +246,7 @@ def test_recent_queries(home: Path) -> None:
 def test_the_schema_browser_finds_columns_and_shows_rows(home: Path) -> None:
     app = open_page("query")
     assert [box.label for box in app.expander] == [f"**{t.name}** · {len(t.columns)} columns" for t in tables()]
-    assert "When it meant to arrive. Waits count from here." in words(app)
+    assert "The planned arrival time. Latencies count from here." in words(app)
     app.text_input(key="query.find").set_value("arrival_s")
     app = app.run()
     assert [box.label for box in app.expander] == ["**requests** · 1 column"]

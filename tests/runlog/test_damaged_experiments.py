@@ -181,7 +181,7 @@ def test_two_resumes_that_meet_are_told_of_each_other_alone(home: Path, capsys: 
     with ExperimentLog.create(home / "runs", a_sweep()) as log:
         assert main(["sweep", "--resume", log.folder.name]) == 2
     said = capsys.readouterr().err
-    assert "is being worked on" in said
+    assert "is in use" in said
     assert "LAB_HOME" not in said
     assert said.count("\n") == 1
 
@@ -244,7 +244,7 @@ def test_a_result_that_no_record_can_hold_is_a_line_that_names_it(
     (home / "runs/run1/result.json").write_text(json.dumps({"status": "completed", "totals": {"ttft_p50_s": "fast"}}))
     assert main(["sweep", "--resume", log.folder.name]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"python -m engine sweep: {home / 'runs/run1'}: its result.json is not readable: record: ")
+    assert said.startswith(f"python -m engine sweep: {home / 'runs/run1'}: result.json cannot be read: record: ")
     assert said.count("\n") == 1
     assert "fast" not in (log.folder / "points.jsonl").read_text()
 

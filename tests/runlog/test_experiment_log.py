@@ -109,7 +109,7 @@ def test_an_attempt_without_an_end_becomes_what_its_run_became(
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    with ExperimentLog.create(tmp_path, a_plan()) as log, pytest.raises(FileExistsError, match="is being worked on"):
+    with ExperimentLog.create(tmp_path, a_plan()) as log, pytest.raises(FileExistsError, match="is in use"):
         ExperimentLog.open(log.folder)
     ExperimentLog.open(log.folder).close()
     with pytest.raises(FileExistsError):
@@ -154,7 +154,7 @@ def test_a_damaged_line_is_said_with_its_folder_and_number(line: str, tmp_path: 
     with (log.folder / POINTS_FILE).open("a") as file:
         file.write(f"{line}\n")
     for read in (ExperimentLog.read, ExperimentLog.open):
-        with pytest.raises(ValueError, match="points.jsonl at line 2 is not readable") as refused:
+        with pytest.raises(ValueError, match="points.jsonl at line 2 cannot be read") as refused:
             read(log.folder)
         assert str(refused.value).startswith(f"{log.folder}: ")
         assert "\n" not in str(refused.value)

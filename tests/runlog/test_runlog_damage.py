@@ -50,7 +50,7 @@ def test_damage_is_told_in_one_line(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[-8:] = b"rubbish!"
     file.write_bytes(data)
-    with pytest.raises(ValueError, match=r"tokens\.arrows: damaged behind byte \d+") as told:
+    with pytest.raises(ValueError, match=r"tokens\.arrows: damaged after byte \d+") as told:
         RunLogReader(folder).table("tokens")
     assert "\n" not in str(told.value)
 
@@ -73,7 +73,7 @@ def test_no_damage_crashes_the_reader(tmp_path: Path, seed: int) -> None:
     ("run_json", "told"),
     [
         (None, "it has no run.json"),
-        ("{", "not readable as JSON"),
+        ("{", "cannot be read as JSON"),
         ("[]", "not a JSON object"),
         ('{"schema_version": 1}', "run_id is None"),
         ('{"run_id": "../up", "schema_version": 1}', "run_id is '../up'"),
@@ -177,7 +177,7 @@ def test_good_batches_before_the_damage_are_read_first(tmp_path: Path) -> None:
     batches, offset = reader.tail("tokens", 0)
     assert [batch.num_rows for batch in batches] == [10]
     assert offset == ends[0]
-    with pytest.raises(ValueError, match=rf"tokens\.arrows: damaged behind byte {offset}: these bytes are no Arrow"):
+    with pytest.raises(ValueError, match=rf"tokens\.arrows: damaged after byte {offset}: not an Arrow"):
         reader.tail("tokens", offset)
 
 
@@ -201,7 +201,7 @@ def test_zeros_with_something_behind_them_are_damage(tmp_path: Path) -> None:
     data = file.read_bytes()
     for damaged in (data + bytes(64) + b"x", data[: ends[0]] + bytes(16) + data[ends[0] + 16 :]):
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match="damaged behind byte"):
+        with pytest.raises(ValueError, match="damaged after byte"):
             RunLogReader(tmp_path / "r1").table("tokens")
 
 
@@ -214,7 +214,7 @@ def test_a_row_that_cannot_be_written_fails_the_run_and_loses_no_other_stream(
     log = RunLogWriter(tmp_path / "r1", INFO)
     log.append(stream, **row)
     log.append("spans", span_id=3)
-    with pytest.raises(OSError, match="the run's log could not be written: "):
+    with pytest.raises(OSError, match="the run log could not be written: "):
         log_for(2, log)
     with pytest.raises(OSError, match="could not be written"):
         log.close()

@@ -118,7 +118,7 @@ def test_a_migration_copies_the_file_first(tmp_path: Path) -> None:
     connection.close()
     with duckdb.connect(str(home / f"lab.duckdb.backup-version-{NEWEST}"), read_only=True) as backup:
         assert backup.execute("SELECT run_id FROM runs").fetchall() == [(folder.name,)]
-    with pytest.raises(ValueError, match=f"of version {NEWEST + 1}, made by a newer lab; .* up to {NEWEST}"):
+    with pytest.raises(ValueError, match=f"has version {NEWEST + 1}, from a newer lab; .* up to version {NEWEST}"):
         Store(home)
 
 

@@ -140,7 +140,7 @@ def test_a_bad_folder_is_a_line_and_gone_when_it_is(store: Store, caplog: pytest
         recorder.look()
     assert store.runs.list()["run_id"].tolist() == [good.name]
     assert list(recorder.problems) == [bad]
-    assert "not readable as JSON" in recorder.problems[bad]
+    assert "cannot be read as JSON" in recorder.problems[bad]
     assert len(caplog.records) == 1
     (bad / "run.json").write_text((good / "run.json").read_text().replace(good.name, "mended"))
     recorder.look()

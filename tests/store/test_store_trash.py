@@ -74,7 +74,7 @@ def test_purged_is_gone_for_good_with_what_was_said_of_it(store: Store) -> None:
     assert store.annotations.of(kept).pinned
     assert list(store.trash.folder.iterdir()) == []
     assert store.trash.restore([entry.entry_id]).refused == (
-        f"the trash has no {entry.entry_id}: it was restored or purged",
+        f"the trash has no {entry.entry_id}: it was restored or deleted permanently",
     )
 
 
@@ -84,7 +84,7 @@ def test_of_several_those_that_can_be_deleted_are(store: Store) -> None:
         done = store.trash.delete([*run_ids, "nobody"])
     assert [entry.run_id for entry in done.entries] == run_ids[:1]
     assert done.refused == (
-        f"run {run_ids[1]} is still going; stop it before deleting it",
+        f"run {run_ids[1]} is still running; stop it before deleting it",
         "the store has no run nobody",
     )
 
@@ -109,7 +109,9 @@ def test_a_run_that_is_here_again_is_not_restored_over(store: Store, tmp_path: P
     entry = store.trash.delete_run(run_id)
     shutil.copytree(copy, store.runs_folder / run_id)
     store.ingest.all_in(store.runs_folder)
-    assert store.trash.restore([entry.entry_id]).refused == (f"run {run_id} is here again; delete that one first",)
+    assert store.trash.restore([entry.entry_id]).refused == (
+        f"the store has another copy of run {run_id}; delete that copy first",
+    )
     store.annotations.set(run_id, SAID)
     store.trash.purge([entry.entry_id])
     assert store.annotations.of(run_id).pinned, "what is said of the run that is here was lost with its copy"
@@ -156,5 +158,7 @@ def test_rubbish_in_the_trash_is_in_nobodys_way(store: Store) -> None:
     assert store.trash.entries() == []
     store.trash.sweep()
     entry = store.trash.delete_run(run_id)
-    assert store.trash.restore([entry.entry_id, "../runs", "one"]).refused[0].startswith("the trash has no ../runs")
+    assert (
+        store.trash.restore([entry.entry_id, "../runs", "one"]).refused[0].startswith("the trash has no entry ../runs")
+    )
     assert store.runs.has(run_id)

@@ -50,7 +50,7 @@ def test_verify_tells_of_a_damaged_run_that_was_never_taken_in(home: Path) -> No
     assert ran.returncode == 1
     assert ran.stdout.splitlines()[-1] == "1 runs agree, 1 differ, 0 not checked"
     (told,) = [line for line in ran.stdout.splitlines() if line.startswith(folder.name)]
-    assert "tokens.arrows: damaged behind byte 0" in told
+    assert "tokens.arrows: damaged after byte 0" in told
     assert good.name not in ran.stdout
 
 
@@ -59,7 +59,7 @@ def test_verify_tells_of_a_folder_that_is_not_in_the_store(home: Path) -> None:
     reply = answer(home, "verify", exit_status=1)
     assert (reply["ok"], reply["agree"], reply["differ"]) == (False, 0, 1)
     assert reply["runs"][0]["run_id"] == "refused"
-    assert f"{folder / 'run.json'}: not readable as JSON" in reply["runs"][0]["lines"][0]
+    assert f"{folder / 'run.json'}: cannot be read as JSON" in reply["runs"][0]["lines"][0]
 
 
 def test_verify_takes_in_what_is_new_before_it_looks(home: Path) -> None:
@@ -74,7 +74,7 @@ def test_list_tells_what_is_not_in_it(home: Path) -> None:
         ran = run_store(home, "list", *options)
         assert ran.returncode == 0
         assert good.name in ran.stdout
-        assert ran.stderr.startswith(f"store: not taken in: {folder / 'run.json'}: not readable as JSON")
+        assert ran.stderr.startswith(f"store: not ingested: {folder / 'run.json'}: cannot be read as JSON")
         assert ran.stderr.count("\n") == 1
 
 
@@ -86,7 +86,7 @@ def test_the_owner_tells_of_it_as_well(home: Path) -> None:
         listed, verified = run_store(home, "list"), run_store(home, "verify")
         recorder.stop()
     assert (listed.returncode, listed.stdout) == (0, "No runs yet.\n")
-    assert listed.stderr.startswith(f"store: not taken in: {folder / 'run.json'}: not readable")
+    assert listed.stderr.startswith(f"store: not ingested: {folder / 'run.json'}: cannot be read as JSON")
     assert verified.returncode == 1
     assert verified.stdout.startswith("refused  differs: ")
 
@@ -97,7 +97,7 @@ def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path) -> None:
         for command in ("list", "verify"):
             ran = run_store(home, command)
             assert (ran.returncode, ran.stdout) == (2, "")
-            assert ran.stderr == f"store: {home}: {reason}; set LAB_HOME to a folder that can be written to\n"
+            assert ran.stderr == f"store: {home}: {reason}; set LAB_HOME to a writable folder\n"
 
 
 def test_a_run_folder_whose_stream_cannot_be_opened_is_one_line(home: Path) -> None:
@@ -106,14 +106,14 @@ def test_a_run_folder_whose_stream_cannot_be_opened_is_one_line(home: Path) -> N
     (folder / "tokens.arrows").mkdir()
     ran = run_store(home, "ingest", folder)
     assert (ran.returncode, ran.stderr) == (1, "")
-    assert ran.stdout == f"not taken in: {folder / 'tokens.arrows'}: Is a directory\n"
+    assert ran.stdout == f"not ingested: {folder / 'tokens.arrows'}: Is a directory\n"
 
 
 def test_what_is_whole_of_a_damaged_run_is_taken_in(home: Path) -> None:
     folder = damage(write_sample_run(home / "runs"))
     with Store(home) as store:
         for _ in range(2):
-            with pytest.raises(ValueError, match=r"tokens\.arrows: damaged behind byte 0"):
+            with pytest.raises(ValueError, match=r"tokens\.arrows: damaged after byte 0"):
                 store.ingest.run(folder)
         reader = RunLogReader(folder)
         assert len(store.runs.passes(folder.name)) == reader.table("passes").num_rows > 0
@@ -129,7 +129,7 @@ def test_a_damaged_run_says_so_until_its_log_is_whole(home: Path) -> None:
     damage(folder)
     with Store(home) as store:
         store.ingest.all_in(store.runs_folder)
-        assert store.runs.get(folder.name)["damage"].startswith("tokens.arrows: damaged behind byte 0: ")
+        assert store.runs.get(folder.name)["damage"].startswith("tokens.arrows: damaged after byte 0: ")
         assert store.runs.get(good.name)["damage"] is None
         (folder / "tokens.arrows").write_bytes(whole)
         store.ingest.run(folder)

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import number, size
 from engine.core.units import GIB
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from pages.figures.colors import palette
 from pages.figures.frames import records
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
@@ -163,7 +163,7 @@ def _hover(row: dict[str, Any]) -> str:
     lines = [f"<b>batch size {row['batch_size']:,}: {size(row['total_bytes'])}</b>"]
     lines += [f"{name} {size(row[column])}" for column, name in TERMS.items()]
     if not row["fits"]:
-        term = TERM_WORDS[str(row["failing_term"])]
+        term = TERM_LABELS[str(row["failing_term"])]
         requested, free = size(row["asked_bytes"]), size(row["free_bytes"])
         lines.append(f"does not fit: {term} needs {requested} in one allocation, {free} free")
     return "<br>".join(lines)

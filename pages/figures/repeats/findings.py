@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.format import percent
 from engine.experiments.experiment import Summary
-from engine.experiments.repeats_table import Paired, paired, summary_of, values_of
+from engine.experiments.repeats import Paired, paired, summary_of, values_of
 from pages.figures.repeats.measures import RepeatMeasure, change_text, times_text
 
 Points = Sequence[Mapping[str, Any]]

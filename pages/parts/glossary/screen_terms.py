@@ -51,8 +51,8 @@ FIGURES = (
     ),
     Word(
         word="bucket padding",
-       
-    meaning="Tokens that a CUDA graph computes beyond those of its pass, because it was captured for a larger size.", ),
+        meaning="Tokens that a CUDA graph computes beyond those of its pass, because it was captured for a larger size.",
+    ),
     Word(
         word="late EOS",
         meaning="With async timing, a pass is issued before the tokens of the previous pass are known. If one of them "

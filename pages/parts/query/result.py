@@ -45,7 +45,7 @@ CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d",
 
 def draw_refusal(refusal: Refusal) -> None:
     """The error and its place in the query."""
-    if refusal.reason == "cancelled":
+    if refusal.reason == "canceled":
         st.info("Canceled.", icon=":material/cancel:")
         return
     place = refusal.place

@@ -44,11 +44,11 @@ def model_on_device(config: RunConfig) -> str:
 
 
 def execution_text(device: str) -> str:
-    """What the executions are; on a CPU, why only one is available."""
+    """The executions of a device; on a CPU, why there is only one."""
     if device_of(device) == "cuda":
         return (
-            "eager launches every kernel of a pass one by one. graph captures a pass as a CUDA graph and replays it "
-            "with one launch."
+            "eager issues every operation separately; graph captures each pass as a CUDA graph once and replays it, "
+            "one launch per pass."
         )
-    reason = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU found"
-    return plain(f"graph (CUDA graphs) needs an NVIDIA GPU and is unavailable: {reason}.")
+    why = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU found"
+    return plain(f"graph replays CUDA graphs and needs a GPU; {why}.")

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.core.config import ENGINES, SETTINGS, RunConfig
 from engine.core.option import Bounds, Choices, Option, options_of
+from engine.core.option import Text as OptionText
 from engine.experiments.experiment import REPEATS
 
 FORMS = ("arrived", "full", "timeout")
@@ -26,6 +27,7 @@ class Choice:
     options: tuple[str, ...]
     default: str
     label: str = ""
+    help: str = ""
 
     def complaint(self, text: str) -> str | None:
         return None if text in self.options else f"use one of {', '.join(self.options)}"
@@ -41,6 +43,7 @@ class Number:
     whole: bool = True
     above: bool = False
     label: str = ""
+    help: str = ""
 
     def complaint(self, text: str) -> str | None:
         try:
@@ -62,6 +65,7 @@ class Text:
 
     default: str
     label: str = ""
+    help: str = ""
 
     def complaint(self, text: str) -> str | None:
         return None
@@ -70,7 +74,7 @@ class Text:
 Field = Choice | Number | Text
 
 LEAST_POOL_GIB = 1e-6
-CAP = "Empty: no cap. A cap that is too small ends the run with out of memory."
+CAP = "Empty: no cap. A run that needs more ends as out of memory."
 MAX_SHOWN = 40  # characters of a link's bad value
 
 
@@ -86,7 +90,14 @@ def field_of(option: Option, **own: Any) -> Field:
         made = Choice(options=tuple(map(str, takes.values)), default=own.get("default", default))
     else:
         made = Text(default=own.get("default", default))
-    return replace(made, **{"label": option.label, **own})
+    return replace(made, **{"label": option.label, "help": _help_of(option), **own})
+
+
+def _help_of(option: Option) -> str:
+    """A field's tooltip: the forms that free text takes, else what the option sets."""
+    if isinstance(option.takes, OptionText) and not option.takes.required:
+        return f"Use {option.takes.examples}."
+    return "" if option.help.lower() == option.label.lower() else f"{option.help[0].upper()}{option.help[1:]}."
 
 
 def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Field]:
@@ -97,16 +108,18 @@ def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | 
 OWN: dict[str, dict[str, Any]] = {
     "requests": {"low": 1},
     "top_k": {"high": 1_000_000},
-    "repeats": {"high": 50},
+    "repeats": {"high": 50, "help": "Engines are interleaved so that drift affects all equally."},
 }
 
 FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
-    "first": Choice(options=ENGINES, default="static", label="First, the base of the comparison"),
+    "first": Choice(options=ENGINES, default="static", label="First (base of ratios)"),
     "second": Choice(options=ENGINES, default="continuous", label="Second"),
-    "form": replace(Choice(options=FORMS, default="arrived"), label=SETTINGS["form"].label),
+    "form": Choice(options=FORMS, default="arrived", label=SETTINGS["form"].label),
     "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True, label="Timeout, seconds"),
     "prompts": Choice(options=PROMPT_KINDS, default="chat", label=SETTINGS["prompts"].label),
-    "mix": Text(default="p16,p64", label="Mix of lengths"),
+    "mix": Text(
+        default="p16,p64", label="Mix of lengths", help="Use p16,p64 for equal shares, p16:3,p4096:1 for weights."
+    ),
 }
 del FIELDS["prompt_file"]  # a file is uploaded, never in an address
 

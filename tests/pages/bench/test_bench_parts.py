@@ -249,7 +249,7 @@ def test_one_run_a_layout_with_what_each_reads() -> None:
     assert [config.engine for config in settings.layouts] == ["static", "continuous", "paged", "chunked"]
     assert [config.form.rule for config in settings.layouts] == ["full", "arrived", "arrived", "arrived"]
     assert {(c.block_size, c.max_num_batched_tokens, c.pool_gib) for c in settings.layouts} == {(32, 64, 0.5)}
-    assert settings.hindrances == {}
+    assert settings.unavailable == {}
 
 
 def test_any_two_engines_side_by_side() -> None:
@@ -257,14 +257,14 @@ def test_any_two_engines_side_by_side() -> None:
     assert settings.pair is not None
     assert [(config.engine, config.returns) for config in settings.pair] == [("chunked", "stream"), ("static", "whole")]
     twice = read_settings(values(first="paged", second="paged"), ())
-    assert (twice.pair, list(twice.hindrances)) == (None, ["pair"])
+    assert (twice.pair, list(twice.unavailable)) == (None, ["pair"])
     assert twice.config is not None
     narrow = read_settings(values(slots=600), ())
-    assert (narrow.layouts, list(narrow.hindrances)) == (None, ["layouts"])
+    assert (narrow.layouts, list(narrow.unavailable)) == (None, ["layouts"])
     assert narrow.pair is not None
 
 
-def test_what_chunked_cannot_have_is_told_at_its_field() -> None:
+def test_a_problem_of_chunked_is_shown_at_its_field() -> None:
     settings = read_settings(values(engine="chunked", slots=600), ())
     assert list(settings.problems) == ["max_num_batched_tokens"]
 

@@ -141,7 +141,7 @@ def test_a_pair_links_to_its_comparison(runs: Path) -> None:
     write_run(runs, "r2", "continuous", experiment=pair)
     take_in(runs.parent)
     addresses = dict(links(open_page("run", run_id="r1")))
-    assert addresses["Compare with its pair"].endswith("runs=r1,r2")
+    assert addresses["Compare with the other engine"].endswith("runs=r1,r2")
 
 
 def test_answers_returned_whole_explain_two_missing_latencies(runs: Path) -> None:
@@ -211,5 +211,5 @@ def test_a_damaged_log_is_reported_and_its_intact_part_is_shown(runs: Path) -> N
     stream = folder / "memory.arrows"
     stream.write_bytes(b"rubbish!" + stream.read_bytes()[8:])
     text = open_run(runs)
-    assert "Part of this run's log cannot be read: memory.arrows: damaged behind byte 0" in text
+    assert "Part of this run's log cannot be read: memory.arrows: damaged after byte 0" in text
     assert "2 requests ran in 2 lanes" in text

@@ -179,7 +179,7 @@ def test_a_path_that_holds_no_run_is_bad_input(home: Path, tmp_path: Path) -> No
     (tmp_path / "holiday").mkdir()
     ran = run_store(home, "ingest", tmp_path / "holiday")
     assert ran.returncode == 2
-    assert "neither a run folder nor a folder of run folders" in ran.stderr
+    assert "no run.json in this folder or in the folders inside it" in ran.stderr
 
 
 def test_a_bad_folder_among_good_ones_is_a_line_and_exit_1(home: Path, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_bad_folder_among_good_ones_is_a_line_and_exit_1(home: Path, tmp_path:
     ran = run_store(home, "ingest", tmp_path / "made")
     assert ran.returncode == 1
     assert f"{good.name}  completed, new, " in ran.stdout
-    assert "not taken in: " in ran.stdout
+    assert "not ingested: " in ran.stdout
     assert "Traceback" not in ran.stderr
 
 
@@ -207,7 +207,7 @@ TAMPERED = {
     "an answer is another": ("UPDATE requests SET output_text = 'no' WHERE request_id = 0", "requests:"),
     "a span is missing": ("DELETE FROM spans WHERE span_id = 1", "spans:"),
     "a metric is another": ("UPDATE run_summaries SET dead_fraction = 0.5", "dead_fraction: 0"),
-    "the status is another": ("UPDATE runs SET status = 'stopped'", "status: completed by the run log, stopped"),
+    "the status is another": ("UPDATE runs SET status = 'stopped'", "status: completed in the run log, stopped"),
 }
 
 
@@ -244,8 +244,8 @@ def test_verify_finds_a_log_that_was_cut_short_or_damaged(home: Path) -> None:
         (folders[2] / "result.json").unlink()
         lines = [store.ingest.verify(folder.name).lines for folder in folders]
     assert any(line.startswith("tokens: ") for line in lines[0])
-    assert any("damaged behind byte" in line for line in lines[1])
-    assert any(line.startswith("status: crashed by the run log, completed") for line in lines[2])
+    assert any("damaged after byte" in line for line in lines[1])
+    assert any(line.startswith("status: crashed in the run log, completed") for line in lines[2])
 
 
 def test_a_total_that_is_no_number_differs(home: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_damaged_experiment_is_one_line_and_leaves_the_store_as_it_is(
     with ExperimentLog.create(store.runs_folder, sweep_plan()) as log:
         folder = log.folder
     (folder / name).write_bytes(content)
-    with pytest.raises(ValueError, match="is not readable") as refused:
+    with pytest.raises(ValueError, match="cannot be read") as refused:
         store.ingest.experiment(folder)
     assert "\n" not in str(refused.value)
     reports, problems = store.ingest.all_in(store.runs_folder)
@@ -241,7 +241,7 @@ def test_an_experiment_travels_when_all_its_runs_do(store: Store, tmp_path: Path
         pd.testing.assert_frame_equal(there[columns], here[columns])
         assert import_runs(other, tmp_path / "all.zip").new == ()
         (other.runs_folder / "sweep1" / "points.jsonl").write_bytes(b"")
-        with pytest.raises(ValueError, match="experiment sweep1 is here with other content"):
+        with pytest.raises(ValueError, match="experiment sweep1 is in the store with other content"):
             import_runs(other, tmp_path / "all.zip")
 
 
@@ -253,7 +253,7 @@ def test_a_refused_import_leaves_no_experiment_behind(store: Store, tmp_path: Pa
     export_runs(store, run_ids, tmp_path / "all.zip")
     with Store(tmp_path / "other") as other:
         (other.runs_folder / run_ids[1]).mkdir(parents=True)  # somebody's folder, in the way
-        with pytest.raises(ValueError, match="is here with other content"):
+        with pytest.raises(ValueError, match="is in the store with other content"):
             import_runs(other, tmp_path / "all.zip")
         assert other.runs.list().empty
         assert other.experiments.list().empty

@@ -231,7 +231,7 @@ def test_one_bad_folder_does_not_stop_the_others(store: Store, tmp_path: Path) -
     reports, problems = store.ingest.all_in(tmp_path)
     assert [report.run_id for report in reports] == [good.name]
     assert set(problems) == {torn, tmp_path / "foreign"}
-    assert "tokens.arrows: damaged behind byte 0" in problems[torn]
+    assert "tokens.arrows: damaged after byte 0" in problems[torn]
     assert "run_id is None" in problems[tmp_path / "foreign"]
     assert not any("\n" in line for line in problems.values())
 
@@ -243,7 +243,7 @@ def test_rows_without_a_key_are_refused_whole(store: Store, tmp_path: Path) -> N
         log.append("tokens", request_id=0, token_index=0)
         log.append("tokens", request_id=None, token_index=1)
         log.finish({"status": "completed", "totals": {}})
-    with pytest.raises(ValueError, match="not taken in: .*NOT NULL") as told:
+    with pytest.raises(ValueError, match="not ingested: .*NOT NULL") as told:
         store.ingest.run(tmp_path / "odd")
     assert "\n" not in str(told.value)
     assert len(store.runs.tokens("odd")) == 0

@@ -65,7 +65,7 @@ def test_until_the_run_starts_a_prediction_can_be_edited_and_withdrawn(store: St
     assert rows["edited_at"].notna().all()
     assert store.predictions.list(Subject(kind="run", subject_id="other")).empty
     for act in (lambda: store.predictions.withdraw(gone), lambda: store.predictions.edit(gone, expect())):
-        with pytest.raises(KeyError, match=f"there is no prediction {gone}"):
+        with pytest.raises(KeyError, match=f"the store has no prediction {gone}"):
             act()
 
 
@@ -73,7 +73,7 @@ def test_what_somebody_else_has_edited_since_is_not_written_over(store: Store) -
     kept = store.predictions.add(RUN, THROUGHPUT, expect())
     store.predictions.edit(kept, expect(None, 250.0), instead_of=expect())
     for seen in (expect(), expect(None, 250.0, why="so"), expect(100.0, 250.0)):
-        with pytest.raises(PredictionEdited, match="this prediction has been edited elsewhere since"):
+        with pytest.raises(PredictionEdited, match="this prediction was edited elsewhere"):
             store.predictions.edit(kept, expect(1.0, 2.0), instead_of=seen)
     assert row_of(store, kept)["high"] == 250.0
     store.predictions.edit(kept, expect(1.0, 2.0), instead_of=expect(None, 250.0))
@@ -89,7 +89,7 @@ def refused(store: Store, prediction_id: str, subject: Subject = RUN) -> None:
         lambda: store.predictions.add(subject, THROUGHPUT, expect()),
     )
     for act in tries:
-        with pytest.raises(PredictionClosed, match="has begun: predictions of it are closed") as told:
+        with pytest.raises(PredictionClosed, match="has started; its predictions are closed") as told:
             act()
         assert "\n" not in str(told.value)
     after = store.predictions.list().drop(columns=["is_unknown"]).to_dict("records")
@@ -130,7 +130,7 @@ def test_what_was_written_after_the_start_gets_no_grade(store: Store, tmp_path: 
     earlier = datetime.now(UTC) - timedelta(minutes=1)
     store.ingest.run(write_sample_run(tmp_path / "elsewhere", "static", run_id="run1", created_at=earlier))
     row = row_of(store, prediction_id)
-    assert (row["outcome"], row["reason"]) == ("ungraded", "it was written down after its subject had begun")
+    assert (row["outcome"], row["reason"]) == ("ungraded", "it was written after its subject had started")
 
 
 @pytest.mark.parametrize(
@@ -306,5 +306,5 @@ def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) ->
 
 
 def test_a_subject_has_an_id_of_the_labs_own() -> None:
-    with pytest.raises(ValueError, match="an id has 1 to 64 letters"):
+    with pytest.raises(ValueError, match="use 1 to 64 letters"):
         Subject(kind="run", subject_id="../elsewhere")

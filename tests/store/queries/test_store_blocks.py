@@ -157,9 +157,9 @@ def test_a_torn_log_of_blocks_leaves_them_held_and_a_damaged_one_is_told(store: 
     assert store.runs.get("run")["damage"] is None
     assert store.kv.blocks("run")["end_pass"].tolist() == [6, 6, 6]
     file.write_bytes(whole[:first_bytes] + b"rubbish!" + whole[first_bytes + 8 :])
-    with pytest.raises(ValueError, match=rf"blocks\.arrows: damaged behind byte {first_bytes}"):
+    with pytest.raises(ValueError, match=rf"blocks\.arrows: damaged after byte {first_bytes}"):
         store.ingest.run(log.folder)
-    assert store.runs.get("run")["damage"].startswith("blocks.arrows: damaged behind byte")
+    assert store.runs.get("run")["damage"].startswith("blocks.arrows: damaged after byte")
     assert len(store.kv.blocks("run")) == 3
 
 

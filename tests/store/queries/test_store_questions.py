@@ -1,4 +1,4 @@
-"""The twelve prepared questions over five runs whose figures are worked out by hand: see tests/support/question_runs.py."""
+"""The twelve prepared queries over five runs with hand-computed values: see tests/support/question_runs.py."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import pytest
 from store import Recorder, Store
 from store.cli.query import shown
 from store.sandbox import Refusal, ask
-from store.sandbox.answer import in_words, place_in, tidied
+from store.sandbox.answer import interval_text, place_in, tidied
 from store.sandbox.answer_files import to_arrow, to_csv, to_parquet, to_rows
 from tests.support.app_server import ROOT
 from tests.support.sample_runs import write_sample_run
@@ -235,7 +235,7 @@ def test_an_answer_as_a_file(tmp_path: Path, store: Store) -> None:
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     ran = query(tmp_path / "home", "FROM range(100)", "--max-rows", "3", "--json")
     assert (ran.returncode, len(json.loads(ran.stdout))) == (0, 3)
-    assert ran.stderr == "store: the first 3 rows: there are more; --max-rows allows more\n"
+    assert ran.stderr == "store: only the first 3 rows; there are more; --max-rows allows more\n"
 
 
 @pytest.mark.parametrize(
@@ -243,15 +243,15 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     [
         (("SELECT zzz",), 2, "store: Binder Error: "),
         (("DROP TABLE runs",), 2, "this is DROP"),
-        ((";",), 2, "there is no statement"),
+        ((";",), 2, "the statement is empty"),
         (("SELECT error('no')",), 1, "no"),
         (("SELECT sleep_ms(9000)", "--timeout", "0.5"), 1, "store: Stopped after 0.5\u00a0s"),
-        (("",), 2, "there is no statement"),
-        (("SELECT 1", "--timeout", "0"), 2, "timeout 0: give seconds from 0.1 to 60"),
+        (("",), 2, "the statement is empty"),
+        (("SELECT 1", "--timeout", "0"), 2, "timeout 0: use 0.1 to 60 seconds"),
         (("SELECT 1", "--max-rows", "many"), 2, "--max-rows"),
         (("SELECT 1", "--csv", "/nowhere/at/all.csv"), 2, "there is no such folder"),
-        (("SELECT 1", "--csv", "/tmp"), 2, "/tmp: that is a folder; name a file"),
-        (("SELECT 1", "--parquet", ""), 2, "that is a folder; name a file"),
+        (("SELECT 1", "--csv", "/tmp"), 2, "/tmp is a folder; name a file"),
+        (("SELECT 1", "--parquet", ""), 2, "is a folder; name a file"),
         (("SELECT 1", "--csv", "/proc/a.csv"), 2, "/proc/a.csv: No such file"),
         ((b"SELECT \xff",), 2, "not UTF-8"),
         (("SELECT 'infinity'::DATE AS day",), 1, "Column day: a day outside the years 1 to 9999"),
@@ -271,10 +271,10 @@ def test_exit_statuses(tmp_path: Path, arguments: tuple[str | bytes, ...], statu
 
 
 def test_an_interval_is_written_as_duckdb_writes_it() -> None:
-    assert in_words(0, 0, 1_141_000_000) == "00:00:01.141"
-    assert in_words(1, 2, 0) == "1 month 2 days"
-    assert in_words(0, -1, -(3_600 * 30 * 10**9)) == "-1 day -30:00:00"
-    assert in_words(0, 0, 0) == "00:00:00"
+    assert interval_text(0, 0, 1_141_000_000) == "00:00:01.141"
+    assert interval_text(1, 2, 0) == "1 month 2 days"
+    assert interval_text(0, -1, -(3_600 * 30 * 10**9)) == "-1 day -30:00:00"
+    assert interval_text(0, 0, 0) == "00:00:00"
 
 
 @pytest.mark.parametrize("value", ["340282366920938463463374607431768211455::UHUGEINT", "'101'::BIT", "[12::BIGNUM]"])

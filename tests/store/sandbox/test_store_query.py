@@ -193,7 +193,7 @@ def test_canceling_kills_the_process(snapshot: Path) -> None:
     asking.cancel()
     with pytest.raises(Refusal) as refused:
         asking.result()
-    assert refused.value.reason == "cancelled"
+    assert refused.value.reason == "canceled"
     assert asking.is_done
     assert not process_lives(pid)
     asking.cancel()
@@ -223,10 +223,10 @@ def test_a_snapshot_that_is_not_there_is_told_without_its_path(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"timeout_s": 0.0}, "timeout 0: give seconds from 0.1 to 60"),
+        ({"timeout_s": 0.0}, "timeout 0: use 0.1 to 60 seconds"),
         ({"timeout_s": 61}, "timeout 61"),
         ({"timeout_s": float("nan")}, "timeout nan"),
-        ({"max_rows": 0}, "max rows 0: give 1 to 1000000"),
+        ({"max_rows": 0}, "max rows 0: use 1 to 1000000"),
         ({"max_rows": 10**7}, "max rows 10000000"),
     ],
 )
@@ -236,7 +236,7 @@ def test_limits_have_limits(limits: dict[str, Any], words: str) -> None:
 
 
 def test_a_text_has_a_limit(snapshot: Path) -> None:
-    with pytest.raises(ValueError, match="20,001 characters: 20,000 is the most"):
+    with pytest.raises(ValueError, match="20,001 characters; use at most 20,000"):
         ask(snapshot, "x" * 20_001)
 
 

@@ -52,8 +52,10 @@ def test_the_folder_that_has_the_experiments_name_counts(store: Store, original:
     recorder.look()
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     (line,) = recorder.problems.values()
-    assert line.startswith(f"{copy.resolve()}: a copy of experiment sweep1, whose folder is {original.resolve()}: ")
-    assert line.endswith("move it away, or delete whichever of the two is not wanted")
+    assert line.startswith(
+        f"{copy.resolve()}: a copy of experiment sweep1; the folder in use is {original.resolve()}: "
+    )
+    assert line.endswith("move or delete one of the two")
     with ExperimentLog.open(original) as log:
         out_of_memory(log, log.plan.points[2])
     recorder.look()
@@ -89,7 +91,7 @@ def test_of_two_folders_of_one_name_the_first_counts(store: Store, original: Pat
     shutil.copytree(original, same)
     assert not store.ingest.experiment(same).has_changed
     other = gone_on(original, tmp_path / "other/sweep1")
-    with pytest.raises(ValueError, match="nothing is taken in of this one"):
+    with pytest.raises(ValueError, match="this copy is not ingested"):
         store.ingest.experiment(other)
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     shutil.rmtree(original)  # it was moved
@@ -120,7 +122,7 @@ def test_a_copy_of_another_name_is_refused_whatever_it_says(store: Store, origin
     copy = original.with_name("copy")
     shutil.copytree(original, copy)
     store.ingest.experiment(original)
-    with pytest.raises(ValueError, match="nothing is taken in of this one"):
+    with pytest.raises(ValueError, match="this copy is not ingested"):
         store.ingest.experiment(copy)
 
 
@@ -149,7 +151,7 @@ def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Stor
     (entry,) = store.trash.delete_experiment("sweep1").entries
     recorder.look()
     assert store.experiments.list().empty
-    assert "sweep1, which is in the trash: nothing is taken in" in recorder.problems[copy]
+    assert "sweep1, which is in the trash; restore that experiment" in recorder.problems[copy]
     version = recorder.version
     again = Recorder(store, store.runs_folder)  # as after a restart
     again.look()
@@ -202,6 +204,6 @@ def test_the_command_line_tells_of_a_copy_in_a_line(
     assert store_main(["ingest", str(original), str(copy)]) == 1
     said = capsys.readouterr()
     assert "sweep1  sweep, new, 1 of 3 points settled" in said.out
-    assert f"not taken in: {copy.resolve()}: a copy of experiment sweep1" in said.out
+    assert f"not ingested: {copy.resolve()}: a copy of experiment sweep1" in said.out
     assert said.out.count("\n") == 2
     assert said.err == ""

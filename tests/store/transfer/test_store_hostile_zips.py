@@ -182,66 +182,72 @@ def damaged_batch(content: bytes) -> bytes:
 
 TOKENS_PLACE = "runs/r2/tokens.arrows"
 HOSTILE: dict[str, tuple[Spoil, str]] = {
-    "no zip at all": (bytes_of(lambda _: b"a shopping list"), "no zip file"),
-    "an empty file": (bytes_of(lambda _: b""), "no zip file"),
+    "no zip at all": (bytes_of(lambda _: b"a shopping list"), "not a zip"),
+    "an empty file": (bytes_of(lambda _: b""), "not a zip"),
     "its end is cut off": (bytes_of(lambda data: data[:-40]), "its end is missing"),
     "its middle is cut out": (bytes_of(lambda data: data[:3000] + data[6000:]), ""),
     "a bit is flipped": (bytes_of(flipped), "damaged"),
-    "a list of files that says a gigabyte": (bytes_of(list_that_says_a_gigabyte), "its list of files cannot be read"),
+    "a list of files that says a gigabyte": (bytes_of(list_that_says_a_gigabyte), "its directory cannot be read"),
     "a list of files of many megabytes": (
         bytes_of(list_of_many_megabytes),
-        "more files than a bundle of runs can hold",
+        "more entries than a bundle of runs can have",
     ),
     "a list that says it is longer": (patched_entry("run.json", 28, "<H", 60_000), ""),
     "no manifest": (lambda path: write(path, {"runs/r1/run.json": b"{}"}, honest=False), "no manifest.json"),
     "a manifest of something else": (
         changed("manifest.json", lambda _: b'{"format": "holiday"}', honest=False),
-        "does not say that it holds runs",
+        "is not the manifest of an export",
     ),
     "a manifest that is no JSON": (changed("manifest.json", lambda _: b"{", honest=False), "manifest.json is not"),
     "a manifest of a thousand nestings": (
         changed("manifest.json", lambda _: b"[" * 200_000, honest=False),
-        "manifest.json is not readable",
+        "manifest.json cannot be read",
     ),
     "of a newer lab": (told(lambda m: m.update(format_version=3)), "made by a newer version of the lab"),
     "of a newer run log": (told(lambda m: m.update(schema_version=99)), "made by a newer version of the lab"),
-    "no runs": (told(lambda m: m.update(runs=[])), "it holds no runs"),
-    "a run twice": (told(lambda m: m["runs"].append(m["runs"][0])), "it names a run twice"),
+    "no runs": (told(lambda m: m.update(runs=[])), "the file has no runs"),
+    "a run twice": (told(lambda m: m["runs"].append(m["runs"][0])), "lists a run twice"),
     "a run id that leads out": (told(lambda m: m["runs"][0].update(run_id="../r1")), "letters, digits, _ or -"),
     "a note without end": (told(lambda m: m["runs"][0].update(note="x" * 5000)), "use at most 4,000"),
-    "tags that are numbers": (told(lambda m: m["runs"][0].update(tags=[1])), "its tags are no texts"),
-    "a size that is a text": (told(lambda m: m["runs"][0]["files"][0].update(bytes="1")), "of the wrong kind"),
-    "another hash": (told(lambda m: m["runs"][1]["files"][2].update(sha256="0" * 64)), "not what its manifest says"),
-    "another size": (told(lambda m: m["runs"][1]["files"][2].update(bytes=3)), "what is in it differ"),
-    "a file that is not told of": (added("runs/r1/watched", b""), "what is in it differ"),
-    "a file that is missing": (told(lambda m: m["runs"][0]["files"].pop()), "what is in it differ"),
-    "an absolute path": (added("/etc/passwd"), "'/etc/passwd' is no file of a run log"),
-    "a path that leads out": (added("runs/r1/../../../evil.json"), "is no file of a run log"),
-    "a path that leads out by a name": (added("runs/../run.json"), "is no file of a run log"),
-    "a backslash": (added("runs\\r1\\run.json"), "is no file of a run log"),
-    "a NUL in a name": (with_nul, "is no file of a run log"),
-    "an unknown file": (added("runs/r1/run.sh"), "is no file of a run log"),
-    "a file beside the runs": (added("lab.duckdb"), "is no file of a run log"),
-    "a lock": (added("runs/r1/lock"), "is no file of a run log"),
-    "a folder": (added("runs/r9/", b""), "is no file of a run log"),
-    "a name twice": (added("runs/r1/run.json", b"{}"), "is in it twice"),
-    "a name twice but for its case": (added("runs/R1/run.json", b"{}"), "is in it twice"),
+    "tags that are numbers": (told(lambda m: m["runs"][0].update(tags=[1])), "a tag is not text"),
+    "a size that is a text": (told(lambda m: m["runs"][0]["files"][0].update(bytes="1")), "has the wrong type"),
+    "another hash": (told(lambda m: m["runs"][1]["files"][2].update(sha256="0" * 64)), "does not match manifest.json"),
+    "another size": (told(lambda m: m["runs"][1]["files"][2].update(bytes=3)), "does not match the files in the zip"),
+    "a file that is not told of": (added("runs/r1/watched", b""), "does not match the files in the zip"),
+    "a file that is missing": (told(lambda m: m["runs"][0]["files"].pop()), "does not match the files in the zip"),
+    "an absolute path": (added("/etc/passwd"), "'/etc/passwd' is not a file of a run log"),
+    "a path that leads out": (added("runs/r1/../../../evil.json"), "is not a file of a run log"),
+    "a path that leads out by a name": (added("runs/../run.json"), "is not a file of a run log"),
+    "a backslash": (added("runs\\r1\\run.json"), "is not a file of a run log"),
+    "a NUL in a name": (with_nul, "is not a file of a run log"),
+    "an unknown file": (added("runs/r1/run.sh"), "is not a file of a run log"),
+    "a file beside the runs": (added("lab.duckdb"), "is not a file of a run log"),
+    "a lock": (added("runs/r1/lock"), "is not a file of a run log"),
+    "a folder": (added("runs/r9/", b""), "is not a file of a run log"),
+    "a name twice": (added("runs/r1/run.json", b"{}"), "occurs twice"),
+    "a name twice but for its case": (added("runs/R1/run.json", b"{}"), "occurs twice"),
     "a link": (
         added("runs/r1/watched", b"/etc/passwd", external_attr=(stat.S_IFLNK | 0o777) << 16),
-        "is no plain file",
+        "not a plain file",
     ),
-    "a device": (added("runs/r1/watched", b"", external_attr=(stat.S_IFCHR | 0o666) << 16), "is no plain file"),
+    "a device": (added("runs/r1/watched", b"", external_attr=(stat.S_IFCHR | 0o666) << 16), "not a plain file"),
     "an encrypted entry": (patched_entry("runs/r2/spans.arrows", 8, "<H", 1), "is encrypted"),
-    "another compression": (added("runs/r1/watched", b"", compress_type=zipfile.ZIP_BZIP2), "compressed in a way"),
+    "another compression": (
+        added("runs/r1/watched", b"", compress_type=zipfile.ZIP_BZIP2),
+        "uses a compression method",
+    ),
     "a bomb": (
         changed(TOKENS_PLACE, lambda _: bytes(100 << 20)),
-        "no run log shrinks so far",
+        "run logs do not compress that much",
     ),
     "an entry that says it is small": (patched_entry("runs/r2/tokens.arrows", 24, "<I", 10), ""),
-    "entries that share their bytes": (patched_entry("runs/r2/tokens.arrows", 20, "<I", 1 << 29), "no run log shrinks"),
+    "entries that share their bytes": (
+        patched_entry("runs/r2/tokens.arrows", 20, "<I", 1 << 29),
+        "run logs do not compress",
+    ),
     "another run's run.json": (
         changed("runs/r1/run.json", lambda content: content.replace(b'"run_id": "r1"', b'"run_id": "r7"')),
-        "r1/run.json is of run r7",
+        "r1/run.json belongs to run r7",
     ),
     "a run.json of a newer lab": (
         changed("runs/r1/run.json", lambda c: c.replace(b'"schema_version": ', b'"schema_version": 9')),
@@ -249,12 +255,12 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     ),
     "a run.json that is no object": (changed("runs/r1/run.json", lambda _: b"[]"), "run.json: not a JSON object"),
     "a result that is none": (changed("runs/r2/result.json", lambda _: b'{"status": "fine"}'), "status is 'fine'"),
-    "a damaged stream": (changed(TOKENS_PLACE, damaged_batch), "damaged behind byte"),
-    "a compressed batch": (changed(TOKENS_PLACE, compressed), "a compressed batch"),
+    "a damaged stream": (changed(TOKENS_PLACE, damaged_batch), "damaged after byte"),
+    "a compressed batch": (changed(TOKENS_PLACE, compressed), "a batch is compressed"),
     "a billion rows": (changed(TOKENS_PLACE, billion_rows), "a batch of 1,000,000,000 rows"),
     "an unknown column": (
         changed(TOKENS_PLACE, lambda _: table({"payload": pa.array(["x"])})),
-        "a column 'payload' of type string: a run log has none",
+        "a run log has no column 'payload' of type string",
     ),
     "a column of another kind": (
         changed(TOKENS_PLACE, lambda _: table({"request_id": pa.array([1, 1]).dictionary_encode()})),
@@ -262,7 +268,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     ),
     "settings that the store cannot hold": (
         changed("runs/r2/run.json", lambda c: c.replace(b'"random_weights": true', b'"random_weights": "maybe"')),
-        "not taken in",
+        "not ingested",
     ),
 }
 
@@ -306,5 +312,7 @@ def test_a_stream_of_an_older_lab_is_taken(there: Store, good: Path, tmp_path: P
 
 def test_there_has_to_be_room(there: Store, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.transfer.importer.SPARE_BYTES", 1 << 60)
-    with pytest.raises(ValueError, match=r"good\.zip: not imported: it needs 1,050,000\u00a0TiB of disk space"):
+    with pytest.raises(
+        ValueError, match=r"good\.zip: not imported: the import needs [\d,.]+\u00a0[MGT]iB of disk space"
+    ):
         import_runs(there, good)

@@ -114,7 +114,7 @@ def test_what_cannot_be_exported_is_told_and_leaves_nothing(here: Store, tmp_pat
         export_runs(here, ["r1"], tmp_path / "no" / "out.zip")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["away", "here"]
     out.write_text("mine")
-    with pytest.raises(ValueError, match="is there already; name another file"):
+    with pytest.raises(ValueError, match="already exists; name another file"):
         export_runs(here, ["r1"], out)
     assert out.read_text() == "mine"
 
@@ -123,7 +123,9 @@ def test_a_run_of_the_same_id_and_other_content_is_refused_whole(here: Store, th
     export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
     there.ingest.run(write_sample_run(there.runs_folder, "serial", run_id="r2"))
     before = everything(there)
-    with pytest.raises(ValueError, match=r"out\.zip: not imported: run r2 is here with other content; delete that"):
+    with pytest.raises(
+        ValueError, match=r"out\.zip: not imported: run r2 is in the store with other content; delete that"
+    ):
         import_runs(there, tmp_path / "out.zip")
     assert everything(there) == before
     assert [path.name for path in there.runs_folder.iterdir()] == ["r2"]
@@ -183,7 +185,7 @@ def test_every_table_goes_to_parquet(here: Store, tmp_path: Path) -> None:
     query = f"SELECT count(*) FROM '{folder}/tokens.parquet' WHERE run_id = 'r1'"
     assert duckdb.sql(query).fetchall() == [(tokens,)]
     ran = run_store(home, "export", "--parquet", folder)
-    assert (ran.returncode, ran.stderr) == (2, f"store: {folder} is there already; name a new folder\n")
+    assert (ran.returncode, ran.stderr) == (2, f"store: {folder} already exists; name a new folder\n")
 
 
 def test_metrics_go_to_csv_a_run_a_row(here: Store, tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_commands_with_the_file_to_themselves(here: Store, tmp_path: Path) -> No
     (tmp_path / "bad.zip").write_bytes(out.read_bytes()[:-30])
     ran = run_store(other, "import", tmp_path / "bad.zip", out)
     assert ran.returncode == 1
-    assert ran.stdout.count("already here") == 3
+    assert ran.stdout.count("already in the store") == 3
     assert ran.stderr.startswith("store: bad.zip: not imported: ")
     assert ran.stderr.count("\n") == 1
 
@@ -247,8 +249,8 @@ def test_commands_while_the_app_has_the_store(here: Store, there: Store, tmp_pat
         (("export",), "name a run or an experiment"),
         (("export", "nobody"), "the store has no run or experiment nobody"),
         (("export", "--parquet", "a", "--csv", "b"), "--parquet and --csv do not go together"),
-        (("export", "r1", "--parquet", "a"), "--parquet writes the whole store: name no runs beside it"),
-        (("import", "nowhere.zip"), "nowhere.zip: there is no such file"),
+        (("export", "r1", "--parquet", "a"), "--parquet writes the whole store; leave out the run ids"),
+        (("import", "nowhere.zip"), "nowhere.zip: no such file"),
         (("import",), "FILE"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Run folders of any size in no time: schedules worked out in whole columns, pass times made up, written by Arrow.
+"""Synthetic run folders of any size, written fast: vectorized schedules, random pass times, filler text.
 
-For measuring the store and the pages, not the engines: the rows are those that an engine would log (slots, steps,
-passes, spans, dead rows, gaps that a prefill makes longer), the seconds are drawn at random, the words are filler.
+For benchmarks of the store and the pages, not of the engines. The rows are like those of an engine (slots, steps,
+passes, spans, dead rows, longer gaps during a prefill).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from engine.runlog.writer import write_json
 
 ROWS_A_BATCH = 2000
 PROMPTS = (16, 64, 256)
-SAID = "the queue is short now and every slot of the batch holds a request that waits for its next token "
+TEXT = "the queue is short now and every slot of the batch holds a request that waits for its next token "
 Columns = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeUpRun:
-    """What to make up. Runs of one `seed` share their workload, so that they may be compared."""
+class SyntheticRun:
+    """A run to write. Runs with the same `seed` have the same workload, so they can be compared."""
 
     engine: str
     requests: int
@@ -52,8 +52,8 @@ class MadeUpRun:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Which steps each request runs in: its prefill and first token in `start`, its last token in `end`, computed
-    until `free` (later than `end` where its batch goes on without it)."""
+    """The steps of each request: prefill and first token in `start`, last token in `end`, computed until `free` (later
+    than `end` in a static batch that continues)."""
 
     prompts: np.ndarray
     budgets: np.ndarray
@@ -63,8 +63,8 @@ class Schedule:
     free: np.ndarray
 
 
-def write_made_up_run(runs: Path, run: MadeUpRun) -> Path:
-    """Write a whole completed run into a folder of its own in `runs`, and return that."""
+def write_synthetic_run(runs: Path, run: SyntheticRun) -> Path:
+    """Write a completed run to a new folder in `runs` and return the folder."""
     rng = np.random.default_rng(run.seed)
     schedule = _schedule(run, rng)
     passes, prefill_of, decode_of = _passes(run, schedule, np.random.default_rng([run.seed, len(run.engine)]))
@@ -91,7 +91,7 @@ def num_tokens(folder: Path) -> int:
         return sum(batch.num_rows for batch in stream)
 
 
-def _schedule(run: MadeUpRun, rng: np.random.Generator) -> Schedule:
+def _schedule(run: SyntheticRun, rng: np.random.Generator) -> Schedule:
     prompts = rng.choice(PROMPTS, run.requests)
     budgets = rng.integers(max(2, run.tokens_a_request // 2), run.tokens_a_request * 3 // 2 + 1, run.requests)
     lane, start = np.zeros(run.requests, int), np.zeros(run.requests, int)
@@ -109,12 +109,12 @@ def _schedule(run: MadeUpRun, rng: np.random.Generator) -> Schedule:
     return Schedule(prompts, budgets, lane, start, end, end)
 
 
-def _passes(run: MadeUpRun, s: Schedule, rng: np.random.Generator) -> tuple[Columns, np.ndarray, np.ndarray]:
-    """The passes, and of each step the index of its prefill pass and of its decode pass."""
+def _passes(run: SyntheticRun, s: Schedule, rng: np.random.Generator) -> tuple[Columns, np.ndarray, np.ndarray]:
+    """The passes, and for each step the indices of its prefill pass and of its decode pass."""
     steps = int(s.free.max()) + 1
-    newcomers = np.bincount(s.start, minlength=steps)
+    admitted = np.bincount(s.start, minlength=steps)
     prompt_tokens = np.bincount(s.start, weights=s.prompts, minlength=steps)
-    has_prefill = newcomers > 0
+    has_prefill = admitted > 0
     before = np.cumsum(has_prefill) - has_prefill
     prefill_of = np.arange(steps) + before
     decode_of = prefill_of + has_prefill
@@ -127,7 +127,7 @@ def _passes(run: MadeUpRun, s: Schedule, rng: np.random.Generator) -> tuple[Colu
         column[at["prefill"]], column[at["decode"]] = prefill[has_prefill], decode
         return column
 
-    all_rows, all_live = placed(newcomers, rows), placed(newcomers, live)
+    all_rows, all_live = placed(admitted, rows), placed(admitted, live)
     width = placed(np.full(steps, max(PROMPTS)), np.full(steps, max(PROMPTS) + run.tokens_a_request // 2))
     usual = placed(0.003 + 3e-5 * prompt_tokens, 0.008 + 6e-5 * rows, np.float64)
     seconds = usual * rng.lognormal(0, 0.03, count) * np.where(rng.random(count) < 0.005, 4, 1)
@@ -147,7 +147,7 @@ def _passes(run: MadeUpRun, s: Schedule, rng: np.random.Generator) -> tuple[Colu
         "width": width,
         "masked": np.ones(count, bool),
         "prompt_tokens": placed(prompt_tokens.astype(int), np.zeros(steps, int)),
-        "queue_depth": np.maximum(0, run.requests - np.cumsum(placed(newcomers, np.zeros(steps, int)))),
+        "queue_depth": np.maximum(0, run.requests - np.cumsum(placed(admitted, np.zeros(steps, int)))),
         "computed_positions": computed,
         "padding_positions": (computed - dead) // 3,
         "dead_positions": dead,
@@ -158,7 +158,7 @@ def _passes(run: MadeUpRun, s: Schedule, rng: np.random.Generator) -> tuple[Colu
 
 
 def _running(start: np.ndarray, last: np.ndarray, steps: int) -> np.ndarray:
-    """How many requests run in each step."""
+    """The number of running requests in each step."""
     change = np.bincount(start, minlength=steps + 1) - np.bincount(last + 1, minlength=steps + 1)
     return np.cumsum(change)[:steps]
 
@@ -182,15 +182,15 @@ def _tokens(s: Schedule, passes: Columns, prefill_of: np.ndarray, decode_of: np.
 
 
 def _requests(
-    run: MadeUpRun, s: Schedule, passes: Columns, prefill_of: np.ndarray, decode_of: np.ndarray
+    run: SyntheticRun, s: Schedule, passes: Columns, prefill_of: np.ndarray, decode_of: np.ndarray
 ) -> tuple[Columns, ...]:
-    """A row of each request as it comes, gets its slot, ends."""
+    """Rows of all requests at arrival, at admission and at the end."""
     ids = np.arange(run.requests)
     admitted_s = passes["start_s"][prefill_of[s.start]]
     arrival_s = np.zeros(run.requests) if run.rate is None else admitted_s * 0.7
-    said = SAID * (1 + run.tokens_a_request * 6 // len(SAID))
-    texts = [said[i % 97 : i % 97 + 4 * int(budget)] for i, budget in enumerate(s.budgets)]
-    came = {
+    text = TEXT * (1 + run.tokens_a_request * 6 // len(TEXT))
+    outputs = [text[i % 97 : i % 97 + 4 * int(budget)] for i, budget in enumerate(s.budgets)]
+    arrived = {
         "request_id": ids,
         "state": ["waiting"] * run.requests,
         "label": [f"p{tokens}" for tokens in s.prompts],
@@ -200,26 +200,27 @@ def _requests(
         "ignore_eos": np.ones(run.requests, bool),
         "arrival_s": arrival_s,
         "submitted_s": arrival_s,
-        "prompt_text": [f"Question {i}: {said[i % 89 : i % 89 + 3 * int(t)]}?" for i, t in enumerate(s.prompts)],
+        "prompt_text": [f"Question {i}: {text[i % 89 : i % 89 + 3 * int(t)]}?" for i, t in enumerate(s.prompts)],
     }
-    began = {"request_id": ids, "state": ["running"] * run.requests, "admitted_s": admitted_s, "lane": s.lane}
+    admitted = {"request_id": ids, "state": ["running"] * run.requests, "admitted_s": admitted_s, "lane": s.lane}
     ended = {
         "request_id": ids,
         "state": ["finished"] * run.requests,
         "finished_s": passes["end_s"][decode_of[s.end]],
         "output_tokens": s.budgets,
         "finish_reason": ["budget"] * run.requests,
-        "output_text": texts,
+        "output_text": outputs,
     }
-    return came, began, ended
+    return arrived, admitted, ended
 
 
 def _spans(s: Schedule, passes: Columns, prefill_of: np.ndarray, decode_of: np.ndarray) -> Columns:
     ids = np.arange(len(s.budgets))
-    read, said, after = prefill_of[s.start], decode_of[s.end] + 1, decode_of[s.free] + 1
-    dead = np.flatnonzero(after > said)
+    prefill, ended, freed = prefill_of[s.start], decode_of[s.end] + 1, decode_of[s.free] + 1
+    dead = np.flatnonzero(freed > ended)
     request_id = np.concatenate([ids, ids, dead])
-    start, end = np.concatenate([read, read + 1, said[dead]]), np.concatenate([read + 1, said, after[dead]])
+    start = np.concatenate([prefill, prefill + 1, ended[dead]])
+    end = np.concatenate([prefill + 1, ended, freed[dead]])
     times = np.append(passes["start_s"], passes["end_s"][-1])
     return {
         "span_id": np.arange(len(request_id)),
@@ -248,7 +249,7 @@ def _memory(passes: Columns) -> Columns:
 
 
 def _write(folder: Path, stream: str, columns: Mapping[str, Any]) -> None:
-    """Append rows to a stream, in batches of the usual size. Columns that are not there are null."""
+    """Append rows to a stream in batches of the usual size. Missing columns are null."""
     schema, path = STREAMS[stream], folder / stream_file(stream)
     size = len(next(iter(columns.values())))
     arrays = [
@@ -264,7 +265,7 @@ def _write(folder: Path, stream: str, columns: Mapping[str, Any]) -> None:
             file.write(batch.slice(begin, ROWS_A_BATCH).serialize())
 
 
-def _run_info(run: MadeUpRun, run_id: str) -> Columns:
+def _run_info(run: SyntheticRun, run_id: str) -> Columns:
     config = run.config
     workload = config.workload
     return {

@@ -15,8 +15,8 @@ from engine.core.config import RunConfig
 from engine.memory.memory_model import PassMemory
 from engine.metrics.metric import Value
 from engine.metrics.metrics import run_metrics
+from engine.simulator.machine import SimulatedMachine
 from engine.simulator.router import merged_record
-from engine.simulator.simulated_machine import SimulatedMachine
 from engine.simulator.simulator import Simulation, pause_s
 
 

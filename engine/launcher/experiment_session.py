@@ -1,7 +1,7 @@
-"""Keeps the record of an experiment that the queue carries out: the same files as the command line writes.
+"""Records an experiment that the queue runs, in the same files that the command line writes.
 
-One keeper a job, from the moment it is submitted until it is over; so the experiment is locked while it waits, too. The
-queue tells what becomes of each run; an adaptive experiment is asked for more points when its list is done.
+One session per job, from its submission to its end, so a queued experiment is locked too. The queue reports each run to
+its session; an adaptive experiment may add points after its last run.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from engine.runlog.schema import RUN_FILE
 NextPoints = Callable[[Plan, Sequence[PointRecord]], Sequence[Point]]
 
 
-class ExperimentKeeper:
-    """The record of one experiment, and the runs that it still needs."""
+class ExperimentSession:
+    """The log of one experiment, and the runs that it still needs."""
 
     def __init__(self, log: ExperimentLog) -> None:
         self.log = log
         self._next_points = _next_points_of(log.plan, log.folder.parent)
 
     @classmethod
-    def create(cls, runs_folder: Path, plan: Plan) -> ExperimentKeeper:
-        """A new experiment. OSError when it cannot be written."""
+    def create(cls, runs_folder: Path, plan: Plan) -> ExperimentSession:
+        """Create a new experiment. OSError if it cannot be written."""
         return cls(ExperimentLog.create(runs_folder, plan))
 
     @classmethod
-    def reopen(cls, runs_folder: Path, experiment_id: str) -> ExperimentKeeper:
-        """An experiment to go on with. ValueError in one line when there is none, it is damaged, or it is at work."""
+    def reopen(cls, runs_folder: Path, experiment_id: str) -> ExperimentSession:
+        """Resume an experiment. ValueError in one line if it does not exist, is damaged, or is running."""
         if not RUN_ID.fullmatch(experiment_id):
-            raise ValueError(f"{experiment_id!r} is no experiment's id")
+            raise ValueError(f"{experiment_id!r} is not an experiment id")
         try:
             return cls(ExperimentLog.open(runs_folder / experiment_id))
         except FileExistsError as error:
-            raise ValueError(f"experiment {experiment_id} is at work: {error}") from None
+            raise ValueError(f"experiment {experiment_id} is running: {error}") from None
         except FileNotFoundError:
-            raise ValueError(f"there is no experiment {experiment_id} in {runs_folder}") from None
+            raise ValueError(f"no experiment {experiment_id} in {runs_folder}") from None
 
     def job(self, job_id: str, visitor: str) -> Job:
-        """The job of all that is left."""
+        """The job of all runs that are left."""
         plan, runs = self.log.plan, self.runs_left()
         return Job(
             job_id=job_id,
@@ -63,19 +63,19 @@ class ExperimentKeeper:
         )
 
     def runs_left(self) -> tuple[JobRun, ...]:
-        """A run, with an id of its own, for every point that is left."""
+        """A new run for every point that is left."""
         points, now_ms = remaining(self.log.plan, self.log.records), time.time_ns() // 1_000_000
-        # A millisecond each, so that the ids are different and sort as the runs do.
-        return tuple(self._run(point, run_id_at(now_ms + place)) for place, point in enumerate(points))
+        # One millisecond apart, so that the ids are unique and sort in the order of the runs.
+        return tuple(self._run(point, run_id_at(now_ms + index)) for index, point in enumerate(points))
 
     def begin(self, run: JobRun) -> dict[str, Any]:
-        """A run is handed to the worker. Returns what its run.json says of the experiment."""
+        """Record that a run starts. Returns the `experiment` of its run.json."""
         assert run.point is not None
         self.log.start(run.point, run.run_id)
         return run_stats(self.log.plan, run.point)
 
     def end(self, run: JobRun) -> None:
-        """A run is done, however it ended: its log's word counts for more than the worker's."""
+        """Record the end of a run; the result in its log takes precedence over the worker's message."""
         assert run.point is not None
         assert run.status is not None
         has_log = (run.folder / RUN_FILE).exists()
@@ -84,19 +84,19 @@ class ExperimentKeeper:
         self.log.append(record_of_result(run.point.key, run.point.repeat, run.run_id if has_log else None, result))
 
     def more(self) -> tuple[JobRun, ...]:
-        """The runs of points that an adaptive experiment adds, now that all are done."""
+        """The runs of the points that an adaptive experiment adds after its last run."""
         if remaining(self.log.plan, self.log.records):
-            return ()  # attempts that crashed: for a later resume
+            return ()  # crashed attempts are left for a later resume
         self.log.add(self._next_points(self.log.plan, tuple(self.log.records)))
         return self.runs_left()
 
     def close(self) -> None:
-        """Let go of the experiment. The lock is free even where its file can no longer be written."""
+        """Release the experiment's lock, even if its file can no longer be written."""
         with contextlib.suppress(OSError):
             self.log.close()
 
     def discard(self) -> None:
-        """Nobody wants the experiment after all: one without any record leaves nothing behind."""
+        """Drop the experiment; if it has no record, delete its folder."""
         self.close()
         if not self.log.records:
             shutil.rmtree(self.log.folder, ignore_errors=True)

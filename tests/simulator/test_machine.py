@@ -11,7 +11,7 @@ from engine.core.config import RunConfig
 from engine.hardware.hardware import Calibration
 from engine.hardware.roofline import decode_stats
 from engine.hardware.step_cost import RooflineCost
-from engine.simulator.simulated_machine import Overrides, read_calibrations, simulated_machine
+from engine.simulator.machine import Overrides, read_calibrations, simulated_machine
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
 from tests.hardware.test_calibrated_cost import DECODES, PREFILLS, calibration

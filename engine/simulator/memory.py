@@ -16,7 +16,7 @@ from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import PRESETS
 from engine.core.request import Request
 from engine.core.units import GIB
-from engine.memory.capacity import planned_memory, require_room
+from engine.memory.capacity import planned_memory, require_capacity
 from engine.memory.memory_model import ModelDimensions, PassMemory, pass_memory
 from engine.memory.memory_plan import EngineShape, blocks_that_fit, largest_pass_tokens, require_lone_request
 
@@ -65,7 +65,7 @@ class SimulatedMemory:
         if self.peak is None or need.total_bytes > self.peak.total_bytes:
             self.peak = need
         if self.capacity_bytes is not None:
-            require_room(need, planned, self.capacity_bytes)
+            require_capacity(need, planned, self.capacity_bytes)
 
     def _check_buffer(self, size: tuple[int, int] | None) -> None:
         """EngineOutOfMemory for a buffer of rows x columns that would not fit the pool's cap."""

@@ -12,8 +12,7 @@ from engine.commands import run as run_command
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
 from engine.experiments.experiment import Plan, point_rows, remaining
 from engine.experiments.experiment_check import check_plan
-from engine.experiments.repeats_plan import plan_repeats
-from engine.experiments.repeats_table import by_chance, keys_of, paired, summary_of, values_of
+from engine.experiments.repeats import by_chance, keys_of, paired, plan_repeats, summary_of, values_of
 from engine.predictions.questions import of_plan
 from pages.figures.repeats.findings import agreement_text, chance_text, drift_text, findings
 from pages.figures.repeats.measures import BY_SHORT, change_text, times_text
@@ -68,8 +67,8 @@ def test_all_engines_run_once_then_all_again() -> None:
         ((A, B), 1001, "repeats 1001: use 1 to 1,000"),
         ((), 2, "engines: name one or more to repeat"),
         ((A, A), 2, "engines: static is named twice"),
-        ((A, replace(B, workload=WorkloadConfig(seed=1))), 2, "workload: engines that are set side by side have all"),
-        ((A, replace(B, model="tiny-random")), 2, "model: engines that are set side by side have all"),
+        ((A, replace(B, workload=WorkloadConfig(seed=1))), 2, "workload: use the same value for all engines"),
+        ((A, replace(B, model="tiny-random")), 2, "model: use the same value for all engines"),
         (tuple(RunConfig(engine=e) for e in ("static", "paged", "chunked")), 1000, "3,000 points; use fewer engines"),
     ],
 )
@@ -88,7 +87,7 @@ def test_what_static_alone_reads_may_differ() -> None:
     [("slots", 2), ("sampling", SamplingConfig(top_k=3)), ("execution", "graph"), ("timing", "async"), ("warmups", 0),
      ("block_size", 32), ("pool_gib", 1.0), ("dtype", "fp32")],
 )  # fmt: skip
-def test_all_else_has_to_be_alike(name: str, value: Any) -> None:
+def test_shared_settings_are_equal(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name}: engines that are set side by side"):
         planned(A, replace(B, **{name: value}))
 
@@ -267,5 +266,5 @@ def test_the_command_reports_each_engine_by_itself() -> None:
         "continuous": {"engine": "continuous", "passes": 9.0},
     }
     lines = run_command._table(report).splitlines()
-    assert lines[1:3] == ["static:", "  passes                      4"]
+    assert [line.split() for line in lines[1:5]] == [["static:"], ["passes", "4"], ["continuous:"], ["passes", "9"]]
     assert lines[-1] == "  medians over 4 completed runs, each engine's over its own"
