@@ -27,7 +27,7 @@ from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
-from engine.hardware.hardware import Calibration, MeasuredPass
+from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.roofline import Ceilings, ModelShape, PassStats, causal_pairs, kv_bytes, pass_bytes, pass_flop
 
 Resource = Literal["bandwidth", "compute", "launches"]

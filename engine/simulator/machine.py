@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.core.config import RunConfig
 from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE, hardware_preset
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings, ModelShape

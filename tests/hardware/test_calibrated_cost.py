@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.config import RunConfig
 from engine.core.passes import PassKind
-from engine.hardware.hardware import Calibration, MeasuredPass
+from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import PassStats, decode_stats
 from engine.hardware.step_cost import calibrated_cost, fit_curve

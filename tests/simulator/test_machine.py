@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.roofline import decode_stats
 from engine.hardware.step_cost import RooflineCost
 from engine.simulator.machine import Overrides, read_calibrations, simulated_machine
