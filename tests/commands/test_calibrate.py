@@ -13,7 +13,7 @@ import torch
 
 from engine.commands.calibrate import table
 from engine.core.home import device_lock
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runtime.measuring import calibration
 
 pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for

@@ -160,7 +160,7 @@ def test_a_run_without_its_models_shape_and_one_without_passes(runs: Path) -> No
     with RunLogWriter(runs / "r2", run_info("r2", config, model=MODEL)) as log:
         log.finish({"status": "failed", "error": "no", "oom": None, "totals": {}, "ended_at": None})
     take_in(runs.parent)
-    assert "the run does not say its model's" in words(open_page("roofline", run="r1"))
+    assert "run.json lacks the model's" in words(open_page("roofline", run="r1"))
     assert "No pass of this run has ended" in words(open_page("roofline", run="r2"))
 
 

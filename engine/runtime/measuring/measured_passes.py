@@ -17,7 +17,7 @@ import torch
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.presets import PRESETS
-from engine.hardware.hardware import MeasuredPass
+from engine.hardware.calibration import MeasuredPass
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.model_runner import ModelRunner

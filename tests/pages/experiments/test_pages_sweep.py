@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from engine.experiments.experiment import PointRecord
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.shared.lab import lab
 from tests.support.experiment_page import buttons, table, widget
