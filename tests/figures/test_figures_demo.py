@@ -24,6 +24,7 @@ from pages.figures.timeline.passes import pass_trace
 from pages.figures.timeline.queue import queue_from_passes
 from pages.figures.timeline.timeline import slot_timeline
 from pages.figures.waste.waste import waste_breakdown
+from tests.support.no_break import nb
 
 STATIC = sample_run("static")
 FOLDER = Path(demo.__file__).parent
@@ -123,6 +124,6 @@ def test_a_browser_draws_the_other_figures_without_an_error(page: Page, tmp_path
     page.goto(write_page(figures, tmp_path / "page.html").as_uri())
     page.wait_for_selector(".js-plotly-plot >> nth=2 >> .main-svg")
     assert page.locator(".js-plotly-plot").count() == 3
-    assert "p50 1.24 s" in page.locator(".annotation-text").all_text_contents()
+    assert nb("p50 1.24 s") in page.locator(".annotation-text").all_text_contents()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert errors == []

@@ -86,7 +86,7 @@ def test_asking_answers_with_a_table_a_chart_and_a_caption(home: Path) -> None:
     said = words(app)
     assert "2 rows in " in said
     assert "2 runs." in said
-    assert "tokens is 6 everywhere." in said
+    assert "tokens is 6 in all rows." in said
     assert dict(app.query_params) == {"sql": BY_ENGINE}
     assert {button.label for button in app.get("download_button")} == {"CSV", "Parquet", "Arrow"}
 
@@ -97,7 +97,7 @@ def test_a_prepared_question_is_asked_by_one_click(home: Path) -> None:
     assert rows(app)[0]["dead_fraction"] == pytest.approx(0.25)
     assert "Waste by engine" in [header.value for header in app.subheader]
     assert dict(app.query_params) == {"question": "waste_by_engine"}
-    assert "dead_fraction: lowest 0 (engine continuous), highest 0.25 (engine static)." in words(app)
+    assert "dead_fraction: lowest 0 (engine continuous), highest 0.250 (engine static)." in words(app)
     assert app.text_area(key="query.sql").value == prepared_queries()[0].sql
 
 

@@ -12,6 +12,7 @@ from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.shared.lab import lab
 from store import Recorder
+from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
 from tests.support.page_runs import config_of, write_crashed, write_run
 
@@ -103,7 +104,7 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
     captions = [caption.value for caption in app.caption]
     assert any(caption.startswith("2 requests ran in 2 lanes for 3 steps") for caption in captions)
     assert any("dead" in caption and caption.startswith("Computed token positions") for caption in captions)
-    assert any(caption.startswith("4 forward passes took 400 ms") for caption in captions)
+    assert any(caption.startswith(nb("4 forward passes took 400 ms")) for caption in captions)
 
 
 def test_the_axis_can_be_seconds_and_the_address_keeps_it(runs: Path) -> None:
