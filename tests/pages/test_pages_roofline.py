@@ -73,7 +73,7 @@ def test_the_figure_has_points_under_the_roof(one_run: Path) -> None:
     names = [str(trace.get("name", "")).strip("\u00a0") for trace in figure["data"]]
     assert names == ["roof", "launch-bound", "prefill pass", "decode pass"]
     said = [annotation["text"] for annotation in figure["layout"]["annotations"]]
-    assert "balance 5.00" in said
+    assert "balance point 5.00" in said
 
 
 def test_without_a_calibration_only_the_points_are_drawn(one_run: Path) -> None:
