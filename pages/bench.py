@@ -9,19 +9,19 @@ from engine.core.config import RunConfig
 from engine.launcher.job import JobKind
 from engine.predictions.questions import Choice, of_engines
 from pages.parts.bench.controls import draw_controls
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live import show_live
 from pages.parts.bench.live_end import leave_for_results
 from pages.parts.bench.preview import draw_preview, draw_repeats, start_repeats
 from pages.parts.bench.settings import COMPARISONS, BenchSettings
-from pages.parts.predictions.form import PredictionForm, write_down
+from pages.parts.bench.workload_text import engine_text, forecast_table, forecast_text, machine_text, workload_sentence
+from pages.parts.predictions.form import PredictionForm, add_predictions
 from pages.parts.predictions.section import draw_predictions, subject_of_job
-from pages.parts.shared.forecast import forecast_of
-from pages.parts.shared.front_door import front_door
-from pages.parts.shared.lab import lab
+from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.visit import follow_job, followed_job, visitor
+from pages.parts.shared.page_state import follow_job, followed_job
 from pages.parts.shared.widgets import draw_complaints
-from pages.parts.shared.workload_text import engine_text, forecast_table, forecast_text, machine_text, workload_sentence
 
 Runs = tuple[RunConfig, ...]
 FORM = PredictionForm("bench")
@@ -132,11 +132,11 @@ def _submit(configs: Runs, kind: JobKind, settings: BenchSettings, notice: Delta
         kind=kind,
         label=listed(engines),
         visitor=visitor(),
-        before=lambda job: write_down(subject_of_job(job), drafts),
+        before=lambda job: add_predictions(subject_of_job(job), drafts),
     )
     FORM.forget(drafts)
     follow_job(job.job_id)
     st.rerun()
 
 
-front_door(render)
+entry_guard(render)

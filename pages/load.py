@@ -20,8 +20,8 @@ from pages.parts.load.results import (
     load_failures,
     load_line,
 )
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.fields import Field, Number
-from pages.parts.shared.front_door import front_door
 from pages.parts.shared.widgets import number
 
 WITHIN = {"ttft_within_s": FIELDS["ttft_limit_s"], "tpot_within_s": FIELDS["tpot_limit_s"]}
@@ -77,4 +77,4 @@ PAGE = ExperimentPage(
     draw_sections=_draw_sections,
 )
 
-front_door(render)
+entry_guard(render)

@@ -25,7 +25,7 @@ from pages.parts.memory.estimate import (
 )
 from pages.parts.memory.measured import draw_measured, measured_on, same_shape
 from pages.parts.shared.charts import show_still
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.tables import draw_table
@@ -107,4 +107,4 @@ def _draw_lengths(settings: MemorySettings) -> None:
     st.caption(plain(wall_finding(settings, found)))
 
 
-front_door(render)
+entry_guard(render)

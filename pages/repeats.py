@@ -17,7 +17,7 @@ from pages.parts.repeats.results import (
     repeats_failures,
     repeats_line,
 )
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
 
 NO_PLAN = "The store has no plan of this experiment. Its runs are in History; open them on Compare."
 
@@ -54,4 +54,4 @@ def _draw_sections(data: MeasuredRepeats) -> None:
     draw_runs(data)
 
 
-front_door(render)
+entry_guard(render)

@@ -9,8 +9,9 @@ from pages.parts.roofline.ceilings import draw_choice
 from pages.parts.roofline.choice import ChosenRuns, asked_runs, choose
 from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.roofline.sections import draw_bend, draw_finding, draw_kinds, draw_roofline, draw_step_time
-from pages.parts.runs.run_choice import draw_no_runs, recent_rows
-from pages.parts.shared.front_door import front_door
+from pages.parts.runs.loaded_run import recent_rows
+from pages.parts.runs.status import draw_no_runs
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
 
 
@@ -45,4 +46,4 @@ def _draw(chosen_runs: ChosenRuns, series: list[MeasuredPasses]) -> None:
     draw_kinds(series, ceilings)
 
 
-front_door(render)
+entry_guard(render)

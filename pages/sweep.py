@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.sweep.form import FIELDS, draw_form, sweep_values
 from pages.parts.sweep.measured import MeasuredSweep, load_sweep
 from pages.parts.sweep.results import (
@@ -56,4 +56,4 @@ PAGE = ExperimentPage(
     draw_sections=_draw_sections,
 )
 
-front_door(render)
+entry_guard(render)

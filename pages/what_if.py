@@ -11,8 +11,8 @@ from engine.hardware.what_if import WhatIfRow, free_until, memory_wall, reading_
 from pages.figures.what_if.what_if import batch_trade
 from pages.parts.runs.badges import SIMULATED
 from pages.parts.shared.charts import show_still
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.fields import Field
-from pages.parts.shared.front_door import front_door
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.machines import calibration_here, calibrations, cards
 from pages.parts.shared.markdown import plain
@@ -116,4 +116,4 @@ def _reset(fields: Fields) -> None:
     put({name: field.default for name, field in fields.items()})
 
 
-front_door(render)
+entry_guard(render)

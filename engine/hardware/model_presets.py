@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.core.dtypes import DTYPE_BYTES
 from engine.core.errors import FieldError
+from engine.core.units import DTYPE_BYTES
 from engine.hardware.roofline import ModelShape
 
 RANDOM_SUFFIX = "-random"

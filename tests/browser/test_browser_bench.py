@@ -158,7 +158,7 @@ def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) ->
     open_bench(page, app, "?engine=static&slots=7&budget=12&form=timeout&prompts=lengths&mix=p32")
     expect(page.get_by_text("smollm2-135m in fp32 on cpu, static batching, 7 slots.")).to_be_visible()
     expect(
-        page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in all.")
+        page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in total.")
     ).to_be_visible()
     page.get_by_role("radiogroup", name="Engine").get_by_role("radio", name="continuous").click()
     page.wait_for_url(re.compile(r"slots=7"))

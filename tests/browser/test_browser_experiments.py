@@ -116,7 +116,7 @@ CASES = [
     ("Load", "load?experiment=load_one", 3, "the queue grew at no rate, up to 5 requests/s"),
     ("Load", "load?experiment=load_failed", 1, "and 2 more"),
     ("Load", "load?experiment=load_sixty", 3, "and 44 more"),
-    ("Repeats", "repeats?experiment=repeats_one", 1, "which says nothing of the spread"),
+    ("Repeats", "repeats?experiment=repeats_one", 1, "which shows no spread"),
     ("Repeats", "repeats?experiment=repeats_failed", 1, "static, repeat 1 (and 2 more): out of memory"),
     ("Repeats", "repeats?experiment=repeats_sixty", 1, "15 of 15 lower"),
     ("Memory", "memory?model=tiny-random&dtype=bf16&card=a10&largest=16", 2, "Estimated and measured"),

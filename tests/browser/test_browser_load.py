@@ -33,7 +33,7 @@ def test_a_load_test_from_the_click_through_cancel_and_resume_to_its_capacity(pa
     button.click()
     page.wait_for_url(re.compile(r"experiment="), timeout=LIVE_MS)
     (plan,) = app.home.glob("runs/*/experiment.json")
-    expect(page.get_by_text(re.compile(r"static, 4.* requests/s: [\d,]+ tokens? in"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"static, 4.*\srequests/s: [\d,]+ tokens? in"))).to_be_visible(timeout=LIVE_MS)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text(re.compile(r"was canceled: \d of 4 points done"))).to_be_visible(timeout=LIVE_MS)
 

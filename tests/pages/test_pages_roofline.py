@@ -71,7 +71,7 @@ def test_the_figure_has_points_under_the_roof(one_run: Path) -> None:
     calibrate(one_run.parent)
     figure = figures(open_page("roofline", run="r1"))["Roofline"]
     names = [str(trace.get("name", "")).strip("\u00a0") for trace in figure["data"]]
-    assert names == ["roof", "issuing alone", "prefill pass", "decode pass"]
+    assert names == ["roof", "launch-bound", "prefill pass", "decode pass"]
     said = [annotation["text"] for annotation in figure["layout"]["annotations"]]
     assert "balance 5.00" in said
 

@@ -10,19 +10,18 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.dtypes import dtype_of
 from engine.core.format import exact, plural
 from engine.core.presets import PRESETS
-from engine.core.units import MIB
+from engine.core.units import MIB, dtype_of
 from engine.hardware.model_catalog import list_models
 from pages.parts.bench.memory import draw_advanced, draw_memory, memory_text
 from pages.parts.bench.settings import TWICE, BenchSettings, read_settings
+from pages.parts.bench.workload_text import arrival_text, form_text, mix_text
 from pages.parts.shared.devices import available_devices, device_of
 from pages.parts.shared.fields import FIELDS
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.widgets import choice, group, model, number, text
-from pages.parts.shared.workload_text import arrival_text, form_text, mix_text
 from pages.parts.shared.workloads import budget_text
 
 STEP_BUDGET = "Chunked only. Each decoding row takes one token; the rest of the step's budget goes to prompt chunks."

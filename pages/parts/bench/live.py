@@ -9,14 +9,13 @@ import streamlit as st
 
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job, JobRun
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_end import draw_end, move_on
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
 from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link, queue_text
-from pages.parts.shared.forecast import forecast_of
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.page_state import page_key
-from pages.parts.shared.visit import follow_job, forget_job, visitor
+from pages.parts.shared.page_state import follow_job, forget_job, page_key
 
 REFRESH_LIVE_S = 1.0  # redrawing takes CPU time from the run that is measured
 REFRESH_IDLE_S = 2.0

@@ -9,10 +9,9 @@ import streamlit as st
 
 from engine.core.format import plural
 from engine.launcher.job import Job, JobRun
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.page_state import page_key
-from pages.parts.shared.visit import follow_job, visitor
+from pages.parts.shared.page_state import follow_job, page_key
 
 INGEST_TIMEOUT_S = 1.5
 LEAVING = "lab.leaving_for_results_of"

@@ -18,9 +18,9 @@ from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
 from pages.figures.timeline.preemptions import preemptions_of
 from pages.figures.timeline.timeline import round_end
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_timeline import live_timeline
 from pages.parts.runs.answers import Decoder, decode_all, decoder_of
-from pages.parts.shared.forecast import forecast_of
 from pages.parts.shared.lab import is_dark, lab
 from store.queries.downsampled_passes import downsampled_passes
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.dtypes import DTYPE_BYTES, dtype_of
 from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
-from engine.core.units import GIB
+from engine.core.units import DTYPE_BYTES, GIB, dtype_of
 from pages.parts.shared.devices import available_executions, device_of, execution_text
 from pages.parts.shared.fields import CAP, LEAST_POOL_GIB
 from pages.parts.shared.lab import lab

@@ -14,14 +14,14 @@ from functools import lru_cache
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of
 from engine.core.format import duration, number, plural
 from engine.core.presets import PRESETS
-from engine.experiments.repeats_plan import plan_repeats
+from engine.core.units import dtype_of
+from engine.experiments.repeats import plan_repeats
 from engine.hardware.hardware import Calibration
 from engine.metrics.metric import Value
 from engine.metrics.metrics import run_metrics
-from engine.simulator.simulated_machine import THIS, fitting_calibration, simulated_machine
+from engine.simulator.machine import THIS, fitting_calibration, simulated_machine
 from engine.simulator.simulator import estimated_tokens, simulate
 from engine.workload.workload import Workload
 from pages.parts.bench.settings import COMPARISONS, BenchSettings

@@ -14,9 +14,9 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of, short_dtype
 from engine.core.format import exact, plural
 from engine.core.request import ExactPrompt
+from engine.core.units import dtype_of, short_dtype
 from engine.experiments.experiment import Plan, Point
 from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import lab

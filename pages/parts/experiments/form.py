@@ -13,25 +13,24 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import plural
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
 from engine.core.run_id import new_run_id, utc_now
+from engine.core.units import dtype_of
 from engine.experiments.experiment import REPEATS, Plan
 from engine.hardware.model_catalog import list_models
 from engine.predictions.questions import of_plan
 from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
 from pages.parts.experiments.progress import draw_queue
-from pages.parts.predictions.form import Draft, PredictionForm, write_down
+from pages.parts.predictions.form import Draft, PredictionForm, add_predictions
 from pages.parts.predictions.section import subject_of_job
 from pages.parts.shared.devices import available_devices, available_executions, device_of, execution_text
 from pages.parts.shared.fields import CAP, FIELDS, LEAST_POOL_GIB, Choice, Field, Number, field_of
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import note, noted, put
-from pages.parts.shared.visit import visitor
 from pages.parts.shared.widgets import choice, model, number
 
 MAX_REPEATS = 100
@@ -217,7 +216,7 @@ def _start(plan: Plan, form: PredictionForm) -> None:
 def submit(plan: Plan, form: PredictionForm, drafts: Sequence[Draft]) -> bool:
     """Save the prediction and queue the experiment. False, with an error on the page, if it cannot be saved."""
     try:
-        lab().queue.submit_experiment(plan, visitor(), before=lambda job: write_down(subject_of_job(job), drafts))
+        lab().queue.submit_experiment(plan, visitor(), before=lambda job: add_predictions(subject_of_job(job), drafts))
     except OSError as error:
         st.error(f"The experiment cannot be saved: {plain(str(error))}.", icon=":material/error:")
         return False

@@ -21,13 +21,12 @@ from pages.parts.experiments.progress import show_progress
 from pages.parts.experiments.stored import StoredExperiment, busy_line_of
 from pages.parts.predictions.section import draw_predictions
 from pages.parts.runs.badges import RANDOM_WEIGHTS
+from pages.parts.runs.run_actions import delete_experiment, draw_download, predictions_text
 from pages.parts.runs.run_text import machine_line
-from pages.parts.runs.trash import delete_experiment, predictions_text
 from pages.parts.shared.fields import Field
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
-from pages.parts.shared.transfer import draw_download
 from pages.parts.shared.widgets import draw_complaints
 from store.predictions.predictions import Subject
 from store.queries.history import RunFilter

@@ -16,11 +16,10 @@ from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
 from pages.figures.frames import records
 from pages.parts.experiments.description import done_text, point_noun, point_text
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.links import EXPERIMENT_PAGES
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
-from pages.parts.shared.visit import visitor
 
 REFRESH_LIVE_S = 1.0
 REFRESH_IDLE_S = 3.0

@@ -16,7 +16,7 @@ from engine.core.config import RunConfig
 from engine.experiments.experiment import ENDED, Plan
 from engine.experiments.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
-from engine.validity.machine_checks import busy_words_of, load_of
+from engine.validity.machine_checks import busy_machine_text, load_of
 from pages.parts.shared.lab import lab
 
 
@@ -101,7 +101,7 @@ def busy_line_of(points: pd.DataFrame) -> str:
     if points.empty:
         return ""
     run_ids = points[points["has_run"].astype(bool)]["run_id"].astype(str).tolist()
-    return busy_words_of(load_of(info) for info in lab().store.runs.infos(run_ids))
+    return busy_machine_text(load_of(info) for info in lab().store.runs.infos(run_ids))
 
 
 def is_any_on_disk(run_ids: Iterable[str]) -> bool:

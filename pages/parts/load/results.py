@@ -12,15 +12,15 @@ from engine.load.findings import (
     capacity_text,
     goodput_text,
     growth_text,
-    knee_text,
     little_text,
     ratio_sentence,
+    saturation_text,
     ttft_text,
     wait_text,
 )
 from engine.load.load_table import LoadRow
 from engine.load.queue_growth import RULE
-from pages.figures.load.latency import QUEUE, TTFT, wait_over_offered
+from pages.figures.load.latency import QUEUE, TTFT, latency_over_offered
 from pages.figures.load.queue import queue_with_windows
 from pages.figures.load.rates import GOODPUT, achieved_over_offered
 from pages.parts.experiments.description import FAILED, STATUS, cap_notes, execution_notes, failure_lines, lines
@@ -101,7 +101,11 @@ def draw_rates(data: MeasuredLoad) -> None:
     capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
     figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
     show_still(figure, alt="Achieved rate by offered rate", key="rates")
-    knees = [knee_text(knee) for engine in data.table.engines if (knee := data.table.knee(engine)) is not None]
+    knees = [
+        saturation_text(knee)
+        for engine in data.table.engines
+        if (knee := data.table.saturation_point(engine)) is not None
+    ]
     st.caption(lines([*knees, ratio_sentence(data.table)]) or "No rate has a result yet.")
     with st.expander("How rates and capacities are measured"):
         st.markdown(STEADY)
@@ -115,14 +119,14 @@ def draw_waits(data: MeasuredLoad) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         show_still(
-            wait_over_offered(data.rows, QUEUE, dark=is_dark()),
+            latency_over_offered(data.rows, QUEUE, dark=is_dark()),
             alt="Queue wait by offered rate",
             key="queue_wait",
         )
         st.caption(plain(_widest_wait(data) or "From the intended arrival until admission."))
     with right:
         show_still(
-            wait_over_offered(data.rows, TTFT, dark=is_dark()),
+            latency_over_offered(data.rows, TTFT, dark=is_dark()),
             alt="Time to first token by offered rate",
             key="ttft",
         )

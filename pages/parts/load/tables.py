@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.format import MISSING, duration, exact, is_missing, number, percent, ratio
-from engine.load.load_table import Capacity, Knee, LoadRow, LoadTable
+from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
 from pages.figures.frames import records
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
@@ -60,7 +60,7 @@ def capacity_rows(table: LoadTable) -> list[list[str]]:
     """Each engine's capacity, its ratio to the first engine's, the runs around it, and its saturation point."""
     rows = []
     for engine in table.engines:
-        capacity, knee = table.capacity(engine), table.knee(engine)
+        capacity, knee = table.capacity(engine), table.saturation_point(engine)
         rows.append(
             [
                 engine,
@@ -169,7 +169,7 @@ def _around(capacity: Capacity | None) -> list[str]:
     return [*queues, confirmed]
 
 
-def _saturation_text(knee: Knee | None) -> str:
+def _saturation_text(knee: SaturationPoint | None) -> str:
     if knee is None:
         return MISSING
     if knee.lost_per_s is None:

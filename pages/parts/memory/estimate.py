@@ -8,7 +8,7 @@ from statistics import median
 from engine.core.format import change, count, number, percent, plural, size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
-from engine.memory.memory_model import TERM_WORDS, TERMS
+from engine.memory.memory_model import TERM_LABELS, TERMS
 from engine.memory.memory_plan import MemoryPoint, Wall, memory_point
 from pages.parts.memory.controls import MemorySettings
 from pages.parts.shared.markdown import listed
@@ -56,7 +56,7 @@ def hatched_text(points: Sequence[MemoryPoint]) -> str:
     ends: dict[str, list[str]] = {}
     for point in points:
         if point.shortage is not None:
-            ends.setdefault(TERM_WORDS[point.shortage.term], []).append(count(point.batch_size))
+            ends.setdefault(TERM_LABELS[point.shortage.term], []).append(count(point.batch_size))
     if not ends:
         return ""
     where = "; ".join(f"{listed(sizes)}: {term}" for term, sizes in ends.items())
@@ -70,7 +70,7 @@ def failure_sentence(point: MemoryPoint) -> str:
     pieces = " of three" if ended.term == "mlp_activation" else ""
     fail = "fails" if point.batch_size == 1 else "fail"
     return (
-        f"{fail} at the {TERM_WORDS[ended.term]}, asking for {size(ended.asked_bytes)} in one piece{pieces} with "
+        f"{fail} at the {TERM_LABELS[ended.term]}, asking for {size(ended.asked_bytes)} in one piece{pieces} with "
         f"{size(ended.free_bytes)} free"
     )
 
@@ -102,7 +102,7 @@ def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
     """A row a batch size: every term, and whether it fits or which term fails."""
     rows = []
     for point in points:
-        verdict = "yes" if point.shortage is None else f"no: {TERM_WORDS[point.shortage.term]}"
+        verdict = "yes" if point.shortage is None else f"no: {TERM_LABELS[point.shortage.term]}"
         terms = [size(value) for value in point.need.by_term.values()]
         rows.append([count(point.batch_size), *terms, size(point.need.total_bytes), verdict])
     return rows
@@ -119,7 +119,7 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
             ended = failing.shortage
             row = [
                 count(failing.batch_size),
-                TERM_WORDS[ended.term],
+                TERM_LABELS[ended.term],
                 size(ended.asked_bytes),
                 size(ended.free_bytes),
             ]
@@ -135,7 +135,7 @@ def wall_finding(settings: MemorySettings, found: Sequence[Wall]) -> str:
             ends.setdefault(wall.first_failing.shortage.term, []).append(f"p{wall.prompt_tokens}")
     if not ends:
         return "Every prompt length fits at every batch size."
-    limits = [f"{listed(prompts)} at the {TERM_WORDS[term]}" for term, prompts in ends.items()]
+    limits = [f"{listed(prompts)} at the {TERM_LABELS[term]}" for term, prompts in ends.items()]
     sentence = f"Memory runs out for {listed(limits)}."
     return sentence if set(ends) == {"weights"} else f"{sentence} {_growth_text(settings, found)}"
 
@@ -156,7 +156,7 @@ def _growth_text(settings: MemorySettings, found: Sequence[Wall]) -> str:
 
 
 def _terms(terms: Sequence[str]) -> str:
-    return listed([f"the {TERM_WORDS[term]}" for term in terms])
+    return listed([f"the {TERM_LABELS[term]}" for term in terms])
 
 
 def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:

@@ -61,7 +61,7 @@ def draw_measured(settings: MemorySettings, runs: Sequence[MeasuredRun]) -> None
         {
             "engine": [run.engine for run in runs],
             "run": [run.run_id for run in runs],
-            "words": [f"{prompts_text(run)}, {plural(run.batch_size, 'row')}" for run in runs],
+            "settings": [f"{prompts_text(run)}, {plural(run.batch_size, 'row')}" for run in runs],
             "predicted_bytes": [run.predicted.total_bytes for run in runs],
             "measured_bytes": [run.measured_bytes for run in runs],
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.experiments.experiment import ENDED
-from engine.experiments.repeats_table import keys_of
+from engine.experiments.repeats import keys_of
 from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 from pages.parts.shared.fields import FIELDS, Number, query_of

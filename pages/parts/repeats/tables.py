@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.experiments.repeats_table import paired, summary_of, values_of
+from engine.experiments.repeats import paired, summary_of, values_of
 from pages.figures.repeats.findings import agreement_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 from pages.parts.experiments.description import spread_text

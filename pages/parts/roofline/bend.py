@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.hardware.pass_points import Bend, predicted_bend, seen_bend
+from engine.hardware.pass_points import Bend, measured_bend, predicted_bend
 from engine.hardware.roofline import Ceilings, ModelShape
 from engine.workload.budgets import RangeBudget, parse_budget
 from pages.parts.roofline.passes import MeasuredPasses
@@ -26,7 +26,7 @@ class BendCase:
 
     @property
     def seen(self) -> Bend | None:
-        return seen_bend(self.seconds)
+        return measured_bend(self.seconds)
 
     def predicted(self, shape: ModelShape, ceilings: Ceilings | None) -> int | None:
         """The predicted batch size; None without ceilings, or if no batch size reaches the balance point."""

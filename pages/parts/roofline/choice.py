@@ -11,10 +11,9 @@ from engine.core.format import plural
 from pages.figures.frames import records
 from pages.parts.experiments.description import experiment_label
 from pages.parts.roofline.passes import MAX_MEMBERS, MeasuredPasses, likeness, measured_experiment, measured_run
-from pages.parts.runs.compared import run_names
-from pages.parts.runs.loaded_run import find_row
-from pages.parts.runs.run_choice import draw_unknown, recent_rows
-from pages.parts.runs.run_text import choice_label
+from pages.parts.runs.loaded_run import find_row, recent_rows
+from pages.parts.runs.run_text import choice_label, run_names
+from pages.parts.runs.status import draw_unknown
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 

@@ -16,8 +16,8 @@ import streamlit as st
 from engine.hardware.pass_points import LEAST_SAMPLES, PassPoint, pass_points
 from engine.hardware.roofline import ModelShape, shape_of_run
 from pages.figures.frames import records
-from pages.parts.runs.comparable import dtype_name
 from pages.parts.runs.loaded_run import find_row
+from pages.parts.runs.run_text import dtype_name
 from pages.parts.shared.lab import lab
 from store.queries.downsampled_passes import By, pass_bins
 

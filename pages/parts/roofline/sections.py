@@ -12,8 +12,8 @@ import streamlit as st
 from engine.hardware.pass_points import Utilization, pass_points, utilization
 from engine.hardware.roofline import Ceilings
 from pages.figures.frames import records
+from pages.figures.roofline.pass_time import pass_time_bars
 from pages.figures.roofline.roofline import Roof, roofline
-from pages.figures.roofline.step_time import step_time_bars
 from pages.parts.roofline.bend import BendCase
 from pages.parts.roofline.ceilings import ChosenCeilings
 from pages.parts.roofline.findings import (
@@ -154,7 +154,7 @@ def _draw_half(name: str, half: pd.DataFrame) -> None:
     """Decode passes or prefill passes, on separate axes, because prefill passes take far longer."""
     title = "Decode" if name == "decode" else "Prefill and mixed"
     alt = f"Issue and device time of a pass, {name}"
-    show_still(step_time_bars(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
+    show_still(pass_time_bars(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
 
 
 def _times_of(one: MeasuredPasses, ceilings: Ceilings | None, is_named: bool) -> pd.DataFrame:

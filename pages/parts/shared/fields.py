@@ -1,9 +1,7 @@
-"""The settings of the Bench page: each one's name in the URL, its default, and what a link may give it.
+"""Fields: a page's settings by their names in the address, with default and limits.
 
-Widgets take their values from the query parameters of the same names. `complaints` finds those that a field cannot
-take, so that the page can say which value it did not take, and what it uses.
-
-Fields are made from the options' declarations; what a page has of its own is in one table.
+They are made from the options' declarations; a page's own defaults and limits are in one table. FIELDS are those of
+Bench. `complaints` lists the values of a link that a field does not accept.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Free text. It stays in its field even when it is wrong: the field says what to fix."""
+    """Free text. A wrong text stays in its field, and the field says what to fix."""
 
     default: str
     label: str = ""
@@ -81,9 +79,9 @@ MAX_SHOWN = 40  # characters of a link's bad value
 
 
 def field_of(option: Option, **own: Any) -> Field:
-    """The field that sets an option, with what a page has of its `own` instead: a default, limits, choices."""
+    """The field that sets an option. `own` replaces what the option declares: default, limits, choices."""
     takes = option.takes
-    default = None if option.default is None else str(option.default)
+    default: Any = None if option.default is None else str(option.default)
     made: Field
     if isinstance(takes, Bounds):
         low = takes.low if takes.also is None else min(takes.low, takes.also)
@@ -103,7 +101,7 @@ def _help_of(option: Option) -> str:
 
 
 def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Field]:
-    """A page's fields by their names in its address; `own` holds by these what the page has of its own."""
+    """A page's fields by their names in its address. `own`, by the same names, replaces what the options declare."""
     return {each.parameter: field_of(each, **(own or {}).get(each.parameter, {})) for each in options}
 
 
@@ -123,11 +121,11 @@ FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
         default="p16,p64", label="Mix of lengths", help="Use p16,p64 for equal shares, p16:3,p4096:1 for weights."
     ),
 }
-del FIELDS["prompt_file"]  # it is uploaded: no address holds a file
+del FIELDS["prompt_file"]  # a file is uploaded, never in an address
 
 
 def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
-    """A line for each value of a link that its field cannot take, with the default that is used instead."""
+    """A line for each value of a link that its field does not accept, with the default used instead."""
     lines = []
     for name, field in fields.items():
         why = field.complaint(query[name]) if name in query else None
@@ -139,10 +137,10 @@ def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -
 
 
 def query_of(config: RunConfig) -> dict[str, str]:
-    """The query parameters that bring Bench to a run's settings; values at their default are left out.
+    """The query parameters that open Bench with a run's settings; values at their default are left out.
 
-    A run does not know how often it was asked for: `repeats` are the caller's to add. A file of prompts does not
-    travel in a link: the page asks for it again.
+    A run does not know its number of repeats: the caller adds `repeats`. A prompt file is not part of a link: the page
+    asks for it again.
     """
     workload = config.workload
     kind = workload.prompts if workload.prompts in ("chat", "file") else "lengths"

@@ -66,8 +66,8 @@ def number(
     field = fields[name]
     assert isinstance(field, Number)
     kind = int if field.whole else float
-    low = kind(field.low) if not field.above else kind(least)
-    high = None if field.high == float("inf") else kind(field.high)
+    low: Any = kind(field.low) if not field.above else kind(least)
+    high: Any = None if field.high == float("inf") else kind(field.high)
 
     def read(texts: Texts) -> Any:
         value = kind(texts[-1])
@@ -75,13 +75,16 @@ def number(
             raise ValueError("out of bounds")
         return value
 
+    # One of several overloads, chosen by whether the numbers are whole.
+    start: Any = "min" if field.default is not None else None
+    stride: Any = kind(step) if step else None
     with linked(name, field.default, read) as key:
         return st.number_input(
             field.label,
             low,
             high,
-            "min" if field.default is not None else None,
-            step=kind(step) if step else None,
+            start,
+            step=stride,
             format="%g" if least < 0.01 else None,
             key=key,
             help=field.help or None,

@@ -18,7 +18,7 @@ from engine.experiments.sweep_table import SweepRow, sweep_rows
 from engine.hardware.roofline import Ceilings, ModelShape, shape_of_run
 from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, stored_experiment
-from pages.parts.runs.comparable import dtype_name
+from pages.parts.runs.run_text import dtype_name
 from pages.parts.shared.machines import calibrated_machine, calibration_for, calibrations
 from pages.parts.shared.markdown import plain
 

@@ -9,9 +9,9 @@ from engine.core.format import count, duration, number, percent, plural, quantit
 from engine.hardware.what_if import (
     WhatIf,
     WhatIfRow,
-    compute_bend,
+    compute_bound_from,
     free_until,
-    launch_bend,
+    launch_bound_until,
     memory_wall,
     readable_until,
     reading_tokens_per_s,
@@ -76,7 +76,7 @@ def headline(rows: Sequence[WhatIfRow]) -> str:
 
 def free_text(case: WhatIf) -> str:
     """The batch size up to which one more request is nearly free, and what ends it."""
-    size, launches, computing = free_until(case), launch_bend(case), compute_bend(case)
+    size, launches, computing = free_until(case), launch_bound_until(case), compute_bound_from(case)
     weights = quantity(case.shape.weight_bytes / 1e9, "GB")
     text = (
         f"**Free until about {number(size)}:** a step reads {weights} of weights for any batch size, and "

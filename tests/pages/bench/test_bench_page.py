@@ -131,7 +131,7 @@ def test_settings_come_on_again(lab_home: Path) -> None:
 def test_a_link_sets_the_controls(lab_home: Path) -> None:
     app = opened(engine="static", slots="16", requests="16", budget="8x32+8x256", prompts="lengths", mix="p16")
     words = texts(app)
-    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all." in words
+    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total." in words
     assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
     assert list(run_buttons(app)) == ["Run static", "Compare two engines", "Compare four engines"]
 
@@ -198,7 +198,7 @@ def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
     link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
     app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
     words = texts(app)
-    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens a step." in words
+    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens per step." in words
     assert widget(app, "pool_gib").value == 0.002
     assert list(run_buttons(app)) == ["Run chunked", "Compare two engines", "Compare four engines"]
     assert "| paged | 3 = 1 + 2 | 6 | none |" in words
@@ -215,7 +215,7 @@ def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
 def test_a_problem_of_chunked_affects_only_its_comparison(lab_home: Path) -> None:
     app = opened(slots="8", max_num_batched_tokens="4")
     assert run_buttons(app) == {"Run continuous": True, "Compare two engines": True, "Compare four engines": False}
-    assert "8 slots need at least 8; raise it or use fewer slots" in texts(app)
+    assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
     assert run_buttons(alone) == {"Run the engine": False, "Compare two engines": False, "Compare four engines": False}
     assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too
@@ -233,11 +233,11 @@ def test_graphs_are_offered_for_runs_on_a_gpu(lab_home: Path, monkeypatch: pytes
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
     on_cpu = opened(execution="graph")
     assert executions(on_cpu) == ["eager"]
-    assert "needs a GPU; no NVIDIA GPU found." in texts(on_cpu)
+    assert "needs an NVIDIA GPU and is unavailable: no NVIDIA GPU found" in texts(on_cpu)
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
     with_gpu = opened(execution="graph")
     assert executions(with_gpu) == ["eager", "graph"]
-    assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)
+    assert "on cuda, with CUDA graphs, continuous batching" in texts(with_gpu)
     widget(with_gpu, "device").set_value("cpu")
     with_gpu.run()
     assert executions(with_gpu) == ["eager"]

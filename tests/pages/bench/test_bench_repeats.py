@@ -110,7 +110,7 @@ def test_one_repeat_stays_a_pair(home: Path, fake_worker: None) -> None:
 def test_half_a_prediction_stops_repeats_too(home: Path, fake_worker: None) -> None:
     app = open_page("bench", model="tiny-random", repeats="2", **LINK)
     app.number_input(key="bench.expect_low").set_value(1.0)
-    assert "The prediction is not whole" in words(press(app, "Compare two engines"))
+    assert "The prediction is incomplete" in words(press(app, "Compare two engines"))
     assert lab().queue.jobs() == []
 
 

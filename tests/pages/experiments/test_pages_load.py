@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from engine.core.format import breakable, number
-from engine.load.findings import capacity_text, growth_text, knee_text, ratio_sentence
+from engine.load.findings import capacity_text, growth_text, ratio_sentence, saturation_text
 from engine.load.goodput import Limits
 from engine.load.load_point import load_point
 from engine.load.load_table import LoadTable, load_samples, load_table
@@ -68,10 +68,10 @@ def test_a_load_test_is_shown_in_full_and_its_captions_are_its_findings(home: Pa
     assert static is not None
     assert continuous is not None
     for engine in ("static", "continuous"):
-        knee, capacity = known.knee(engine), known.capacity(engine)
+        knee, capacity = known.saturation_point(engine), known.capacity(engine)
         assert knee is not None
         assert capacity is not None
-        assert breakable(knee_text(knee)) in said
+        assert breakable(saturation_text(knee)) in said
         assert breakable(capacity_text(capacity)) in said
     assert breakable(ratio_sentence(known)) in said
     growing = next(row for row in known.of("static", "rate") if row.grows)
@@ -136,7 +136,7 @@ def test_one_point_still_draws(home: Path) -> None:
     drawn = figures(app)[RATES]["data"]
     assert [len(trace["x"]) for trace in drawn if trace["mode"] == "lines+markers"] == [1]
     said = words(app)
-    assert "continuous: the queue grew at no rate, up to 5 requests/s: the knee lies above." in said
+    assert "continuous: saturation point above 5 requests/s; the queue grew at no rate." in said
     assert "No run with all requests at once has completed." in said
     assert list(table(app, "achieved/s")["status"]) == ["completed", "not run yet"]
 

@@ -40,7 +40,7 @@ def test_links_of_published_predictions_work(home: Path) -> None:
     ("field", "text", "why"),
     [
         ("engines", "static,fast", "engines 'fast': use some of"),
-        ("rates", "1,x", "rates '1,x': use requests a second, 0.000001 to 1,000,000"),
+        ("rates", "1,x", "rates '1,x': use requests/s from 0.000001 to 1,000,000"),
         ("law", "closed", "arrival 'closed': use poisson, constant or gamma:CV"),
         ("budget", "many", "budget 'many'"),
         ("prompts", "p0", "prompts"),

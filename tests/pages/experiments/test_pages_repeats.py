@@ -21,7 +21,7 @@ from tests.support.page_runs import write_run
 from tests.support.repeats_experiments import completed, noisy, out_of_memory, repeats_plan, write_repeats
 from tests.support.sweep_experiments import sweep_plan, write_sweep
 
-DOTS = "Output tokens a second, every repeat"
+DOTS = "Output tokens/s, every repeat"
 
 
 def opened(home: Path, **query: str) -> AppTest:
@@ -71,7 +71,7 @@ def test_engines_are_compared_repeat_by_repeat(home: Path) -> None:
     assert dots["continuous"]["x"] == pytest.approx([0.64, 1, 1.36])
     assert dots["static, median"]["y"] == [96, 96]
     assert drawn["layout"]["yaxis"]["title"]["text"] == "tokens/s, not from 0"
-    for cell in ("Output tokens a second", "8.33 %", "3 of 3 higher", "3 of 3 lower"):  # (100 - 92) / 96
+    for cell in ("Output tokens/s", "8.33 %", "higher in 3 of 3", "lower in 3 of 3"):  # (100 - 92) / 96
         assert cell in said
     assert "Gap between tokens, p99" not in said  # six tokens have no 99th percentile
 
@@ -82,7 +82,7 @@ def test_another_figure_is_chosen_by_a_link(home: Path) -> None:
     assert "Continuous had none of static's share of dead slot-steps in all 3 repeats." in words(app)
     assert "Dead slot-steps, every repeat" in figures(app)
     app = opened(home, metric="gap p99")
-    assert "no repeat in which both completed with this figure" in words(app)
+    assert "no ratio, because no repeat has this metric for both" in words(app)
     app = opened(home, metric="speed")
     assert "metric 'speed': use one of tokens/s, TTFT p50" in words(app)
     assert DOTS in figures(app)
@@ -101,16 +101,16 @@ def test_ratios_on_both_sides_of_one_are_reported(home: Path) -> None:
     """104 / 100 and 94 / 96."""
     write_repeats(home / "runs", repeats_plan(repeats=2), noisy)
     said = words(opened(home))
-    assert "Continuous had 1.01x static's output tokens/s, 0.979x to 1.04x over 2 repeats: 1 higher, 1 lower," in said
-    assert "1 lower, as by chance every time." in said
-    assert "runs first, so drift within a repeat shifts every ratio the same way" in said
+    assert "Continuous had 1.01x static's output tokens/s (0.979x to 1.04x): higher in 1 and lower in 1 of 2" in said
+    assert "2 repeats; no evidence (chance alone always does this)." in said
+    assert "the first engine always runs first, and a drift within a repeat pushes every ratio the same way" in said
 
 
 def test_one_repeat_has_no_spread(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(), only=range(2))
     app = opened(home)
     said = words(app)
-    assert "Continuous had 1.30x static's output tokens/s in the one repeat that has a ratio" in said
+    assert "Continuous had 1.30x static's output tokens/s in the only repeat with a ratio" in said
     assert "This experiment was interrupted: 2 of 6 runs done. 4 runs left to run." in said
     assert buttons(app)["Resume"] is True
     assert list(table(app, "TTFT p95 s")["status"]).count("not run yet") == 4

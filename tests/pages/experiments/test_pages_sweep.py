@@ -42,10 +42,10 @@ def test_the_newest_sweep_is_shown_in_full(home: Path) -> None:
     said = words(app)
     assert app.query_params["experiment"] in ("new", ["new"])
     assert "static, tiny-random, budget 32: p16,p64 at B = 1, 2, 4, 8" in said
-    line = "p16 keeps to it up to B = 2 and leaves it at B = 4 (286 tokens/s, 78.6 % of it)"
+    line = "p16 scales linearly up to B = 2, with 78.6 % of linear scaling at B = 4 (286 tokens/s)"
     assert line in said
     assert "TPOT from B = 1 to 8: p16 11.0 ms to 18.0 ms (+63.6 %)" in said
-    assert "TTFT from B = 1 to 8: p16 16.0 ms to 128 ms (8.00 times)" in said
+    assert "TTFT from B = 1 to 8: p16 16.0 ms to 128 ms (8.00x)" in said
     rows = table(app, "TPOT ms")
     row = rows[(rows["prompts"] == "p16") & (rows["B"] == 4)].iloc[0]
     assert row["TTFT s"] == pytest.approx(0.064)

@@ -84,5 +84,5 @@ def test_an_incomplete_prediction_blocks_the_start(home: Path) -> None:
     next(found for found in app.number_input if found.key == "sweep.expect_low").set_value(4)
     next(button for button in app.button if button.label == "Run the sweep").click()
     said = words(app.run())
-    assert "The prediction is not whole" in said
+    assert "The prediction is incomplete" in said
     assert lab().queue.jobs() == []

@@ -183,7 +183,7 @@ def test_devices_and_dtypes() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_cuda_without_a_gpu_is_refused() -> None:
     assert resolve_device("auto") == CPU
-    with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU on this machine; use cpu or auto"):
+    with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU; use cpu or auto"):
         resolve_device("cuda")
 
 
