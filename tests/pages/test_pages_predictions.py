@@ -273,7 +273,7 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
     assert "The experiment and 1 run go into the trash" in words(app)
     assert len(lab().store.experiments.list()) == 1
     asked = drawn("pages.parts.experiments.page.draw_confirmation", "sweep1", [])
-    button(asked, "Keep").click().run()
+    button(asked, "Cancel").click().run()
     assert len(lab().store.experiments.list()) == 1
 
 
