@@ -216,7 +216,7 @@ def test_what_only_chunked_cannot_have_hinders_its_comparison_alone(lab_home: Pa
     assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
     assert run_buttons(alone) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
-    assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too
+    assert texts(alone).count("max-num-batched-tokens 4: 8 slots need at least 8 tokens") == 2  # at its field too
 
 
 def test_a_small_pool_is_a_way_to_see_preemption(lab_home: Path) -> None:
