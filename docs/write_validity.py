@@ -1,4 +1,7 @@
-"""Writes docs/validity.md from the definitions in engine/validity/validity.py: `make docs`. A test compares the two."""
+"""Writes docs/validity.md from the badges defined in engine/validity/validity.py (`make docs`).
+
+A test compares the page with what this writes.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,14 @@ INTRODUCTION = """# Validity
 
 Written by `make docs` from `engine/validity/validity.py`, where each badge is defined once.
 
-A run earns a badge by passing a check. It is judged once, when it ends, from its run log. A check that does not apply
-(no rate was asked for, nothing was logged) neither gives nor takes a badge. No check changes a number: a lost badge
-says how far the run's numbers can be trusted. Limits are conventions.
+A run earns a badge by passing its check. Runs are judged once, when they end, from the run log only. A check that does
+not apply (the run has no arrival rate, or nothing was logged) neither earns nor loses a badge. No check changes a
+figure: a lost badge warns that figures may mislead. Limits are conventions.
 
-An earned badge says what holds (`real weights`), a lost one what is wrong (`random weights`). A run's page shows its
-badges with their findings; History has a column of them and filters by them; Compare warns where one run earned a badge
-that another lost. In the store they are the table `run_checks`, a row per check and run: `outcome` (`pass`, `fail`,
-`not applicable`), `value` and `threshold` where a number was judged, and `finding`, the sentence with the run's own
-numbers.
+An earned badge shows its label (`real weights`), a lost badge its fault (`random weights`). A run's page shows its
+badges with their findings. History has a column of lost badges and filters by badges. Compare warns where runs differ.
+In the store, the table `run_checks` has one row per check and run, with `outcome` (`pass`, `fail`, `not applicable`),
+`value` and `threshold` if a figure was judged, and `finding`, one sentence with the run's own figures.
 """
 
 

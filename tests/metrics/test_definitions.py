@@ -1,4 +1,4 @@
-"""Each way to count a latency against values worked out by hand, on runs that ended and on one that was stopped."""
+"""Each definition of a latency, calculated by hand for completed runs and a stopped one."""
 
 from __future__ import annotations
 

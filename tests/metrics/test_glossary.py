@@ -1,4 +1,4 @@
-"""The definitions themselves: every metric is named, explained and in its unit, every word has one meaning."""
+"""The definitions: every metric has a name, a unit and a meaning; every glossary term has one meaning."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What paged memory, chunks, preemptions and captured passes add to the metrics, against values worked out by hand."""
+"""Metrics of paged KV, chunks, preemptions and captured passes, calculated by hand."""
 
 import pytest
 

@@ -16,7 +16,8 @@ from engine.core.kv_layout import KVLayout
 from engine.core.presets import PRESETS
 from engine.metrics.glossary import GLOSSARY
 from engine.metrics.metrics import METRICS
-from engine.validity.validity import CHECKS, Check
+from engine.validity.check import Check
+from engine.validity.validity import CHECKS
 from pages.figures.colors import ENGINE_ORDER
 from pages.figures.load.axes import SYMBOLS
 from pages.parts.glossary.entries import all_groups
