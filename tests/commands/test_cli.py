@@ -144,7 +144,7 @@ def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> No
         env={**os.environ, "LAB_HOME": str(tmp_path)},
     )
     assert started.stderr is not None
-    started.stderr.readline()  # "making random weights …": signals are listened to, nothing has run yet
+    started.stderr.readline()  # "creating random weights …": signal handlers are set, nothing has run yet
     started.send_signal(signal.SIGTERM)
     said, _ = started.communicate(timeout=300)
     assert started.returncode == 1
