@@ -215,7 +215,7 @@ def test_without_the_wheel_an_earlier_conversion_is_used(smollm2: LoadedModel, m
     assert load("smollm2-135m").spec == smollm2.spec
 
 
-def test_without_wheel_and_conversion_the_way_to_get_it_is_told(
+def test_without_wheel_and_conversion_the_error_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models, "smollm2_wheel", lambda: None)
