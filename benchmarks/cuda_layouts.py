@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("what", choices=("closed", "capacity", "spike"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="qwen2.5-1.5b-random")
+    parser.add_argument("--device", default="cuda", help="cpu: try the script without a GPU")
     parser.add_argument("--engines", default=None)
     parser.add_argument("--execution", default="graph")
     parser.add_argument("--timing", default="async")
@@ -51,10 +52,10 @@ def main() -> None:
     requests = args.requests or {"spike": 64, "capacity": 256}.get(args.what, 400)
     work = WorkloadConfig(prompts=MIX, budget=BUDGET, requests=requests)
     base = RunConfig(
-        model=args.model, device="cuda", execution=args.execution, timing=args.timing, workload=work,
+        model=args.model, device=args.device, execution=args.execution, timing=args.timing, workload=work,
         slots=args.slots or {"closed": 256, "capacity": 32, "spike": 8}[args.what],
     )  # fmt: skip
-    with Bench(args.out) as bench:
+    with Bench(args.out, args.device) as bench:
         for _ in range(args.repeats):
             for config in _configs(args, base):
                 if args.what == "capacity":

@@ -32,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="qwen2.5-1.5b-random")
+    parser.add_argument("--device", default="cuda", help="cpu: try the script without a GPU")
     parser.add_argument("--engine", default="paged")
     parser.add_argument("--execution", default="graph")
     parser.add_argument("--timing", default="async")
@@ -41,8 +42,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--compare-recording", action="store_true")
     args = parser.parse_args()
-    base = RunConfig(engine=args.engine, model=args.model, device="cuda", execution=args.execution, timing=args.timing)
-    with Bench(args.out) as bench:
+    base = RunConfig(
+        engine=args.engine, model=args.model, device=args.device, execution=args.execution, timing=args.timing
+    )
+    with Bench(args.out, args.device) as bench:
         for rows in args.rows:
             work = WorkloadConfig(prompts=f"p{args.prompt}", requests=rows, budget=str(args.budget))
             config = replace(base, slots=rows, workload=work)

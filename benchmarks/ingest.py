@@ -1,10 +1,10 @@
-"""How fast the store takes a run in: a run log of a million tokens, ingested into a new store, by the clock.
+"""Ingest speed: a run log of a million tokens, ingested into a new store.
 
     python -m benchmarks.ingest [--tokens 1000000] [--repeats 3] [--layout slots|paged] [--json]
 
-Also measured: the same log once more (nothing is new), the questions that the Run page asks, and the process's peak
-memory. With `--layout paged` the log has a pool's blocks besides, one event for every three tokens. Each repeat is a
-process of its own, since peak memory never goes down within one.
+Also measured: ingesting the same log again (nothing is new), the Run page's queries, and peak memory. With `--layout
+paged` the log also has block events, one for every three tokens. Each repeat runs in its own process, because a
+process's peak memory never decreases.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def write_log(parent: Path, num_tokens: int, layout: str = "slots") -> Path:
-    """A run of SLOTS rows that never end early, TOKENS_A_REQUEST tokens a request, a batch about every 200 passes."""
+    """Write a run of SLOTS rows and TOKENS_A_REQUEST tokens per request, with a batch every 200 passes."""
     is_paged = layout == "paged"
     engine = "paged" if is_paged else "continuous"
     info = {
@@ -113,7 +113,8 @@ def _begin_wave(log: RunLogWriter, first: int, number: int) -> None:
 
 
 def _log_blocks(log: RunLogWriter, number: int, first: int, index: int) -> None:
-    """A wave's blocks: its prompts' at its begin, one more a row every BLOCK_SIZE tokens, and all given back after."""
+    """Log a wave's blocks: those of its prompts first, one more per row every BLOCK_SIZE tokens, all freed at the
+    end."""
     if index == 0:
         _log_block_events(log, number, first, range(PROMPT_TOKENS // BLOCK_SIZE), True)
     elif index % BLOCK_SIZE == 1:
@@ -124,7 +125,7 @@ def _log_blocks(log: RunLogWriter, number: int, first: int, index: int) -> None:
 
 
 def _log_block_events(log: RunLogWriter, number: int, first: int, places: range, allocated: bool) -> None:
-    """Each row of the wave gets, or gives back, the blocks of these places in its table."""
+    """Log that each row of the wave gets or frees the blocks at these indices of its block table."""
     count = SLOTS * len(places)
     log.extend(
         "blocks",
@@ -189,7 +190,7 @@ def measure(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
         cpu_before = time.process_time()
         seconds, report = _timed(lambda: store.ingest.run(folder))
-        cpu_s = time.process_time() - cpu_before  # on a busy machine, what the clock does not show
+        cpu_s = time.process_time() - cpu_before  # on a busy machine, wall time is not the work done
         tokens = report.rows["tokens"]
         ingest_rss = _peak_bytes()
         again, _ = _timed(lambda: store.ingest.run(folder))

@@ -1,9 +1,9 @@
-"""A large store by itself, without pages: taking run logs in, opening it again, the snapshot, the prepared questions.
+"""A large store without pages: ingest of run logs, opening it again, the snapshot, the prepared queries.
 
-    python -m benchmarks.large_store ingest|ask LAB_HOME
+    python -m benchmarks.large_store ingest|query LAB_HOME
 
-Prints JSON. A process of its own for each part, since peak memory never goes down within one, and one that loads no
-more than the store does. `many_runs` makes the run logs and calls it.
+Prints JSON. Each part runs in its own process, because a process's peak memory never decreases; the process imports
+only what the store needs. `many_runs` makes the run logs and calls it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from store import Store
 from store.queries.prepared_queries import prepared_queries
 from store.sandbox import Asking
 
-QUESTION_REPEATS = 3
+QUERY_REPEATS = 3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("ingest", "ask"))
+    parser.add_argument("part", choices=("ingest", "query"))
     parser.add_argument("home", type=Path)
     options = parser.parse_args()
-    measure = {"ingest": measure_ingest, "ask": measure_questions}[options.part]
+    measure = {"ingest": measure_ingest, "query": measure_queries}[options.part]
     print(json.dumps(measure(options.home)))
 
 
 def measure_ingest(home: Path) -> dict[str, Any]:
-    """All run folders into a new store; then the same once more, when nothing is new."""
+    """Ingest all run folders into a new store; then again, when nothing is new."""
     with Store(home) as store:
         seconds, (reports, problems) = _timed(lambda: store.ingest.all_in(home / "runs"))
         again, _ = _timed(lambda: store.ingest.all_in(home / "runs"))
@@ -51,28 +51,26 @@ def measure_ingest(home: Path) -> dict[str, Any]:
     }
 
 
-def measure_questions(home: Path) -> dict[str, Any]:
-    """Opening, a page of the history, the snapshot, and each prepared question in the sandbox: its median."""
+def measure_queries(home: Path) -> dict[str, Any]:
+    """Opening the store, a page of the history, the snapshot, and the median of each prepared query in the sandbox."""
     opening, store = _timed(lambda: Store(home))
     with store:
         history = _median(lambda: store.runs.list(limit=50))
         snapshot, made = _timed(store.snapshots.publish)
-        questions = {
-            question.name: _median(partial(_answer, made.path, question.sql)) for question in prepared_queries()
-        }
+        queries = {query.name: _median(partial(_answer, made.path, query.sql)) for query in prepared_queries()}
     return {
         "open_s": opening,
         "history_query_s": history,
         "snapshot_s": snapshot,
         "snapshot_bytes": made.path.stat().st_size,
-        "questions_s": questions,
-        "slowest_question_s": max(questions.values()),
+        "questions_s": queries,
+        "slowest_question_s": max(queries.values()),
         "peak_bytes": _peak_bytes(),
     }
 
 
 def status_bytes(pid: int | str, name: str) -> int:
-    """A process's VmRSS (what it holds in memory now) or VmHWM (the most it has held)."""
+    """A process's VmRSS (current memory) or VmHWM (peak memory)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
@@ -88,7 +86,7 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _median(work: Callable[[], Any]) -> float:
-    return statistics.median(_timed(work)[0] for _ in range(QUESTION_REPEATS))
+    return statistics.median(_timed(work)[0] for _ in range(QUERY_REPEATS))
 
 
 def _peak_bytes() -> int:

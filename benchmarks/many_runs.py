@@ -1,11 +1,11 @@
-"""The store and the pages at scale: 1,000 runs and 10 M tokens by default, made up, in a LAB_HOME of their own.
+"""The store and the pages at scale: by default 1,000 synthetic runs with 10 M tokens, in a separate LAB_HOME.
 
     python -m benchmarks.many_runs [--runs 1000] [--tokens 10000000] [--large-tokens 1000000] [--home FOLDER] [--json]
 
-Measured: taking all run logs in; opening the store again; the snapshot and each prepared question; the pages' scripts
-by themselves; and the pages in a real app and a real browser, from an address to the last thing on the page, with the
-app's memory after each. The glossary there says how long the app itself takes to start in the browser. Pages are asked
-for twice: `first` reads the store, `again` what is kept. With --home a folder that is there is used again.
+Measured: ingest of all run logs; opening the store again; the snapshot and each prepared query; the pages' scripts
+without a browser; and the pages in a real app and browser, from the request to the last element, with the app's memory
+after each. The glossary page shows the app's own start-up time. Each page is loaded twice: `first` reads the store,
+`again` the cache. With --home an existing folder is reused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.large_store import status_bytes
-from benchmarks.made_up_logs import MadeUpRun, write_made_up_run
+from benchmarks.synthetic_logs import SyntheticRun, write_synthetic_run
 from engine.core.units import MIB
 from tests.conftest import CHROMIUM_FLAGS
 from tests.support.app_server import AppServer
@@ -39,12 +39,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--tokens", type=int, default=10_000_000)
-    parser.add_argument("--large-tokens", type=int, default=1_000_000, help="tokens of one run beside them; 0 for none")
-    parser.add_argument("--home", type=Path, help="where to keep it all, or where it is")
+    parser.add_argument("--large-tokens", type=int, default=1_000_000, help="tokens of one additional run; 0 for none")
+    parser.add_argument("--home", type=Path, help="the folder to create or reuse")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument(
-        "--only", choices=("logs", "ingest", "store", "scripts", "app"), help="one part alone, for a closer look"
-    )
+    parser.add_argument("--only", choices=("logs", "ingest", "store", "scripts", "app"), help="run only one part")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = measure(options.home or Path(folder) / "home", options)
@@ -59,7 +57,7 @@ def measure(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     parts: dict[str, Callable[[], Any]] = {
         "logs": lambda: write_logs(home, options.runs, options.tokens, options.large_tokens),
         "ingest": lambda: _alone("ingest", home),
-        "store": lambda: _alone("ask", home),
+        "store": lambda: _alone("query", home),
         "scripts": lambda: measure_scripts(home),
         "app": lambda: measure_app(home, options.large_tokens > 0),
     }
@@ -70,16 +68,17 @@ def measure(home: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[str, Any]:
-    """Pairs of a static and a continuous run over one workload, every other pair with arrivals; then one large run."""
+    """Write pairs of a static and a continuous run of one workload, every other pair with arrivals; then a large
+    run."""
     if (home / "runs").exists():
         return {"there_already": True}
     began = time.perf_counter()
     requests = max(2, tokens // runs // TOKENS_A_REQUEST)
     for i in range(runs):
         pair, is_second = divmod(i, 2)
-        write_made_up_run(
+        write_synthetic_run(
             home / "runs",
-            MadeUpRun(
+            SyntheticRun(
                 engine=("static", "continuous")[is_second],
                 requests=requests,
                 tokens_a_request=TOKENS_A_REQUEST,
@@ -93,7 +92,7 @@ def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[st
     for count, moment in ((400, 0), (large_tokens // TOKENS_A_REQUEST, 1)):
         if count:
             at = BEGAN + timedelta(minutes=173 * (runs + 1 + moment))
-            large = MadeUpRun(
+            large = SyntheticRun(
                 engine="continuous",
                 requests=count,
                 tokens_a_request=TOKENS_A_REQUEST,
@@ -101,19 +100,19 @@ def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[st
                 seed=runs + moment,
                 created_at=at,
             )
-            write_made_up_run(home / "runs", large)
+            write_synthetic_run(home / "runs", large)
     return {"write_s": time.perf_counter() - began}
 
 
 def measure_scripts(home: Path) -> Any:
-    """The scripts of the pages, in a process of their own: a pair in the middle, and the largest run."""
+    """The pages' scripts in a separate process, for a pair in the middle of the store and for the largest run."""
     run_ids = _run_ids(home)
     command = [sys.executable, "-m", "benchmarks.page_scripts", str(home), *_pair(run_ids), run_ids[-1]]
     return json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
 
 
 def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
-    """Pages of a real app in a real browser. Seconds to the page's last element, and the app's memory after it."""
+    """Pages of a real app in a real browser: seconds to the page's last element, and the app's memory after it."""
     run_ids = _run_ids(home)
     pair = _pair(run_ids)
     medium = run_ids[-2] if has_large else run_ids[-1]
@@ -128,13 +127,13 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
             "history": ("history", "Runs made on the command line appear by themselves"),
             "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
             "run_400_requests": (f"run?run_id={medium}", "Configuration and environment"),
-            "compare": (f"compare?runs={','.join(pair)}", "Did they say the same?"),
+            "compare": (f"compare?runs={','.join(pair)}", "Same answers?"),
             "query": ("query?question=waste_by_engine", "rows in"),
         }
         if has_large:
             visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Configuration and environment")
         report: dict[str, Any] = {"rss_at_start_bytes": status_bytes(pid, "VmRSS")}
-        visit(page, f"{app.url}/glossary", "Every metric is defined once")  # the browser fetches the app's scripts
+        visit(page, f"{app.url}/glossary", "Every metric is defined once")  # the browser loads the app's scripts
         for name, (address, last) in visits.items():
             first = visit(page, f"{app.url}/{address}", last)
             again = visit(page, f"{app.url}/{address}", last)
@@ -149,13 +148,13 @@ def _run_ids(home: Path) -> list[str]:
 
 
 def _pair(run_ids: Sequence[str]) -> Sequence[str]:
-    """A static and a continuous run of one workload, half-way through the store."""
+    """A static and a continuous run of one workload, from the middle of the store."""
     middle = len(run_ids) // 4 * 2
     return run_ids[middle : middle + 2]
 
 
 def visit(page: Page, url: str, last: str) -> float:
-    """Seconds from asking for an address to the moment when its last words are there and no script runs."""
+    """Seconds from the request until the page's last text is present and no script runs."""
     began = time.perf_counter()
     page.goto(url, wait_until="commit")
     page.get_by_text(last).first.wait_for(state="attached", timeout=WAIT_MS)
@@ -175,7 +174,7 @@ def show(report: dict[str, Any], indent: str = "") -> None:
 
 
 def _alone(part: str, home: Path) -> Any:
-    """A part of `large_store` in a process of its own."""
+    """A part of `large_store` in its own process."""
     return json.loads(subprocess.check_output([sys.executable, "-m", "benchmarks.large_store", part, str(home)]))
 
 

@@ -1,8 +1,9 @@
-"""How long the app's pages take by themselves, without a browser: each page's script, from its address to its end.
+"""The duration of the pages' scripts without a browser.
 
     python -m benchmarks.page_scripts LAB_HOME RUN_ID RUN_ID LARGE_RUN_ID
 
-Prints JSON: seconds of the first visit, which reads the store, and the median of three more. The two runs are compared.
+Prints JSON: seconds of the first visit, which reads the store, and the median of three more. Compare gets the first two
+runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["LAB_HOME"] = options.home
     first, second, large = options.run_ids
-    visit("glossary")  # the app opens its services, and modules are loaded
+    visit("glossary")  # opens the app's services and imports modules
     visit("run", run_id=second)
     visits = {
         "history": ("history", {}),

@@ -19,7 +19,7 @@ import numpy as np
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.passes import PassKind
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import ModelShape, PassFacts
+from engine.hardware.roofline import ModelShape, PassStats
 from engine.load.load_point import LoadPoint, load_point
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
@@ -35,7 +35,7 @@ class SecondAPass:
 
     host_s = 0.0
 
-    def pass_s(self, facts: PassFacts) -> float:
+    def pass_s(self, facts: PassStats) -> float:
         return 1.0 if facts.kind is PassKind.DECODE else 0.0
 
 

@@ -16,7 +16,7 @@ import time
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.metrics.metrics import run_metrics
-from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
 

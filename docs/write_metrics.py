@@ -39,7 +39,7 @@ the run log (`engine/runlog/schema.py`).
 
 COUNTING = """## Other definitions
 
-Tools define the same latency differently. On Run and Compare, *How to count* selects the definitions of
+Tools define the same latency differently. On Run and Compare, *Latency definitions* selects the definitions of
 `engine/metrics/definitions.py`. Tiles, figures, tables and CSV files follow, and the page shows how much each figure
 changes from the lab's default definitions, which the tables above use. The store's SQL
 (`store/queries/latency_definitions.py`) is tested equal to `engine/metrics/latency.py`. The address contains the

@@ -1,6 +1,7 @@
-"""The store: every run's rows in DuckDB. One process owns the file; others ask it through a socket.
+"""The store: the rows of every run in DuckDB. One process owns the file; others reach it through a socket.
 
-`Store` is opened by the owner, `Recorder` keeps it up with the run logs on disk, `python -m store` is the command line.
+The owner opens `Store`; `Recorder` keeps it up to date with the run logs on disk; `python -m store` is the command
+line.
 """
 
 from store.database import StoreHeld

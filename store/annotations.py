@@ -1,4 +1,4 @@
-"""Annotations of runs: a note, tags, a pin. They belong to the run's id and outlive its rows."""
+"""Annotations of runs: a note, tags, a pin. They are keyed by run id and outlive the run's rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TAGS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """A run without annotation has the defaults. Tags are in alphabetical order."""
+    """A run without an annotation has the defaults. Tags are in alphabetical order."""
 
     note: str = ""
     tags: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Annotations:
         self._runs = runs
 
     def of(self, run_id: str) -> Annotation:
-        """The annotation of a run; the defaults for one that is not known."""
+        """The annotation of a run; the defaults for an unknown run."""
         cursor = self._database.cursor()
         row = first_row(cursor, "SELECT note, pinned FROM run_notes WHERE run_id = ?", [run_id])
         note, pinned = row or ("", False)
@@ -40,7 +40,7 @@ class Annotations:
         return Annotation(note=str(note), tags=tuple(str(tag) for (tag,) in tags), pinned=bool(pinned))
 
     def set(self, run_id: str, annotation: Annotation) -> None:
-        """Replace a run's annotation. KeyError for a run that is not known, ValueError for what is too long."""
+        """Replace a run's annotation. KeyError for an unknown run, ValueError for a note or tag that is too long."""
         with self._database.writing:
             if not self._runs.has(run_id):
                 raise KeyError(f"the store has no run {run_id}")
@@ -48,7 +48,7 @@ class Annotations:
 
 
 def annotate(cursor: duckdb.DuckDBPyConnection, run_id: str, annotation: Annotation) -> None:
-    """Write a run's annotation over the one before. ValueError in one line for a note or tag that is too long."""
+    """Overwrite a run's annotation. ValueError in one line for a note or tag that is too long."""
     note, tags = checked_note(annotation.note), checked_tags(annotation.tags)
     forget(cursor, run_id)
     if note or annotation.pinned:
@@ -64,7 +64,7 @@ def forget(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 
 def checked_note(note: str) -> str:
-    """The note without the space around it."""
+    """The note without surrounding space. ValueError where it is too long."""
     note = note.strip()
     if len(note) > MAX_NOTE:
         raise ValueError(f"a note of {len(note):,} characters: use at most {MAX_NOTE:,}")
@@ -72,11 +72,15 @@ def checked_note(note: str) -> str:
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Each tag once, in alphabetical order, its spaces single. ValueError for one that is empty, long or has commas."""
-    found = sorted({" ".join(tag.split()) for tag in tags})
-    for tag in found:
+    """Each tag once, in alphabetical order, with single spaces. ValueError for an empty or long tag, or one with a
+    comma.
+
+    ValueError also for too many tags.
+    """
+    cleaned = sorted({" ".join(tag.split()) for tag in tags})
+    for tag in cleaned:
         if not tag or len(tag) > MAX_TAG or "," in tag or not tag.isprintable():
             raise ValueError(f"tag {tag[:MAX_TAG]!r}: use 1 to {MAX_TAG} characters without a comma")
-    if len(found) > MAX_TAGS:
-        raise ValueError(f"{len(found)} tags: use at most {MAX_TAGS} for a run")
-    return tuple(found)
+    if len(cleaned) > MAX_TAGS:
+        raise ValueError(f"{len(cleaned)} tags: use at most {MAX_TAGS} for a run")
+    return tuple(cleaned)

@@ -1,7 +1,7 @@
-"""The DuckDB file of a home: one process at a time, a cursor a thread, one writer, tables up to date, memory bounded.
+"""The DuckDB file of a LAB_HOME: opened by one process at a time, one cursor per thread, one writer, bounded memory.
 
-Tables change by numbered migrations, each in a transaction, the file copied before the first of them. Views are made
-anew at each opening, since they follow the metrics' definitions and hold no data.
+Tables change by numbered migrations, each in a transaction; the file is copied before the first one. Views are created
+again at each opening, because they follow the metric definitions and hold no data.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from engine.runlog.schema import STREAMS
 T = TypeVar("T")
 
 FILE = "lab.duckdb"
-MEMORY_LIMIT = "400MB"  # a run of 10 M tokens can be taken in with it, and the app stays under 800 MB
+MEMORY_LIMIT = "400MB"  # enough to ingest a run of 10 M tokens; the app stays under 800 MB
 THREADS = 2
-# DuckDB plans for few rows where it cannot tell, and an ASOF join of few rows goes through all of the other side for
-# each: of a million tokens that took 11 s instead of 0.4.
+# Without a row estimate DuckDB plans for few rows, and then an ASOF join scans the whole other side for each row: with
+# a million tokens that took 11 s instead of 0.4 s.
 SETTINGS: Mapping[str, Any] = {"memory_limit": MEMORY_LIMIT, "threads": THREADS, "asof_loop_join_threshold": 0}
 CLOSING_S = 5.0
 HERE = Path(__file__).parent
@@ -37,25 +37,25 @@ VIEWS = HERE / "views"
 SUMMARIES = "run_summaries"
 CHECKS = "run_checks"
 TOKENS_AT_ONCE = 1_000_000
-TABLES = {stream: {"blocks": "block_events"}.get(stream, stream) for stream in STREAMS}  # where each stream goes
+TABLES = {stream: {"blocks": "block_events"}.get(stream, stream) for stream in STREAMS}  # the table of each stream
 
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
 class StoreHeld(RuntimeError):
-    """Another process has the store open. `pid` is its number, where it is known."""
+    """Another process has the store open. `pid` is its process id, if known."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         who = "another process" if pid is None else f"process {pid}"
-        super().__init__(f"{path} is held by {who}; one process at a time can open it: the app, or a command")
+        super().__init__(f"{path} is held by {who}; only one process can open it at a time: the app or a command")
         self.path = path
         self.pid = pid
 
 
 class Database:
-    """One open connection. Any thread may use it: reading never waits for writing, and sees finished transactions.
+    """One open connection. Any thread may use it: reads never wait for writes, and see committed transactions only.
 
-    `writing` is held by a thread while it changes rows.
+    A thread holds `writing` while it changes rows.
     """
 
     def __init__(self, home: Path) -> None:
@@ -64,7 +64,7 @@ class Database:
         self.writing = threading.RLock()
         self._connection = open_database(home)
         self._own = threading.local()
-        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # threads that end take theirs
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # a cursor ends with its thread
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +75,7 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file once the current ingest is done; queries under way are cut off. May be called twice."""
+        """Close the file after the current ingest; running queries are interrupted. May be called twice."""
         with self.writing:
             for cursor in list(self._cursors):
                 close_cursor(cursor)
@@ -95,18 +95,22 @@ class Database:
 
 
 def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyConnection:
-    """The store of `home`, made if need be. StoreHeld when another process has it; ValueError when it is no store."""
+    """Open the store of `home`; create it if missing. StoreHeld if another process has it, ValueError if it is no
+    store.
+
+    ValueError also for a store of a newer version.
+    """
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"{home}: {error.strerror}; set LAB_HOME to a folder that can be written to") from error
+        raise ValueError(f"{home}: {error.strerror}; set LAB_HOME to a writable folder") from error
     path = home / FILE
     connection = _connect(path)
     try:
         version, pending = _version(connection), _numbered(migrations)
         newest = max(pending, default=0)
         if version > newest:
-            raise ValueError(f"{path}: of version {version}, made by a newer lab; this one knows up to {newest}")
+            raise ValueError(f"{path} has version {version}, from a newer lab; this lab reads up to version {newest}")
         if 0 < version < newest:
             connection.close()
             shutil.copy2(path, path.with_name(f"{FILE}.backup-version-{version}"))
@@ -125,19 +129,19 @@ def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyC
 def first_row(
     cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] | Mapping[str, Any] = ()
 ) -> tuple[Any, ...] | None:
-    """The first row of an answer, or None. The answer is read to its end: an unfinished one blocks its cursor."""
+    """The first row of a result, or None. Reads the result to its end: an unfinished result blocks the cursor."""
     named = dict(values) if isinstance(values, Mapping) else list(values)
     rows = cursor.execute(query, named).fetchall()
     return rows[0] if rows else None
 
 
 def carry_out(cursor: duckdb.DuckDBPyConnection, statement: str, values: Sequence[Any] = ()) -> None:
-    """A statement whose answer is of no interest, read to its end all the same: an unfinished one blocks its cursor."""
+    """Run a statement and read its result to the end: an unfinished result blocks the cursor."""
     cursor.execute(statement, list(values)).fetchall()
 
 
 def in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """All of the work, or none of it."""
+    """Run `work` in one transaction: all of it, or none."""
     carry_out(cursor, "BEGIN")
     try:
         outcome = work()
@@ -149,7 +153,7 @@ def in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> 
 
 
 def utc(moment: object) -> datetime | None:
-    """A time of day in UTC without its zone, as DuckDB's TIMESTAMP is; None for what is no ISO time."""
+    """An ISO time in UTC without a time zone, as DuckDB's TIMESTAMP is; None for anything else."""
     try:
         parsed = datetime.fromisoformat(str(moment))
     except ValueError:
@@ -158,7 +162,7 @@ def utc(moment: object) -> datetime | None:
 
 
 def close_cursor(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Close a cursor, whatever its thread does with it: a busy one refuses until it has been interrupted."""
+    """Close a cursor even if its thread is using it: a busy cursor cannot be closed until it is interrupted."""
     deadline = time.monotonic() + CLOSING_S
     while True:
         try:
@@ -192,7 +196,7 @@ def _version(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    """The migrations by their numbers: `0001_runs.sql` is 1."""
+    """The migrations by number: `0001_runs.sql` is 1."""
     return {int(path.name.split("_")[0]): path for path in folder.glob("*.sql")}
 
 
@@ -213,10 +217,10 @@ def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = TOKENS_AT_ONCE) -> None:
-    """Keep `run_summaries`, the metrics of runs that are over, as the view `run_metrics` has them.
+    """Keep `run_summaries`, the metrics of ended runs, equal to the view `run_metrics`.
 
-    The table's comment says by which text of the views it was made: another text, and every summary is made anew, some
-    runs at a time, since all at once would need more memory the more tokens there are.
+    The table's comment holds a hash of the views' SQL. If the SQL has changed, every summary is computed again, a few
+    runs at a time: all runs at once would need memory in proportion to their tokens.
     """
     connection.execute(f"CREATE TABLE IF NOT EXISTS {SUMMARIES} AS SELECT * FROM run_metrics WHERE false")
     made_by = first_row(connection, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [SUMMARIES])
@@ -227,7 +231,7 @@ def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = T
 
     def work() -> None:
         carry_out(connection, f"CREATE OR REPLACE TABLE {SUMMARIES} AS SELECT * FROM run_metrics WHERE false")
-        for first, last in _stretches(connection, tokens_at_once):
+        for first, last in _id_ranges(connection, tokens_at_once):
             carry_out(
                 connection,
                 f"INSERT INTO {SUMMARIES} SELECT m.* FROM run_metrics m SEMI JOIN "
@@ -240,25 +244,25 @@ def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = T
     in_transaction(connection, work)
 
 
-def _stretches(connection: duckdb.DuckDBPyConnection, tokens_at_once: int) -> list[tuple[str, str]]:
-    """First and last ids of neighboring runs that hold no more tokens together than that, or of a single run."""
+def _id_ranges(connection: duckdb.DuckDBPyConnection, tokens_at_once: int) -> list[tuple[str, str]]:
+    """Ranges of run ids, first to last: each has at most `tokens_at_once` tokens, or is a single run."""
     rows = connection.execute(
         "SELECT r.run_id, coalesce(p.rows, 0) FROM runs r "
         "LEFT JOIN ingest_progress p ON p.run_id = r.run_id AND p.stream = 'tokens' ORDER BY r.run_id"
     ).fetchall()
-    stretches: list[tuple[str, str]] = []
-    held = tokens_at_once
+    ranges: list[tuple[str, str]] = []
+    in_range = tokens_at_once
     for run_id, tokens in rows:
-        if held + tokens <= tokens_at_once and stretches:
-            stretches[-1], held = (stretches[-1][0], run_id), held + tokens
+        if in_range + tokens <= tokens_at_once and ranges:
+            ranges[-1], in_range = (ranges[-1][0], run_id), in_range + tokens
         else:
-            stretches.append((run_id, run_id))
-            held = tokens
-    return stretches
+            ranges.append((run_id, run_id))
+            in_range = tokens
+    return ranges
 
 
 def _definition() -> str:
-    """A hash of the views' text: the same only where every metric is defined the same."""
+    """A hash of the views' SQL: equal only if every metric has the same definition."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql")))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Folders of runs and experiments on disk: which they are, how large, and what an import that died has left there."""
+"""Folders of runs and experiments on disk: how to find them, their size, and cleanup after an interrupted import."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.schema import RUN_FILE
 
 STAGING = ".importing-"  # where an import unpacks, in the runs folder
-UPLOADING = ".upload-"  # a file on its way in from a browser
+UPLOADING = ".upload-"  # a file that a browser is uploading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """By name. What is neither, or hidden, is left out: a run that is yet to begin is no run folder yet."""
+    """Folders sorted by name. Hidden and other folders are left out, and so is a run that has not started."""
 
     runs: tuple[Path, ...]
     experiments: tuple[Path, ...]
 
 
 def folders_in(parent: Path) -> Folders:
-    """The runs' and experiments' folders in a folder."""
+    """The run folders and experiment folders in a folder."""
     try:
         inside = sorted(path for path in parent.iterdir() if not path.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
@@ -36,12 +36,12 @@ def folders_in(parent: Path) -> Folders:
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Whether a run has begun in it."""
+    """Whether a run has started in this folder."""
     return (folder / RUN_FILE).is_file()
 
 
 def log_bytes(folder: Path) -> int | None:
-    """How much a run's log takes on disk; None where it is gone."""
+    """The size of a run log on disk; None if the folder is gone."""
     try:
         return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
     except OSError:
@@ -49,7 +49,7 @@ def log_bytes(folder: Path) -> int | None:
 
 
 def sweep_imports(home: Path) -> None:
-    """Remove what a process that died in the middle of an import has left."""
+    """Remove the files of an import whose process died."""
     for staging in (home / "runs").glob(f"{STAGING}*"):
         shutil.rmtree(staging, ignore_errors=True)
     for upload in home.glob(f"{UPLOADING}*"):

@@ -1,8 +1,8 @@
-"""Keeps the store up with the run logs on disk: a thread that looks for new folders and follows those that grow.
+"""Keeps the store up to date with the run logs on disk: a thread finds new folders and follows those that grow.
 
-A run that is over is looked at again only now and then, in case it was still being copied. What cannot be taken in is
-kept as one line in `problems` and tried again when the folder changes; of an experiment also when another's folder
-appears or goes, and now and then, since it may be a copy of that one.
+An ended run is checked again only every few seconds, in case it is still being copied. A folder that cannot be ingested
+has one line in `problems` and is tried again when it changes. An experiment is also tried again when another experiment
+folder appears or goes, and every few seconds, because it may be a copy of that one.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from store.folders import Folders, folders_in
 from store.store import Store
 
 POLL_S = 0.5
-SETTLED_S = 10.0  # unchanged for so long, a run that is over is left alone …
-SWEEP_S = 10.0  # … but for a look this often
+SETTLED_S = 10.0  # an ended run that has not changed for this long is skipped …
+SWEEP_S = 10.0  # … except once every SWEEP_S
 
 FILES = (RUN_FILE, RESULT_FILE, *(stream_file(name) for name in STREAMS))
 EXPERIMENT_FILES = (EXPERIMENT_FILE, POINTS_FILE)
 Signature = tuple[tuple[int, int] | None, ...]
 
-# How far each stream was taken in, of every run that has ended with a result: so that a store of thousands of runs need
-# not read them all when it starts.
-READ_SO_FAR = """
+# How far each stream of every run with a result was ingested: a store of thousands of runs does not read them all again
+# at start.
+INGESTED = """
     SELECT r.folder, map(list(p.stream), list(p.offset_bytes)) AS offsets
     FROM runs r JOIN ingest_progress p ON p.run_id = r.run_id
     WHERE r.status NOT IN ('running', 'crashed') AND r.damage IS NULL
@@ -52,9 +52,9 @@ class _Seen:
 
 
 class Recorder:
-    """Follows `runs_folder` into `store` and answers the command line's questions at the store's socket.
+    """Ingests `runs_folder` into `store` as it grows, and serves the command line at the store's socket.
 
-    `version` grows whenever the store has changed. `problems` has a line for each folder that cannot be taken in.
+    `version` grows when the store changes. `problems` has a line for each folder that cannot be ingested.
     """
 
     def __init__(self, store: Store, runs_folder: Path) -> None:
@@ -63,29 +63,29 @@ class Recorder:
         self.version = 0
         self.problems: dict[Path, str] = {}
         self._seen: dict[Path, _Seen] = {}
-        self._experiments: tuple[Path, ...] = ()  # at the last look
-        self._read_so_far: dict[str, dict[str, int]] | None = None  # as the store was when the first look began
+        self._experiments: tuple[Path, ...] = ()  # at the last check
+        self._ingested: dict[str, dict[str, int]] | None = None  # as the store was before the first check
         self._swept_at = -SWEEP_S
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._socket = OwnerSocket(store, self._changed)
 
     def start(self) -> None:
-        """Begin to follow, and to answer."""
-        assert self._thread is None, "a recorder is started once"
+        """Start to follow the folder and to serve the socket."""
+        assert self._thread is None, "a recorder starts once"
         self._thread = threading.Thread(target=self._follow, name="recorder", daemon=True)
         self._socket.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the folder at hand, and after what the socket was asked for. Stopping twice does no harm."""
+        """Stop after the current folder and the socket's current requests. Stopping twice does no harm."""
         self._stopping.set()
         self._socket.stop()
         if self._thread is not None:
             self._thread.join()
 
     def look(self) -> bool:
-        """One look at all that may have changed. Returns whether the store has."""
+        """Check once everything that may have changed. Returns whether the store changed."""
         now = time.monotonic()
         sweep = now - self._swept_at >= SWEEP_S
         if sweep:
@@ -93,11 +93,11 @@ class Recorder:
             self.store.ingest.calibrations()
         found = folders_in(self.runs_folder)
         folders = (*found.experiments, *found.runs)
-        if self._read_so_far is None:
-            self._read_so_far = _read_so_far(self.store.cursor())
+        if self._ingested is None:
+            self._ingested = _ingested(self.store.cursor())
         self._forget_gone(found)
         if sweep or found.experiments != self._experiments:
-            self._look_again_at_refused(found.experiments)
+            self._retry_refused(found.experiments)
         self._experiments = found.experiments
         has_changed = False
         for folder in folders:
@@ -107,7 +107,7 @@ class Recorder:
                 has_changed |= self._look_at_experiment(folder, now)
             elif not self._is_settled(folder, now) or sweep:
                 has_changed |= self._look_at(folder, now)
-        if sweep and not self._stopping.is_set():  # and at those that were ingested from elsewhere
+        if sweep and not self._stopping.is_set():  # also runs ingested from other folders
             has_changed |= self.store.ingest.follow_running()
             has_changed |= self.store.predictions.settle()
         if has_changed:
@@ -119,7 +119,7 @@ class Recorder:
             del self._seen[folder]
             self.problems.pop(folder, None)
 
-    def _look_again_at_refused(self, experiments: tuple[Path, ...]) -> None:
+    def _retry_refused(self, experiments: tuple[Path, ...]) -> None:
         for folder in experiments:
             if folder in self.problems:
                 self._seen.pop(folder, None)
@@ -133,7 +133,7 @@ class Recorder:
         is_same = seen is not None and seen.signature == signature
         if is_same and seen is not None and seen.is_over:
             return False
-        if seen is None and self._is_taken_in(folder, signature):
+        if seen is None and self._is_ingested(folder, signature):
             self._seen[folder] = _Seen(signature, now - SETTLED_S, is_over=True)
             return False
         since = seen.since if is_same and seen is not None else now
@@ -149,7 +149,7 @@ class Recorder:
         return report.has_changed
 
     def _look_at_experiment(self, folder: Path, now: float) -> bool:
-        """Take an experiment in whenever its files or their lock are others than at the last look."""
+        """Ingest an experiment if its files or its lock changed since the last check."""
         is_over = not ExperimentLog.is_open(folder)
         signature, seen = _signature(folder, EXPERIMENT_FILES), self._seen.get(folder)
         if seen is not None and seen.signature == signature and seen.is_over == is_over:
@@ -169,9 +169,9 @@ class Recorder:
         self.problems[folder] = line
         return True
 
-    def _is_taken_in(self, folder: Path, signature: Signature) -> bool:
-        """Whether the store had all of a run that has ended before this recorder began: it need not be read."""
-        offsets = (self._read_so_far or {}).get(str(folder.resolve()))
+    def _is_ingested(self, folder: Path, signature: Signature) -> bool:
+        """Whether the store already had all of an ended run when this recorder started."""
+        offsets = (self._ingested or {}).get(str(folder.resolve()))
         sizes = {stream: None if file is None else file[0] for stream, file in zip(STREAMS, signature[2:], strict=True)}
         return offsets is not None and signature[1] is not None and _is_whole(offsets, sizes)
 
@@ -181,9 +181,9 @@ class Recorder:
                 self.look()
                 if self.store.predictions.simulate():
                     self._changed()
-            except Exception:  # whatever it was, the next look may go well; a dead recorder shows nothing any more
+            except Exception:  # the next check may succeed; a dead recorder would show no new runs
                 if not self._stopping.is_set():
-                    log.exception("the recorder could not look at %s", self.runs_folder)
+                    log.exception("the recorder could not check %s", self.runs_folder)
             self._stopping.wait(POLL_S)
 
     def _changed(self) -> None:
@@ -191,7 +191,7 @@ class Recorder:
 
 
 def _signature(folder: Path, files: tuple[str, ...] = FILES) -> Signature:
-    """The size and time of each of a folder's files; None for one that is not there."""
+    """The size and modification time of each file of a folder; None for a missing file."""
     found: list[tuple[int, int] | None] = []
     for name in files:
         entry = None
@@ -201,13 +201,13 @@ def _signature(folder: Path, files: tuple[str, ...] = FILES) -> Signature:
     return tuple(found)
 
 
-def _read_so_far(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
-    """By folder, of every run that has ended with a result: how many bytes of each stream have been taken in."""
-    return {folder: dict(offsets) for folder, offsets in cursor.execute(READ_SO_FAR).fetchall()}
+def _ingested(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
+    """For each run with a result, by folder: how many bytes of each stream are ingested."""
+    return {folder: dict(offsets) for folder, offsets in cursor.execute(INGESTED).fetchall()}
 
 
 def _is_whole(offsets: Mapping[str, int], sizes: Mapping[str, int | None]) -> bool:
-    """Whether files of these sizes (None: not there) hold nothing more; behind the last batch stands a stream's end."""
+    """Whether files of these sizes (None: missing) hold no more rows; a stream's last batch may have an end marker."""
     return all(
         sizes[stream] is None if stream not in offsets else sizes[stream] in _ends(offsets[stream])
         for stream in STREAMS

@@ -1,4 +1,4 @@
-"""The store of one LAB_HOME, opened once a process: its runs, experiments, predictions, each an object of its own."""
+"""The store of one LAB_HOME, opened once per process: runs, experiments, predictions and more, one object each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from store.trash import Trash
 
 
 class Store(Database):
-    """The store. Opening raises StoreHeld when another process has it, ValueError when it is no store.
+    """The store. Opening raises StoreHeld if another process has it, ValueError if it is no store.
 
-    Its parts own their SQL: `store.runs.list()`, `store.trash.restore(…)`. Any thread may call every method of
-    a part.
+    Each part owns its SQL: `store.runs.list()`, `store.trash.restore(…)`. All methods of the parts are thread-safe.
     """
 
     def __init__(self, home: Path) -> None:

@@ -1,9 +1,8 @@
-"""The trash: deleted runs and experiments, out of the store and the runs folder, until they are restored or purged.
+"""The trash: deleted runs and experiments, removed from the store and the runs folder until restored or purged.
 
-`LAB_HOME/trash/<entry>/` holds `entry.json`, what was deleted and when, and `log`, its folder. What was ingested from
-elsewhere leaves its folder where it is. Predictions stay, whatever becomes of what they are of. Each step is one rename
-or one transaction, in an order that a process which dies in between leaves something that `sweep` finishes or takes
-back.
+`LAB_HOME/trash/<entry>/` holds `entry.json` (what was deleted, and when) and `log`, the deleted folder. A folder
+outside the runs folder is not moved. Predictions about deleted runs stay. Each step is one rename or one transaction;
+if the process dies between steps, `sweep` completes or undoes the operation.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ PURGED = ".purged-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One deleted run, or the plan and points of an experiment, of which `run_id` is the id and `engine` the title.
+    """One deleted run or experiment. For an experiment `run_id` is its id and `engine` its title.
 
-    `folder` is where its log lay; `is_ours` when that was in the runs folder, and the log moved.
+    `folder` is where its log was. `is_ours`: that was in the runs folder, and the log was moved.
     """
 
     entry_id: str
@@ -53,14 +52,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of several runs: `entries` that went the way they should, and a line for each that did not."""
+    """The result of an operation on several runs: the `entries` that succeeded, and a line for each refusal."""
 
     entries: tuple[Entry, ...]
     refused: tuple[str, ...]
 
 
 class Trash:
-    """The trash of a store. Every method may be called from any thread."""
+    """The trash of a store. All methods are thread-safe."""
 
     def __init__(self, database: Database, runs: Runs, experiments: Experiments, ingest: Ingest) -> None:
         self.folder = database.home / "trash"
@@ -70,7 +69,7 @@ class Trash:
         self._ingest = ingest
 
     def entries(self) -> list[Entry]:
-        """All that is in it, the last deleted first. An entry that cannot be read is not listed."""
+        """All entries, last deleted first. An unreadable entry is left out."""
         found = []
         for path in self._paths():
             with suppress(OSError, ValueError, KeyError, TypeError):
@@ -78,14 +77,14 @@ class Trash:
         return sorted(found, key=lambda entry: entry.entry_id, reverse=True)
 
     def has_experiment(self, experiment_id: str, other_than: Path) -> bool:
-        """Whether an experiment is in it that lay in another folder than `other_than`."""
+        """Whether the trash has this experiment from another folder than `other_than`."""
         return any(
             (entry.kind, entry.run_id) == ("experiment", experiment_id) and Path(entry.folder) != other_than
             for entry in self.entries()
         )
 
     def delete(self, run_ids: Sequence[str]) -> Outcome:
-        """Move runs here, all that can be."""
+        """Move runs to the trash; a run that cannot be deleted is skipped with a line."""
         entries, refused = [], []
         for run_id in run_ids:
             try:
@@ -95,18 +94,21 @@ class Trash:
         return Outcome(entries=tuple(entries), refused=tuple(refused))
 
     def delete_run(self, run_id: str) -> Entry:
-        """Move a run here. KeyError for one that is not known, ValueError for one that is still going."""
+        """Move a run to the trash. KeyError for an unknown run, ValueError for one that is still running."""
         with self._database.writing:
             run = self._runs.get(run_id)
             folder = Path(run["folder"])
             if is_held(folder / LOCK_FILE):
-                raise ValueError(f"run {run_id} is still going; stop it before deleting it")
+                raise ValueError(f"run {run_id} is still running; stop it before deleting it")
             entry = self._entry_of(run_id, folder, str(run["engine"]), str(run["info"].get("created_at")))
             return self._move(entry, folder)
 
     def delete_experiment(self, experiment_id: str) -> Outcome:
-        """Move an experiment here, with all of its runs. KeyError for one that is not known, ValueError for one that
-        somebody is at work on; where a run cannot be deleted, the experiment stays too."""
+        """Move an experiment and all of its runs to the trash. KeyError for an unknown one, ValueError for a running
+        one.
+
+        If a run cannot be deleted, the experiment stays too.
+        """
         with self._database.writing:
             row = first_row(
                 self._database.cursor(),
@@ -117,7 +119,7 @@ class Trash:
                 raise KeyError(f"the store has no experiment {experiment_id}")
             folder = None if row[0] is None else Path(row[0])
             if folder is not None and is_held(folder / LOCK_FILE):
-                raise ValueError(f"experiment {experiment_id} is still going; stop it before deleting it")
+                raise ValueError(f"experiment {experiment_id} is still running; stop it before deleting it")
             done = self.delete([str(run_id) for run_id in self._experiments.runs(experiment_id)["run_id"]])
             if done.refused or folder is None:
                 return done
@@ -126,16 +128,16 @@ class Trash:
             return Outcome(entries=(*done.entries, self._move(entry, folder)), refused=())
 
     def _move(self, entry: Entry, folder: Path) -> Entry:
-        """Out of the runs folder and out of the store, or neither."""
+        """Remove an entry from both the runs folder and the store, or from neither."""
         place = self.folder / entry.entry_id
         place.mkdir(parents=True)
         write_json(place / ENTRY_FILE, asdict(entry))
         try:
-            if entry.is_ours:  # first out of sight, so that nobody takes it in again
+            if entry.is_ours:  # move the folder first, or the recorder would ingest it again
                 folder.rename(place / LOG)
             self._delete_rows(entry)
         except BaseException:
-            if (place / LOG).exists():  # it is still there, so its folder is too
+            if (place / LOG).exists():
                 (place / LOG).rename(folder)
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -155,7 +157,7 @@ class Trash:
         return first_row(self._database.cursor(), query, [entry.run_id]) is not None
 
     def restore(self, entry_ids: Sequence[str]) -> Outcome:
-        """Undo: put runs back where they were and take them in again."""
+        """Move entries back to their folders and ingest them again."""
         entries, refused = [], []
         for entry_id in entry_ids:
             try:
@@ -165,19 +167,19 @@ class Trash:
         return Outcome(entries=tuple(entries), refused=tuple(refused))
 
     def purge(self, entry_ids: Sequence[str]) -> int:
-        """Delete for good, notes and tags too. Returns how many were there."""
+        """Delete entries permanently, with their notes and tags. Returns how many existed."""
         count = 0
         with self._database.writing:
             for entry in [entry for entry in self.entries() if entry.entry_id in entry_ids]:
                 aside = self.folder / f"{PURGED}{entry.entry_id}"
                 (self.folder / entry.entry_id).rename(aside)
                 shutil.rmtree(aside, ignore_errors=True)
-                self._forget_notes(entry.run_id)
+                self._delete_annotation(entry.run_id)
                 count += 1
         return count
 
     def sweep(self) -> None:
-        """Finish or take back what a process that died in between has left."""
+        """Complete or undo the operations of a process that died."""
         for aside in self.folder.glob(f"{PURGED}*"):
             shutil.rmtree(aside, ignore_errors=True)
         for path in self._paths():
@@ -185,10 +187,10 @@ class Trash:
                 entry = _read(path)
             except (OSError, ValueError, KeyError, TypeError):
                 if not (path / LOG).exists():
-                    shutil.rmtree(path, ignore_errors=True)  # died before it had said what it would delete
+                    shutil.rmtree(path, ignore_errors=True)  # died before entry.json was written
                 continue
             if entry.is_ours and not (path / LOG).exists():
-                shutil.rmtree(path, ignore_errors=True)  # nothing was deleted yet, or all of it is back
+                shutil.rmtree(path, ignore_errors=True)  # not moved yet, or already moved back
             elif entry.is_ours and not Path(entry.folder).exists():
                 with self._database.writing:
                     self._delete_rows(entry)
@@ -197,19 +199,19 @@ class Trash:
         with self._database.writing:
             place = self.folder / entry_id
             if place not in self._paths():
-                raise KeyError(f"the trash has no {entry_id}: it was restored or purged")
+                raise KeyError(f"the trash has no entry {entry_id}: it was restored or deleted permanently")
             entry = _read(place)
             folder = Path(entry.folder)
             if self._is_here(entry) or (entry.is_ours and folder.exists()):
-                raise ValueError(f"{entry.kind} {entry.run_id} is here again; delete that one first")
+                raise ValueError(f"the store has another copy of {entry.kind} {entry.run_id}; delete that copy first")
             if entry.is_ours:
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 (place / LOG).rename(folder)
             elif not folder.is_dir():
                 raise ValueError(f"{entry.kind} {entry.run_id}: its folder is gone: {folder}")
             shutil.rmtree(place, ignore_errors=True)
-            take_in = self._ingest.experiment if entry.kind == "experiment" else self._ingest.run
-            take_in(folder)
+            ingest = self._ingest.experiment if entry.kind == "experiment" else self._ingest.run
+            ingest(folder)
             return entry
 
     def _entry_of(self, name: str, folder: Path, title: str, created_at: str, *, kind: str = "run") -> Entry:
@@ -225,8 +227,8 @@ class Trash:
             kind=kind,
         )
 
-    def _forget_notes(self, run_id: str) -> None:
-        """Unless the run is here again, or lies in the trash a second time."""
+    def _delete_annotation(self, run_id: str) -> None:
+        """Delete a run's annotation, unless the store or the trash has another copy of the run."""
         if not self._runs.has(run_id) and all(entry.run_id != run_id for entry in self.entries()):
             forget(self._database.cursor(), run_id)
 
@@ -238,9 +240,9 @@ class Trash:
 
 
 def _read(path: Path) -> Entry:
-    told = json.loads((path / ENTRY_FILE).read_text(encoding="utf-8"))
-    told = {"kind": "run"} | told  # entries of before experiments could be deleted
-    return Entry(**{field.name: told[field.name] for field in fields(Entry)} | {"entry_id": path.name})
+    content = json.loads((path / ENTRY_FILE).read_text(encoding="utf-8"))
+    content = {"kind": "run"} | content  # older entries have no kind
+    return Entry(**{field.name: content[field.name] for field in fields(Entry)} | {"entry_id": path.name})
 
 
 def _line(what: str, error: Exception) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from engine.core.format import exact, number
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan
-from engine.load.findings import capacity_text, goodput_text, knee_text, little_text, ratio_sentence, wait_text
+from engine.load.findings import capacity_text, goodput_text, little_text, ratio_sentence, saturation_text, wait_text
 from engine.load.goodput import Limits
 from engine.load.load_report import FIGURES, GOODPUT, Figure
 from engine.load.load_table import LoadRow, LoadTable
@@ -47,11 +47,11 @@ def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
 
 def _findings(table: LoadTable) -> Iterator[str]:
     for engine in table.engines:
-        capacity, knee = table.capacity(engine), table.knee(engine)
+        capacity, knee = table.capacity(engine), table.saturation_point(engine)
         if capacity is not None:
             yield capacity_text(capacity)
         if knee is not None:
-            yield knee_text(knee)
+            yield saturation_text(knee)
     yield from filter(None, [ratio_sentence(table)])
     rates = dict.fromkeys(row.rate_per_s for row in table.rows if row.role == "rate")
     for rate in rates:

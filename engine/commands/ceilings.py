@@ -12,7 +12,7 @@ from engine.core.errors import FieldError
 from engine.core.units import short_dtype
 from engine.hardware.hardware import Calibration
 from engine.hardware.roofline import Ceilings
-from engine.simulator.simulated_machine import read_calibrations
+from engine.simulator.machine import read_calibrations
 
 
 def add_ceiling_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,10 +19,10 @@ from engine.core.terminal import table_lines
 from engine.core.units import GIB, dtype_of
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.hardware.hardware_presets import CARD, HARDWARE
-from engine.hardware.machine_memory import MachineMemory, card_memory, host_memory
+from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
 from engine.workload.budgets import largest_budget, parse_budget
 
@@ -98,7 +98,7 @@ def _capacity(args: argparse.Namespace) -> tuple[int, str]:
 
 
 def _machine(device: str) -> MachineMemory | None:
-    card = None if device == "cpu" else card_memory()
+    card = None if device == "cpu" else gpu_memory()
     if device == "cuda" and card is None:
         raise FieldError(
             "device", "device cuda: this machine shows no CUDA GPU; use cpu, or name its memory with --capacity-gib"
@@ -110,7 +110,7 @@ def _dtype(args: argparse.Namespace) -> str:
     """`auto` is what a run on that kind of device takes; a named card is a GPU, whatever this machine is."""
     kind = args.device if args.hardware is None else "cuda"
     if kind == "auto" and args.dtype == "auto":
-        kind = "cpu" if card_memory() is None else "cuda"
+        kind = "cpu" if gpu_memory() is None else "cuda"
     return dtype_of(args.dtype, kind)
 
 
@@ -173,6 +173,6 @@ def _sentence(wall: Wall) -> str:
         return f"p{wall.prompt_tokens}: {fits}"
     ended = failing.shortage
     return (
-        f"p{wall.prompt_tokens}: {fits}; {failing.batch_size:,} fail at the {TERM_WORDS[ended.term]}: "
+        f"p{wall.prompt_tokens}: {fits}; {failing.batch_size:,} fail at the {TERM_LABELS[ended.term]}: "
         f"{size(ended.asked_bytes)} in one piece, {size(ended.free_bytes)} left"
     )

@@ -21,11 +21,11 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.core.format import number
+from engine.core.format import aligned
 from engine.core.run_id import new_run_id, utc_now
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan, check_repeats, newest_records
-from engine.experiments.repeats_plan import KIND, plan_repeats
+from engine.experiments.repeats import KIND, plan_repeats
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SUMMARY = (
     ("output_tokens", "output tokens", ""),
     ("duration_s", "duration", "s"),
-    ("output_tokens_per_s", "throughput", "tok/s"),
+    ("output_tokens_per_s", "throughput", "tokens/s"),
     ("queue_wait_p50_s", "queue wait p50", "s"),
     ("ttft_p50_s", "TTFT p50", "s"),
     ("itl_p50_s", "ITL p50", "s"),
@@ -166,8 +166,8 @@ def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
     for engine, figures in (report.get("engines") or {None: report}).items():
         lines += [f"{engine}:"] if engine else []
         known = [(label, figures.get(name), unit) for name, label, unit in SUMMARY]
-        cells = [[label, number(value), unit] for label, value, unit in known if value is not None]
-        lines += [f"  {line}" for line in table_lines(cells, "lrl")]
+        cells = [[label, aligned(value, unit)] for label, value, unit in known if value is not None]
+        lines += [f"  {line}" for line in table_lines(cells, "ll")]
     if report.get("runs"):
         completed = sum(r["status"] == "completed" for r in report["runs"])
         each = ", each engine's over its own" if report.get("engines") else ""

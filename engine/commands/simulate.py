@@ -21,10 +21,9 @@ from engine.core.run_id import new_run_id
 from engine.core.terminal import table_lines
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.roofline import WEIGHT_WIDTH
-from engine.memory.memory_model import TERM_WORDS
-from engine.simulator.router import Routing, simulate_replicas
-from engine.simulator.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
-from engine.simulator.simulated_metrics import (
+from engine.memory.memory_model import TERM_LABELS
+from engine.simulator.machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
+from engine.simulator.metrics import (
     decode_figures,
     largest_need,
     machine_figures,
@@ -32,6 +31,7 @@ from engine.simulator.simulated_metrics import (
     replica_metrics,
     simulated_metrics,
 )
+from engine.simulator.router import Routing, simulate_replicas
 from engine.simulator.simulator import Simulation, estimated_tokens
 from engine.workload.workload import Workload, build_workload
 
@@ -235,6 +235,6 @@ def _too_much(report: Mapping[str, Any]) -> str:
     pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
     return (
         f"it would not fit: about {peak} at the peak, on a card of {memory}; of what may be used of "
-        f"it the {TERM_WORDS[report['failing_term']]} asks for {asked} in one piece{pieces} and finds "
+        f"it the {TERM_LABELS[report['failing_term']]} asks for {asked} in one piece{pieces} and finds "
         f"{free}"
     )

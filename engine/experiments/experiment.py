@@ -25,7 +25,10 @@ EXPERIMENT_SCHEMA_VERSION = 1
 
 ExperimentKind = Literal["sweep", "load", "overhead", "repeats"]
 KINDS: tuple[ExperimentKind, ...] = ("sweep", "load", "overhead", "repeats")
-GOES_ON = ("completed", "oom")  # of runs side by side: behind one that ended otherwise, none of the others is run
+CONTINUES_AFTER = (
+    "completed",
+    "oom",
+)  # of runs side by side: behind one that ended otherwise, none of the others is run
 ENDED = ("completed", "oom", "failed")  # what settles a point; those of CUT_OFF do not
 CUT_OFF = ("stopped", "crashed")
 MAX_FIGURE = sys.float_info.max

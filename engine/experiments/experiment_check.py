@@ -1,7 +1,7 @@
 """Whether a plan that was read from a file can be gone on with, and shown: what its kind needs, of the right type.
 
 A file can be damaged, copied or written by hand; `Plan.from_dict` sees that it has the form of a plan, this that it
-makes sense. What is missing from `settings` is missing; `needs_settings` says which a kind cannot go on without.
+makes sense. What is missing from `settings` is missing; `require_settings` says which a kind cannot go on without.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def check_plan(plan: Plan) -> None:
         seen.add(point.point_id)
 
 
-def needs_settings(plan: Plan) -> None:
+def require_settings(plan: Plan) -> None:
     """ValueError where a plan lacks a setting without which its kind cannot go on."""
     missing = [name for name in NEEDED_SETTINGS.get(plan.kind, ()) if name not in plan.settings]
     if missing:

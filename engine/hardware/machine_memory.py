@@ -26,10 +26,10 @@ class MachineMemory:
 @cache
 def machine_memory() -> MachineMemory | None:
     """The first GPU of this machine, else the machine itself; None where neither tells."""
-    return card_memory() or host_memory()
+    return gpu_memory() or host_memory()
 
 
-def card_memory() -> MachineMemory | None:
+def gpu_memory() -> MachineMemory | None:
     """The first GPU, as NVIDIA's driver tells; None where there is no driver or no card."""
     if shutil.which("nvidia-smi") is None:
         return None
@@ -38,10 +38,10 @@ def card_memory() -> MachineMemory | None:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return read_card(answer)
+    return parse_gpu(answer)
 
 
-def read_card(answer: str) -> MachineMemory | None:
+def parse_gpu(answer: str) -> MachineMemory | None:
     """The first line of the driver's table: `NVIDIA H200, 143771`, in MiB."""
     name, _, mebibytes = answer.strip().split("\n")[0].rpartition(",")
     if not mebibytes.strip().isdigit():

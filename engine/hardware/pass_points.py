@@ -20,7 +20,7 @@ from engine.core.passes import PassKind
 from engine.hardware.roofline import (
     Ceilings,
     ModelShape,
-    PassFacts,
+    PassStats,
     decode_stats,
     intensity_flop_per_byte,
     pass_bytes,
@@ -112,7 +112,7 @@ def pass_points(bins: Iterable[Mapping[str, Any]], shape: ModelShape) -> tuple[P
     return tuple(points)
 
 
-def summed_stats(row: Mapping[str, Any]) -> PassFacts:
+def summed_stats(row: Mapping[str, Any]) -> PassStats:
     """The facts of a bin's passes, added up. `row` holds sums over the passes, as in store.pass_bins."""
     kind, rows, computed = PassKind(str(row["kind"])), int(row["rows"]), int(row["computed_positions"])
     if kind is PassKind.DECODE:
@@ -121,7 +121,7 @@ def summed_stats(row: Mapping[str, Any]) -> PassFacts:
         read = int(row["prompt_tokens"]) if kind is PassKind.MIXED else computed
         decode_rows = max(0, min(rows, int(row["tokens"]) - read)) if kind is PassKind.MIXED else 0
     segments = rows - decode_rows + int(row["chunk_rows"])
-    return PassFacts(
+    return PassStats(
         kind=kind,
         rows=rows,
         decode_rows=decode_rows,
@@ -200,7 +200,7 @@ def predicted_bend(shape: ModelShape, width: int, balance_flop_per_byte: float) 
     return high
 
 
-def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
+def measured_bend(seconds: Mapping[int, float]) -> Bend | None:
     """Where a pass's time began to grow faster than the square root of its rows, from its median seconds by rows.
 
     Sizes are compared that lie about a doubling apart or more, so that noise between neighbors is no bend. None of

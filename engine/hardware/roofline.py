@@ -106,7 +106,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassFacts:
+class PassStats:
     """What a pass's time depends on.
 
     `rows` yield a token each (their logits are computed); the first `decode_rows` of them decode, `segments` prompts or
@@ -129,9 +129,9 @@ class PassFacts:
     own_pairs: int | None = None
     decode_positions: int = 0
 
-    def longer(self) -> PassFacts:
+    def longer(self) -> PassStats:
         """Of a decode pass, the next one: every row attends over one position more."""
-        return PassFacts(
+        return PassStats(
             kind=self.kind,
             rows=self.rows,
             decode_rows=self.decode_rows,
@@ -145,7 +145,7 @@ class PassFacts:
         )
 
 
-def pass_stats(planned: PlannedPass) -> PassFacts:
+def pass_stats(planned: PlannedPass) -> PassStats:
     """The facts of a planned pass, before it is counted as done."""
     shape, rows = planned.shape, len(planned.rows)
     decoding = 0
@@ -164,7 +164,7 @@ def pass_stats(planned: PlannedPass) -> PassFacts:
         # A mask is a full square of scores; without one each row is causal in its own length.
         pairs = rows * shape.width**2 if shape.masked else sum(map(causal_pairs, lengths))
     decode_rows = planned.num_decode_rows
-    return PassFacts(
+    return PassStats(
         kind=planned.kind,
         rows=rows,
         decode_rows=decode_rows,
@@ -190,9 +190,9 @@ def causal_pairs(tokens: int, start: int = 0) -> int:
     return tokens * start + tokens * (tokens + 1) // 2
 
 
-def decode_stats(rows: int, width: int) -> PassFacts:
+def decode_stats(rows: int, width: int) -> PassStats:
     """A decode pass of `rows` equal rows that attend over `width` positions each, their own new token included."""
-    return PassFacts(
+    return PassStats(
         kind=PassKind.DECODE,
         rows=rows,
         decode_rows=rows,
@@ -205,18 +205,18 @@ def decode_stats(rows: int, width: int) -> PassFacts:
     )
 
 
-def pass_bytes(shape: ModelShape, facts: PassFacts, *, masked_kv_reads: float = 1.0) -> float:
+def pass_bytes(shape: ModelShape, facts: PassStats, *, masked_kv_reads: float = 1.0) -> float:
     """Bytes that the pass reads: every weight once, and the cached positions (of the KV heads, not the query heads)."""
     return shape.weight_bytes + kv_bytes(shape, facts, masked_kv_reads=masked_kv_reads)
 
 
-def kv_bytes(shape: ModelShape, facts: PassFacts, *, masked_kv_reads: float = 1.0) -> float:
+def kv_bytes(shape: ModelShape, facts: PassStats, *, masked_kv_reads: float = 1.0) -> float:
     """Bytes of cached positions that the pass reads; `masked_kv_reads` as in `Ceilings`."""
     read_bytes = facts.kv_positions * shape.kv_position_bytes
     return read_bytes * masked_kv_reads if facts.masked else read_bytes
 
 
-def pass_flop(shape: ModelShape, facts: PassFacts) -> int:
+def pass_flop(shape: ModelShape, facts: PassStats) -> int:
     """FLOP of the pass: the layers for each token, the logits for each row that yields a token, attention's scores."""
     return (
         2 * shape.body_parameters * facts.tokens
@@ -225,17 +225,17 @@ def pass_flop(shape: ModelShape, facts: PassFacts) -> int:
     )
 
 
-def intensity_flop_per_byte(shape: ModelShape, facts: PassFacts) -> float:
+def intensity_flop_per_byte(shape: ModelShape, facts: PassStats) -> float:
     """FLOP for each byte read."""
     return pass_flop(shape, facts) / pass_bytes(shape, facts)
 
 
-def bandwidth_fraction(shape: ModelShape, facts: PassFacts, seconds: float, ceilings: Ceilings) -> float:
+def bandwidth_fraction(shape: ModelShape, facts: PassStats, seconds: float, ceilings: Ceilings) -> float:
     """The share of the read ceiling that a pass of that many seconds used (MBU)."""
     return pass_bytes(shape, facts) / seconds / ceilings.read_bytes_per_s
 
 
-def compute_fraction(shape: ModelShape, facts: PassFacts, seconds: float, ceilings: Ceilings) -> float:
+def compute_fraction(shape: ModelShape, facts: PassStats, seconds: float, ceilings: Ceilings) -> float:
     """The share of the arithmetic ceiling that a pass of that many seconds used (MFU)."""
     return pass_flop(shape, facts) / seconds / ceilings.flop_per_s
 

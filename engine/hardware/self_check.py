@@ -143,7 +143,7 @@ def held_batch(budgets: str) -> HeldBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchChoice:
+class LargestBatch:
     """The largest batch within a limit on the time to first token, between measured points by straight lines."""
 
     batch_size: int
@@ -153,7 +153,7 @@ class BatchChoice:
 
 def largest_batch(
     ttft_s: Mapping[int, float], output_tokens_per_s: Mapping[int, float], limit_s: float | None
-) -> BatchChoice | None:
+) -> LargestBatch | None:
     """Of measured batch sizes: the fastest where there is no limit, else the largest whose TTFT is within it.
 
     Between two measured sizes both figures are taken to grow in a straight line. None where even the smallest is late.
@@ -161,18 +161,18 @@ def largest_batch(
     sizes = sorted(ttft_s)
     if limit_s is None:
         best = max(sizes, key=lambda size: output_tokens_per_s[size])
-        return BatchChoice(batch_size=best, ttft_s=ttft_s[best], output_tokens_per_s=output_tokens_per_s[best])
+        return LargestBatch(batch_size=best, ttft_s=ttft_s[best], output_tokens_per_s=output_tokens_per_s[best])
     for low, high in zip(reversed(sizes[:-1]), reversed(sizes[1:]), strict=True):
         for size in range(high, low, -1):
             share = (size - low) / (high - low)
             wait_s = ttft_s[low] + share * (ttft_s[high] - ttft_s[low])
             if wait_s <= limit_s:
                 rate = output_tokens_per_s[low] + share * (output_tokens_per_s[high] - output_tokens_per_s[low])
-                return BatchChoice(batch_size=size, ttft_s=wait_s, output_tokens_per_s=rate)
+                return LargestBatch(batch_size=size, ttft_s=wait_s, output_tokens_per_s=rate)
     least = sizes[0]
     if ttft_s[least] > limit_s:
         return None
-    return BatchChoice(batch_size=least, ttft_s=ttft_s[least], output_tokens_per_s=output_tokens_per_s[least])
+    return LargestBatch(batch_size=least, ttft_s=ttft_s[least], output_tokens_per_s=output_tokens_per_s[least])
 
 
 def job_s(documents: int, tokens_each: int, output_tokens_per_s: float) -> float:

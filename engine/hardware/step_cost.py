@@ -28,7 +28,7 @@ from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
 from engine.hardware.hardware import Calibration, MeasuredPass
-from engine.hardware.roofline import Ceilings, ModelShape, PassFacts, causal_pairs, kv_bytes, pass_bytes, pass_flop
+from engine.hardware.roofline import Ceilings, ModelShape, PassStats, causal_pairs, kv_bytes, pass_bytes, pass_flop
 
 Resource = Literal["bandwidth", "compute", "launches"]
 
@@ -42,7 +42,7 @@ class CostModel(Protocol):
     @property
     def host_s(self) -> float: ...
 
-    def pass_s(self, facts: PassFacts) -> float: ...
+    def pass_s(self, facts: PassStats) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class RooflineCost:
         """The host's time to issue one pass."""
         return self.launches * self.ceilings.launch_s
 
-    def by_resource(self, facts: PassFacts) -> dict[Resource, float]:
+    def by_resource(self, facts: PassStats) -> dict[Resource, float]:
         """Seconds of each resource, the one that hides the others' equal seconds first."""
         ceilings = self.ceilings
         read_bytes = pass_bytes(self.shape, facts, masked_kv_reads=ceilings.masked_kv_reads)
@@ -81,15 +81,15 @@ class RooflineCost:
             "compute": pass_flop(self.shape, facts) / ceilings.flop_per_s,
         }
 
-    def pass_s(self, facts: PassFacts) -> float:
+    def pass_s(self, facts: PassStats) -> float:
         return max(self.by_resource(facts).values())
 
-    def bound(self, facts: PassFacts) -> Resource:
+    def bound(self, facts: PassStats) -> Resource:
         """The resource that the pass waits for."""
         seconds = self.by_resource(facts)
         return max(seconds, key=seconds.__getitem__)
 
-    def terms(self, facts: PassFacts) -> tuple[CostTerm, ...]:
+    def terms(self, facts: PassStats) -> tuple[CostTerm, ...]:
         """What each resource does: `pass_s` is the largest sum of one resource's terms."""
         ceilings, seconds = self.ceilings, self.by_resource(facts)
         cached_bytes = kv_bytes(self.shape, facts, masked_kv_reads=ceilings.masked_kv_reads)
@@ -147,13 +147,13 @@ class CalibratedCost:
         """Nothing beside the passes: each was measured from the end of the one before."""
         return 0.0
 
-    def pass_s(self, facts: PassFacts) -> float:
+    def pass_s(self, facts: PassStats) -> float:
         if facts.kind is PassKind.DECODE:
             seconds = self.decode.at(facts.rows, self._positions_read(facts))
             return seconds if facts.own_pairs is None else self.masked_decode_factor * seconds
         return self.prefill.at(facts.tokens, self._scores(facts)) + self.decode.slope_s * facts.decode_positions
 
-    def terms(self, facts: PassFacts) -> tuple[CostTerm, ...]:
+    def terms(self, facts: PassStats) -> tuple[CostTerm, ...]:
         """The size's part on the curve, and each slope's: `pass_s` is their sum."""
         if facts.kind is PassKind.DECODE:
             factor = 1.0 if facts.own_pairs is None else self.masked_decode_factor
@@ -167,13 +167,13 @@ class CalibratedCost:
             }
         return tuple(CostTerm(name=name, resource="measured", seconds=value) for name, value in seconds.items())
 
-    def _positions_read(self, facts: PassFacts) -> float:
+    def _positions_read(self, facts: PassStats) -> float:
         """Of a decode pass, padding's by its share."""
         if facts.own_pairs is None:
             return facts.kv_positions
         return facts.own_pairs + self.padding_read_share * (facts.kv_positions - facts.own_pairs)
 
-    def _scores(self, facts: PassFacts) -> float:
+    def _scores(self, facts: PassStats) -> float:
         """Of a prefill, padding's by their share. A mixed pass's decoding rows score each position they read, once."""
         if facts.own_pairs is None:
             return facts.attention_pairs - facts.decode_positions

@@ -86,7 +86,7 @@ def memory_wall(case: WhatIf) -> int:
     return max(0, int(room // case.sequence_bytes))
 
 
-def compute_bend(case: WhatIf) -> float | None:
+def compute_bound_from(case: WhatIf) -> float | None:
     """The batch size from which computing takes longer than reading; None where it never does.
 
     Both grow with the batch: where a row's cache takes longer to read than a row takes to compute, reading stays ahead.
@@ -97,7 +97,7 @@ def compute_bend(case: WhatIf) -> float | None:
     return case.shape.weight_bytes / case.ceilings.read_bytes_per_s / row_s if row_s > 0 else None
 
 
-def launch_bend(case: WhatIf) -> float:
+def launch_bound_until(case: WhatIf) -> float:
     """The batch size up to which a step only waits for its launches; 0 where it never does."""
     launch_s = case.cost.issue_s
     spare_bytes = launch_s * case.ceilings.read_bytes_per_s - case.shape.weight_bytes

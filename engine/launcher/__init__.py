@@ -1,1 +1,1 @@
-"""Runs started from the app: a queue in front of one warm worker process. No torch here, and no Streamlit."""
+"""The launcher: the app's queue of runs in front of one warm worker process. Imports neither torch nor Streamlit."""

@@ -1,6 +1,6 @@
-"""A job: what one press of a button asks for. One run, several side by side on the same requests, or an experiment.
+"""A job of the queue: one run, several runs of the same requests side by side, or an experiment.
 
-Frozen snapshots: the queue replaces them as events come in, and a page may keep one for as long as it likes.
+Jobs are frozen snapshots: the queue replaces them at each event, and a page may keep one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SIDE_BY_SIDE = ("pair", "layouts")
 class JobRun:
     """One run of a job. `status` is None until it is done, then completed, stopped, oom, failed, crashed or skipped.
 
-    `point` is what an experiment wants of it. `oom` is what an allocation asked for that failed before there was a log.
-    One that is `kept` was done by the job that this one goes on with.
+    `point` is the point of its experiment. `oom` describes an allocation that failed before there was a log. `kept`:
+    the run was done by the job that this job resumes.
     """
 
     run_id: str
@@ -37,7 +37,7 @@ class JobRun:
     stderr: str = ""
     message: str = ""
     fraction: float | None = None
-    has_log: bool = False  # its folder exists, with whatever was logged
+    has_log: bool = False  # its folder exists
     finished_requests: int = 0
     requests: int = 0
     output_tokens: int = 0
@@ -48,19 +48,19 @@ class JobRun:
 
     @property
     def is_settled(self) -> bool:
-        """It came to an end of its own, as a point of an experiment does, and what was logged of it is still there."""
+        """Whether the run needs no repetition: it ended by itself and its log still exists."""
         if self.has_log:
             return self.status in ENDED and (self.folder / RUN_FILE).exists()
-        return self.status == "oom"  # of what never began, no room for the model alone is an answer
+        return self.status == "oom"  # the model itself did not fit, which is a result too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`place` is 0 for the job at work, 1 for the next one, and so on; None once it is done.
+    """`place` is 0 for the running job, 1 for the next one, and so on; None once it is done.
 
-    `points_before` counts points of an experiment that had a record before this job; `is_open` holds while its record
-    is not closed: it may still get further points. `trouble` is why the queue could not go on with it. `goes_on_with`
-    is the job whose missing runs this one makes up for.
+    `points_before` counts the points of an experiment that had a record before this job. `is_open`: the experiment may
+    still get more points. `trouble` is the error that stopped the job. `goes_on_with` is the job whose missing runs
+    this job repeats.
     """
 
     job_id: str
@@ -82,12 +82,12 @@ class Job:
 
     @property
     def state(self) -> RunState:
-        """queued until its first run is taken up, done after its last, between them the state of the run at hand."""
+        """queued until its first run starts, done after its last one, between them the state of the current run."""
         run = self.current
         if run is None:
             return "running" if self.is_open and self.runs else "queued" if self.is_open else "done"
-        has_begun = any(other.state == "done" and not other.kept for other in self.runs)
-        return "running" if run.state == "queued" and has_begun else run.state
+        has_started = any(other.state == "done" and not other.kept for other in self.runs)
+        return "running" if run.state == "queued" and has_started else run.state
 
     @property
     def current(self) -> JobRun | None:
@@ -96,52 +96,52 @@ class Job:
 
     @property
     def outcome(self) -> str | None:
-        """completed when every run is; else the first other status. None while the job is not done."""
+        """completed if every run is, else the first other status. None until the job is done."""
         if not self.is_done:
             return None
-        good = "failed" if self.trouble else "completed"
-        return next((run.status for run in self.runs if run.status != "completed"), good)
+        default = "failed" if self.trouble else "completed"
+        return next((run.status for run in self.runs if run.status != "completed"), default)
 
     @property
     def can_go_on(self) -> bool:
-        """Whether runs side by side have ended with some of them missing. Experiments keep their own record of that."""
+        """Whether runs side by side have ended and some of them are missing. Experiments have their own record."""
         return self.is_done and self.kind in SIDE_BY_SIDE and not all(run.is_settled for run in self.runs)
 
     @property
     def missing(self) -> tuple[JobRun, ...]:
-        """What going on with runs side by side would run: those that are not settled, and all where none had begun."""
+        """The runs that a resume would run: those that are not settled, or all if none had started."""
         return tuple(run for run in self.runs if not self.had_begun or not run.is_settled)
 
     @property
     def had_begun(self) -> bool:
-        """Whether there ever was a log of any of its runs."""
+        """Whether one of its runs had started, which leaves a log."""
         return any(run.has_log or (run.folder / RUN_FILE).exists() for run in self.runs)
 
     @property
     def experiment(self) -> dict[str, Any] | None:
-        """What the run.json of each of several runs side by side says of them; None for a single one."""
+        """The `experiment` in run.json of runs side by side; None for a single run."""
         if self.experiment_id is None:
             return None
         return {"id": self.experiment_id, "kind": self.kind, "label": self.label}
 
     @property
     def done_points(self) -> int:
-        """Points that need no run any more, those of before this job included; a crashed one counts as tried."""
+        """Points that need no run in this job, including those done before it; a crashed run counts as done."""
         return self.points_before + sum(run.status not in (None, "stopped", "skipped") for run in self.runs)
 
     @property
     def all_points(self) -> int:
-        """Points of the experiment, as far as it knows them by now."""
+        """The number of points of the experiment so far."""
         return self.points_before + len(self.runs)
 
     @property
     def point_values(self) -> Mapping[str, Any]:
-        """The values of the point at hand; empty between points, and for a job that is no experiment."""
+        """The values of the current point; empty between points, and for a job that is no experiment."""
         run = self.current
         return {} if run is None or run.point is None else run.point.values
 
     def run(self, run_id: str) -> JobRun:
-        """The run of that id; KeyError when the job has no such run."""
+        """The run with this id. KeyError if the job has none."""
         for run in self.runs:
             if run.run_id == run_id:
                 return run
@@ -149,7 +149,7 @@ class Job:
 
 
 def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, label: str, visitor: str) -> Job:
-    """A job of these runs, in this order, with ids of their own."""
+    """A job with a new run for each configuration, in this order."""
     assert configs
     runs = tuple(_new_run(runs_folder, config) for config in configs)
     return Job(
@@ -163,10 +163,10 @@ def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, labe
 
 
 def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
-    """A job of what is missing of runs side by side, beside those that are there already.
+    """A job that repeats the missing runs of runs side by side, and keeps the settled ones.
 
-    Where a run had begun, its new runs are an experiment of their own: what was written down, and graded, of the first
-    stays true of that. Where none had, they are the very runs that were asked for.
+    If a run had started, the new runs form a new experiment, so that predictions about the first one stay valid. If
+    none had, they keep their ids and their experiment.
     """
     assert job.can_go_on
     missing, experiment_id = job.missing, job.experiment_id

@@ -1,6 +1,6 @@
-"""What the launcher and the worker say to each other: one JSON object a line, commands down stdin, events up stdout.
+"""The messages between launcher and worker: one JSON object per line, commands on stdin, events on stdout.
 
-The worker writes nothing but events to its stdout. `Died` is never sent: the launcher makes it when the process ends.
+The worker writes only events to its stdout. `Died` is never sent: the launcher creates it when the process ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from engine.core.config import RunConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The worker has started and listens."""
+    """The worker has started and accepts commands."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """A model is on its way into memory; `fraction` is 0..1, or None when the end is not known."""
+    """A model is loading; `fraction` is 0..1, or None if unknown."""
 
     model: str
     message: str
@@ -30,7 +30,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The model is in memory and stays there until another is asked for; or it could not be loaded, and why."""
+    """The model is loaded and stays in memory until another one is needed; or it failed to load with `error`."""
 
     model: str
     seconds: float | None
@@ -39,7 +39,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Another process has the device; the run starts when it is free."""
+    """Another process uses the device; the run starts when it is free."""
 
     run_id: str
     message: str
@@ -53,8 +53,8 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far the run is; at most four a second."""
+class RunProgress:
+    """The run's progress; at most four events per second."""
 
     run_id: str
     finished_requests: int
@@ -65,7 +65,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The run is over: completed, stopped, oom or failed. `oom` tells of a model that did not fit: it leaves no log."""
+    """The run has ended: completed, stopped, oom or failed. `oom` is for a model that did not fit, which leaves no
+    log."""
 
     run_id: str
     status: str
@@ -81,7 +82,7 @@ class Died:
     stderr: str
 
 
-Event = Ready | Loading | Loaded | Waiting | Started | Progress | Finished | Died
+Event = Ready | Loading | Loaded | Waiting | Started | RunProgress | Finished | Died
 
 _EVENTS: dict[str, type] = {
     "ready": Ready,
@@ -89,13 +90,13 @@ _EVENTS: dict[str, type] = {
     "loaded": Loaded,
     "waiting": Waiting,
     "started": Started,
-    "progress": Progress,
+    "progress": RunProgress,
     "finished": Finished,
 }
 
 
 def parse_event(line: str) -> Event:
-    """One line of the worker's stdout. ValueError for anything that is not an event; unknown fields are ignored."""
+    """Parse one line of the worker's stdout. ValueError if it is not an event; unknown fields are ignored."""
     try:
         data = json.loads(line)
     except ValueError:
@@ -112,7 +113,7 @@ def parse_event(line: str) -> Event:
 
 
 def run_command(run_id: str, folder: str, config: RunConfig, experiment: dict[str, Any] | None) -> dict[str, Any]:
-    """Carry out a run and log it in `folder`."""
+    """Run a configuration and log it in `folder`."""
     return {
         "command": "run",
         "run_id": run_id,
@@ -123,10 +124,10 @@ def run_command(run_id: str, folder: str, config: RunConfig, experiment: dict[st
 
 
 def cancel_command(run_id: str) -> dict[str, Any]:
-    """Stop a run after the pass at hand."""
+    """Stop a run after the current pass."""
     return {"command": "cancel", "run_id": run_id}
 
 
 def load_command(model: str, device: str, dtype: str) -> dict[str, Any]:
-    """Bring a model into memory before a run asks for it."""
+    """Load a model before a run needs it."""
     return {"command": "load", "model": model, "device": device, "dtype": dtype}

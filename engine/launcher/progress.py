@@ -1,4 +1,4 @@
-"""How a run's snapshot changes: at an event of its worker, at the worker's death, or when it is never begun."""
+"""The changes of a run's snapshot: at a worker's event, when the worker dies, or if the run never starts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import signal
 from dataclasses import replace
 
 from engine.launcher.job import JobRun
-from engine.launcher.messages import Died, Event, Finished, Loaded, Loading, Progress, Started, Waiting
+from engine.launcher.messages import Died, Event, Finished, Loaded, Loading, RunProgress, Started, Waiting
 
 
 def after_event(run: JobRun, event: Event) -> JobRun:
-    """The run as it is after an event. Events of another run change nothing."""
+    """The run after an event. Events of other runs change nothing."""
     if getattr(event, "run_id", run.run_id) != run.run_id:
         return run
     match event:
@@ -22,7 +22,7 @@ def after_event(run: JobRun, event: Event) -> JobRun:
             return replace(run, state="waiting", message=event.message, fraction=None)
         case Started():
             return replace(run, state="running", message="", fraction=None, has_log=True)
-        case Progress():
+        case RunProgress():
             return replace(
                 run,
                 state="running",
@@ -39,25 +39,25 @@ def after_event(run: JobRun, event: Event) -> JobRun:
 
 
 def died(run: JobRun, event: Died, *, has_log: bool, canceled: bool) -> JobRun:
-    """A run whose worker died under it: crashed, with what the worker wrote to stderr."""
+    """A run whose worker died: crashed, with the worker's stderr."""
     if run.state == "done":
         return run
-    error = f"the worker {how_it_ended(event.returncode)}"
+    error = f"the worker {exit_text(event.returncode)}"
     if canceled:
-        error = f"canceled; {error} before it had stopped by itself"
+        error = f"canceled; {error} before the run stopped"
     ended = replace(run, state="done", status="crashed", error=error, message="", fraction=None)
     return replace(ended, stderr=event.stderr, has_log=has_log)
 
 
 def ended_unrun(run: JobRun, status: str, reason: str) -> JobRun:
-    """A run that was never begun: `stopped` for a canceled one, `skipped` or `failed`."""
+    """A run that never started: `stopped` if canceled, else `skipped` or `failed`."""
     return replace(run, state="done", status=status, error=reason, message="", fraction=None)
 
 
-def how_it_ended(returncode: int) -> str:
-    """`was killed by SIGKILL`, `left with exit status 1`."""
+def exit_text(returncode: int) -> str:
+    """`was killed by SIGKILL`, `ended with exit status 1`."""
     if returncode >= 0:
-        return f"left with exit status {returncode}"
+        return f"ended with exit status {returncode}"
     try:
         name = signal.Signals(-returncode).name
     except ValueError:

@@ -1,9 +1,9 @@
-"""The queue of runs: first come, first served over all visitors, one at a time, through one worker that stays warm.
+"""The queue of runs: first come, first served for all visitors, one run at a time, in one warm worker process.
 
-Submit a job, watch its snapshots, cancel it whether it waits or runs. When the worker dies, the run it had is
-`crashed`, with the end of its stderr; the next run gets a fresh worker. A worker that does not answer a cancel is
-killed. An experiment is one job; what becomes of its points is recorded as they end, and none of them ends it. The
-thread that works the queue never touches torch: all of that is in the worker.
+Submit a job, watch its snapshots, cancel it while it waits or runs. If the worker dies, its run is `crashed` with the
+end of the worker's stderr, and the next run gets a new worker. A worker that does not react to a cancel is killed. An
+experiment is one job; each of its points is recorded when it ends, and a failed point does not end it. The queue's
+thread never imports torch: only the worker does.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from pathlib import Path
 from engine.core.config import RunConfig
 from engine.core.run_id import new_run_id
 from engine.experiments.experiment import Plan
-from engine.launcher.experiment_keeper import ExperimentKeeper
+from engine.launcher.experiment_session import ExperimentSession
 from engine.launcher.job import Job, JobKind, JobRun, new_job
-from engine.launcher.job_book import JobBook
-from engine.launcher.messages import Died, Event, Loaded, Loading, cancel_command, load_command, run_command
+from engine.launcher.job_table import JobTable
+from engine.launcher.messages import Died, Event, cancel_command, load_command, run_command
 from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
 
-# How long the queue waits for a worker that was told to stop, before it kills it.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a canceled worker may take. A pass is over when progress is reported: from then on `after_pass_s`."""
+    """How long a canceled run may take before its worker is killed; `after_pass_s` after the next reported progress."""
 
     loading_s: float = 20.0
     one_pass_s: float = 60.0
@@ -44,7 +42,7 @@ Before = Callable[[Job], object]
 
 
 class RunQueue:
-    """Jobs of all visitors over one worker. Every method may be called from any thread."""
+    """The jobs of all visitors and the worker. All methods are thread-safe."""
 
     def __init__(self, home: Path, *, command: Sequence[str] = WORKER_COMMAND, patience: Patience | None = None):
         self.home = home
@@ -52,14 +50,13 @@ class RunQueue:
         self._command = tuple(command)
         self._patience = patience or Patience()
         self._changed = threading.Condition()
-        self._jobs = JobBook()
-        self._keepers: dict[str, ExperimentKeeper] = {}  # by job, until it is done
+        self._jobs = JobTable()
+        self._sessions: dict[str, ExperimentSession] = {}  # by job, until it is done
         self._worker: WorkerProcess | None = None
-        self._carried: str | None = None  # the job whose runs are being worked through
-        self._at_work: tuple[str, str] | None = None  # job and run that the worker has now
+        self._current_job: str | None = None  # the job whose runs are run now
+        self._current_run: tuple[str, str] | None = None  # job and run in the worker
         self._kill_at: float | None = None
         self._wanted_model: tuple[str, str, str] | None = None
-        self._model_message = ""
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="run-queue", daemon=True)
         self._thread.start()
@@ -72,36 +69,37 @@ class RunQueue:
         visitor: str = "",
         before: Before = lambda job: None,
     ) -> Job:
-        """Put a job of these runs, in this order, at the end of the queue. Returns its first snapshot.
+        """Add a job of these runs, in this order, to the queue. Returns its first snapshot.
 
-        `before` gets the job first: what it writes down is there when a run starts; if it raises, nothing is queued.
+        `before` is called with the job before it is queued, and so before a run can start; if it raises, nothing is
+        queued.
         """
         job = new_job(self.runs_folder, configs, kind, label, visitor)
         before(job)
         return self._put(job)
 
     def submit_experiment(self, plan: Plan, visitor: str = "", before: Before = lambda job: None) -> Job:
-        """Put a new experiment at the end of the queue, all its points as one job; `before` as for `submit`.
+        """Add a new experiment to the queue, all its points as one job; `before` as for `submit`.
 
-        OSError when it cannot be kept on disk.
+        OSError if it cannot be written to disk.
         """
-        return self._submit_kept(ExperimentKeeper.create(self.runs_folder, plan), visitor, before)
+        return self._submit_session(ExperimentSession.create(self.runs_folder, plan), visitor, before)
 
     def resume_experiment(self, experiment_id: str, visitor: str = "") -> Job:
-        """Put what is left of an experiment at the end of the queue. ValueError when there is none to go on with."""
-        return self._submit_kept(ExperimentKeeper.reopen(self.runs_folder, experiment_id), visitor)
+        """Add the runs left of an experiment to the queue. ValueError if it cannot be resumed."""
+        return self._submit_session(ExperimentSession.reopen(self.runs_folder, experiment_id), visitor)
 
     def resume(self, job_id: str, visitor: str = "") -> Job:
-        """Put what is missing of runs side by side at the end of the queue, once. ValueError where nothing is."""
+        """Add the missing runs of runs side by side to the queue, once. ValueError if no run is missing."""
         with self._changed:
             rest = self._jobs.add_rest_of(job_id, self.runs_folder, visitor)
             self._changed.notify_all()
             return self._jobs.placed(rest)
 
     def cancel(self, job_id: str) -> None:
-        """Take a job out of the queue, or stop it after the pass at hand. Nothing happens to one that is done.
+        """Remove a job from the queue, or stop it after the current pass. A done job stays as it is.
 
-        Points of an experiment that were not run stay pending: it can be gone on with later.
+        Points of an experiment that were not run stay pending; the experiment can be resumed later.
         """
         with self._changed:
             job = self._jobs.get(job_id)
@@ -109,12 +107,12 @@ class RunQueue:
                 return
             job = self._jobs.change(job_id, canceled=True)
             worker, run_id = self._worker, None
-            if self._at_work is None or self._at_work[0] != job_id:
+            if self._current_run is None or self._current_run[0] != job_id:
                 self._jobs.skip_rest(job_id, "canceled before it began")
-                if job_id != self._carried:
+                if job_id != self._current_job:
                     self._close_record(job_id)
             else:
-                run_id = self._at_work[1]
+                run_id = self._current_run[1]
                 patience_s = self._patience.one_pass_s if job.run(run_id).has_log else self._patience.loading_s
                 self._kill_at = time.monotonic() + patience_s
             self._changed.notify_all()
@@ -122,59 +120,54 @@ class RunQueue:
             worker.send(cancel_command(run_id))
 
     def warm(self, model: str, device: str, dtype: str) -> None:
-        """Have the worker load a model now, if nothing else is to be done, so that the first run starts at once."""
+        """Load a model in the worker if the queue is empty, so that the first run starts at once."""
         with self._changed:
             self._wanted_model = (model, device, dtype)
             self._changed.notify_all()
 
     def job(self, job_id: str) -> Job | None:
-        """The snapshot of a job, or None for one that was never here or is forgotten."""
+        """The snapshot of a job; None if it is unknown or was dropped."""
         with self._changed:
             return None if self._jobs.get(job_id) is None else self._jobs.placed(job_id)
 
     def jobs(self) -> list[Job]:
-        """Snapshots of all jobs in order of submission; the last hundred that are done are kept."""
+        """Snapshots of all jobs in order of submission; only the last hundred done jobs are kept."""
         with self._changed:
             return self._jobs.all_placed()
 
     @property
     def worker_pid(self) -> int | None:
-        """The worker's process id, or None when no worker lives."""
+        """The worker's process id; None without a live worker."""
         worker = self._worker
         return worker.pid if worker is not None and worker.is_alive else None
 
-    @property
-    def model_message(self) -> str:
-        """What the worker last said about loading a model; empty when it has nothing to load."""
-        return self._model_message
-
     def wait(self, job_id: str, until: Callable[[Job], bool] = lambda job: job.is_done, timeout_s: float = 60) -> Job:
-        """Block until a job satisfies `until`. TimeoutError when it does not in time; KeyError for an unknown job."""
+        """Block until a job satisfies `until`. TimeoutError after `timeout_s`; KeyError for an unknown job."""
         with self._changed:
             if not self._changed.wait_for(lambda: until(self._jobs.placed(job_id)), timeout_s):
                 raise TimeoutError(f"job {job_id} is still {self._jobs.placed(job_id).state}")
             return self._jobs.placed(job_id)
 
     def close(self) -> None:
-        """Stop working: the worker leaves, jobs that wait are left as they are. Closing twice does no harm."""
+        """Close the worker and stop the queue; waiting jobs stay as they are. Closing twice does no harm."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._worker is not None:
             self._worker.close()
         self._thread.join(timeout=5)
-        for keeper in self._keepers.values():
-            keeper.close()
+        for session in self._sessions.values():
+            session.close()
 
-    def _submit_kept(self, keeper: ExperimentKeeper, visitor: str, before: Before = lambda job: None) -> Job:
-        job = keeper.job(new_run_id(), visitor)
+    def _submit_session(self, session: ExperimentSession, visitor: str, before: Before = lambda job: None) -> Job:
+        job = session.job(new_run_id(), visitor)
         try:
             before(job)
         except BaseException:
-            keeper.discard()
+            session.discard()
             raise
         with self._changed:
-            self._keepers[job.job_id] = keeper
+            self._sessions[job.job_id] = session
             return self._put(job)
 
     def _put(self, job: Job) -> Job:
@@ -183,7 +176,7 @@ class RunQueue:
             self._changed.notify_all()
             return self._jobs.placed(job.job_id)
 
-    # The thread that works the queue.
+    # The queue's thread.
 
     def _work(self) -> None:
         while True:
@@ -193,58 +186,58 @@ class RunQueue:
                 if self._closing:
                     return
                 job, wanted, self._wanted_model = self._jobs.next(), self._wanted_model, None
-                self._carried = None if job is None else job.job_id
+                self._current_job = None if job is None else job.job_id
             if job is not None:
-                self._carry_out(job)
+                self._run_all(job)
             elif wanted is not None:
-                with contextlib.suppress(OSError):  # the first run will say why no worker can be started
+                with contextlib.suppress(OSError):  # the first run reports why no worker can be started
                     self._live_worker().send(load_command(*wanted))
 
-    def _carry_out(self, job: Job) -> None:
-        """All runs of a job, one after the other, those that it finds it needs included."""
-        keeper = self._keepers.get(job.job_id)
+    def _run_all(self, job: Job) -> None:
+        """Run all runs of a job one after another, including those that its experiment adds."""
+        session = self._sessions.get(job.job_id)
         try:
-            while (run := self._next_run(job.job_id, keeper)) is not None:
-                self._carry_out_run(job, run, keeper)
-        except Exception as error:  # whatever it was, the other jobs are not to wait for ever
-            log.exception("job %s cannot go on", job.job_id)
+            while (run := self._next_run(job.job_id, session)) is not None:
+                self._run_one(job, run, session)
+        except Exception as error:  # an unexpected error must not block the other jobs
+            log.exception("job %s stopped by an error", job.job_id)
             with self._changed:
                 self._jobs.end_in_trouble(job.job_id, error)
         with self._changed:
-            self._carried = None
+            self._current_job = None
             if not self._closing:
                 self._close_record(job.job_id)
             self._changed.notify_all()
 
-    def _next_run(self, job_id: str, keeper: ExperimentKeeper | None) -> JobRun | None:
-        """The next run of a job that is to be carried out; None when there is none, or the queue is closing."""
+    def _next_run(self, job_id: str, session: ExperimentSession | None) -> JobRun | None:
+        """The next run of a job; None if there is none, or if the queue is closing."""
         with self._changed:
             job = self._jobs[job_id]
-            if self._closing or job.current is not None or job.canceled or keeper is None:
+            if self._closing or job.current is not None or job.canceled or session is None:
                 return None if self._closing else job.current
-        more = keeper.more()
+        more = session.more()
         with self._changed:
             job = self._jobs[job_id]
             return None if job.canceled else self._jobs.change(job_id, runs=(*job.runs, *more)).current
 
-    def _carry_out_run(self, job: Job, run: JobRun, keeper: ExperimentKeeper | None) -> None:
-        """Hand a run to the worker, wait for its end, and record it."""
+    def _run_one(self, job: Job, run: JobRun, session: ExperimentSession | None) -> None:
+        """Run one run in the worker, wait for its end, and record it."""
         with self._changed:
-            worker = self._hand_over(job, run)
+            worker = self._worker_for(job, run)
             if worker is None:
                 return
-            experiment = job.experiment if keeper is None else keeper.begin(run)
-            self._at_work, self._kill_at = (job.job_id, run.run_id), None
+            experiment = job.experiment if session is None else session.begin(run)
+            self._current_run, self._kill_at = (job.job_id, run.run_id), None
         worker.send(run_command(run.run_id, str(run.folder), run.config, experiment))
-        if self._jobs[job.job_id].canceled:  # its cancel may have overtaken the run
+        if self._jobs[job.job_id].canceled:  # the cancel may have been sent before the run command
             worker.send(cancel_command(run.run_id))
         self._await_end_of_run()
         done = self._jobs[job.job_id].run(run.run_id)
-        if keeper is not None and done.state == "done":
-            keeper.end(done)
+        if session is not None and done.state == "done":
+            session.end(done)
 
-    def _hand_over(self, job: Job, run: JobRun) -> WorkerProcess | None:
-        """A living worker for the run; None when it was canceled just now, or no worker can be started."""
+    def _worker_for(self, job: Job, run: JobRun) -> WorkerProcess | None:
+        """A live worker for the run; None if the run was canceled meanwhile, or no worker can be started."""
         if self._jobs[job.job_id].run(run.run_id).state == "done":
             return None
         try:
@@ -258,18 +251,18 @@ class RunQueue:
         return worker
 
     def _await_end_of_run(self) -> None:
-        """Wait for the run at work to be done; kill a worker whose patience after a cancel is spent."""
+        """Wait for the end of the current run; kill a worker that takes too long after a cancel."""
         with self._changed:
-            assert self._at_work is not None
-            job_id, run_id = self._at_work
+            assert self._current_run is not None
+            job_id, run_id = self._current_run
             while (run := self._jobs[job_id].run(run_id)).state != "done" and not self._closing:
                 left_s = None if self._kill_at is None else self._kill_at - time.monotonic()
                 if left_s is not None and left_s <= 0 and self._worker is not None:
                     self._worker.kill()
                     self._kill_at = left_s = None
                 self._changed.wait(left_s)
-            self._at_work = None
-            self._jobs.skip_after(job_id, run.status, is_recorded=job_id in self._keepers)
+            self._current_run = None
+            self._jobs.skip_after(job_id, run.status, is_recorded=job_id in self._sessions)
             self._changed.notify_all()
 
     def _live_worker(self) -> WorkerProcess:
@@ -284,15 +277,11 @@ class RunQueue:
         with self._changed:
             if worker is not self._worker:
                 return
-            if isinstance(event, Loading):
-                self._model_message = event.message
-            elif isinstance(event, Loaded | Died):
-                self._model_message = ""
             if isinstance(event, Died):
                 self._worker = None
-            if self._at_work is not None:
-                job = self._jobs[self._at_work[0]]
-                self._jobs.replace_run(job.job_id, self._after(job, job.run(self._at_work[1]), event))
+            if self._current_run is not None:
+                job = self._jobs[self._current_run[0]]
+                self._jobs.replace_run(job.job_id, self._after(job, job.run(self._current_run[1]), event))
             self._changed.notify_all()
 
     def _after(self, job: Job, run: JobRun, event: Event) -> JobRun:
@@ -304,8 +293,8 @@ class RunQueue:
         return changed
 
     def _close_record(self, job_id: str) -> None:
-        """An experiment's job is over: whoever likes may go on with what is left of it. Called with the lock held."""
-        keeper = self._keepers.pop(job_id, None)
-        if keeper is not None:
+        """Close the record of an experiment whose job has ended, so that it can be resumed. Needs the lock."""
+        session = self._sessions.pop(job_id, None)
+        if session is not None:
             self._jobs.change(job_id, is_open=False)
-            keeper.close()
+            session.close()

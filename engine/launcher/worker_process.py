@@ -1,7 +1,7 @@
-"""The worker as a child process: commands in, events out, stderr kept for the day it dies.
+"""The worker as a child process: commands in, events out, the end of its stderr kept for a crash report.
 
-The worker ends when its stdin closes, and nobody else holds that pipe's other end: however this process ends, by any
-signal, the worker follows. It runs in a session of its own, so that a Ctrl-C in the terminal reaches the app alone.
+The worker ends when its stdin closes. Only this process holds the other end of that pipe, so the worker also ends when
+this process is killed. It runs in its own session, so that Ctrl-C in the terminal reaches only the app.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STDERR_KEPT_BYTES = 64 * 1024
 
 
 class WorkerProcess:
-    """One worker. `on_event` is called from the process's own threads, in order, `Died` last and exactly once."""
+    """One worker. `on_event` is called from background threads, in order; `Died` comes last and exactly once."""
 
     def __init__(self, command: Sequence[str], home: Path, on_event: Callable[[WorkerProcess, Event], None]) -> None:
         self._on_event = on_event
@@ -53,7 +53,7 @@ class WorkerProcess:
         return self.process.poll() is None
 
     def send(self, command: dict[str, Any]) -> None:
-        """Give a command. A worker that is dead or dying does not take it; its `Died` says so."""
+        """Send a command. A dead worker ignores it; its `Died` event follows."""
         assert self.process.stdin is not None
         line = json.dumps(command).encode() + b"\n"
         with self._sending:
@@ -67,9 +67,9 @@ class WorkerProcess:
         self.process.kill()
 
     def close(self, patience_s: float = 5.0) -> None:
-        """Close its stdin and wait for it to leave; kill it when it does not."""
+        """Close its stdin and wait for its end; kill it after `patience_s`."""
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError):  # a command that was never taken: the process is gone
+        with contextlib.suppress(OSError):  # an unread command of a dead process
             self.process.stdin.close()
         try:
             self.process.wait(patience_s)
@@ -98,7 +98,8 @@ class WorkerProcess:
         del self._stderr[:-STDERR_KEPT_BYTES]
 
     def _await_end(self, readers: Sequence[threading.Thread]) -> None:
-        """The readers end with the pipes, unless a grandchild keeps one open: they get a moment, not for ever."""
+        """Wait for the end. The readers end with the pipes; they get one second, as a grandchild may keep a pipe
+        open."""
         returncode = self.process.wait()
         for reader in readers:
             reader.join(timeout=1.0)
@@ -106,7 +107,7 @@ class WorkerProcess:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """This process's own, with LAB_HOME settled and the engine importable whatever the current folder is."""
+    """This process's environment, with LAB_HOME set and the engine importable from any folder."""
     root = str(Path(engine.__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     own = {"LAB_HOME": str(home), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.core.errors import EngineOutOfMemory
 from engine.core.passes import PassKind, PlannedPass
-from engine.memory.memory_model import TERM_WORDS, ModelDimensions, PassMemory, pass_memory
+from engine.memory.memory_model import TERM_LABELS, ModelDimensions, PassMemory, pass_memory
 
 
 def planned_memory(
@@ -24,7 +24,7 @@ def planned_memory(
     )
 
 
-def require_room(need: PassMemory, planned: PlannedPass, capacity_bytes: int) -> None:
+def require_capacity(need: PassMemory, planned: PlannedPass, capacity_bytes: int) -> None:
     """EngineOutOfMemory for a pass whose `need` is over `capacity_bytes`: by which term, and what was left for it."""
     shortage = need.shortage(capacity_bytes)
     if shortage is not None:
@@ -32,5 +32,5 @@ def require_room(need: PassMemory, planned: PlannedPass, capacity_bytes: int) ->
             asked_bytes=shortage.asked_bytes,
             free_bytes=shortage.free_bytes,
             shape=f"{planned.kind} of {len(planned.rows)} rows x {planned.shape.width} columns",
-            where=f"{TERM_WORDS[shortage.term]} (by estimate)",
+            where=f"{TERM_LABELS[shortage.term]} (by estimate)",
         )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 MLP_PIECES = 3
 FP32_BYTES = 4
 TERMS = ("weights", "kv_cache", "mlp_activation", "logits", "logits_fp32")  # in the order in which memory is taken
-TERM_WORDS: Mapping[str, str] = {
+TERM_LABELS: Mapping[str, str] = {
     "weights": "weights",
     "kv_cache": "KV cache",
     "kv_pool": "KV pool",

@@ -98,11 +98,11 @@ def largest_pass_tokens(shape: EngineShape, slots: int, lengths: Sequence[Length
     return min(tokens, max(shape.max_num_batched_tokens, slots)) if preset.is_chunked else tokens
 
 
-PoolRoom = Callable[[bool], int | None]
+PoolLimit = Callable[[bool], int | None]
 """Bytes that a KV pool may take, None without a limit; less where requests may be preempted, and are read again."""
 
 
-def blocks_that_fit(wanted: int, block_bytes: int, room_bytes: PoolRoom) -> int:
+def blocks_that_fit(wanted: int, block_bytes: int, room_bytes: PoolLimit) -> int:
     """Blocks of a pool that is to have `wanted` of them, with which no request is ever preempted."""
     room = room_bytes(False)
     if room is None or wanted * block_bytes <= room:
@@ -111,7 +111,7 @@ def blocks_that_fit(wanted: int, block_bytes: int, room_bytes: PoolRoom) -> int:
 
 
 def require_lone_request(
-    requests: Sequence[Request], num_blocks: int, block_size: int, block_bytes: int, room_bytes: PoolRoom
+    requests: Sequence[Request], num_blocks: int, block_size: int, block_bytes: int, room_bytes: PoolLimit
 ) -> None:
     """EngineOutOfMemory where a request could not run even with the pool to itself: it would wait for ever."""
     longest = max(requests, key=lambda r: r.length.positions, default=None)

@@ -17,7 +17,7 @@ from engine.load.load_point import load_point
 from engine.metrics.metrics import run_metrics
 from engine.predictions.measure import measure, needed_points
 from engine.predictions.prediction import Question
-from engine.simulator.simulated_machine import THIS, simulated_machine
+from engine.simulator.machine import THIS, simulated_machine
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
 

@@ -1,1 +1,1 @@
-"""What a run leaves on disk: its schema, its writer, its reader, its locks."""
+"""The run log, a run's files on disk: schema, writer, reader and locks; and the log of an experiment."""

@@ -1,9 +1,9 @@
-"""Reads an Arrow stream that is still being written, or that broke off: whole batches count, a torn tail is dropped.
+"""Reads an Arrow stream that is still being written or was cut off: complete batches only, without a torn tail.
 
-Follows the Arrow IPC streaming format: messages one after another, each a length, a flatbuffer that tells how long the
-body is, and the body. A tail shorter than it says is torn, which is usual, and so is one of zeros, which a file system
-leaves when the power goes; other bytes that are no message are damage, which is an error. Zeros inside a body are not
-told from values: the format has no checksum.
+Follows the Arrow IPC streaming format: a sequence of messages, each with a length, a flatbuffer that states the length
+of the body, and the body. An incomplete last message is a torn tail, which is normal; so is a tail of zeros, which a
+file system leaves after a power failure. Other bytes that are no message are damage, which is an error. Zeros inside a
+body are not detected: the format has no checksum.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DAMAGE = (pa.ArrowException, OSError, struct.error, LookupError, ValueError)
 def read_batches(
     path: Path, schema: pa.Schema, offset: int, chunk_bytes: int = CHUNK_BYTES
 ) -> tuple[list[pa.RecordBatch], int]:
-    """The whole batches from byte `offset` on (0: from the start), in `schema`, and the offset behind the last.
+    """The complete batches from byte `offset` (0: the start), in `schema`, and the offset after the last one.
 
-    Some `chunk_bytes` at a time: call again with the new offset until it stays where it is. A file that is not there is
-    empty. ValueError in one line when the file is damaged right behind `offset`: what is whole before is read first.
+    Reads about `chunk_bytes`: call it again with the new offset until the offset no longer changes. A missing file is
+    empty. ValueError in one line if the bytes at `offset` are damaged; batches before the damage are returned first.
     """
     try:
         file = path.open("rb")
@@ -49,14 +49,14 @@ def read_batches(
             if _is_cut_by_zeros(file, start):
                 return [], offset
             reason = str(error).splitlines()[0]
-            raise ValueError(f"{path}: damaged behind byte {offset}: {reason}") from error
+            raise ValueError(f"{path}: damaged after byte {offset}: {reason}") from error
 
 
 def _read(file: BinaryIO, size: int) -> bytes:
-    """`size` bytes, or more where the first message is longer and all there."""
+    """`size` bytes, or the whole first message if it is longer and complete."""
     data = file.read(size)
     missing = 0
-    with contextlib.suppress(*DAMAGE):  # whoever takes the message apart is told
+    with contextlib.suppress(*DAMAGE):  # reported when the message is parsed
         missing = (_length(data, 0) or 0) - len(data)
     if 0 < missing <= os.fstat(file.fileno()).st_size - file.tell():
         data += file.read(missing)
@@ -64,14 +64,14 @@ def _read(file: BinaryIO, size: int) -> bytes:
 
 
 def _split(data: bytes, written: pa.Schema, schema: pa.Schema) -> tuple[list[pa.RecordBatch], int]:
-    """The whole batches at the start of `data`, and their length. Damage is raised where nothing good is before it."""
+    """The complete batches at the start of `data`, and their length in bytes. Raises damage before the first batch."""
     batches: list[pa.RecordBatch] = []
     at = 0
     try:
         while (message := _read_message(data, at, "record batch")) is not None:
             content, length = message
             batch = pa.ipc.read_record_batch(content, written)
-            batch.validate(full=True)  # what is damaged must not reach code that trusts it
+            batch.validate(full=True)  # damaged data must not reach code that trusts it
             batches.append(_conform(batch, schema))
             at += length
     except DAMAGE:
@@ -81,7 +81,7 @@ def _split(data: bytes, written: pa.Schema, schema: pa.Schema) -> tuple[list[pa.
 
 
 def _is_cut_by_zeros(file: BinaryIO, at: int) -> bool:
-    """Whether the message at `at` has only zeros from within its head to the end of the file."""
+    """Whether the file has only zeros from some byte of the head of the message at `at` to its end."""
     file.seek(at)
     head = file.read(8 + MAX_METADATA_BYTES)
     kept = head[:8].rstrip(b"\0")
@@ -100,28 +100,28 @@ def _is_cut_by_zeros(file: BinaryIO, at: int) -> bool:
 
 
 def _read_message(data: bytes, at: int, kind: str) -> tuple[pa.Message, int] | None:
-    """The message at `at` and its length; None when it is not all there, or when the stream ends here."""
+    """The message at `at` and its length; None if it is incomplete, or if the stream ends here."""
     length = _length(data, at)
     if length is None or at + length > len(data):
         return None
     message = pa.ipc.read_message(pa.py_buffer(data).slice(at, length))
-    if message.type != kind:  # Arrow takes the caller's word for it, and reads where nothing is
-        raise ValueError(f"a message of type {message.type!r} where a {kind} belongs")
+    if message.type != kind:  # Arrow does not check the type, and would read out of bounds
+        raise ValueError(f"message of type {message.type!r} instead of {kind}")
     return message, length
 
 
 def _length(data: bytes, at: int) -> int | None:
-    """How long the message at `at` is with its body; None when too little of it is there, or when the stream ends."""
+    """The length of the message at `at` with its body; None if its head is incomplete, or if the stream ends here."""
     if len(data) - at < 8:
         return None
     marker, metadata_bytes = data[at : at + 4], struct.unpack_from("<i", data, at + 4)[0]
     if marker != CONTINUATION or not 0 <= metadata_bytes <= MAX_METADATA_BYTES:
-        raise ValueError("these bytes are no Arrow message")
+        raise ValueError("not an Arrow message")
     if metadata_bytes == 0 or len(data) - at - 8 < metadata_bytes:
         return None
     body_bytes = _body_bytes(data[at + 8 : at + 8 + metadata_bytes])
     if body_bytes < 0:
-        raise ValueError("a message of negative length")
+        raise ValueError("message of negative length")
     return int(8 + metadata_bytes + body_bytes)
 
 
@@ -139,7 +139,8 @@ def _body_bytes(metadata: bytes) -> int:
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in the columns of `schema`: what an older writer did not know is null, what it knew besides is left."""
+    """The batch with the columns of `schema`: columns that an older writer lacks are null, other columns are
+    dropped."""
     if batch.schema.equals(schema):
         return batch
     columns = [

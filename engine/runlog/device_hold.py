@@ -1,7 +1,7 @@
-"""Having a device to oneself: whoever measures holds its lock, and who waits for it hears whose it is.
+"""Exclusive use of a device: a process that measures holds the device's lock; others wait and see who holds it.
 
-A user's labs share the locks (LAB_CACHE names their folder), each with a LAB_HOME of its own: a run's id alone would
-say nothing to the others, so the holder says where it belongs.
+All labs of a user share the locks (in LAB_CACHE), each with its own LAB_HOME. A run id means nothing in another lab, so
+the lock's text also names the LAB_HOME of the holder.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ def hold_device(
     on_wait: Callable[[str], object],
     should_stop: Callable[[], bool] = lambda: False,
 ) -> AbstractContextManager[None]:
-    """Have the device `name` for `what` (`run 01hz…`). While it is another's, `on_wait` hears whose, in one line.
+    """Hold the device `name` for `what` (`run 01hz…`). While another process holds it, `on_wait` gets one line about
+    it.
 
-    InterruptedError when `should_stop` turns true before it is free.
+    InterruptedError if `should_stop` turns true before the device is free.
     """
     home = lab_home()
     return hold(
         device_lock(name),
         purpose=f"{what} of the lab in {home}",
-        on_wait=lambda holder: on_wait(taken_text(holder, home)),
+        on_wait=lambda holder: on_wait(busy_message(holder, home)),
         should_stop=should_stop,
     )
 
 
-def taken_text(holder: str, home: Path) -> str:
-    """A lock's text for somebody of the lab in `home` who waits: what has the device, whose it is, and what to do.
+def busy_message(holder: str, home: Path) -> str:
+    """The message for a process of the lab in `home` that waits: what holds the device, in which lab, and what to do.
 
-    What does not say whose it is, is passed on as it is.
+    A lock text in another form is passed on unchanged.
     """
     match = HOLDER.fullmatch(holder)
     if match is None:
-        return f"the device is taken: {holder}"
-    process, what, whose = match.groups()
-    if whose == str(home):
-        return f"the device is taken: {what} of this lab has it (process {process})"
+        return f"the device is in use: {holder}"
+    process, what, holder_home = match.groups()
+    if holder_home == str(home):
+        return f"the device is in use by {what} of this lab (process {process})"
     return (
-        f"the device is taken: {what} of another lab has it, the one whose LAB_HOME is {whose} (process {process}); "
-        "this starts by itself when that ends, or is canceled there"
+        f"the device is in use by {what} of another lab, LAB_HOME {holder_home} (process {process}); "
+        "this starts when that ends or is canceled there"
     )

@@ -1,8 +1,8 @@
-"""Looks at a run log from elsewhere before anything reads it whole: could the lab have written it?
+"""Checks an imported run log before it is read: refuses anything that the lab does not write.
 
-Arrow's own checks keep damaged bytes from doing harm, but a stream can be whole and still claim a billion rows in a few
-bytes: compressed buffers, columns of other kinds that unfold when they are converted, rows of no columns at all. The
-lab writes none of these. Each message is looked at by its head before its body is read.
+Arrow's own checks handle damaged bytes, but a valid stream can still claim a billion rows in a few bytes: compressed
+buffers, columns of types that expand when they are converted, rows without columns. The lab writes none of these. The
+head of each message is checked before its body is read.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from engine.runlog.batches import CONTINUATION, DAMAGE, MAX_METADATA_BYTES
 from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import STREAMS, stream_file
 
-MAX_BATCH_BYTES = 256 << 20  # the lab writes one at least every quarter of a second
+MAX_BATCH_BYTES = 256 << 20  # the lab writes a batch at least every quarter of a second
 HEADER_FIELD, BODY_FIELD = 2, 3  # of the flatbuffer table Message
 LENGTH_FIELD, COMPRESSION_FIELD = 0, 3  # of the table RecordBatch
 
 
 def check_run_log(folder: Path) -> None:
-    """Read all of a run folder. ValueError in one line where it is damaged, or nothing that the lab writes.
+    """Read all of a run folder. ValueError in one line if it is damaged, or not written by the lab.
 
-    A torn tail is none of that: it is how the log of a crashed run ends.
+    A torn tail is allowed: the log of a crashed run ends with one.
     """
     reader = RunLogReader(folder)
     reader.run_info()
@@ -42,7 +42,7 @@ def check_run_log(folder: Path) -> None:
 
 
 def _check_bounds(path: Path, schema: pa.Schema) -> None:
-    """Go through the heads of a stream's messages, up to a torn tail or to damage, which the reader tells of."""
+    """Check the heads of a stream's messages, up to a torn tail or to damage, which the reader reports."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
@@ -50,7 +50,7 @@ def _check_bounds(path: Path, schema: pa.Schema) -> None:
         while (head := _next_head(file)) is not None:
             body_bytes = _field(head, _root(head), BODY_FIELD, "<q") or 0
             if body_bytes < 0 or body_bytes > MAX_BATCH_BYTES:
-                raise ValueError(f"a batch of {body_bytes:,} bytes: the lab writes none so large")
+                raise ValueError(f"a batch of {body_bytes:,} bytes is larger than any the lab writes")
             if file.tell() + body_bytes > size:
                 return
             if is_first:
@@ -62,7 +62,7 @@ def _check_bounds(path: Path, schema: pa.Schema) -> None:
 
 
 def _next_head(file: BinaryIO) -> bytes | None:
-    """The flatbuffer at the head of the next message; None where there is no whole one."""
+    """The flatbuffer at the head of the next message; None if there is no complete one."""
     prefix = file.read(8)
     if len(prefix) < 8 or prefix[:4] != CONTINUATION:
         return None
@@ -74,15 +74,15 @@ def _next_head(file: BinaryIO) -> bytes | None:
 
 
 def _check_schema(head: bytes, schema: pa.Schema) -> None:
-    """Only columns of the log, each of its kind. An older log may lack some."""
+    """Allow only columns of the run log, each with its type. An older log may lack some."""
     message = struct.pack("<4si", CONTINUATION, len(head)) + head
     written = pa.ipc.read_schema(pa.py_buffer(message))
     known = {field.name: field.type for field in schema}
     for field in written:
         if known.get(field.name) != field.type:
-            raise ValueError(f"a column {field.name[:80]!r} of type {field.type}: a run log has none")
+            raise ValueError(f"a run log has no column {field.name[:80]!r} of type {field.type}")
     if len(set(written.names)) < len(written.names):
-        raise ValueError("a column that is there twice")
+        raise ValueError("a column occurs twice")
 
 
 def _check_batch(head: bytes, body_bytes: int) -> None:
@@ -93,7 +93,7 @@ def _check_batch(head: bytes, body_bytes: int) -> None:
     if not 0 <= rows <= 8 * body_bytes:
         raise ValueError(f"a batch of {rows:,} rows in {body_bytes:,} bytes")
     if _table(head, batch, COMPRESSION_FIELD) is not None:
-        raise ValueError("a compressed batch: the lab writes none")
+        raise ValueError("a batch is compressed; the lab writes none")
 
 
 def _root(head: bytes) -> int:
@@ -101,7 +101,7 @@ def _root(head: bytes) -> int:
 
 
 def _place(head: bytes, table: int, field: int) -> int | None:
-    """Where a field of a flatbuffer table lies; None where it is left out."""
+    """The position of a field of a flatbuffer table; None if it is left out."""
     vtable = table - int(struct.unpack_from("<i", head, table)[0])
     (vtable_bytes,) = struct.unpack_from("<H", head, vtable)
     at = 4 + 2 * field
@@ -117,6 +117,6 @@ def _field(head: bytes, table: int, field: int, kind: str) -> int | None:
 
 
 def _table(head: bytes, table: int, field: int) -> int | None:
-    """Where a table inside a table lies."""
+    """The position of a table inside a table; None if it is left out."""
     place = _place(head, table, field)
     return None if place is None else place + int(struct.unpack_from("<I", head, place)[0])

@@ -1,4 +1,4 @@
-"""A load test's figures from the logs of its runs: what a table needs, and what decides which points come next."""
+"""A load test's results from the run logs: for its table, and to choose the next points."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engine.runlog.schema import RUN_FILE
 
 
 def figures_of(runs_folder: Path, run_id: str, limits: Limits | None = None) -> LoadPoint | None:
-    """A run's figures under load; None where its folder is gone."""
+    """A run's results under load; None if its folder is gone."""
     folder = runs_folder / run_id
     return load_point(RunLogReader(folder).record(), limits) if (folder / RUN_FILE).is_file() else None
 
 
 def next_load_points(runs_folder: Path) -> Callable[[Plan, Sequence[PointRecord]], tuple[Point, ...]]:
-    """What a runner of load tests asks when its list is done: the points around each engine's capacity."""
+    """A function that returns the next points of a load test, around each engine's capacity."""
 
     def capacity_of(record: PointRecord) -> float | None:
         figures = None if record.run_id is None else figures_of(runs_folder, record.run_id)

@@ -1,7 +1,7 @@
-"""Locks between processes: whoever writes a run, and whoever measures on a device, holds one.
+"""Locks between processes: a process holds one to write a run, and one to measure on a device.
 
-They are the operating system's (flock), so a process that dies, however it dies, frees what it held. The file says who
-the holder is; that text is for people and decides nothing. Locks of two machines that share a folder are not known.
+They are the operating system's (flock), so the system releases them when a process dies. The lock file names the
+holder; that text is only for display. Locks do not work between two machines that share a folder.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def hold(
     on_wait: Callable[[str], object] = lambda holder: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Hold the lock at `path`, waiting for it if need be. The file and its folder are made where they are missing.
+    """Hold the lock at `path`; wait until it is free. Creates the file and its folder if missing.
 
-    While it waits, `on_wait` hears who holds the lock (`process 412, run 01hz…`), and again whenever that changes.
-    InterruptedError when `should_stop` turns true before the lock is free.
+    While it waits, `on_wait` gets the holder (`process 412, run 01hz…`), and again whenever the holder changes.
+    InterruptedError if `should_stop` turns true before the lock is free.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -43,20 +43,20 @@ def hold(
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process, this one included, holds the lock. A lock that does not exist is free."""
+    """Whether a process, possibly this one, holds the lock. A missing lock file is free."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        # A shared lock, so that two who ask at once do not take each other for the holder.
+        # A shared lock: two processes that check at once do not see each other as the holder.
         return not _try(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
 
 def holder(path: Path) -> str:
-    """Who holds the lock, in words; empty when nobody has said so."""
+    """The lock file's text about the holder; empty if there is none."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -64,15 +64,16 @@ def holder(path: Path) -> str:
 
 
 def _acquire(descriptor: int, path: Path, on_wait: Callable[[str], object], should_stop: Callable[[], bool]) -> None:
-    told, attempts = "", 0
+    reported, attempts = "", 0
     while not _try(descriptor, fcntl.LOCK_EX):
         if should_stop():
             raise InterruptedError(f"gave up waiting for {path.name}")
         attempts += 1
-        # Somebody who only asks (is_held) has the lock for a moment: no reason to tell anyone yet.
-        if attempts > 1 and (who := holder(path) or "another process") != told:
-            told = who
-            on_wait(who)
+        # A process that only checks the lock (is_held) has it for a moment: report from the second attempt on. A holder
+        # empties the file just before it releases the lock: that is no other holder.
+        if attempts > 1 and (current := holder(path) or reported or "another process") != reported:
+            reported = current
+            on_wait(current)
         time.sleep(POLL_S)
 
 

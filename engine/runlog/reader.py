@@ -1,7 +1,7 @@
-"""Reads a run folder: what was run, how it ended, and its rows, while it is written as well as long after.
+"""Reads a run folder: what was run, how it ended, and its rows, both while it is written and afterwards.
 
-Nothing in it depends on where the folder lies or on which machine it was made. A run's status is worked out, never
-stored: it is what result.json says; without one, it is running while its lock is held and crashed when nobody holds it.
+Nothing depends on the folder's location or on the machine that wrote it. A run's status is derived, never stored: the
+status in result.json; without that file, running while the run's lock is held, else crashed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class RunLogReader:
-    """One run folder. Every method reads it anew; each raises ValueError, in one line, where the folder is no run."""
+    """One run folder. Every method reads the files again, and raises ValueError in one line if the folder is no run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -35,13 +35,13 @@ class RunLogReader:
         """run.json."""
         path = self.folder / RUN_FILE
         if not path.is_file():
-            raise ValueError(f"{self.folder} is no run folder: it has no {RUN_FILE}")
+            raise ValueError(f"{self.folder} is not a run folder: it has no {RUN_FILE}")
         info = _read_json(path)
         run_id, version = info.get("run_id"), info.get("schema_version")
         if not isinstance(run_id, str) or not RUN_ID.fullmatch(run_id):
-            raise ValueError(f"{path}: run_id is {run_id!r}; it has to be 1 to 64 letters, digits, _ or -")
+            raise ValueError(f"{path}: run_id is {run_id!r}; use 1 to 64 letters, digits, _ or -")
         if not isinstance(version, int) or version < 1:
-            raise ValueError(f"{path}: schema_version is {version!r}; it has to be a number from 1 on")
+            raise ValueError(f"{path}: schema_version is {version!r}, not a number from 1")
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"{path}: written in schema {version} by a newer version of the lab; this one reads up to "
@@ -50,18 +50,18 @@ class RunLogReader:
         return info
 
     def result(self) -> dict[str, Any] | None:
-        """result.json, or None while there is none."""
+        """result.json, or None if it does not exist yet."""
         path = self.folder / RESULT_FILE
         if not path.exists():
             return None
         result = _read_json(path)
         if result.get("status") not in STATUSES:
-            raise ValueError(f"{path}: status is {result.get('status')!r}; it has to be one of {', '.join(STATUSES)}")
+            raise ValueError(f"{path}: status is {result.get('status')!r}, not one of {', '.join(STATUSES)}")
         return result
 
     def status(self) -> str:
         """running, completed, stopped, oom, failed or crashed."""
-        # The lock is looked at first: a writer lets go of it only after the result is there.
+        # Check the lock first: a writer releases it only after it has written the result.
         held = is_held(self.folder / LOCK_FILE)
         result = self.result()
         if result is not None:
@@ -69,14 +69,14 @@ class RunLogReader:
         return "running" if held else "crashed"
 
     def tail(self, stream: str, offset: int) -> tuple[list[pa.RecordBatch], int]:
-        """Whole batches from byte `offset` on, some megabytes of them at most, and the offset behind the last.
+        """Complete batches from byte `offset`, a few megabytes at most, and the offset after the last one.
 
-        Call it again with the new offset; it stays where it is when there is no more yet.
+        Call it again with the new offset; the offset does not change if there is no more yet.
         """
         return read_batches(self.folder / stream_file(stream), STREAMS[stream], offset)
 
     def batches(self, stream: str) -> Iterator[pa.RecordBatch]:
-        """Every whole batch of a stream, as it was logged."""
+        """Every complete batch of a stream, as logged."""
         offset = 0
         while True:
             batches, following = self.tail(stream, offset)
@@ -86,12 +86,12 @@ class RunLogReader:
             offset = following
 
     def table(self, stream: str) -> pa.Table:
-        """All rows of a stream; in `requests` and `spans` one row a key, each with its newest values."""
+        """All rows of a stream; in `requests` and `spans` one row per key, with its newest values."""
         table = pa.Table.from_batches(list(self.batches(stream)), schema=STREAMS[stream])
         return newest(table, KEYED[stream]) if stream in KEYED else table
 
     def spans(self) -> pa.Table:
-        """The spans; in a run that is over, those left open are closed at its last logged pass."""
+        """The spans; in an ended run, open spans end at the last logged pass."""
         spans = self.table("spans")
         if self.status() == "running":
             return spans
@@ -102,17 +102,18 @@ class RunLogReader:
         return _fill(spans, "end_s", pc.max_element_wise(spans["start_s"], end_s))
 
     def record(self) -> RunRecord:
-        """What metrics are computed from."""
+        """The rows that metrics are computed from."""
         return record_of(self.table("requests"), self.table("passes"), self.table("tokens"))
 
 
 def record_of(requests: pa.Table, passes: pa.Table, tokens: pa.Table) -> RunRecord:
-    """What metrics are computed from, of whole tables in their streams' schemas; requests as `newest` has them."""
+    """The rows that metrics are computed from, given whole tables in the streams' schemas; requests as from
+    `newest`."""
     return RunRecord(requests=_columns(requests), passes=_columns(passes), tokens=_columns(tokens))
 
 
 def newest(table: pa.Table, key: str) -> pa.Table:
-    """One row a key, in order of the key's first row: of each column the last value that is not null."""
+    """One row per key, in order of the key's first row, with the last non-null value of each column."""
     others = [name for name in table.column_names if name != key]
     merged = table.group_by(key, use_threads=False).aggregate([(name, "last") for name in others])
     renamed = merged.rename_columns([name.removesuffix("_last") for name in merged.column_names])
@@ -129,7 +130,7 @@ def _columns(table: pa.Table) -> Table:
 
 
 def _column(values: pa.ChunkedArray) -> Column:
-    """NaN, -1 or None where a value is missing; a boolean that is missing is False."""
+    """The column with NaN, -1 or None for a missing value; a missing boolean is False."""
     if pa.types.is_string(values.type):
         return np.array(values.to_pylist(), dtype=object)
     missing = {pa.float64(): np.nan, pa.bool_(): False}.get(values.type, -1)
@@ -141,7 +142,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        raise ValueError(f"{path}: not readable as JSON: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"{path}: cannot be read as JSON: {str(error).splitlines()[0]}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: not a JSON object")
     return content

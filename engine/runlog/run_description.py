@@ -1,4 +1,5 @@
-"""run.json: what runs, on what, where. Measured and simulated runs write the same keys in the same order."""
+"""run.json: the configuration, workload, model and device of a run. Simulated runs write the same keys as measured
+ones."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from engine.workload.workload import Workload
 
 
 class ModelSize(Protocol):
-    """The numbers of a model that run.json states, of a loaded model or of a shape alone."""
+    """The dimensions of a model in run.json, of a loaded model or of a model shape."""
 
     @property
     def name(self) -> str: ...
@@ -40,9 +41,9 @@ class ModelSize(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """run.json's `model`. `dtype` is torch's name; `random_weights` is None where there are no weights.
+    """run.json's `model`. `dtype` is torch's name; `random_weights` is None without weights.
 
-    `weight_bits` is stated for a shape whose weights may be narrower than its dtype; None leaves the key out.
+    `weight_bits` is for a model shape, whose weights may be narrower than its dtype; None leaves the key out.
     """
 
     size: ModelSize
@@ -79,7 +80,7 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDescription:
-    """What run.json says of a run before anything is measured. `kv_blocks` is None where KV memory is not in blocks."""
+    """The content of run.json, written before the run starts. `kv_blocks` is None if KV memory is not paged."""
 
     run_id: str
     config: RunConfig
@@ -92,7 +93,7 @@ class RunDescription:
     simulated: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, created now. What does not apply is null."""
+        """Plain JSON values, with the current time as `created_at`. Values that do not apply are null."""
         config, preset = self.config, PRESETS[self.config.engine]
         return {
             "run_id": self.run_id,

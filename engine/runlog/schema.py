@@ -1,15 +1,15 @@
 """The run log's tables, column by column. Seconds are on the run's clock: 0 is the start of the measured part.
 
-A run folder holds `run.json` (written first), one Arrow IPC stream a table, and `result.json` (written last, by atomic
-rename, by the worker alone). Streams are append-only. `requests` and `spans` are logged once at each change; a later
-row's non-null values win, keyed by `request_id` and `span_id`. All other tables are plain rows.
+A run folder holds `run.json` (written first), one Arrow IPC stream per table, and `result.json` (written last, by
+atomic rename). Streams are append-only. `requests` and `spans` get a row at each change, keyed by `request_id` and
+`span_id`; the non-null values of a later row win. All other tables are plain rows.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2  # 2: blocks, events, chunks, what KV memory holds; a reader of 2 reads 1, the new columns null
+SCHEMA_VERSION = 2  # 2 adds blocks, events, chunks, KV memory contents; version 1 is read with nulls for these
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -26,18 +26,18 @@ REQUESTS = _table(
     ("state", pa.string()),  # waiting, running, finished, stopped
     ("label", pa.string()),  # chat, p16, file …
     ("prompt_tokens", pa.int32()),
-    ("asked_prompt_tokens", pa.int32()),  # null unless an exact length was asked for
+    ("asked_prompt_tokens", pa.int32()),  # the exact length in the configuration; null where there is none
     ("budget_tokens", pa.int32()),
     ("ignore_eos", pa.bool_()),
-    ("arrival_s", pa.float64()),  # intended
-    ("submitted_s", pa.float64()),  # when the engine saw it
+    ("arrival_s", pa.float64()),  # planned
+    ("submitted_s", pa.float64()),  # when the engine received it
     ("admitted_s", pa.float64()),
-    ("finished_s", pa.float64()),  # its last token was produced
-    ("returned_s", pa.float64()),  # the whole batch was handed over (return whole); null when streamed
+    ("finished_s", pa.float64()),  # when its last token was produced
+    ("returned_s", pa.float64()),  # when the whole batch was returned (full response mode); null when streamed
     ("lane", pa.int32()),
     ("output_tokens", pa.int32()),
     ("finish_reason", pa.string()),  # budget, eos
-    ("preemptions", pa.int32()),  # how often it lost its blocks and was computed anew
+    ("preemptions", pa.int32()),  # how often it lost its blocks and was computed again
     ("prompt_text", pa.string()),
     ("output_text", pa.string()),
 )
@@ -52,10 +52,10 @@ PASSES = _table(
     ("device_s", pa.float64()),
     ("rows", pa.int32()),  # rows that yield a token
     ("live_rows", pa.int32()),
-    ("chunk_rows", pa.int32()),  # rows beside them whose prompt is not whole yet: they yield no token
-    ("tokens", pa.int32()),  # new tokens computed, a padded batch's padding among them
+    ("chunk_rows", pa.int32()),  # additional rows in the middle of chunked prefill, which yield no token
+    ("tokens", pa.int32()),  # new tokens computed, including the padding of a padded batch
     ("bucket_tokens", pa.int32()),  # with the padding of the CUDA graph's bucket; null for a pass that was not captured
-    ("recomputed_tokens", pa.int32()),  # of them computed before, and lost to a preemption
+    ("recomputed_tokens", pa.int32()),  # of these, tokens computed before and lost to a preemption
     ("width", pa.int32()),
     ("masked", pa.bool_()),
     ("prompt_tokens", pa.int32()),
@@ -76,7 +76,7 @@ TOKENS = _table(
     ("token_id", pa.int32()),
     ("pass_index", pa.int32()),
     ("produced_s", pa.float64()),
-    ("delivered_s", pa.float64()),  # null while a batch that is returned whole still runs: see requests.returned_s
+    ("delivered_s", pa.float64()),  # null in full response mode: see requests.returned_s
 )
 
 SPANS = _table(
@@ -85,7 +85,7 @@ SPANS = _table(
     ("slot", pa.int32()),
     ("request_id", pa.int32()),  # null for empty
     ("phase", pa.string()),  # prefill, decode, dead, empty
-    ("chunk", pa.int32()),  # which chunk of its prefill, from 0; null for a prefill in one piece
+    ("chunk", pa.int32()),  # index of the prefill chunk, from 0; null without chunked prefill
     ("start_pass", pa.int32()),
     ("end_pass", pa.int32()),  # exclusive; null while open
     ("start_s", pa.float64()),
@@ -104,9 +104,9 @@ MEMORY = _table(
 BLOCKS = _table(
     ("block_id", pa.int32()),
     ("request_id", pa.int32()),
-    ("table_index", pa.int32()),  # its place in the request's block table
-    ("allocated", pa.bool_()),  # false: it was given back
-    ("pass_index", pa.int32()),  # the pass before which it changed hands
+    ("table_index", pa.int32()),  # its index in the request's block table
+    ("allocated", pa.bool_()),  # false: freed
+    ("pass_index", pa.int32()),  # the next pass
     ("time_s", pa.float64()),  # that pass's start
 )
 
@@ -114,9 +114,9 @@ EVENTS = _table(
     ("event", pa.string()),  # preempt
     ("request_id", pa.int32()),
     ("lane", pa.int32()),
-    ("blocks", pa.int32()),  # given back
-    ("tokens", pa.int32()),  # positions to compute anew
-    ("pass_index", pa.int32()),  # the pass before which it happened
+    ("blocks", pa.int32()),  # freed
+    ("tokens", pa.int32()),  # positions to compute again
+    ("pass_index", pa.int32()),  # the next pass
     ("time_s", pa.float64()),
 )
 

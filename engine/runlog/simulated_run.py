@@ -1,4 +1,4 @@
-"""A simulated run as a run folder like any other, marked as such: nobody can take its times for measured ones."""
+"""Writes a simulated run as a run folder, marked as simulated so that its times are never taken for measured ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.core.units import TORCH_NAMES
 from engine.runlog.run_description import ModelDescription, RunDescription
 from engine.runlog.schema import STREAMS
 from engine.runlog.writer import RunLogWriter
-from engine.simulator.simulated_machine import SimulatedMachine
+from engine.simulator.machine import SimulatedMachine
 from engine.simulator.simulator import Simulation
 from engine.workload.workload import Workload
 
@@ -24,7 +24,8 @@ LOGGED = ("requests", "passes", "spans", "blocks", "events")
 def write_simulation(
     folder: Path, info: Mapping[str, Any], simulation: Simulation, totals: Mapping[str, Any], *, token_rows: bool = True
 ) -> dict[str, Any]:
-    """Write the run's folder and return what result.json holds. Without `token_rows` the tokens' table is left out."""
+    """Write the run's folder and return the content of result.json. Without `token_rows` the table of tokens is
+    empty."""
     with RunLogWriter(folder, info) as log:
         for stream in LOGGED:
             rows = simulation.sink.rows(stream)
@@ -53,7 +54,7 @@ def describe_simulation(
     num_blocks: int | None,
     experiment: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """run.json of a simulated run. What does not apply is null."""
+    """run.json of a simulated run. Values that do not apply are null."""
     return RunDescription(
         run_id=run_id,
         config=config,
@@ -68,7 +69,7 @@ def describe_simulation(
 
 
 def describe_shape(machine: SimulatedMachine) -> ModelDescription:
-    """A shape, without weights."""
+    """A model shape, without weights."""
     return ModelDescription(
         size=machine.shape,
         source="shape alone: nothing was loaded",
@@ -103,7 +104,7 @@ def _result(simulation: Simulation, totals: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _write_tokens(log: RunLogWriter, tokens: Table) -> None:
-    """In order of their passes. What they say is not known: their ids are null."""
+    """Write the tokens in order of their passes. Token ids are null: a simulation has no text."""
     order = tokens["pass_index"].argsort(kind="stable")
     names = [name for name in STREAMS["tokens"].names if name in tokens]
     for start in range(0, len(order), TOKEN_ROWS_AT_ONCE):

@@ -1,8 +1,8 @@
-"""Writes a run's log while the run goes on: run.json first, rows in columns meanwhile, result.json last.
+"""Writes a run's log during the run: run.json first, then the rows, result.json last.
 
-Logging a row puts it into a buffer; a thread of the writer's own turns buffers into Arrow batches and hands each to the
-operating system in one write, every FLUSH_S. A process that is killed loses at most that much, and what was written
-stays readable: every batch is whole, or is the torn tail that a reader drops.
+A logged row goes into a buffer. Every FLUSH_S, a background thread turns the buffers into Arrow batches and writes each
+with one system call. A killed process loses at most that interval, and the file stays readable: every batch is
+complete, or is the torn tail that a reader drops.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class RunLogWriter:
-    """The one writer of a run folder; holds the run's lock from the first file to the last. Safe for many threads.
+    """The only writer of a run folder; holds the run's lock from the first file to the last. Thread-safe.
 
-    Raises FileExistsError when the folder already holds a run, or another writer. Where rows cannot be written, by the
-    disk's fault or their own, the next call raises OSError.
+    Raises FileExistsError if the folder already has a run or another writer. If rows cannot be written, the next call
+    raises OSError.
     """
 
     def __init__(self, folder: Path, run_info: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ class RunLogWriter:
         self._failure: Exception | None = None
         self._is_closed = False
         self._closing = threading.Event()
-        # pyarrow imports pandas at its first conversion, a second's work: before the run, not in its first flush.
+        # pyarrow imports pandas at its first conversion, which takes a second: do it before the run, not in a flush.
         _batch(STREAMS["requests"], [{"request_id": (0,)}])
         folder.mkdir(parents=True, exist_ok=True)
         self._hold(f"run {run_info.get('run_id', folder.name)}")
@@ -69,14 +69,14 @@ class RunLogWriter:
         self.close()
 
     def append(self, stream: str, **row: Any) -> None:
-        """Log one row; columns that are not named are null."""
+        """Log one row; other columns are null."""
         self.extend(stream, {name: (value,) for name, value in row.items()})
 
     def extend(self, stream: str, columns: Columns) -> None:
-        """Log many rows, given as columns of one length; columns that are not named are null."""
+        """Log many rows, given as columns of equal length; other columns are null."""
         assert NAMES[stream].issuperset(columns), f"{stream}: {sorted(columns)}"
         assert len(set(map(len, columns.values()))) == 1, f"{stream}: columns of different lengths"
-        # A copy, since the caller may go on with its lists before they are written.
+        # A copy, because the caller may change its lists before they are written.
         rows = {name: tuple(values) for name, values in columns.items()}
         with self._buffer_lock:
             self._raise_failure()
@@ -84,7 +84,7 @@ class RunLogWriter:
             self._pending[stream].append(rows)
 
     def flush(self) -> None:
-        """Hand everything logged so far to the operating system: a reader sees it from now on."""
+        """Write everything logged so far to the file, where readers see it."""
         with self._file_lock:
             self._raise_failure()
             with self._buffer_lock:
@@ -94,26 +94,26 @@ class RunLogWriter:
                 try:
                     _write_all(self._file(name), _batch(STREAMS[name], chunks).serialize())
                 except Exception as error:
-                    # Part of a batch may be on disk. Nothing may follow it, or a reader could not find the next one.
-                    # The other streams' rows still go where they belong.
+                    # Part of a batch may be on disk. Nothing may follow it, or a reader could not find the next batch.
+                    # The rows of other streams are still written.
                     self._failure = self._failure or error
             self._raise_failure()
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """Close the log and say how the run ended; after this it is `result["status"]`."""
+        """Close the log and write the result; the run's status is `result["status"]` from now on."""
         self._end_streams()
         write_json(self.folder / RESULT_FILE, result)
         self.close()
 
     def close(self) -> None:
-        """Write what is buffered and let go of the lock. Without `finish`, the run counts as crashed."""
+        """Write the buffers and release the lock. Without `finish`, the run counts as crashed."""
         try:
             self._end_streams()
         finally:
             self._resources.close()
 
     def _hold(self, purpose: str) -> None:
-        """Take the run's lock, or say at once that somebody else has it: a run has one writer."""
+        """Take the run's lock. FileExistsError at once if another process has it: a run has one writer."""
         path = self.folder / LOCK_FILE
         try:
             self._resources.enter_context(hold(path, purpose=purpose, should_stop=lambda: True))
@@ -139,7 +139,7 @@ class RunLogWriter:
             try:
                 self.flush()
             except OSError:
-                return  # kept in _failure: the engine's next row raises it
+                return  # kept in _failure; the next logged row raises it
 
     def _file(self, name: str) -> BinaryIO:
         if name not in self._files:
@@ -150,11 +150,11 @@ class RunLogWriter:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise OSError(f"the run's log could not be written: {self._failure}") from self._failure
+            raise OSError(f"the run log could not be written: {self._failure}") from self._failure
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file that is there whole or not at all."""
+    """Write a JSON file atomically."""
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=1, ensure_ascii=False)

@@ -15,7 +15,7 @@ from engine.core.recorder import Recorder
 from engine.core.request import Request
 from engine.core.span_log import Sink
 from engine.core.units import GIB
-from engine.memory.capacity import planned_memory, require_room
+from engine.memory.capacity import planned_memory, require_capacity
 from engine.runtime.engine import Engine
 from engine.runtime.environment import num_multiprocessors
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
@@ -76,7 +76,7 @@ def capacity_check(prepared: PreparedRun, num_blocks: int | None) -> Callable[[P
     def check(planned: PlannedPass) -> None:
         sampled_in_fp32 = not config.sampling.is_greedy
         need = planned_memory(model, planned, sampled_in_fp32=sampled_in_fp32, pool_positions=pool_positions)
-        require_room(need, planned, capacity_bytes)
+        require_capacity(need, planned, capacity_bytes)
 
     return check
 

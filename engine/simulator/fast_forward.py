@@ -22,7 +22,7 @@ from engine.core.scheduler import Scheduler
 from engine.core.static_scheduler import StaticScheduler
 from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
-from engine.simulator.simulated_log import MemorySink, TokenTimes
+from engine.simulator.log import MemorySink, TokenTimes
 
 
 class DecodeRun:

@@ -26,8 +26,8 @@ from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.simulator.fast_forward import FastForward, decode_run_of
-from engine.simulator.simulated_log import MemorySink, TokenTimes
-from engine.simulator.simulated_memory import SimulatedMemory
+from engine.simulator.log import MemorySink, TokenTimes
+from engine.simulator.memory import SimulatedMemory
 from engine.workload.workload import Workload
 
 CHARACTERS_PER_TOKEN = 4.0  # of short English questions, by the tokenizer of SmolLM2

@@ -1,1 +1,1 @@
-"""`python -m store`: its commands, and the socket at which the store's owner answers them."""
+"""`python -m store`: its commands, and the socket of the process that has the store open."""

@@ -1,4 +1,4 @@
-"""What `python -m store` does, as plain data in and out: in its own process, or in that of the store's owner."""
+"""The commands of `python -m store`, with plain data in and out; they run in the process that has the store open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.schema import RUN_FILE
-from store.cli.transfer import export, take_files
+from store.cli.transfer import export, import_files
 from store.folders import Folders, folders_in, is_run_folder
 from store.ingest.experiments import ExperimentReport
 from store.ingest.run_log import IngestReport
@@ -18,13 +18,13 @@ from store.ingest.verify import Verdict
 from store.store import Store
 
 COMMANDS = ("ingest", "refresh", "list", "snapshot", "export", "import", "verify")
-READING = ("list", "snapshot", "export")  # they change nothing in the store
+READ_ONLY = ("list", "snapshot", "export")
 
 
 def answer(store: Store, request: Mapping[str, Any]) -> Any:
-    """The answer to a request: `command`, for ingest and import `paths`, for export see `store.cli.transfer`.
+    """The reply to a request: `command`, and `paths` for ingest and import; for export see `store.cli.transfer`.
 
-    ValueError for anything else.
+    ValueError for an unknown command.
     """
     command = request.get("command")
     if command == "refresh":
@@ -40,12 +40,12 @@ def answer(store: Store, request: Mapping[str, Any]) -> Any:
     if command == "export":
         return export(store, request)
     if command == "import":
-        return take_files(store, [Path(path) for path in request["paths"]])
+        return import_files(store, [Path(path) for path in request["paths"]])
     raise ValueError(f"command {command!r}: use one of {', '.join(COMMANDS)}")
 
 
 def refresh(store: Store) -> dict[Path, str]:
-    """Bring the store up to date with the runs folder: one line for each folder that could not be taken in."""
+    """Bring the store up to date with the runs folder. Returns one line for each folder that could not be ingested."""
     _, problems = store.ingest.all_in(store.runs_folder)
     store.ingest.follow_running()
     store.predictions.settle()
@@ -54,20 +54,21 @@ def refresh(store: Store) -> dict[Path, str]:
 
 
 def one_line(error: Exception) -> str:
-    """What is wrong, without numbers and quotes where it is the file system that says so."""
+    """The error in one line; for an error of the file system, without its number and quotes."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def list_runs(store: Store) -> list[dict[str, Any]]:
-    """An object a run, the newest first, in the columns of the store's `runs`; times in ISO form, UTC."""
+    """One object per run, newest first, with the columns of `Runs.list`; times in ISO form, UTC."""
     frame = store.runs.list(limit=None)
     return [{str(name): _json(value) for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def publish(store: Store) -> dict[str, Any]:
-    """The snapshot of the store as it is now: `path`, `made_at` (ISO form, UTC), and how many `runs` and `tokens`."""
+    """Publish a current snapshot of the store: `path`, `made_at` (ISO form, UTC), and the counts `runs` and
+    `tokens`."""
     snapshot = store.snapshots.publish()
     return {
         "path": str(snapshot.path.absolute()),
@@ -78,26 +79,26 @@ def publish(store: Store) -> dict[str, Any]:
 
 
 def ingest(store: Store, paths: list[Path]) -> dict[str, Any]:
-    """Take in folders of runs and of experiments, or those in the folders given.
+    """Ingest run folders and experiment folders, or the ones inside the given folders.
 
-    `runs` has an object a run, `experiments` one an experiment, `problems` a line a failure.
+    `runs` has one object per run, `experiments` one per experiment, `problems` one line per failure.
     """
     found = folders_of(paths)
     reply: dict[str, list[Any]] = {"runs": [], "experiments": [], "problems": []}
     for folder in (*found.experiments, *found.runs):
         try:
             if folder in found.experiments:
-                told = _told_experiment(store.ingest.experiment(folder))
+                row = _experiment_row(store.ingest.experiment(folder))
             else:
-                told = _told_run(store.ingest.run(folder))
+                row = _run_row(store.ingest.run(folder))
         except (ValueError, OSError) as error:
             reply["problems"].append(one_line(error))
             continue
-        reply["experiments" if folder in found.experiments else "runs"].append(told | {"folder": str(folder)})
+        reply["experiments" if folder in found.experiments else "runs"].append(row | {"folder": str(folder)})
     return reply
 
 
-def _told_run(report: IngestReport) -> dict[str, Any]:
+def _run_row(report: IngestReport) -> dict[str, Any]:
     return {
         "run_id": report.run_id,
         "status": report.status,
@@ -107,7 +108,7 @@ def _told_run(report: IngestReport) -> dict[str, Any]:
     }
 
 
-def _told_experiment(report: ExperimentReport) -> dict[str, Any]:
+def _experiment_row(report: ExperimentReport) -> dict[str, Any]:
     return {
         "experiment_id": report.experiment_id,
         "kind": report.kind,
@@ -119,12 +120,12 @@ def _told_experiment(report: ExperimentReport) -> dict[str, Any]:
 
 
 def folders_of(paths: list[Path]) -> Folders:
-    """The folders of runs and experiments that the paths name or hold. ValueError for a path that does neither."""
+    """The run and experiment folders that the paths are or contain. ValueError for a path that has none."""
     runs: list[Path] = []
     experiments: list[Path] = []
     for path in paths:
         if not path.exists():
-            raise ValueError(f"{path}: there is no such folder")
+            raise ValueError(f"{path}: no such folder")
         if is_run_folder(path):
             runs.append(path)
         elif is_experiment_folder(path):
@@ -132,16 +133,17 @@ def folders_of(paths: list[Path]) -> Folders:
         else:
             inside = folders_in(path)
             if inside == Folders(runs=(), experiments=()):
-                raise ValueError(f"{path}: neither a run folder nor a folder of run folders: there is no {RUN_FILE}")
+                raise ValueError(f"{path}: no {RUN_FILE} in this folder or in the folders inside it")
             runs += inside.runs
             experiments += inside.experiments
     return Folders(runs=tuple(runs), experiments=tuple(experiments))
 
 
 def verify(store: Store) -> dict[str, Any]:
-    """Every run against its run log: counts of runs that agree and differ, an object for each that does not agree.
+    """Compare every run with its run log: counts of runs that agree and differ, one object for each that does not
+    agree.
 
-    A folder in the runs folder that cannot be taken in differs, too: under its run's id, or its own name.
+    A folder in the runs folder that cannot be ingested differs too, listed by its run id or its own name.
     """
     problems = refresh(store)
     runs = store.runs.list(limit=None)
@@ -170,11 +172,11 @@ def is_different(verdict: Verdict) -> bool:
 
 
 def _json(value: Any) -> Any:
-    """A value that JSON has; what is missing is null, a time of day is text."""
+    """A value for JSON: a missing value is null, a time is text."""
     if value is None or pd.isna(value):
         return None
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
-    if isinstance(value, float) and value.is_integer():  # a count whose column has missing values, too
+    if isinstance(value, float) and value.is_integer():  # a count in a column with missing values
         return int(value)
     return value

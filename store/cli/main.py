@@ -1,7 +1,7 @@
-"""`python -m store`: take run folders in, list runs, ask in SQL, take runs elsewhere, check the store by the run logs.
+"""`python -m store`: ingest run folders, list runs, query in SQL, export and import runs, verify the store.
 
-Exit status: 0 done; 1 not everything could be taken in, something differs, a question failed or the store is held;
-2 bad input, and a statement that may not be asked.
+Exit status: 0 done; 1 a folder could not be ingested, a run differs, a query failed, or the store is held;
+2 bad input, or a statement that is not allowed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 from engine.core.format import fit_terminal
 from engine.core.home import lab_home
 from engine.core.terminal import table_lines
-from store.cli.commands import answer, one_line
+from store.cli.commands import READ_ONLY, answer, one_line
 from store.cli.owner import ask_owner
-from store.cli.query import add_query_command, answer_query, question_of
+from store.cli.query import add_query_command, parse_query, print_answer
 from store.cli.transfer import add_transfer_commands, export_request, shown_export, shown_import
 from store.database import StoreHeld
 from store.store import Store
@@ -29,7 +29,7 @@ OWNER_PATIENCE_S = 3.0
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """argparse, but bad input gets one line and no usage text."""
+    """An ArgumentParser that reports bad input in one line, without usage text."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         request = _request(options)
-        question = question_of(options) if options.command == "query" else None
+        query = parse_query(options) if options.command == "query" else None
         reply, problems = _carry_out(lab_home(), request)
     except StoreHeld as error:
         print(f"store: {error}", file=sys.stderr)
@@ -50,11 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"store: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     for problem in problems:
-        print(f"store: not taken in: {problem}", file=sys.stderr)
+        print(f"store: not ingested: {problem}", file=sys.stderr)
     for problem in reply["problems"] if options.command == "import" else ():
         print(f"store: {problem}", file=sys.stderr)
-    if question is not None:
-        return answer_query(options, question, reply)
+    if query is not None:
+        return print_answer(options, query, reply)
     if options.json:
         print(json.dumps(reply))
     else:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _request(options: argparse.Namespace) -> dict[str, Any]:
-    """What is asked of the store. ValueError where the options do not go together."""
+    """The request for the store. ValueError for options that do not go together."""
     if options.command == "export":
         return export_request(options)
     if options.command == "query":
@@ -81,42 +81,42 @@ def build_parser() -> OneLineParser:
     parser = OneLineParser(
         prog="python -m store",
         description="The store of runs: LAB_HOME/lab.duckdb (LAB_HOME is ./data unless set). "
-        "While the app runs, it has the file and answers for it.",
+        "While the app runs, commands go through the app.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    ingest = commands.add_parser("ingest", help="take in folders of runs and experiments, or folders of them")
-    what = "the folder of a run or an experiment, or one that holds such folders"
+    ingest = commands.add_parser("ingest", help="ingest folders of runs and experiments")
+    what = "a folder of a run or an experiment, or a folder that contains such folders"
     ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=what)
-    listing = commands.add_parser("list", help="the runs in the store, the newest first")
+    listing = commands.add_parser("list", help="list the runs in the store, newest first")
     query = add_query_command(commands)
     transfers = add_transfer_commands(commands)
-    verify = commands.add_parser("verify", help="does the store agree with the run logs?")
+    verify = commands.add_parser("verify", help="check the store against the run logs")
     for command in (ingest, listing, query, *transfers, verify):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
 def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """Here, when nobody has the store; else by whoever has it. StoreHeld when that one does not answer.
+    """Run a request here if the store is free, else in the process that has it. StoreHeld if that does not answer.
 
-    The answer, and for a list a line for each folder that is not in it since it could not be taken in.
+    Returns the reply, and a line for each folder that could not be ingested.
     """
     try:
         with Store(home) as store:
-            return _asked(lambda question: answer(store, question), request)
+            return _reply(lambda one: answer(store, one), request)
     except StoreHeld as held:
         deadline = time.monotonic() + OWNER_PATIENCE_S
         while True:
             try:
-                return _asked(lambda question: ask_owner(home, question), request)
+                return _reply(lambda one: ask_owner(home, one), request)
             except ConnectionError:
                 if time.monotonic() > deadline:
                     raise held from None
-                time.sleep(0.1)  # an owner that has just started opens its socket last
+                time.sleep(0.1)  # a process that has just opened the store opens its socket last
 
 
-def _asked(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    problems = ask({"command": "refresh"}) if request["command"] in ("list", "snapshot", "export") else []
+def _reply(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    problems = ask({"command": "refresh"}) if request["command"] in READ_ONLY else []
     return ask(request), problems
 
 
@@ -132,20 +132,19 @@ def _shown_ingest(reply: Mapping[str, Any]) -> list[str]:
     lines = []
     for experiment in reply["experiments"]:
         settled = f"{experiment['settled']} of {experiment['points']} points settled"
-        lines.append(f"{experiment['experiment_id']}  {experiment['kind']}, {_news(experiment)}, {settled}")
+        lines.append(f"{experiment['experiment_id']}  {experiment['kind']}, {_change(experiment)}, {settled}")
     for run in reply["runs"]:
-        what = _news(run)
-        tokens = f"{run['rows']['tokens']:,} tokens taken in"
-        lines.append(f"{run['run_id']}  {run['status']}, {what}, {tokens}")
-    return [*lines, *(f"not taken in: {problem}" for problem in reply["problems"])]
+        tokens = f"{run['rows']['tokens']:,} tokens ingested"
+        lines.append(f"{run['run_id']}  {run['status']}, {_change(run)}, {tokens}")
+    return [*lines, *(f"not ingested: {problem}" for problem in reply["problems"])]
 
 
-def _news(taken_in: Mapping[str, Any]) -> str:
-    return "new" if taken_in["is_new"] else "grown" if taken_in["has_changed"] else "nothing new"
+def _change(report: Mapping[str, Any]) -> str:
+    return "new" if report["is_new"] else "updated" if report["has_changed"] else "unchanged"
 
 
 def _mark(run: Mapping[str, Any]) -> str:
-    """A run that nobody measured says so; NULL is measured."""
+    """`simulated` for a simulated run; empty for a measured one, where the column may be NULL."""
     return "simulated" if run["simulated"] is True else ""
 
 

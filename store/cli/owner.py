@@ -1,7 +1,7 @@
-"""The owner's socket: while the app has the store, `python -m store` asks here. One JSON line each way.
+"""The store owner's socket: while the app has the store open, `python -m store` connects here. One JSON line each way.
 
-A request is `{"command": "list" | "ingest" | "export" | …, …}`; the answer `{"ok": …}`, or `{"error": …}` in
-one line. The socket lies in LAB_HOME, open to its owner alone.
+A request is `{"command": "list" | "ingest" | "export" | …, …}`; the reply is `{"ok": …}`, or `{"error": …}` with
+one line. The socket is a file in LAB_HOME that only its user may open.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from store.cli.commands import READING, answer
+from store.cli.commands import READ_ONLY, answer
 from store.store import Store
 
 SOCKET = "store.sock"
 MAX_PATH_BYTES = 100  # the system's own limit is 108
 MAX_REQUEST_BYTES = 1 << 20
-PATIENCE_S = 5.0  # with one who connects and then says nothing
+PATIENCE_S = 5.0  # with a client that connects and sends nothing
 
 
 class OwnerSocket:
-    """Answers for `store` until it is stopped. `on_change` is called after each request that takes folders in."""
+    """Serves requests for `store` until it is stopped. `on_change` is called after each request that changes the
+    store."""
 
     def __init__(self, store: Store, on_change: Callable[[], None]) -> None:
         self.path = store.home / SOCKET
@@ -35,7 +36,7 @@ class OwnerSocket:
         self._server: socketserver.ThreadingUnixStreamServer | None = None
 
     def start(self) -> None:
-        """Begin to answer, in threads of its own. A socket that a dead owner left is replaced."""
+        """Serve requests in background threads. Replaces the socket file of a dead owner."""
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
         with _short(self.path) as address:
@@ -44,7 +45,7 @@ class OwnerSocket:
         threading.Thread(target=self._server.serve_forever, args=(0.1,), name="store-socket", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop answering, once what was asked is answered. Stopping twice does no harm."""
+        """Stop after the current requests. Stopping twice does no harm."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -54,14 +55,14 @@ class OwnerSocket:
 
 
 def ask_owner(home: Path, request: Mapping[str, Any], timeout_s: float = 600.0) -> Any:
-    """What the store's owner answers. ConnectionError when nobody listens; ValueError with the owner's own line."""
+    """The owner's reply. ConnectionError if no process listens; ValueError with the owner's error line."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_s)
         try:
             with _short(home / SOCKET) as address:
                 connection.connect(address)
         except OSError as error:
-            raise ConnectionError(f"nobody answers at {home / SOCKET}") from error
+            raise ConnectionError(f"no process listens at {home / SOCKET}") from error
         with connection.makefile("rwb") as stream:
             stream.write(json.dumps(request).encode() + b"\n")
             stream.flush()
@@ -75,7 +76,7 @@ def ask_owner(home: Path, request: Mapping[str, Any], timeout_s: float = 600.0) 
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = False  # closing the server waits for what was asked: the store is closed after it
+    daemon_threads = False  # closing the server waits for its requests; the store is closed after that
 
     def __init__(self, address: str, store: Store, on_change: Callable[[], None]) -> None:
         self.store = store
@@ -98,23 +99,23 @@ class _Handler(socketserver.StreamRequestHandler):
             if not isinstance(request, dict):
                 raise ValueError("a request is a JSON object")
             reply = answer(self.server.store, request)
-            if request["command"] not in READING:
+            if request["command"] not in READ_ONLY:
                 self.server.on_change()
             return {"ok": reply}
-        except Exception as error:  # whatever it is, the one who asked has to hear of it
+        except Exception as error:  # any failure goes to the client
             return {"error": str(error).splitlines()[0] if str(error) else type(error).__name__}
 
 
 @contextlib.contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """An address of the socket that is short enough for the system, however deep its folder lies."""
+    """An address of the socket within the system's length limit, for a folder of any depth."""
     if len(os.fsencode(path)) <= MAX_PATH_BYTES:
         yield str(path)
         return
     try:
         folder = os.open(path.parent, os.O_RDONLY)
     except OSError as error:
-        raise ConnectionError(f"nobody answers at {path}") from error
+        raise ConnectionError(f"no process listens at {path}") from error
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:

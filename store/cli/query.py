@@ -1,6 +1,6 @@
 """`python -m store query`: one SELECT over the snapshot, in the sandbox, as a table, JSON rows, or a file.
 
-Whoever has the store publishes the snapshot; the question itself runs in a process of the one who asks.
+The process that has the store open publishes the snapshot; the query runs in a child of this process.
 """
 
 from __future__ import annotations
@@ -30,44 +30,44 @@ def add_query_command(commands: Commands) -> argparse.ArgumentParser:
     """Add `query`."""
     query = commands.add_parser(
         "query",
-        help="ask the store in SQL",
-        description="Answer one SELECT over the store's tables, also while the app runs. It reads a snapshot, in a "
-        'process of its own that can change nothing. Try: "SHOW TABLES", "DESCRIBE run_metrics", '
+        help="query the store in SQL",
+        description="Run one SELECT over the store's tables, also while the app runs. The query reads a snapshot, in a "
+        'separate process that can change nothing. Try: "SHOW TABLES", "DESCRIBE run_metrics", '
         '"SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal".',
     )
-    query.add_argument("sql", metavar="SQL", help="the statement; - reads it from the standard input")
-    query.add_argument("--max-rows", type=int, default=1000, metavar="N", help=f"rows at most, 1 to {MAX_ROWS} (1000)")
+    query.add_argument("sql", metavar="SQL", help="the statement; - reads it from standard input")
+    query.add_argument("--max-rows", type=int, default=1000, metavar="N", help=f"maximum rows, 1 to {MAX_ROWS} (1000)")
     query.add_argument(
-        "--timeout", type=float, default=5.0, metavar="S", help=f"seconds at most, 0.1 to {MAX_TIMEOUT_S:g} (5)"
+        "--timeout", type=float, default=5.0, metavar="S", help=f"maximum seconds, 0.1 to {MAX_TIMEOUT_S:g} (5)"
     )
     form = query.add_mutually_exclusive_group()
-    form.add_argument("--csv", type=Path, metavar="FILE", help="write the answer as CSV")
-    form.add_argument("--parquet", type=Path, metavar="FILE", help="write the answer as Parquet")
+    form.add_argument("--csv", type=Path, metavar="FILE", help="write the result as CSV")
+    form.add_argument("--parquet", type=Path, metavar="FILE", help="write the result as Parquet")
     return query
 
 
-def question_of(options: argparse.Namespace) -> tuple[str, Limits]:
-    """What is asked, and how much it may take. ValueError, one line, where that cannot be asked."""
+def parse_query(options: argparse.Namespace) -> tuple[str, Limits]:
+    """The statement and its limits. ValueError in one line for bad input."""
     sql = str(options.sql)
     if sql == "-":
         sql = sys.stdin.read(MAX_SQL_CHARACTERS + 1) if sys.stdin is not None else ""
     if not sql.strip():
-        raise ValueError('query: there is no statement; try "SHOW TABLES"')
+        raise ValueError('query: the statement is empty; try "SHOW TABLES"')
     if len(sql) > MAX_SQL_CHARACTERS:
         raise ValueError(f"query: the statement is longer than {MAX_SQL_CHARACTERS:,} characters")
     if any("\ud800" <= character <= "\udfff" for character in sql):
         raise ValueError("query: the statement is not UTF-8 text")
     for target in (options.csv, options.parquet):
         if target is not None and not target.absolute().parent.is_dir():
-            raise ValueError(f"{target}: there is no such folder")
+            raise ValueError(f"{target}: no such folder")
         if target is not None and target.is_dir():
-            raise ValueError(f"{target}: that is a folder; name a file")
+            raise ValueError(f"{target} is a folder; name a file")
     return sql, Limits(timeout_s=options.timeout, max_rows=options.max_rows)
 
 
-def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snapshot: Mapping[str, Any]) -> int:
-    """Ask, and print or write the answer. Returns the exit status; what went wrong is told on stderr."""
-    asking = Asking(Path(snapshot["path"]), *question)
+def print_answer(options: argparse.Namespace, query: tuple[str, Limits], snapshot: Mapping[str, Any]) -> int:
+    """Run a query and print or write its result. Returns the exit status; errors go to stderr."""
+    asking = Asking(Path(snapshot["path"]), *query)
     try:
         answer = asking.result()
     except Refusal as refusal:
@@ -85,21 +85,21 @@ def answer_query(options: argparse.Namespace, question: tuple[str, Limits], snap
         print(f"store: {options.csv or options.parquet}: {error.strerror or error}", file=sys.stderr)
         return BAD_INPUT
     if answer.more is not None:
-        print(f"store: {cut_short(answer)}; --max-rows allows more", file=sys.stderr)
+        print(f"store: {truncation_text(answer)}; --max-rows allows more", file=sys.stderr)
     return DONE
 
 
 def is_bad_input(refusal: Refusal) -> bool:
-    """The text itself may not be asked, or cannot be read; what fails while it is answered is a refusal."""
+    """Whether the statement is not allowed or has a syntax or name error; other failures happen while it runs."""
     return refusal.reason == "statement" or str(refusal).startswith(UNREADABLE)
 
 
-def cut_short(answer: Answer) -> str:
-    """In words, why there are more rows than these."""
+def truncation_text(answer: Answer) -> str:
+    """Which limit cut the result short."""
     rows = "row" if answer.table.num_rows == 1 else "rows"
     if answer.more == "bytes":
-        return f"the first {answer.table.num_rows:,} {rows}: there are more, and an answer may have 32\u00a0MiB"
-    return f"the first {answer.table.num_rows:,} {rows}: there are more"
+        return f"only the first {answer.table.num_rows:,} {rows}: a result has at most 32\u00a0MiB"
+    return f"only the first {answer.table.num_rows:,} {rows}; there are more"
 
 
 def _deliver(options: argparse.Namespace, answer: Answer) -> None:
@@ -117,7 +117,7 @@ def _deliver(options: argparse.Namespace, answer: Answer) -> None:
 
 
 def shown(table: pa.Table) -> list[str]:
-    """The answer for people: columns of equal width, numbers to the right, what is missing as a dash."""
+    """The result as text: aligned columns, numbers to the right, a dash for a missing value."""
     if table.column_names == ["explain_key", "explain_value"]:
         return [str(plan) for plan in table["explain_value"].to_pylist()]
     if table.num_rows == 0:
@@ -129,7 +129,7 @@ def shown(table: pa.Table) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal would obey."""
+    """A text without terminal control characters."""
     return "".join(c if c.isprintable() or c in ("\n", NO_BREAK_SPACE) else " " for c in text)
 
 

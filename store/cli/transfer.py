@@ -1,6 +1,6 @@
-"""`export` and `import` on the command line: their options, their requests, what they do, how answers are shown.
+"""`export` and `import` on the command line: their options, requests and printed replies.
 
-Requests and answers are plain data, so that the owner's process can answer them.
+Requests and replies are plain data, because the process that has the store open may handle them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.transfer.tables import export_csv, export_parquet
 
 
 class Commands(Protocol):
-    """What argparse's add_subparsers gives."""
+    """The object that argparse's add_subparsers returns."""
 
     def add_parser(self, name: str, **kwargs: Any) -> argparse.ArgumentParser: ...
 
@@ -26,42 +26,45 @@ def add_transfer_commands(commands: Commands) -> tuple[argparse.ArgumentParser, 
     """Add `export` and `import`."""
     export = commands.add_parser(
         "export",
-        help="runs as one file to take elsewhere; or the whole store for other tools",
-        description="Write runs, or all runs of experiments, into one zip that `import` takes in on another machine. "
-        "With --parquet every table of the store, with --csv the metrics of runs, one run a row.",
+        help="write runs to one file, or the store's tables for other tools",
+        description="Write runs, or all runs of experiments, to one zip for `import` on another machine. "
+        "--parquet writes every table of the store; --csv writes the metrics of runs, one row per run.",
     )
-    export.add_argument("names", nargs="*", metavar="RUN_ID|EXPERIMENT_ID", help="which runs")
-    export.add_argument("--out", type=Path, metavar="FILE", help="the zip to write (default: RUN_ID.zip, here)")
+    export.add_argument("names", nargs="*", metavar="RUN_ID|EXPERIMENT_ID", help="the runs or experiments to export")
+    export.add_argument(
+        "--out", type=Path, metavar="FILE", help="the zip to write (default: RUN_ID.zip in the current folder)"
+    )
     export.add_argument("--parquet", type=Path, metavar="FOLDER", help="write every table of the store as Parquet")
     export.add_argument("--csv", type=Path, metavar="FILE", help="write the metrics of these runs, or of all, as CSV")
-    taking = commands.add_parser(
+    importing = commands.add_parser(
         "import",
-        help="take in files that export wrote",
-        description="Take in runs from files that `export` wrote: each file whole, or nothing of it. A run that is "
-        "here already is left as it is.",
+        help="import files written by export",
+        description="Import runs from files written by `export`. Each file is imported completely or not at all. Runs "
+        "already in the store stay unchanged.",
     )
-    taking.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a zip that export wrote")
-    return export, taking
+    importing.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a zip written by export")
+    return export, importing
 
 
 def export_request(options: argparse.Namespace) -> dict[str, Any]:
-    """The request of an `export`. ValueError where the options do not go together."""
+    """The request of an `export`. ValueError for options that do not go together."""
     forms = [name for name in ("out", "parquet", "csv") if getattr(options, name) is not None]
     if len(forms) > 1:
-        raise ValueError(f"--{forms[0]} and --{forms[1]} do not go together: one export a call")
+        raise ValueError(f"--{forms[0]} and --{forms[1]} do not go together; use one of them")
     form = "runs" if forms in ([], ["out"]) else forms[0]
     if form == "runs" and not options.names:
         raise ValueError("export: name a run or an experiment; `list` shows them")
     if form == "parquet" and options.names:
-        raise ValueError("--parquet writes the whole store: name no runs beside it")
+        raise ValueError("--parquet writes the whole store; leave out the run ids")
     out = getattr(options, forms[0]) if forms else Path(default_name(options.names))
     return {"command": "export", "form": form, "names": options.names, "out": str(out.absolute())}
 
 
 def export(store: Store, request: Mapping[str, Any]) -> dict[str, Any]:
-    """`form` is `runs`, `parquet` or `csv`; `out` the file or folder; `names` the runs and experiments, if not all.
+    """Export. `form`: `runs`, `parquet` or `csv`; `out`: the file or folder; `names`: runs and experiments, or none for
+    all.
 
-    ValueError in one line for what cannot be exported.
+    ValueError in one line if the export is not possible.
     """
     out, names = Path(request["out"]), list(request["names"])
     if request["form"] == "parquet":
@@ -75,11 +78,11 @@ def export(store: Store, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"file": str(out), "bytes": exported.bytes, "runs": list(exported.run_ids)}
 
 
-def take_files(store: Store, paths: list[Path]) -> dict[str, Any]:
-    """Import files, each whole or not at all: an object a run, and a line for each file that was refused."""
+def import_files(store: Store, paths: list[Path]) -> dict[str, Any]:
+    """Import files, each completely or not at all: one object per run, one line for each refused file."""
     missing = [path for path in paths if not path.is_file()]
     if missing:
-        raise ValueError(f"{missing[0]}: there is no such file")
+        raise ValueError(f"{missing[0]}: no such file")
     runs: list[dict[str, Any]] = []
     problems: list[str] = []
     for path in paths:
@@ -103,4 +106,4 @@ def shown_export(reply: Mapping[str, Any]) -> list[str]:
 
 
 def shown_import(reply: Mapping[str, Any]) -> list[str]:
-    return [f"{run['run_id']}  {'new' if run['is_new'] else 'already here'}" for run in reply["runs"]]
+    return [f"{run['run_id']}  {'new' if run['is_new'] else 'already in the store'}" for run in reply["runs"]]

@@ -1,1 +1,2 @@
-"""Takes run logs, experiments and calibrations from disk into the store, and checks the store against them."""
+"""Ingest: reads run logs, experiments and calibrations from disk into the store, and verifies the store against
+them."""

@@ -1,7 +1,7 @@
-"""Judges runs by the checks of validity once they are over, and keeps what was found: a row a check of a run.
+"""Runs the validity checks on ended runs and stores the results: one row per check of a run.
 
-Judging needs a run's requests and passes, never its tokens. Runs that were judged by other definitions, or by none, are
-judged anew when the store is opened.
+The checks read a run's requests and passes, never its tokens. When the store is opened, runs without results, or with
+results of another version of the checks, are checked again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from store.folders import log_bytes
 
 
 def keep_checks(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Judge a run that is over and keep what was found instead of what was found before."""
+    """Check an ended run and replace its stored results."""
     carry_out(cursor, f"DELETE FROM {CHECKS} WHERE run_id = ?", [run_id])
     rows = [
         (run_id, name, verdict.outcome.value, verdict.value, verdict.limit, breakable(verdict.finding))
@@ -34,27 +34,27 @@ def keep_checks(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 
 def fit_checks(cursor: duckdb.DuckDBPyConnection) -> int:
-    """Judge what has not been judged by today's definitions; measure run logs that nobody measured. How many runs.
+    """Check the runs that lack results of the current version, and fill in missing log sizes. Returns how many runs.
 
-    The table's comment says by which definitions its rows were made.
+    The table's comment holds the version of the checks that made its rows.
     """
     made_by = first_row(cursor, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [CHECKS])
     if made_by is None or made_by[0] != str(VALIDITY_VERSION):
         carry_out(cursor, f"DELETE FROM {CHECKS}")
         carry_out(cursor, f"COMMENT ON TABLE {CHECKS} IS '{VALIDITY_VERSION}'")
-    unjudged = cursor.execute(
+    unchecked = cursor.execute(
         f"SELECT run_id FROM runs ANTI JOIN {CHECKS} USING (run_id) WHERE status <> 'running' ORDER BY run_id"
     ).fetchall()
-    for (run_id,) in unjudged:
+    for (run_id,) in unchecked:
         keep_checks(cursor, str(run_id))
     for run_id, folder in cursor.execute("SELECT run_id, folder FROM runs WHERE log_bytes IS NULL").fetchall():
         if Path(folder).is_dir():
             carry_out(cursor, "UPDATE runs SET log_bytes = ? WHERE run_id = ?", [log_bytes(Path(folder)), run_id])
-    return len(unjudged)
+    return len(unchecked)
 
 
 def evidence_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Evidence:
-    """What the store has of a run to judge it by. KeyError for a run that is not known."""
+    """What the checks need to know of a run. KeyError for an unknown run."""
     row = first_row(cursor, "SELECT run_info, result, watched FROM runs WHERE run_id = ?", [run_id])
     if row is None:
         raise KeyError(f"the store has no run {run_id}")
@@ -71,7 +71,7 @@ def evidence_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Evidence:
 
 
 def _columns(cursor: duckdb.DuckDBPyConnection, table: str, names: tuple[str, ...], key: str, run_id: str) -> Table:
-    listed = ", ".join(f'"{name}"' for name in names)  # `rows` means something to SQL
+    listed = ", ".join(f'"{name}"' for name in names)  # `rows` is an SQL keyword
     found: Mapping[str, Any] = cursor.execute(
         f"SELECT {listed} FROM {table} WHERE run_id = ? ORDER BY {key}", [run_id]
     ).fetchnumpy()
@@ -79,7 +79,7 @@ def _columns(cursor: duckdb.DuckDBPyConnection, table: str, names: tuple[str, ..
 
 
 def _filled(column: Any) -> Column:
-    """What is missing is NaN, -1 or None, by the column's kind, as a RunRecord has it."""
+    """The column with NaN, -1 or None for a missing value, depending on its type, as in a RunRecord."""
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
     if np.issubdtype(column.dtype, np.floating):

@@ -1,7 +1,7 @@
-"""Takes an experiment's folder into the store: its plan, and of each point the record that holds.
+"""Ingests an experiment's folder: its plan, and for each point its newest settled record.
 
-Small beside its runs, it is taken in whole each time it has changed. Its runs are taken in from their own folders.
-Where several folders hold one experiment, `folder_that_counts` says whose points count.
+An experiment is small, so it is ingested whole each time it changes. Its runs are ingested from their own folders. If
+several folders hold one experiment, `canonical_folder` decides which one is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_exp
 from engine.runlog.reader import RUN_ID
 from store.database import carry_out, first_row, in_transaction, utc
 
-# Points' values that have a column of their own, and which.
+# Values of a point that have a column, and the column's name.
 COLUMNS_OF_VALUES = {
     "engine": "engine",
     "prompts": "prompts",
@@ -46,7 +46,8 @@ POINT_ROWS = pa.schema([
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentReport:
-    """What one look at an experiment's folder did. `points` and `settled` count points; a settled one needs no run."""
+    """The result of ingesting one experiment folder. `points` and `settled` count points; a settled point needs no
+    run."""
 
     experiment_id: str
     folder: Path
@@ -60,41 +61,44 @@ class ExperimentReport:
 def ingest_experiment(
     cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path, is_deleted: Callable[[str, Path], bool]
 ) -> ExperimentReport:
-    """Bring the store up to date with an experiment's folder. ValueError in one line where it is none, damaged, or a
-    copy of one that is in another folder or in the trash."""
+    """Bring the store up to date with an experiment's folder.
+
+    ValueError in one line if it holds no experiment, is damaged, or is a copy of an experiment in another folder or in
+    the trash.
+    """
     is_worked_on = ExperimentLog.is_open(folder)
     logged = read_experiment(folder)
     plan = logged.plan
     try:
-        told, points = json.dumps(plan.to_dict()), _point_rows(logged)
+        plan_json, points = json.dumps(plan.to_dict()), _point_rows(logged)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{folder}: not taken in: {_first_line(error)}") from error
+        raise ValueError(f"{folder}: not ingested: {_first_line(error)}") from error
     known = first_row(
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
     before = Path(known[1]) if known is not None and known[1] else None
-    around = Surroundings(known=before, runs_folder=runs_folder.resolve(), is_deleted=is_deleted)
-    place = folder_that_counts(folder, logged, around)
+    candidates = Candidates(known=before, runs_folder=runs_folder.resolve(), is_deleted=is_deleted)
+    place = canonical_folder(folder, logged, candidates)
     if place != folder:
         is_worked_on = ExperimentLog.is_open(place)
-    # Of a copy that was there first.
-    is_instead = before is not None and before != place and is_experiment_folder(before)
-    if known and known[0] and not is_instead and not _is_same(json.loads(known[0]), plan.to_dict(), before == place):
+    # This folder replaces a copy that was ingested first.
+    replaces_copy = before is not None and before != place and is_experiment_folder(before)
+    if known and known[0] and not replaces_copy and not _is_same(json.loads(known[0]), plan.to_dict(), before == place):
         raise ValueError(f"{folder}: the store has another experiment with the id {plan.experiment_id}")
-    has_changed = known is None or (known[0], known[1], known[2]) != (told, str(place), is_worked_on)
+    has_changed = known is None or (known[0], known[1], known[2]) != (plan_json, str(place), is_worked_on)
 
     def work() -> bool:
-        found = _fingerprint(cursor, plan.experiment_id)
+        fingerprint = _fingerprint(cursor, plan.experiment_id)
         _write(cursor, plan.experiment_id, points)
         settings = json.dumps(dict(plan.settings))
-        row = [plan.kind, plan.label, utc(plan.created_at), str(place), is_worked_on, settings, told]
+        row = [plan.kind, plan.label, utc(plan.created_at), str(place), is_worked_on, settings, plan_json]
         _write_experiment(cursor, plan.experiment_id, row, is_new=known is None)
-        return found != _fingerprint(cursor, plan.experiment_id)
+        return fingerprint != _fingerprint(cursor, plan.experiment_id)
 
     try:
         has_changed |= in_transaction(cursor, work)
     except (duckdb.Error, pa.ArrowException, OverflowError, TypeError) as error:
-        raise ValueError(f"{folder}: not taken in: {_first_line(error)}") from error
+        raise ValueError(f"{folder}: not ingested: {_first_line(error)}") from error
     return ExperimentReport(
         experiment_id=plan.experiment_id,
         folder=folder,
@@ -107,7 +111,7 @@ def ingest_experiment(
 
 
 def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> None:
-    """Take an experiment's plan and points out of the store; where it has runs here, they still belong together."""
+    """Delete an experiment's plan and points from the store. If it still has runs, they keep their experiment."""
     carry_out(cursor, "DELETE FROM experiment_points WHERE experiment_id = ?", [experiment_id])
     carry_out(
         cursor,
@@ -155,7 +159,7 @@ def _row(point: Point, record: PointRecord | None, attempts: int) -> dict[str, A
 
 
 def _value(values: Mapping[str, Any], name: str) -> Any:
-    """A point's value for its column; None where it is of another kind than the column."""
+    """A point's value for its column; None if it has another type than the column."""
     value = values.get(name)
     if name in COUNTS:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -169,7 +173,7 @@ def _write(cursor: duckdb.DuckDBPyConnection, experiment_id: str, points: list[d
     rows = pa.Table.from_pylist([{"experiment_id": experiment_id, **row} for row in points], schema=POINT_ROWS)
     cursor.register("incoming", rows)
     carry_out(cursor, "INSERT INTO experiment_points BY NAME FROM incoming")
-    cursor.unregister("incoming")  # not after an error: a transaction that failed takes nothing but its end
+    cursor.unregister("incoming")  # not after an error: a failed transaction accepts only a rollback
 
 
 def _write_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str, row: list[Any], *, is_new: bool) -> None:
@@ -191,20 +195,21 @@ def _fingerprint(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> tuple
 
 
 def _is_same(before: Mapping[str, Any], now: Mapping[str, Any], is_in_place: bool) -> bool:
-    """Whether both are plans of one experiment; one whose folder is gone may have grown further than what is left."""
+    """Whether both plans are of one experiment. If the known folder is gone, it may have had more points than this
+    one."""
     return _is_grown(before, now) or (not is_in_place and _is_grown(now, before))
 
 
 def _is_grown(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the plan is the same, but for points that were added at its end."""
+    """Whether `now` is `before` with points added at the end, or equal to it."""
     points = before["points"]
     return {**now, "points": now["points"][: len(points)]} == dict(before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What else there is beside a folder: `known`, where the store has the experiment from; `runs_folder`, the store's
-    own; `is_deleted`, whether the trash has an experiment of that id from another folder than this one."""
+class Candidates:
+    """What decides between copies of an experiment: `known`, the folder that the store ingested; `runs_folder`, the
+    store's own; `is_deleted`, whether the trash has an experiment of an id from another folder than the given one."""
 
     known: Path | None
     runs_folder: Path
@@ -212,43 +217,43 @@ class Surroundings:
 
 
 def read_experiment(folder: Path) -> LoggedExperiment:
-    """What an experiment's folder says. ValueError in one line where that cannot be read."""
+    """Read an experiment's folder. ValueError in one line if it cannot be read."""
     try:
         logged = ExperimentLog.read(folder)
     except OSError as error:
-        raise ValueError(f"{folder}: its experiment is not readable: {error.strerror or error}") from error
+        raise ValueError(f"{folder}: the experiment cannot be read: {error.strerror or error}") from error
     if not RUN_ID.fullmatch(logged.plan.experiment_id):
         raise ValueError(
-            f"{folder}: experiment_id is {logged.plan.experiment_id!r}; it has to be 1 to 64 letters, digits, _ or -"
+            f"{folder}: experiment_id is {logged.plan.experiment_id!r}; use 1 to 64 letters, digits, _ or -"
         )
     return logged
 
 
-def folder_that_counts(folder: Path, logged: LoggedExperiment, around: Surroundings) -> Path:
-    """The folder whose points count, of all that hold the experiment of `folder`.
+def canonical_folder(folder: Path, logged: LoggedExperiment, candidates: Candidates) -> Path:
+    """Of all folders that hold the experiment of `folder`, the one whose points are used.
 
-    First comes the one in the store's own runs folder that has the id for a name, then any that has, then the one that
-    the store has it from. ValueError where that is not `folder`, whatever `folder` says; but one that has the id for a
-    name, too, and says the very same is no fault, and the answer is the one that counts. ValueError also for a folder
-    of another name while the experiment is in the trash.
+    Priority: the folder named by the experiment's id in the store's runs folder; another folder named by the id; the
+    folder that the store ingested. ValueError if that is not `folder`, except for an identical copy that is also named
+    by the id: then the canonical folder is returned. ValueError also for a folder of another name while the experiment
+    is in the trash.
     """
     name = logged.plan.experiment_id
-    if folder.name != name and around.is_deleted(name, folder):
+    if folder.name != name and candidates.is_deleted(name, folder):
         raise ValueError(
-            f"{folder}: a copy of experiment {name}, which is in the trash: nothing is taken in of it while that is "
-            "there; restore that one, or delete it for good"
+            f"{folder}: a copy of experiment {name}, which is in the trash; restore that experiment or delete it "
+            "permanently to ingest this copy"
         )
-    counts = _first(folder, name, around)
-    if counts == folder or (folder.name == counts.name == name and _says(counts, logged)):
-        return counts
+    canonical = _first(folder, name, candidates)
+    if canonical == folder or (folder.name == canonical.name == name and _is_identical(canonical, logged)):
+        return canonical
     raise ValueError(
-        f"{folder}: a copy of experiment {name}, whose folder is {counts}: that one's points count, and nothing is "
-        "taken in of this one; move it away, or delete whichever of the two is not wanted"
+        f"{folder}: a copy of experiment {name}; the folder in use is {canonical}, and this copy is not ingested; "
+        "move or delete one of the two"
     )
 
 
-def _first(folder: Path, name: str, around: Surroundings) -> Path:
-    own, known = around.runs_folder / name, around.known
+def _first(folder: Path, name: str, candidates: Candidates) -> Path:
+    own, known = candidates.runs_folder / name, candidates.known
     if folder == own or is_experiment_folder(own):
         return own
     others = [] if known is None or not is_experiment_folder(known) else [known]
@@ -259,8 +264,8 @@ def _first(folder: Path, name: str, around: Surroundings) -> Path:
     return [*named, *others, folder][0]
 
 
-def _says(folder: Path, logged: LoggedExperiment) -> bool:
-    """Whether a folder holds the very same experiment."""
+def _is_identical(folder: Path, logged: LoggedExperiment) -> bool:
+    """Whether a folder holds exactly this experiment."""
     try:
         return read_experiment(folder) == logged
     except ValueError:

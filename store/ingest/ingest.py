@@ -1,4 +1,4 @@
-"""Takes what is new on disk into the store: run folders, experiments, calibration files; see the modules beside it."""
+"""Ingests new run folders, experiments and calibration files; see the modules beside it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from store.queries.runs import Runs
 
 
 class Ingest:
-    """Ingest into a store. Every method may be called from any thread; one at a time writes.
+    """Ingest into a store. All methods are thread-safe; one thread at a time writes.
 
-    `is_deleted` says whether the trash has an experiment of an id from another folder than the one given.
+    `is_deleted` tells whether the trash has an experiment of an id from another folder than the given one.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Ingest:
         self._is_deleted = is_deleted
 
     def run(self, folder: Path) -> IngestReport:
-        """Take in what is new in one run folder; see `store.ingest.run_log`. ValueError, one line, where it is none."""
+        """Ingest what is new in one run folder; see `store.ingest.run_log`. ValueError in one line if it is none."""
         runs_folder = self._database.runs_folder.resolve()
         with self._database.writing:
             report = ingest_folder(self._database.cursor(), folder.resolve(), runs_folder)
@@ -42,8 +42,7 @@ class Ingest:
             return report
 
     def experiment(self, folder: Path) -> ExperimentReport:
-        """Bring the store up to date with an experiment's folder; see `store.ingest.experiments`. ValueError, one
-        line, where it is none."""
+        """Ingest an experiment's folder; see `store.ingest.experiments`. ValueError in one line if it is none."""
         database = self._database
         with database.writing:
             report = ingest_experiment(database.cursor(), folder.resolve(), database.runs_folder, self._is_deleted)
@@ -51,9 +50,9 @@ class Ingest:
             return report
 
     def all_in(self, folder: Path) -> tuple[list[IngestReport], dict[Path, str]]:
-        """Every run and experiment in a folder: a report a run, and one line for each that could not be taken in.
+        """Ingest every run and experiment in a folder: a report per run, and one line for each that failed.
 
-        A folder without run.json is passed over: its run is yet to begin.
+        A folder without run.json is skipped: its run has not started.
         """
         reports, problems = [], {}
         found = folders_in(folder)
@@ -70,16 +69,16 @@ class Ingest:
         return reports, problems
 
     def follow_running(self) -> bool:
-        """Look again at every run whose status is running, wherever its folder is. Whether one of them changed.
+        """Ingest every run whose status is running, from any folder. Returns whether one of them changed.
 
-        One whose folder is gone counts as crashed.
+        A run whose folder is gone counts as crashed.
         """
         cursor = self._database.cursor()
         rows = cursor.execute("SELECT run_id, folder FROM runs WHERE status = 'running'").fetchall()
         has_changed = False
         for run_id, folder in rows:
             if is_run_folder(Path(folder)):
-                with contextlib.suppress(ValueError, OSError):  # a damaged one is reported where it is taken in
+                with contextlib.suppress(ValueError, OSError):  # damage is reported when the runs folder is ingested
                     has_changed |= self.run(Path(folder)).has_changed
             else:
                 with self._database.writing:
@@ -89,18 +88,18 @@ class Ingest:
         return has_changed
 
     def calibrations(self) -> int:
-        """Take in the calibration files of this home that are new. Returns how many there were."""
+        """Ingest the new calibration files of this home. Returns how many."""
         with self._database.writing:
             return ingest_calibrations(self._database.cursor(), self._database.home / "calibrations")
 
     def verify(self, run_id: str) -> Verdict:
-        """Hold a run's rows against its run log. KeyError for a run that is not known."""
+        """Compare a run's rows with its run log. KeyError for an unknown run."""
         with self._database.writing:
             return verify_run(self._database.cursor(), self._runs, run_id)
 
 
 def ingest_calibrations(cursor: duckdb.DuckDBPyConnection, folder: Path) -> int:
-    """Insert the files that are new; a file that is no calibration is passed over. Returns how many were new."""
+    """Insert the new files; a file that is no calibration is skipped. Returns how many are new."""
     if not folder.is_dir():
         return 0
     known = {row[0] for row in cursor.execute("SELECT file FROM calibrations").fetchall()}

@@ -1,8 +1,8 @@
-"""Takes a run folder into the store: what is new of each stream, and how far that got, in one transaction.
+"""Ingests a run folder: the new rows of each stream, and the position reached, in one transaction.
 
-Ingesting the same folder twice changes nothing; ingesting a folder that has grown adds what has grown. Of `requests`
-and `spans` a later row's values that are not null win. Whole chunks of some megabytes are handled at a time, so that a
-long run needs no more memory than a short one.
+Ingesting a folder twice changes nothing; ingesting a folder that has grown adds the new rows. In `requests` and `spans`
+the non-null values of a later row win. A long run needs no more memory than a short one: chunks of a few megabytes are
+ingested one after another.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from store.database import SUMMARIES, TABLES, carry_out, first_row, in_transacti
 from store.ingest.checks import keep_checks
 from store.ingest.run_rows import close_open_spans, upsert_run
 
-LAST_BYTES = CHUNK_BYTES // 2  # a chunk smaller than this is most likely a stream's last for now
+LAST_BYTES = CHUNK_BYTES // 2  # a smaller chunk is most likely the last one available now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """What one ingest of one folder did. `rows` counts the log's rows that were new, by stream."""
+    """The result of ingesting one run folder. `rows` counts the new rows of each stream."""
 
     run_id: str
     folder: Path
@@ -42,13 +42,13 @@ class IngestReport:
 
 
 def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path) -> IngestReport:
-    """Take in what is new in a run folder. ValueError in one line where it is no run folder, or a damaged one.
+    """Ingest what is new in a run folder. ValueError in one line if it is no run folder, or a damaged one.
 
-    Of two copies of a run that in `runs_folder`, the store's own, counts, else the first for as long as it is there.
-    Of a damaged one everything that is whole is taken in first. One thread at a time may ingest into a store.
+    Of two copies of a run, the one in `runs_folder`, the store's own, is used; else the first one while it exists. From
+    a damaged log, everything before the damage is ingested. One thread at a time may ingest into a store.
     """
     reader = RunLogReader(folder)
-    # The status first: once a run is over, everything that will ever be in its log can be read.
+    # The status first: the log of an ended run is complete.
     status = reader.status()
     info, result = reader.run_info(), reader.result()
     known = _known(cursor, str(info["run_id"]))
@@ -56,7 +56,7 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         raise ValueError(f"{folder}: the store has another run with the id {info['run_id']}")
     is_own = folder == runs_folder / str(info["run_id"])
     place = known.folder if known is not None and known.folder.exists() and not is_own else folder
-    taking = _Taking(
+    ingest = _RunIngest(
         cursor=cursor,
         reader=reader,
         place=place,
@@ -69,12 +69,12 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         damaged={},
     )
     try:
-        while in_transaction(cursor, taking.take_some):
+        while in_transaction(cursor, ingest.next_chunks):
             pass
     except duckdb.Error as error:
-        raise ValueError(f"{folder}: not taken in: {str(error).splitlines()[0]}") from error
-    _note_damage(cursor, taking, None if known is None else known.damage)
-    for damage in taking.damaged.values():
+        raise ValueError(f"{folder}: not ingested: {str(error).splitlines()[0]}") from error
+    _record_damage(cursor, ingest, None if known is None else known.damage)
+    for damage in ingest.damaged.values():
         raise damage
     return IngestReport(
         run_id=str(info["run_id"]),
@@ -82,13 +82,13 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         status=status,
         is_new=known is None,
         status_before=None if known is None else known.status,
-        rows=taking.rows,
+        rows=ingest.rows,
     )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Taking:
-    """One ingest under way. `is_due`: the run's row does not yet say how it stands. `damaged`: broken streams."""
+class _RunIngest:
+    """One ingest in progress. `is_due`: the run's row is out of date. `damaged`: the errors of damaged streams."""
 
     cursor: duckdb.DuckDBPyConnection
     reader: RunLogReader
@@ -101,8 +101,9 @@ class _Taking:
     rows: dict[str, int]
     damaged: dict[str, ValueError]
 
-    def take_some(self) -> bool:
-        """Some of each stream, and with the last of it the run's state. Returns whether there may be more."""
+    def next_chunks(self) -> bool:
+        """Ingest the next chunk of each stream, and the run's row with the last one. Returns whether there may be
+        more."""
         new = {}
         for stream in STREAMS:
             try:
@@ -123,12 +124,12 @@ class _Taking:
         return bool(new)
 
 
-def _note_damage(cursor: duckdb.DuckDBPyConnection, taking: _Taking, before: str | None) -> None:
-    """Keep with the run what of its log cannot be read, or that now all of it can."""
-    lines = [str(error).removeprefix(f"{taking.reader.folder}/") for error in taking.damaged.values()]
+def _record_damage(cursor: duckdb.DuckDBPyConnection, ingest: _RunIngest, before: str | None) -> None:
+    """Store which parts of the run's log cannot be read; null once all of it can."""
+    lines = [str(error).removeprefix(f"{ingest.reader.folder}/") for error in ingest.damaged.values()]
     damage = "; ".join(lines) or None
     if damage != before:
-        carry_out(cursor, "UPDATE runs SET damage = ? WHERE run_id = ?", [damage, taking.info["run_id"]])
+        carry_out(cursor, "UPDATE runs SET damage = ? WHERE run_id = ?", [damage, ingest.info["run_id"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class _Known:
 
 
 def _known(cursor: duckdb.DuckDBPyConnection, run_id: str) -> _Known | None:
-    """What the store has of the run; None when it is new."""
+    """The run as the store has it; None if it is new."""
     row = first_row(cursor, "SELECT status, run_info, folder, damage FROM runs WHERE run_id = ?", [run_id])
     return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]), row[3])
 
@@ -152,7 +153,7 @@ class _Chunk:
 
 
 def _ingest_chunk(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str, stream: str) -> _Chunk | None:
-    """The next chunk of a stream; None where there is no more yet. ValueError where the stream goes on damaged."""
+    """Ingest the next chunk of a stream; None if there is none yet. ValueError if the next bytes are damaged."""
     progress = first_row(
         cursor, "SELECT offset_bytes, rows FROM ingest_progress WHERE run_id = ? AND stream = ?", [run_id, stream]
     )
@@ -162,17 +163,17 @@ def _ingest_chunk(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_i
         return None
     table = pa.Table.from_batches(batches, schema=STREAMS[stream])
     _insert(cursor, stream, run_id, table)
-    place = [following, rows + table.num_rows, run_id, stream]
+    row = [following, rows + table.num_rows, run_id, stream]
     if progress is None:
         statement = "INSERT INTO ingest_progress (offset_bytes, rows, run_id, stream) VALUES (?, ?, ?, ?)"
     else:
         statement = "UPDATE ingest_progress SET offset_bytes = ?, rows = ? WHERE run_id = ? AND stream = ?"
-    carry_out(cursor, statement, place)
+    carry_out(cursor, statement, row)
     return _Chunk(table.num_rows, following - offset)
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: pa.Table) -> None:
-    """Insert the rows of a stream; of a keyed one, bring rows that are there up to date."""
+    """Insert the rows of a stream; in a keyed stream, also update existing rows."""
     key, into = KEYED.get(stream), TABLES[stream]
     cursor.register("incoming", table if key is None else newest(table, key))
     if key is None:
@@ -191,13 +192,13 @@ def _insert(cursor: duckdb.DuckDBPyConnection, stream: str, run_id: str, table: 
             f"ANTI JOIN (SELECT {key} FROM {into} WHERE run_id = ?) old ON old.{key} = n.{key}",
             [run_id, run_id],
         )
-    cursor.unregister("incoming")  # not after an error: a transaction that failed takes nothing but its end
+    cursor.unregister("incoming")  # not after an error: a failed transaction accepts only a rollback
 
 
 def _set_state(
     cursor: duckdb.DuckDBPyConnection, folder: Path, info: dict[str, Any], result: dict[str, Any] | None, status: str
 ) -> None:
-    """Say how the run stands now; of a run that is over, close its spans and keep its metrics."""
+    """Write the run's row; for an ended run, close its spans and store its metrics and checks."""
     run_id = str(info["run_id"])
     upsert_run(cursor, folder, info, result, status)
     carry_out(cursor, f"DELETE FROM {SUMMARIES} WHERE run_id = ?", [run_id])
@@ -206,7 +207,7 @@ def _set_state(
 
 
 def lose_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """The run was going when its folder went: it has crashed, with what was taken in by then."""
+    """Mark a running run as crashed because its folder is gone; the rows ingested so far stay."""
 
     def work() -> None:
         carry_out(cursor, "UPDATE runs SET status = 'crashed' WHERE run_id = ?", [run_id])

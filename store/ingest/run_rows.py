@@ -1,4 +1,4 @@
-"""A run's row, what run.json and result.json say as columns to list, sort and filter by; and all its rows' deletion."""
+"""A run's row in `runs`, made from run.json and result.json, and the deletion of all rows of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def upsert_run(
     result: Mapping[str, Any] | None,
     status: str,
 ) -> None:
-    """Write the run's row anew, and its experiment's if it is the first of it."""
+    """Insert or update the run's row, and insert its experiment's row if there is none."""
     row = run_row(folder, info, result, status)
     known = first_row(cursor, "SELECT 1 FROM runs WHERE run_id = ?", [row["run_id"]])
     if known:
@@ -38,7 +38,7 @@ def upsert_run(
 
 
 def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | None, status: str) -> dict[str, Any]:
-    """The columns of `runs`. What the files do not tell is null."""
+    """The columns of `runs`. Values missing from the files are null."""
     model, device, workload, config = (_part(info, name) for name in ("model", "device", "workload", "config"))
     result = result or {}
     dtype = model.get("dtype")
@@ -70,7 +70,7 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
 
 
 def close_open_spans(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Of a run that is over: a span that is still open ends at the last logged pass."""
+    """Close the open spans of an ended run at its last logged pass."""
     carry_out(
         cursor,
         """
@@ -88,9 +88,9 @@ def close_open_spans(cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 
 def delete_rows(cursor: duckdb.DuckDBPyConnection, run_id: str, *, folder: str | None = None) -> None:
-    """Delete a run's rows, and its experiment when it was the last of it and there is no plan; its annotation stays.
+    """Delete a run's rows, and its experiment if that has no plan and no other run; the annotation stays.
 
-    With `folder`, only if that is where the store has the run's log.
+    With `folder`, only if the store ingested the run from that folder.
     """
     if (
         folder is not None
@@ -121,12 +121,12 @@ def _insert_experiment(
             "INSERT INTO experiments (experiment_id, kind, label, created_at) VALUES (?, ?, ?, ?)",
             [experiment_id, experiment.get("kind"), experiment.get("label"), created_at],
         )
-    elif known:  # it begins with its first run, in whatever order its runs are taken in
+    elif known:  # it starts with its earliest run, in any order of ingest
         values = [created_at, experiment_id]
         carry_out(cursor, "UPDATE experiments SET created_at = least(created_at, ?) WHERE experiment_id = ?", values)
 
 
 def _part(info: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object inside run.json; empty where it is null, missing or something else."""
+    """An object inside run.json; empty if it is null, missing or of another type."""
     part = info.get(name)
     return part if isinstance(part, Mapping) else {}

@@ -1,7 +1,7 @@
-"""Holds the store against the run logs: the same rows, the same metrics, nothing left unread.
+"""Verifies the store against the run logs: the same rows, the same metrics, no unread bytes.
 
-Rows are compared by their number and the sum of their hashes, chunk by chunk, so that a long run fits in memory. Of a
-run whose folder is gone there is nothing to compare with; one that is still going changes while one looks.
+Rows are compared by count and by the sum of their hashes, chunk by chunk, to bound memory. A run whose folder is gone,
+or that is still running, is not checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHUNK_ROWS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One run's: `agrees`, `differs` with a line a difference, or `unchecked` with the reason as its line."""
+    """The result for one run: `agrees`, `differs` with one line per difference, or `unchecked` with the reason."""
 
     run_id: str
     outcome: Literal["agrees", "differs", "unchecked"]
@@ -34,11 +34,11 @@ class Verdict:
 
 
 def verify_run(cursor: duckdb.DuckDBPyConnection, runs: Runs, run_id: str) -> Verdict:
-    """Compare one run. KeyError for a run that is not known."""
+    """Compare one run. KeyError for an unknown run."""
     run = runs.get(run_id)
     folder = Path(run["folder"])
     if run["status"] == "running":
-        return Verdict(run_id=run_id, outcome="unchecked", lines=["it is still going"])
+        return Verdict(run_id=run_id, outcome="unchecked", lines=["it is still running"])
     if not folder.is_dir():
         return Verdict(run_id=run_id, outcome="unchecked", lines=[f"its folder is gone: {folder}"])
     reader = RunLogReader(folder)
@@ -56,10 +56,10 @@ def _stream_differences(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader,
     if logged[0] != stored[0]:
         lines.append(f"{stream}: {logged[0]:,} rows in the run log, {stored[0]:,} in the store")
     elif logged != stored:
-        lines.append(f"{stream}: the {logged[0]:,} rows of the run log and of the store are not the same")
+        lines.append(f"{stream}: {logged[0]:,} rows in both the run log and the store, but their values differ")
     unread = _unread_bytes(cursor, reader, run_id, stream)
     if unread and reader.result() is not None:
-        lines.append(f"{stream}: {unread:,} bytes at the end of the run log are not readable")
+        lines.append(f"{stream}: {unread:,} bytes at the end of the run log cannot be read")
     return lines
 
 
@@ -91,7 +91,7 @@ def _of_store(cursor: duckdb.DuckDBPyConnection, run_id: str, stream: str) -> tu
 
 
 def _hash(stream: str) -> str:
-    """The rows and the sum of their hashes. Names are quoted: `rows` means something to SQL."""
+    """SQL for the row count and the sum of the rows' hashes. Names are quoted: `rows` is an SQL keyword."""
     columns = ", ".join(f'"{name}"' for name in STREAMS[stream].names)
     return f"count(*), coalesce(sum(hash({columns})::HUGEINT), 0)"
 
@@ -115,21 +115,21 @@ def _unread_bytes(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_i
 
 def _state_differences(reader: RunLogReader, run: Mapping[str, Any]) -> list[str]:
     status = reader.status()
-    return [] if status == run["status"] else [f"status: {status} by the run log, {run['status']} in the store"]
+    return [] if status == run["status"] else [f"status: {status} in the run log, {run['status']} in the store"]
 
 
 def _total_differences(reader: RunLogReader, metrics: Mapping[str, Any]) -> list[str]:
-    """The worker's own totals against the view's."""
+    """The differences between the worker's totals and the store's metrics."""
     totals = (reader.result() or {}).get("totals") or {}
     return [
-        f"{name}: {totals[name]} by the run log, {metrics[name]} in the store"
+        f"{name}: {totals[name]} in the run log, {metrics[name]} in the store"
         for name in totals
         if name in metrics and not _fits(name, totals[name], metrics[name])
     ]
 
 
 def _fits(name: str, total: Any, stored: Any) -> bool:
-    """Whether a total and the store agree. A peak of memory may be later than its last sample, never below one."""
+    """Whether a total and the stored metric agree. The worker's peak memory may exceed the largest logged sample."""
     if name == "peak_memory_bytes":
         return total is None or stored is None or total >= stored
     return _same(total, stored)

@@ -1,5 +1,5 @@
--- The run log's tables, with the run in front of each row, and what a run as a whole is. Times of day are in UTC,
--- columns ending in _s are seconds on the run's own clock.
+-- The run log's tables, each row with its run id, and the tables of runs and experiments. Timestamps are in UTC;
+-- columns ending in _s are seconds on the run's clock.
 
 CREATE TABLE experiments (
     experiment_id VARCHAR NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE runs (
     device VARCHAR, -- cpu, cuda
     device_name VARCHAR,
     slots INTEGER,
-    workload_requests INTEGER, -- as many as were asked for, whether they arrived or not
+    workload_requests INTEGER, -- requests in the workload, whether they arrived or not
     workload_digest VARCHAR,
     simulated BOOLEAN,
     watched BOOLEAN,
@@ -126,7 +126,7 @@ CREATE TABLE calibrations (
     calibration VARCHAR NOT NULL -- the whole file, JSON
 );
 
--- How far each stream of each run has been taken in. Written in the transaction that inserts the rows.
+-- How far each stream of each run is ingested. Written in the transaction that inserts the rows.
 CREATE TABLE ingest_progress (
     run_id VARCHAR NOT NULL,
     stream VARCHAR NOT NULL,

@@ -1,10 +1,10 @@
--- What paged KV memory added to the run log (its schema 2): blocks and who held them, chunks, preemptions, CUDA graphs,
--- and what the reserved positions hold. Of runs in schema 1 all of it is null: nobody logged it.
+-- Columns and tables of the run log's schema 2: blocks and their holders, chunks, preemptions, CUDA graphs, and what
+-- the reserved positions hold. Null for runs of schema 1, which did not log them.
 
-ALTER TABLE runs ADD COLUMN block_size INTEGER; -- token positions a block; null where KV memory is not paged
-ALTER TABLE runs ADD COLUMN max_num_batched_tokens INTEGER; -- tokens a step; null where prefill is not chunked
+ALTER TABLE runs ADD COLUMN block_size INTEGER; -- token positions per block; null where KV memory is not paged
+ALTER TABLE runs ADD COLUMN max_num_batched_tokens INTEGER; -- tokens per step; null where prefill is not chunked
 ALTER TABLE runs ADD COLUMN kv_blocks INTEGER; -- in the pool
-ALTER TABLE runs ADD COLUMN damage VARCHAR; -- what of its run log is not readable; null where all of it is
+ALTER TABLE runs ADD COLUMN damage VARCHAR; -- the unreadable part of its run log; null where there is none
 
 ALTER TABLE requests ADD COLUMN preemptions INTEGER;
 

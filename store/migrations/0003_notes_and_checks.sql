@@ -1,16 +1,16 @@
--- What people say of a run, and what the checks of validity say of it. Notes and tags belong to the run's id and not to
--- its rows: they stay when a run is deleted into the trash, and when its log is taken in once more.
+-- Annotations of runs, and the results of the validity checks. Notes and tags are keyed by run id: they stay when a run
+-- is moved to the trash, and when its log is ingested again.
 
-ALTER TABLE runs ADD COLUMN log_bytes BIGINT; -- its run log on disk, as of the last look
+ALTER TABLE runs ADD COLUMN log_bytes BIGINT; -- its run log on disk, at the last ingest
 
--- engine/validity/validity.py, one row a check of a run that is over.
+-- engine/validity/validity.py, one row per check of an ended run.
 CREATE TABLE run_checks (
     run_id VARCHAR NOT NULL,
     check_name VARCHAR NOT NULL,
     outcome VARCHAR NOT NULL, -- pass, fail, not applicable
-    value DOUBLE, -- the figure that was judged, and what it was held against; null where none was counted
+    value DOUBLE, -- the checked value and its limit; null where nothing was counted
     threshold DOUBLE,
-    finding VARCHAR NOT NULL -- one sentence with the run's own figures
+    finding VARCHAR NOT NULL -- one sentence with the run's numbers
 );
 
 CREATE TABLE run_notes (

@@ -1,4 +1,4 @@
--- Questions that people saved by a name, and the last ones that were asked. A text stands once in each.
+-- Queries saved by name, and the most recent queries. Each text occurs once per table.
 
 CREATE TABLE saved_questions (
     name VARCHAR NOT NULL,
@@ -9,5 +9,5 @@ CREATE TABLE saved_questions (
 CREATE TABLE asked_questions (
     sql VARCHAR NOT NULL,
     asked_at TIMESTAMP NOT NULL, -- the last time
-    outcome VARCHAR NOT NULL -- how many rows it had, or why it had none
+    outcome VARCHAR NOT NULL -- the number of rows, or the reason for a failure
 );

@@ -1,1 +1,1 @@
-"""Predictions: written before a run, closed at its start, simulated and graded after."""
+"""Predictions: made before a run, closed at its start, simulated and graded after its end."""

@@ -1,7 +1,7 @@
-"""Closes the predictions whose subject has begun, and grades those whose subject has ended.
+"""Closes predictions whose subject has started, and grades those whose subject has ended.
 
-A prediction closes with the first run of its subject that the store or the disk knows of. What was written later than
-that run began, whatever way it came in, gets no grade.
+A prediction closes when the first run of its subject starts, as known from the store or the disk. A prediction made or
+edited after that start, for example an imported one, gets no grade.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from engine.experiments.experiment import GOES_ON
+from engine.experiments.experiment import CONTINUES_AFTER
 from engine.predictions.measure import Measured, measure
 from engine.predictions.prediction import Question, SubjectKind, grade
 from engine.runlog.experiment_log import POINTS_FILE
@@ -22,9 +22,9 @@ from store.folders import is_run_folder
 from store.queries.experiments import Experiments
 from store.queries.runs import Runs
 
-LATE = "it was written down after its subject had begun"
+LATE = "it was written after its subject had started"
 
-# When each open prediction's subject began, where the store knows a run of it.
+# For each open prediction, when its subject started, if the store knows a run of it.
 BEGUN = """
     SELECT p.prediction_id, min(r.created_at) AS begun_at, count(r.run_id) AS runs
     FROM predictions p
@@ -43,9 +43,9 @@ def has_begun(
     subject_id: str,
     run_ids: Sequence[str],
 ) -> bool:
-    """Whether a subject has begun, by the store or, where that has yet to look, by the disk.
+    """Whether a subject has started, according to the store or to run folders that are not ingested yet.
 
-    One that is gone had begun, if a prediction of it is closed.
+    A deleted subject had started if one of its predictions is closed.
     """
     closed = "SELECT 1 FROM predictions WHERE subject_kind = ? AND subject_id = ? AND closed_at IS NOT NULL"
     if first_row(cursor, closed, [kind, subject_id]) is not None:
@@ -65,7 +65,7 @@ def has_begun(
 
 
 def close_begun(cursor: duckdb.DuckDBPyConnection) -> int:
-    """Close the predictions whose subject has begun. Returns how many; to be called in a transaction."""
+    """Close the predictions whose subject has started. Returns how many. Call it in a transaction."""
     begun = cursor.execute(BEGUN).fetchall()
     for prediction_id, begun_at, _ in begun:
         carry_out(
@@ -84,7 +84,8 @@ def close_begun(cursor: duckdb.DuckDBPyConnection) -> int:
 
 
 def grade_pending(cursor: duckdb.DuckDBPyConnection, runs: Runs, experiments: Experiments, now: datetime) -> int:
-    """Grade the closed predictions whose figure is there, say of the others why it is not. Returns how many changed."""
+    """Grade the closed predictions whose value is measured, and store for the others why it is not. How many
+    changed."""
     rows = cursor.execute(
         "SELECT prediction_id, subject_kind, subject_id, json_array_length(run_ids), question, low, high, reason "
         "FROM predictions WHERE outcome = 'pending'"
@@ -110,9 +111,9 @@ def grade_pending(cursor: duckdb.DuckDBPyConnection, runs: Runs, experiments: Ex
 def measured_of(
     runs: Runs, experiments: Experiments, kind: SubjectKind, subject_id: str, question: Question, num_runs: int = 0
 ) -> Measured | None:
-    """The figure as the store has it now; None where its subject is not here.
+    """The measured value as of now; None if the store does not have the subject.
 
-    `num_runs` is how many runs an experiment without a plan is to have, where that is known.
+    `num_runs`: how many runs an experiment without a plan will have, if known.
     """
     if kind == "run":
         rows = experiments.run_as_point(subject_id)
@@ -120,6 +121,6 @@ def measured_of(
     else:
         rows = experiments.measured_points(subject_id)
         is_planned = bool(rows) and "position" in rows[0]
-        is_broken_off = any(row["status"] not in (*GOES_ON, "running") for row in rows)
+        is_broken_off = any(row["status"] not in (*CONTINUES_AFTER, "running") for row in rows)
         is_over = not is_planned and (len(rows) >= num_runs or is_broken_off)
     return measure(question, rows, runs.completion_rate, is_over=is_over) if rows else None

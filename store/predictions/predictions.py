@@ -1,7 +1,6 @@
-"""The predictions of a store: written before, closed at the start, graded after.
+"""The predictions of a store: made before a run, closed at its start, graded after its end.
 
-Until its subject begins a prediction can be edited and withdrawn. From then on the store refuses both, whatever page or
-process asks: what was expected stays as it was written.
+A prediction can be edited and withdrawn until its subject starts. After that the store refuses both.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ LISTED = """
 
 
 class PredictionClosed(ValueError):
-    """The prediction's subject has begun: it can be neither made, edited nor withdrawn any more."""
+    """The prediction's subject has started: the prediction can no longer be made, edited or withdrawn."""
 
 
 class PredictionEdited(ValueError):
-    """The prediction has been edited elsewhere since it was read."""
+    """The prediction was edited elsewhere after it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is predicted of: a run, or an experiment. `run_ids` are its runs, as far as they are known beforehand."""
+    """The subject of a prediction: a run or an experiment. `run_ids` are its runs, if known before the start."""
 
     kind: SubjectKind
     subject_id: str
@@ -57,11 +56,11 @@ class Subject:
 
     def __post_init__(self) -> None:
         if not RUN_ID.fullmatch(self.subject_id):
-            raise ValueError(f"{self.kind} {self.subject_id[:80]!r}: an id has 1 to 64 letters, digits, _ or -")
+            raise ValueError(f"{self.kind} id {self.subject_id[:80]!r}: use 1 to 64 letters, digits, _ or -")
 
 
 class Predictions:
-    """The predictions of a store. Every method may be called from any thread."""
+    """The predictions of a store. All methods are thread-safe."""
 
     def __init__(self, database: Database, runs: Runs, experiments: Experiments) -> None:
         self._database = database
@@ -69,7 +68,7 @@ class Predictions:
         self._experiments = experiments
 
     def add(self, subject: Subject, question: Question, expected: Expectation) -> str:
-        """Write a prediction down; returns its id. PredictionClosed where the subject has begun."""
+        """Store a prediction and return its id. PredictionClosed if the subject has started."""
         prediction_id = new_run_id()
 
         def write() -> None:
@@ -93,16 +92,18 @@ class Predictions:
         return prediction_id
 
     def edit(self, prediction_id: str, expected: Expectation, *, instead_of: Expectation | None = None) -> None:
-        """Expect something else of the same question. KeyError where there is none, PredictionClosed once it began,
-        PredictionEdited where it is no longer `instead_of`, if that is given."""
+        """Change what is expected. KeyError for an unknown prediction, PredictionClosed if the subject has started.
+
+        PredictionEdited if `instead_of` is given and is no longer what is stored.
+        """
         new = [expected.low, expected.high, expected.why.strip()]
         old = None if instead_of is None else [instead_of.low, instead_of.high, instead_of.why.strip()]
-        found = "SELECT low, high, why FROM predictions WHERE prediction_id = ?"
+        query = "SELECT low, high, why FROM predictions WHERE prediction_id = ?"
 
         def write() -> None:
-            row = first_row(self._database.cursor(), found, [prediction_id])
+            row = first_row(self._database.cursor(), query, [prediction_id])
             if old is not None and row is not None and list(row) != old:
-                raise PredictionEdited("this prediction has been edited elsewhere since; close this and open it again")
+                raise PredictionEdited("this prediction was edited elsewhere; close this dialog and open it again")
             carry_out(
                 self._database.cursor(),
                 "UPDATE predictions SET low = ?, high = ?, why = ?, edited_at = ? WHERE prediction_id = ?",
@@ -112,13 +113,13 @@ class Predictions:
         self._while_open(self._subject_of(prediction_id), write)
 
     def withdraw(self, prediction_id: str) -> None:
-        """Take a prediction back, as if it had never been made. KeyError and PredictionClosed as for editing."""
+        """Delete an open prediction. KeyError and PredictionClosed as for `edit`."""
         self._while_open(
             self._subject_of(prediction_id), lambda: delete_predictions(self._database.cursor(), [prediction_id])
         )
 
     def settle(self) -> bool:
-        """Close what has begun and grade what has ended. Returns whether anything changed."""
+        """Close predictions whose subject has started and grade those whose subject has ended. Whether any changed."""
         cursor = self._database.cursor()
         due = "SELECT 1 FROM predictions WHERE outcome IN ('open', 'pending') LIMIT 1"
         if first_row(cursor, due) is None:
@@ -130,8 +131,10 @@ class Predictions:
             )
 
     def simulate(self) -> bool:
-        """Ask the simulator what it expects of what has closed, unless something runs here: some seconds, in which the
-        store can be used. Returns whether anything was added."""
+        """Simulate the closed predictions, unless something runs on this machine. Returns whether a value was added.
+
+        Takes a few seconds, during which the store can be used.
+        """
         cursor = self._database.cursor()
         answers = simulate_due(cursor, self._database.home)
         if answers:
@@ -140,13 +143,13 @@ class Predictions:
         return bool(answers)
 
     def list(self, subject: Subject | None = None) -> pd.DataFrame:
-        """Predictions (of a subject, or all), the newest first, with how far they were from their range.
+        """Predictions (of a subject, or all), newest first, with the distance of the measured value from the range.
 
         Columns: prediction_id, subject_kind, subject_id, question (JSON), label, low, high, unit, why, made_at,
         edited_at, closed_at, simulated, simulated_note, measured, outcome (open, pending, held, missed, ungraded),
-        reason, graded_at, is_unknown (the store has no such run or experiment: yet to begin, or deleted), run_status,
-        engine, model, experiment_kind, experiment_label, is_simulated_run, and bound, distance, relative as
-        `engine.predictions.prediction.Grade` has them. Numbers that are missing are NaN, texts None.
+        reason, graded_at, is_unknown (the store has no such run or experiment: not started, or deleted), run_status,
+        engine, model, experiment_kind, experiment_label, is_simulated_run, and bound, distance, relative of
+        `engine.predictions.prediction.Grade`. A missing number is NaN, a missing text None.
         """
         where, values = "", {}
         if subject is not None:
@@ -155,7 +158,7 @@ class Predictions:
         frame = frame_of(self._database.cursor(), LISTED.format(where=where), values)
         grades = [_grade_of(row) for row in frame.to_dict("records")]
         for name in ("bound", "distance", "relative"):
-            column = [None if told is None else getattr(told, name) for told in grades]
+            column = [None if one is None else getattr(one, name) for one in grades]
             frame[name] = pd.Series(column, index=frame.index, dtype="float64")
         return frame
 
@@ -163,14 +166,14 @@ class Predictions:
         query = "SELECT subject_kind, subject_id, run_ids, closed_at FROM predictions WHERE prediction_id = ?"
         row = first_row(self._database.cursor(), query, [prediction_id])
         if row is None:
-            raise KeyError(f"there is no prediction {prediction_id}")
+            raise KeyError(f"the store has no prediction {prediction_id}")
         subject = Subject(kind=row[0], subject_id=row[1], run_ids=tuple(json.loads(row[2])))
         if row[3] is not None:
             raise _closed(subject)
         return subject
 
     def _while_open(self, subject: Subject, change: Callable[[], None]) -> None:
-        """Make a change, unless the subject has begun by the time it is made."""
+        """Make a change, unless the subject has started by then."""
 
         def work() -> None:
             change()
@@ -183,13 +186,13 @@ class Predictions:
 
 
 def insert_prediction(cursor: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> None:
-    """Insert one row; to be called in a transaction."""
+    """Insert one row. Call it in a transaction."""
     places = ", ".join("?" for _ in row)
     carry_out(cursor, f"INSERT INTO predictions ({', '.join(row)}) VALUES ({places})", [*row.values()])
 
 
 def delete_predictions(cursor: duckdb.DuckDBPyConnection, prediction_ids: Sequence[str]) -> None:
-    """Delete rows; to be called in a transaction."""
+    """Delete rows. Call it in a transaction."""
     query = "DELETE FROM predictions WHERE list_contains(?::VARCHAR[], prediction_id)"
     carry_out(cursor, query, [list(prediction_ids)])
 
@@ -203,11 +206,11 @@ def _grade_of(row: Mapping[Any, Any]) -> Any:
 
 def _closed(subject: Subject) -> PredictionClosed:
     return PredictionClosed(
-        f"{subject.kind} {subject.subject_id} has begun: predictions of it are closed, and stay as they were written"
+        f"{subject.kind} {subject.subject_id} has started; its predictions are closed and can no longer be changed"
     )
 
 
 def _now() -> datetime:
-    """UTC without a zone, as the store keeps times, in whole milliseconds as run.json does: so they can be compared."""
+    """Now, in UTC without a time zone as in the store, and in whole milliseconds as in run.json, for comparison."""
     moment = datetime.now(UTC).replace(tzinfo=None)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

@@ -1,8 +1,8 @@
-"""What the simulator expects of predictions that have closed: computed once, from what was known before the start.
+"""The simulator's value for closed predictions: computed once, from what was known before the start.
 
-The configurations come from run.json or the plan, the machine from the newest calibration that was there by then. Of a
-pair, whose runs make themselves known one after the other, it waits until it has them all. It computes for seconds, so
-it waits while anything is being measured on this machine: what it answers is the same afterward.
+The configurations come from run.json or the plan, the machine from the newest calibration before the start. A pair,
+whose runs appear one after the other, is simulated when all of its runs are known. The simulation takes seconds of CPU
+time, so it waits while anything is measured on this machine; the value does not depend on when it is computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.predictions.simulation import PlannedRun, Simulated, simulated_answe
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
-from engine.simulator.simulated_machine import read_calibrations
+from engine.simulator.machine import read_calibrations
 from store.database import carry_out, first_row, utc
 
 DUE = """
@@ -33,14 +33,14 @@ DUE = """
 
 
 def simulate_due(cursor: duckdb.DuckDBPyConnection, home: Path) -> list[tuple[str, Simulated]]:
-    """The simulator's answers that are due, by prediction; none while something runs. Nothing is written."""
+    """The missing simulated values, by prediction; none while something runs. Writes nothing."""
     answers: list[tuple[str, Simulated]] = []
     calibrations: list[Calibration] | None = None
     for prediction_id, kind, subject_id, run_ids, question, closed_at in cursor.execute(DUE).fetchall():
         runs = _runs(cursor, kind, subject_id, json.loads(run_ids))
         if runs is None:
             continue
-        if is_measuring(cursor):  # asked before each answer: a run may have begun during the one before
+        if is_measuring(cursor):  # before each simulation: a run may have started during the previous one
             break
         if calibrations is None:
             calibrations = read_calibrations(home / "calibrations")
@@ -50,7 +50,8 @@ def simulate_due(cursor: duckdb.DuckDBPyConnection, home: Path) -> list[tuple[st
 
 
 def is_measuring(cursor: duckdb.DuckDBPyConnection) -> bool:
-    """Whether anybody has a device of this machine, writes a run that the store knows, or works on an experiment."""
+    """Whether a process holds a device of this machine, writes a run that the store knows, or works on an
+    experiment."""
     running = cursor.execute("SELECT folder FROM runs WHERE status = 'running'").fetchall()
     worked_on = cursor.execute("SELECT folder FROM experiments WHERE is_worked_on AND folder IS NOT NULL").fetchall()
     return (
@@ -63,12 +64,12 @@ def is_measuring(cursor: duckdb.DuckDBPyConnection) -> bool:
 def _answer(question: Question, runs: Sequence[PlannedRun], calibrations: Sequence[Calibration]) -> Simulated:
     try:
         return simulated_answer(question, runs, calibrations)
-    except Exception as error:  # whatever it was, it would come again with every look of the recorder
-        return Simulated(value=None, note=f"it failed: {type(error).__name__} {error}".splitlines()[0])
+    except Exception as error:  # stored, or the recorder would try again at every check
+        return Simulated(value=None, note=f"the simulation failed: {type(error).__name__} {error}".splitlines()[0])
 
 
 def keep(cursor: duckdb.DuckDBPyConnection, answers: Sequence[tuple[str, Simulated]]) -> None:
-    """Write answers beside their predictions; to be called in a transaction."""
+    """Store simulated values with their predictions. Call it in a transaction."""
     for prediction_id, answer in answers:
         carry_out(
             cursor,
@@ -86,7 +87,7 @@ def _is_before(calibration: Calibration, moment: datetime) -> bool:
 def _runs(
     cursor: duckdb.DuckDBPyConnection, kind: str, subject_id: str, run_ids: Sequence[str]
 ) -> list[PlannedRun] | None:
-    """The runs that were asked for; None where the store does not know them all yet, or any more."""
+    """The planned runs of a subject; None if the store does not have all of them."""
     if kind == "run":
         found = _known_runs(cursor, "run_id = ?", subject_id)
         return [_run("", info) for info in found] or None
@@ -110,6 +111,6 @@ def _run(key: str, info: dict[str, Any]) -> PlannedRun:
 
 
 def _planned(key: str, config: dict[str, Any], info: dict[str, Any], values: dict[str, Any]) -> PlannedRun:
-    """A configuration on the device that was really used: `auto` is settled when a run starts."""
+    """A configuration with the device that was used: `auto` is resolved when a run starts."""
     device = (info.get("device") or {}).get("kind") or config.get("device", "auto")
     return PlannedRun(key=key, config=RunConfig.from_dict({**config, "device": device}), values=values)

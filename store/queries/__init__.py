@@ -1,1 +1,1 @@
-"""What pages ask of the store, by subject: runs, experiments, the history, passes, KV memory, latencies."""
+"""The store's queries for the pages, by subject: runs, experiments, history, passes, KV memory, latencies."""

@@ -1,4 +1,4 @@
-"""Whether two runs said the same: their token ids compared, request by request, in the database."""
+"""Compares the output tokens of two runs, request by request, in the database."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import duckdb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How far two runs said the same. `requests` were answered in both, `equal` of them token for token.
+    """How far the outputs of two runs agree. `requests` have tokens in both runs; `equal` of them are identical.
 
-    `tokens` are there in both. `first_apart` is each differing request's first token index that differs, or where one
-    answer ends and the other goes on. `only_in_one` requests have tokens in one run alone.
+    `tokens` counts tokens present in both runs. `first_apart` maps a differing request to its first differing token
+    index, or to the end of the shorter output. `only_in_one` counts requests with tokens in only one run.
     """
 
     requests: int
@@ -26,7 +26,7 @@ class Agreement:
         return self.requests > 0 and not self.first_apart and not self.only_in_one
 
 
-# A row a request of either run. Tokens of one run alone are no difference where answers may have been cut off.
+# One row per request of either run. With $as_far_as_both, tokens in only one run are no difference.
 COMPARED = """
     WITH first AS (SELECT request_id, token_index, token_id FROM tokens WHERE run_id = $first),
     second AS (SELECT request_id, token_index, token_id FROM tokens WHERE run_id = $second),
@@ -47,8 +47,7 @@ COMPARED = """
 def agreement(cursor: duckdb.DuckDBPyConnection, first: str, second: str, *, as_far_as_both: bool = False) -> Agreement:
     """Compare the tokens of two runs.
 
-    `as_far_as_both` compares only what both logged: for a run that was cut off, an answer that ends early is no
-    difference.
+    `as_far_as_both` compares only tokens that both runs logged: after a stopped run, a shorter output is no difference.
     """
     values = {"first": first, "second": second, "as_far_as_both": as_far_as_both}
     rows = cursor.execute(COMPARED, values).fetchall()

@@ -1,7 +1,7 @@
-"""The KV pool as a picture of bounded size: blocks down, the run across, in cells where either are too many.
+"""The KV pool over time as a grid of bounded size: blocks down, time across; many blocks or passes share a cell.
 
-A request's hold on a block is logged as two events, and both may fall before one and the same pass, in either order:
-the n-th time that a request got a block goes with the n-th time that it gave that block back, whatever lies between.
+The log has one event when a request gets a block and one when it frees it; both may come before the same pass, in
+either order. The n-th allocation of a block to a request is matched with the n-th time that the request frees it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from store.queries.runs import PLACES
 
 Unit = Literal["step", "second"]
 
-# A block that was not given back is held until the last pass that was logged. One that was, was needed no longer when
-# the pass before ended: the event tells the next pass's begin, which comes late where the engine stood idle between.
+# A block that was never freed is held until the last logged pass. A freed block counts as held until the end of the
+# pass before the event: the event has the start of the next pass, which is later if the engine was idle in between.
 INTERVALS = """
     SELECT
         h.block_id, h.request_id, h.table_index, h.start_pass, h.end_pass, h.start_s,
@@ -44,14 +44,14 @@ INTERVALS = """
     WHERE h.end_pass > h.start_pass
 """
 
-# Where each pass begins on the axis, and where the last one ends.
+# Where each pass starts and ends on the axis.
 AXIS = {
     "step": f"SELECT pass_index, start_step AS x, end_step AS x_end FROM ({PLACES})",
     "second": "SELECT pass_index, start_s AS x, end_s AS x_end FROM passes WHERE run_id = $run_id",
 }
 
-# Blocks of one row that a request got and gave back together are counted as one before they are cut at the columns'
-# edges: an engine hands blocks out and takes them back many at a time. Slivers are what rounding leaves at an edge.
+# Blocks of one row that a request got and freed together are grouped before they are cut at the column edges: engines
+# allocate and free many blocks at a time. HAVING drops the slivers that rounding leaves at an edge.
 CELLS = f"""
     WITH axis AS MATERIALIZED ({{axis}}),
     finish AS (SELECT max(x_end) AS x FROM axis),
@@ -125,16 +125,16 @@ COLUMNS = """
 class BlockMap:
     """A grid of `rows` x `columns` over the first `num_blocks` blocks and the run from 0 to `end` (steps or seconds).
 
-    Row r holds the blocks [r, r + 1) x `blocks_a_row`, the last maybe fewer; columns cut the run into equal parts.
-    `used_blocks` is one more than the highest block ever held.
+    Row r holds the blocks [r, r + 1) x `blocks_a_row`, possibly fewer in the last row; columns divide the run equally.
+    `used_blocks` is one more than the highest block number ever held.
 
-    `cells` has a row a cell that was held at all (one that is not there was free): row, column, request_id (who held
-    most of it), held and owned (shares of its blocks x time: held by anyone, and by that request; 0 to 1), requests
-    (how many held any of it).
+    `cells` has one row per cell that was held (a missing cell was free): row, column, request_id (the request that held
+    most of it), held and owned (fraction of blocks x time held by all requests, and by that one; 0 to 1), requests (how
+    many requests held part of it).
 
-    `by_column` has a row a column in which a pass began: column, passes, the means reserved_positions, used_positions
-    and fragment_positions, the largest reserved_max_positions and fragment_max_positions, fragment_fraction (of what
-    was reserved in those passes), preemptions.
+    `by_column` has one row per column in which a pass started: column, passes, the means reserved_positions,
+    used_positions and fragment_positions, the maxima reserved_max_positions and fragment_max_positions,
+    fragment_fraction (of the positions reserved in those passes), preemptions.
     """
 
     num_blocks: int
@@ -178,7 +178,8 @@ def block_map(
 
 
 def _size(cursor: duckdb.DuckDBPyConnection, run_id: str, unit: Unit) -> tuple[int, int, int, float]:
-    """How many blocks the pool has (0: not known), one more than the highest one held, passes, and the axis's end."""
+    """The pool's blocks (0: unknown), one more than the highest block held, the number of passes, the end of the
+    axis."""
     row = first_row(
         cursor,
         f"""

@@ -1,10 +1,10 @@
-"""Forward passes for figures, of bounded size: a few of a run that stand for all, their totals, and bins over runs.
+"""Forward passes for figures, in bounded size: a downsampled selection of a run's passes, their totals, and bins.
 
-Of many, those are kept that a picture would miss: the longest and the shortest of each kind in every stretch of the
-run, and where rows, width, queue and KV memory are at their most and their least; the first and the last.
+The selection keeps the extremes: in every stretch of the run the longest and shortest pass of each kind, and the passes
+with the most and the fewest rows, columns, queued requests and KV positions; also the first and the last pass.
 
-Bins add up the passes of one or several runs by kind and shape, so that a figure of all is as small as one of a few.
-The sums are what engine.hardware.pass_points computes FLOP and bytes from: exact, since both are linear in them.
+Bins sum the passes of one or several runs by kind and shape. engine.hardware.pass_points computes FLOP and bytes from
+these sums, which is exact because both are linear in them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXTREMES = ("rows", "live_rows", "width", "queue_depth", "kv_reserved_positions"
 
 _KEPT = ", ".join(f"arg_min(pass_index, {name}), arg_max(pass_index, {name})" for name in EXTREMES)
 
-# A pass's place on the axis of steps, without numbering all of them: a step's passes follow one another.
+# A pass's position on the step axis, without numbering all passes: the passes of a step have consecutive indices.
 FEW = f"""
     WITH mine AS (SELECT * EXCLUDE (run_id) FROM passes WHERE run_id = $run_id),
     size AS (SELECT max(pass_index) + 1 AS n FROM mine),
@@ -49,7 +49,7 @@ FEW = f"""
 
 _PARTS = ("padding", "dead", "fragment", "room")
 _HELD = ", ".join(
-    # Null where any pass did not log it: part of a sum would be taken for the whole.
+    # Null if a pass did not log it: a partial sum would look like the total.
     f"CASE WHEN kv_logged_passes = passes THEN kv_{part}_position_s END AS kv_{part}_position_s"
     for part in _PARTS
 )
@@ -57,7 +57,7 @@ TOTALS = f"""
     SELECT
         coalesce(passes, 0) AS passes, recomputed_tokens, coalesce(captured_passes, 0) AS captured_passes,
         bucket_tokens, bucket_tokens - captured_tokens AS bucket_padding_tokens, {_HELD}
-    FROM (SELECT $run_id AS run_id) asked LEFT JOIN (FROM pass_totals() WHERE run_id = $run_id) USING (run_id)
+    FROM (SELECT $run_id AS run_id) chosen LEFT JOIN (FROM pass_totals() WHERE run_id = $run_id) USING (run_id)
 """
 KINDS = """
     SELECT
@@ -66,7 +66,7 @@ KINDS = """
     FROM passes WHERE run_id = $run_id AND end_s IS NOT NULL GROUP BY kind ORDER BY kind
 """
 
-EXACT_ROWS = 32  # so many rows stand for themselves, more are taken together by quarters of a doubling
+EXACT_ROWS = 32  # up to here one bin per number of rows; above, four bins per doubling
 
 By = Literal["shape", "rows", "doublings"]
 
@@ -77,7 +77,7 @@ _KEYS: dict[By, str] = {
     "doublings": "ceil(log2(greatest(rows, 1)))",
 }
 
-# A pass that was issued before the one ahead of it had ended began to wait at its start: the device's own time counts.
+# In async runs a pass is issued before the previous one ends, so its duration includes waiting: use the device's time.
 BINS = """
     WITH read AS (
         SELECT t.run_id, t.pass_index, sum(q.prompt_tokens::BIGINT * q.prompt_tokens) AS squared_lengths
@@ -111,19 +111,20 @@ BINS = """
 
 
 def downsampled_passes(cursor: duckdb.DuckDBPyConnection, run_id: str, most: int = MOST) -> pd.DataFrame:
-    """The columns of `Runs.passes`, a row a pass; of more than `most` passes about 20,000 rows at most."""
+    """The columns of `Runs.passes`, one row per pass; a run of more than `most` passes gives about 20,000 rows at
+    most."""
     counted = first_row(cursor, "SELECT count(*) FROM passes WHERE run_id = ?", [run_id])
     assert counted is not None
     return frame_of(cursor, FEW if counted[0] > most else PASSES, {"run_id": run_id})
 
 
 def pass_kinds(cursor: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """A row a kind of pass: kind, passes, seconds, median_s, longest_s."""
+    """One row per kind of pass: kind, passes, seconds, median_s, longest_s."""
     return frame_of(cursor, KINDS, {"run_id": run_id})
 
 
 def pass_totals(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
-    """What all passes add up to, by the names of the ledger; None where it was not logged.
+    """The totals over all passes, by metric name; None if not logged.
 
     passes, recomputed_tokens, captured_passes, bucket_tokens, bucket_padding_tokens, kv_{padding,dead,fragment,room}_
     position_s.
@@ -135,11 +136,11 @@ def pass_totals(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any
 def pass_bins(
     cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str], *, by: By = "shape", is_async: bool = False
 ) -> pd.DataFrame:
-    """A row a kind and bin: by rows and width, by rows alone, or by doublings of rows (1, 2, 3-4, 5-8 …).
+    """One row per kind and bin: by rows and width, by rows only, or by doublings of rows (1, 2, 3-4, 5-8 …).
 
     Columns: kind, masked, passes, rows_from, rows_to; the sums rows, chunk_rows, tokens, prompt_tokens,
-    computed_positions, squared_lengths (of prefills, where all are known), row_squares (rows x width²), width, seconds;
-    the medians median_s, issue_s, device_s. `is_async`: the runs were timed without stops.
+    computed_positions, squared_lengths (of prefills, if all are known), row_squares (rows x width²), width, seconds;
+    the medians median_s, issue_s, device_s. `is_async`: the runs used async timing.
     """
     names = [f"run_{place}" for place in range(len(run_ids))]
     query = BINS.format(keys=_KEYS[by], runs=", ".join(f"${name}" for name in names) or "NULL")

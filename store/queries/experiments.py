@@ -1,6 +1,6 @@
-"""What pages ask of experiments: which there are, how far each has come, and its points with what was measured.
+"""Queries about experiments: the list, the progress of each, and its points with their measured values.
 
-Figures of a point are its run's, as the store keeps them; where the run is gone, as the experiment's record has them.
+A point's values are the metrics of its run; if the run is gone, those in the experiment's record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.database import SUMMARIES, Database, first_row
 from store.queries.frames import frame_of, plain_value
 from store.queries.runs import RUNS
 
-# An experiment without a plan, a pair, has its runs for points; one that has never had a record may have a plan alone.
+# An experiment without a plan, such as a pair, has its runs as points. A new experiment may have only a plan.
 EXPERIMENTS = """
     WITH planned AS (
         SELECT
@@ -75,39 +75,38 @@ RUNS_AS_POINTS = f"""
     FROM runs r LEFT JOIN {SUMMARIES} m ON m.run_id = r.run_id WHERE {{where}}
 """
 
-RENAMED = {"prompt_tokens": "run_prompt_tokens"}  # a point's prompt_tokens are those of each of its prompts
+RENAMED = {"prompt_tokens": "run_prompt_tokens"}  # a point's prompt_tokens is the length of each prompt
 
 
 class Experiments:
-    """The experiments of a store. Every method may be called from any thread. Frames have their columns even when they
-    have no rows."""
+    """The experiments of a store. All methods are thread-safe. A frame without rows still has its columns."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def plan(self, experiment_id: str) -> dict[str, Any]:
-        """The plan as experiment.json has it, with the points that were added since. KeyError where there is none."""
+        """The plan in experiment.json, with the points added later. KeyError if there is none."""
         query = "SELECT plan FROM experiments WHERE experiment_id = ?"
         row = first_row(self._database.cursor(), query, [experiment_id])
         if row is None or row[0] is None:
-            raise KeyError(f"the store has no plan of an experiment {experiment_id}")
+            raise KeyError(f"the store has no plan of experiment {experiment_id}")
         plan: dict[str, Any] = json.loads(row[0])
         return plan
 
     def runs(self, experiment_id: str) -> pd.DataFrame:
-        """The runs of an experiment, in the columns of `Runs.list`, the oldest first."""
+        """The runs of an experiment, oldest first, with the columns of `Runs.list`."""
         query = f"{RUNS} WHERE r.experiment_id = $experiment_id ORDER BY r.created_at DESC NULLS LAST, r.run_id DESC"
         frame = frame_of(self._database.cursor(), query, {"experiment_id": experiment_id})
         return frame.iloc[::-1].reset_index(drop=True)
 
     def points(self, experiment_id: str) -> pd.DataFrame:
-        """A row a point, in order of position: the plan, the record that holds, and every metric of its run.
+        """One row per point, in order of position: the plan, the settled record, and every metric of its run.
 
         Columns: key, repeat, position, engine, prompts, prompt_tokens (of each prompt), batch_size, rate_per_s, role,
         config_label, timing, point_values (JSON), config (JSON), attempts, run_id, error, asked_bytes, free_bytes,
-        oom_where, ended_at, status (of the last settled attempt, else of the last; pending where there was none),
-        live_run_id (its run that is going now), has_run (the store has its run), and every metric of a run by its name
-        (`run_prompt_tokens` for prompt_tokens). Numbers that are missing are NaN, texts None.
+        oom_where, ended_at, status (of the last settled attempt, else of the last one; pending without an attempt),
+        live_run_id (its run in progress), has_run (the store has its run), and every metric of a run by its name
+        (`run_prompt_tokens` for prompt_tokens). A missing number is NaN, a missing text None.
         """
         frame = frame_of(self._database.cursor(), POINTS, {"experiment_id": experiment_id})
         metrics = [RENAMED.get(metric.name, metric.name) for metric in RUN_METRICS]
@@ -123,8 +122,10 @@ class Experiments:
         return frame.drop(columns=["totals"])
 
     def measured_points(self, experiment_id: str) -> Sequence[dict[str, Any]]:
-        """The points as plain rows, as `engine.predictions.measure` reads them: what is missing is None. Of one
-        without a plan, a pair, its runs, whose engines are their keys."""
+        """The points as plain rows for `engine.predictions.measure`; a missing value is None.
+
+        An experiment without a plan, such as a pair, gives its runs, with the engine as key.
+        """
         points = self.points(experiment_id)
         if points.empty:
             query = RUNS_AS_POINTS.format(key="r.engine", where="r.experiment_id = $id ORDER BY r.created_at")
@@ -132,22 +133,22 @@ class Experiments:
         return _records(points)
 
     def run_as_point(self, run_id: str) -> Sequence[dict[str, Any]]:
-        """One run as `measured_points` has the runs of a pair, with an empty key; no rows where it is not known."""
+        """One run as a row of `measured_points`, with an empty key; no rows for an unknown run."""
         query = RUNS_AS_POINTS.format(key="''", where="r.run_id = $id")
         return _records(frame_of(self._database.cursor(), query, {"id": run_id}))
 
     def list(self, kind: str | None = None) -> pd.DataFrame:
-        """Experiments (of one kind, or all), the newest first: sweep, load, overhead, repeats, pair, layouts.
+        """Experiments (of one kind, or all), newest first: sweep, load, overhead, repeats, pair, layouts.
 
-        Columns: experiment_id, kind, label, created_at (UTC), points; of them done (nothing is left to run),
-        completed, oom, failed, stopped (cut off: stopped or crashed); is_open (it is being run now), has_plan. One
-        without a plan has its runs for points.
+        Columns: experiment_id, kind, label, created_at (UTC), points; of them done (settled), completed, oom, failed,
+        stopped (stopped or crashed); is_open (running now), has_plan. An experiment without a plan has its runs as
+        points.
         """
         return frame_of(self._database.cursor(), EXPERIMENTS, {"kind": kind})
 
 
 def _number(value: Any) -> float:
-    """A total as a number; NaN where it is none, as a store that took in damaged records may have."""
+    """A total as a number; NaN for anything else, which damaged records may contain."""
     try:
         return np.nan if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -155,5 +156,5 @@ def _number(value: Any) -> float:
 
 
 def _records(rows: pd.DataFrame) -> Sequence[dict[str, Any]]:
-    """Rows as plain mappings: what is missing is None."""
+    """Rows as plain mappings; a missing value is None."""
     return [{str(name): plain_value(value) for name, value in row.items()} for row in rows.to_dict("records")]

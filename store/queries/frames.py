@@ -1,6 +1,6 @@
-"""An answer of the database as a DataFrame, with one kind of missing value for each kind of column.
+"""A query result as a DataFrame, with one kind of missing value per column type.
 
-A number that may be missing is a float with NaN, a text that may be missing an object column with None.
+A column of numbers with missing values is float with NaN; a column of texts is object with None.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def frame_of(cursor: duckdb.DuckDBPyConnection, query: str, values: dict[str, An
 
 
 def _uniform(column: Any) -> Any:
-    """A column with one kind of missing value for its kind, whether any is missing or not."""
+    """A column with the same type whether a value is missing or not."""
     kind = column.dtype
     if isinstance(kind, pd.StringDtype):
         return column.astype(object).where(column.notna(), None)
@@ -32,7 +32,7 @@ def _uniform(column: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of a frame as Python's own; None where it is missing."""
+    """A value of a frame as a plain Python value; None if it is missing."""
     if value is None or pd.isna(value):
         return None
     return value.item() if hasattr(value, "item") else value

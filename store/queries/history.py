@@ -1,6 +1,6 @@
-"""The history of runs: searched, filtered, a page at a time, in one question to the database.
+"""The history of runs: searched, filtered and paged in one query.
 
-Figures come from the summaries that are kept when a run ends, so that a page costs the same whatever the runs hold.
+Metrics come from the summaries stored when a run ends, so the cost of a page does not depend on the size of its runs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FACETS = ("engine", "model", "device_name", "status")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs: all that fit every field that is set. Of a field with several values one has to fit; of `tags`,
-    `earned` and `lost` (names of checks) all.
+    """Selects the runs that match every field that is set: one of a field's values, but all of `tags`, `earned` and
+    `lost` (names of checks).
 
-    `text` is words, each to be found in the run's id, note, tags, engine, model, device, workload, experiment or error.
-    `since` and `until` (exclusive) are moments in UTC without a zone, as the store keeps them.
+    Every word of `text` must occur in the run's id, note, tags, engine, model, device, workload, experiment or error.
+    `since` and `until` (exclusive) are in UTC without a time zone, as in the store.
     """
 
     text: str = ""
@@ -43,13 +43,13 @@ class RunFilter:
 
     @property
     def is_open(self) -> bool:
-        """Whether every run fits."""
+        """Whether every run matches."""
         return all(not getattr(self, field.name) for field in fields(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A page of runs, and how many there are in all. `log_bytes`: what the logs of all that were found take."""
+    """A page of runs, the total number of matching runs, and `log_bytes`, the size of all their logs."""
 
     rows: pd.DataFrame
     total: int
@@ -61,24 +61,24 @@ LISTED = f"""
     tagged AS (
         SELECT run_id, list(tag ORDER BY tag) AS tags FROM (SELECT DISTINCT run_id, tag FROM run_tags) GROUP BY run_id
     ),
-    judged AS (
+    checked AS (
         SELECT
             run_id,
             coalesce(list(check_name) FILTER (WHERE outcome = '{Outcome.PASS.value}'), []) AS earned,
             coalesce(list(check_name) FILTER (WHERE outcome = '{Outcome.FAIL.value}'), []) AS lost
         FROM run_checks GROUP BY run_id
     ),
-    told AS (
+    annotated AS (
         SELECT
             l.*,
             coalesce(n.pinned, false) AS pinned, coalesce(n.note, '') AS note, coalesce(t.tags, []) AS tags,
-            coalesce(j.earned, []) AS earned, coalesce(j.lost, []) AS lost, r.log_bytes,
+            coalesce(c.earned, []) AS earned, coalesce(c.lost, []) AS lost, r.log_bytes,
             r.run_info -> 'workload' AS workload
         FROM listed l
         JOIN runs r ON r.run_id = l.run_id
         LEFT JOIN run_notes n ON n.run_id = l.run_id
         LEFT JOIN tagged t ON t.run_id = l.run_id
-        LEFT JOIN judged j ON j.run_id = l.run_id
+        LEFT JOIN checked c ON c.run_id = l.run_id
     )
 """
 SEARCHED = (
@@ -88,16 +88,16 @@ SEARCHED = (
 
 
 class History:
-    """The history of a store's runs. Every method may be called from any thread."""
+    """The history of a store's runs. All methods are thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find(self, wanted: RunFilter, *, limit: int | None = 200, offset: int = 0) -> Found:
-        """A page of the runs that fit, pinned ones first, then the newest first.
+        """A page of the matching runs, pinned ones first, then newest first.
 
-        In the columns of `Runs.list`, and pinned, note, tags (one text, with commas between), earned and lost (names
-        of checks with commas between, in the order of CHECKS), log_bytes.
+        The columns of `Runs.list`, and pinned, note, tags (separated by commas), earned and lost (names of checks in
+        the order of CHECKS, separated by commas), log_bytes.
         """
         where, values = _conditions(wanted)
         frame = frame_of(
@@ -105,7 +105,7 @@ class History:
             f"{LISTED} SELECT * EXCLUDE (workload, tags, earned, lost), array_to_string(tags, ', ') AS tags, "
             f"{_in_order('earned')}, {_in_order('lost')}, "
             "count(*) OVER () AS total, coalesce(sum(log_bytes) OVER (), 0)::BIGINT AS total_bytes "
-            f"FROM told {where} ORDER BY pinned DESC, created_at DESC NULLS LAST, run_id DESC "
+            f"FROM annotated {where} ORDER BY pinned DESC, created_at DESC NULLS LAST, run_id DESC "
             "LIMIT $limit OFFSET $offset",
             {**values, "limit": 2**62 if limit is None else limit, "offset": offset},
         )
@@ -115,7 +115,7 @@ class History:
         return Found(rows=frame.drop(columns=["total", "total_bytes"]), total=total, log_bytes=log_bytes)
 
     def facets(self) -> dict[str, list[str]]:
-        """What there is to filter by: the values of each of FACETS and the tags, the most frequent first."""
+        """The available filter values: those of each of FACETS and the tags, most frequent first."""
         found, cursor = {}, self._database.cursor()
         for name in FACETS:
             query = f"SELECT {name} FROM runs WHERE {name} IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, {name}"
@@ -124,8 +124,7 @@ class History:
         return found | {"tags": [str(tag) for (tag,) in cursor.execute(query).fetchall()]}
 
     def pulse(self) -> tuple[int, ...]:
-        """A few numbers that change as soon as a run comes, goes, ends, or gets another note, tag or pin: cheap enough
-        to ask for every moment."""
+        """Numbers that change when a run is added, removed, ends, or gets another note, tag or pin. Cheap to poll."""
         row = first_row(
             self._database.cursor(),
             "SELECT (SELECT bit_xor(hash(run_id, status)) FROM runs), (SELECT bit_xor(hash(run_id, pinned, note)) "
@@ -135,7 +134,7 @@ class History:
 
 
 def _conditions(wanted: RunFilter) -> tuple[str, dict[str, Any]]:
-    """WHERE with everything that is asked for, and its values."""
+    """The WHERE clause of a filter, and its parameters."""
     lines: list[str] = []
     values: dict[str, Any] = {}
     for name in (*FACETS, "experiment_id"):
@@ -159,6 +158,6 @@ def _conditions(wanted: RunFilter) -> tuple[str, dict[str, Any]]:
 
 
 def _in_order(column: str) -> str:
-    """A list of checks as one text, in the order of CHECKS."""
+    """SQL for a list of checks as one text, in the order of CHECKS."""
     order = ", ".join(f"'{check.name}'" for check in CHECKS)
     return f"array_to_string(list_filter([{order}], lambda name: list_contains({column}, name)), ',') AS {column}"

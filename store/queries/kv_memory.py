@@ -1,4 +1,4 @@
-"""KV memory of runs: which request held which block when, what happened to it, what the positions held."""
+"""KV memory of runs: which request held which block and when, and what the positions held."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from store.queries.frames import frame_of
 
 BLOCKS = f"{INTERVALS} ORDER BY start_pass, block_id LIMIT $limit"
 
-# A request that has yielded a token since it got its first block has cached all its tokens but the newest. Before that
-# it takes blocks as its chunks need them: all but the last are full. Where it is alone in that, what the pass logged as
-# used is the others' and the rest its own; else its last block counts as full.
+# A request with an output token since its first block has all its tokens but the newest in the cache. Before that,
+# blocks are allocated for each prompt chunk, and all but the last are full. If only one request is in that state, its
+# positions are the pass's used positions minus those of the others; otherwise its last block counts as full.
 BLOCKS_AT = f"""
     WITH held AS MATERIALIZED (
         SELECT block_id, request_id, table_index, start_pass FROM ({INTERVALS})
         WHERE start_pass <= $pass_index AND end_pass > $pass_index
     ),
-    said AS (
+    produced AS (
         SELECT request_id, count(*) AS tokens, max(pass_index) AS last_pass
         FROM tokens WHERE run_id = $run_id AND pass_index <= $pass_index GROUP BY request_id
     ),
@@ -30,7 +30,7 @@ BLOCKS_AT = f"""
             CASE WHEN any_value(s.last_pass) >= min(h.start_pass)
                 THEN any_value(q.prompt_tokens) + any_value(s.tokens) - 1 END AS positions
         FROM held h
-        LEFT JOIN said s ON s.request_id = h.request_id
+        LEFT JOIN produced s ON s.request_id = h.request_id
         LEFT JOIN (SELECT request_id, prompt_tokens FROM requests WHERE run_id = $run_id) q
             ON q.request_id = h.request_id
         GROUP BY h.request_id
@@ -56,22 +56,22 @@ BLOCKS_AT = f"""
     ORDER BY h.block_id
 """
 
-# What a position held, weighed by how long; and what a computed position was computed for.
+# What the reserved positions held, weighted by time, and what the computed positions were for.
 _HELD = ", ".join(
     f"p.kv_{part}_position_s AS {part}_position_s"
     for part in ("reserved", "used", "padding", "dead", "fragment", "room")
 )
 POSITIONS = f"""
     SELECT
-        asked.run_id, {_HELD}, p.computed_positions, p.real_positions, p.padding_positions, p.dead_positions
-    FROM (SELECT unnest($run_ids::VARCHAR[]) AS run_id, generate_subscripts($run_ids::VARCHAR[], 1) AS place) asked
-    LEFT JOIN (FROM pass_totals() WHERE list_contains($run_ids::VARCHAR[], run_id)) p ON p.run_id = asked.run_id
-    ORDER BY asked.place
+        chosen.run_id, {_HELD}, p.computed_positions, p.real_positions, p.padding_positions, p.dead_positions
+    FROM (SELECT unnest($run_ids::VARCHAR[]) AS run_id, generate_subscripts($run_ids::VARCHAR[], 1) AS place) chosen
+    LEFT JOIN (FROM pass_totals() WHERE list_contains($run_ids::VARCHAR[], run_id)) p ON p.run_id = chosen.run_id
+    ORDER BY chosen.place
 """
 
 
 class KvMemory:
-    """The KV memory of runs. Every method may be called from any thread; a run that is not known has no rows."""
+    """The KV memory of runs. All methods are thread-safe; an unknown run has no rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -80,14 +80,14 @@ class KvMemory:
         """Which request held which block: block_id, request_id, table_index, start_pass, end_pass (exclusive), start_s,
         end_s.
 
-        The first `limit` holds in order of their begin; `block_map` shows a run of any size. What was not given back
-        ends with the last pass that was logged. A block got and given back before the same pass is left out.
+        The first `limit` rows in order of start; `block_map` shows a run of any size. A block that was never freed ends
+        with the last logged pass. A block that was allocated and freed before the same pass is left out.
         """
         return frame_of(self._database.cursor(), BLOCKS, {"run_id": run_id, "limit": limit})
 
     def blocks_at(self, run_id: str, pass_index: int) -> pd.DataFrame:
-        """The blocks held during a pass, in order: block_id, request_id, table_index, positions (filled when the pass
-        is over; while several prompts are being read in chunks, their last blocks count as full)."""
+        """The blocks held during a pass, in order: block_id, request_id, table_index, positions (filled after the pass;
+        while several prompts are in chunked prefill, their last blocks count as full)."""
         return frame_of(self._database.cursor(), BLOCKS_AT, {"run_id": run_id, "pass_index": pass_index})
 
     def block_map(
@@ -101,19 +101,19 @@ class KvMemory:
     ) -> BlockMap:
         """The pool (or its first `num_blocks`) over the run as a grid of at most `max_blocks` x `max_bins` cells.
 
-        A cell of several blocks, or of more than a pass, names one owner: the request that held most of it; of two that
-        held as much, the earlier one. Lost are the others' names, and when within the cell it changed hands: `held`,
-        `owned` and `requests` say how much is lost. Binned means keep their largest beside them.
+        A cell of several blocks or passes has one owner: the request that held most of it, the earlier one in a tie.
+        `held`, `owned` and `requests` show how much of the cell other requests held. Means have their maximum beside
+        them.
         """
         return block_map(
             self._database.cursor(), run_id, max_blocks=max_blocks, max_bins=max_bins, unit=unit, num_blocks=num_blocks
         )
 
     def positions(self, run_ids: Sequence[str]) -> pd.DataFrame:
-        """Where token positions went, a row a run in the order asked for, whatever its KV layout.
+        """What token positions were used for, one row per run in the given order, for any KV layout.
 
-        As memory, in position-seconds (a pass's positions x its seconds): reserved_position_s, and what it is the sum
-        of: used_, padding_, dead_, fragment_, room_position_s. As work, in positions: computed_positions, the sum of
-        real_, padding_ and dead_positions. Missing where it was not logged: before schema 2 all but reserved and used.
+        Memory, in position-seconds (a pass's positions x its seconds): reserved_position_s, which is the sum of used_,
+        padding_, dead_, fragment_ and room_position_s. Work, in positions: computed_positions, which is the sum of
+        real_, padding_ and dead_positions. Values not logged are missing; before schema 2 all but reserved and used.
         """
         return frame_of(self._database.cursor(), POSITIONS, {"run_ids": list(run_ids)})

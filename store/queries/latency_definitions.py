@@ -1,8 +1,7 @@
-"""Latencies of one run by chosen definitions, in SQL: each request's values, and each latency as a distribution.
+"""Latencies of one run by chosen definitions, in SQL: the values of each request, and the distribution of each latency.
 
-The values come from the table macro `latencies`, which the view `request_metrics` selects from too. Of a distribution
-only few points leave the database, the least, the greatest and all that a percentile rests on among them: a run may
-have millions of gaps.
+The values come from the table macro `latencies`, as in the view `request_metrics`. A run may have millions of gaps, so
+a distribution is thinned in the database: the minimum, the maximum and the values around each percentile are kept.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ KEYS = tuple(latency.key for latency in LATENCIES)
 _COUNTED = "FROM latencies($ttft, $tpot, $failures, true) WHERE run_id = $run_id"
 REQUESTS = f"SELECT request_id, {', '.join(f'{key}_s' for key in KEYS)} {_COUNTED} ORDER BY request_id"
 
-# Ranks in whole numbers, as `kept_ranks` has them: evenly thinned, both ends, and those that a percentile rests on.
+# Integer ranks, as in `kept_ranks`: evenly spaced ones, both ends, and those around each percentile.
 _UNDER = ", ".join(
     f"(n - 1) * {percent} // 100 + 1, (n - 1) * {percent} // 100 + 2, (n * {percent} + 99) // 100"
     for percent in PERCENTS
 )
-# A latency goes by its place in KEYS, which sorts faster than its name.
+# A latency is identified by its index in KEYS, which sorts faster than its name.
 _OF_REQUESTS = "\n        UNION ALL ".join(
     f"SELECT {place}::TINYINT AS latency, {key}_s AS value_s FROM counted"
     + (" WHERE NOT $by_gap OR isinf(itl_s)" if key == "itl" else "")
@@ -56,9 +55,9 @@ DISTRIBUTIONS = f"""
 
 
 def counted_requests(cursor: duckdb.DuckDBPyConnection, run_id: str, definitions: Definitions) -> pd.DataFrame:
-    """A row a request: request_id, queue_wait_s, ttft_s, itl_s (the mean of its gaps), tpot_s, e2e_s; may be infinite.
+    """One row per request: request_id, queue_wait_s, ttft_s, itl_s (mean of its gaps), tpot_s, e2e_s; may be infinite.
 
-    A run that is not known has no rows.
+    An unknown run has no rows.
     """
     values = {"run_id": run_id, **_switches(definitions)}
     return cursor.execute(REQUESTS, values).df()
@@ -67,7 +66,7 @@ def counted_requests(cursor: duckdb.DuckDBPyConnection, run_id: str, definitions
 def distributions(
     cursor: duckdb.DuckDBPyConnection, run_id: str, definitions: Definitions, points: int = MAX_POINTS
 ) -> dict[str, Distribution]:
-    """Each latency of LATENCIES as a distribution of about `points` points at most."""
+    """Each latency of LATENCIES as a distribution of at most about `points` points."""
     values = {
         "run_id": run_id,
         **_switches(definitions),
@@ -79,7 +78,7 @@ def distributions(
 
 
 def _switches(definitions: Definitions) -> dict[str, str]:
-    """The choices that the SQL reads; percentiles are taken from the distributions."""
+    """The definitions that the SQL takes as parameters; percentiles are computed from the distributions."""
     return {name: option for name, option in definitions.names().items() if name in ("ttft", "tpot", "failures")}
 
 

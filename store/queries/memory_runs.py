@@ -1,6 +1,6 @@
-"""Completed runs with their measured peak of memory beside the estimate for their own model, engine and requests.
+"""Completed runs with their measured peak memory and the estimate for their model, engine and requests.
 
-One bounded list of runs in one question, one more for their requests; of these only those that can decide over memory.
+One query reads a bounded list of runs, a second one their requests: only those that can determine peak memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUNS = f"""
     LIMIT {MOST_RUNS}
 """
 
-# The longest of a run, as many as it has slots, by each of the lengths that memory depends on.
+# For each length that memory depends on, a run's longest requests, as many as it has slots.
 LENGTHS = """
     SELECT q.run_id, q.prompt_tokens, q.budget_tokens
     FROM requests q JOIN runs r ON r.run_id = q.run_id
@@ -50,9 +50,9 @@ LENGTHS = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """A run's peak as measured, and the estimate for its own requests. `device` is `cpu` or `cuda…`.
+    """A run's measured peak memory, and the estimate for its requests. `device` is `cpu` or `cuda…`.
 
-    `uniform` is the one length of all its requests, where they have one; `batch_size` its rows at once.
+    `uniform` is the length that all requests share, or None; `batch_size` is the number of concurrent rows.
     """
 
     run_id: str
@@ -71,11 +71,11 @@ class MeasuredRun:
 def measured_runs(
     cursor: duckdb.DuckDBPyConnection, models: Sequence[str] = (), dtype: str | None = None
 ) -> list[MeasuredRun]:
-    """The newest completed runs, of `models` and a dtype where they are named; those that tell too little left out."""
+    """The newest completed runs, optionally of `models` and a dtype. Runs without the needed data are left out."""
     frame = frame_of(cursor, RUNS, {"models": list(models) or None, "dtype": dtype})
     lengths: dict[str, list[Length]] = defaultdict(list)
-    asked = frame_of(cursor, LENGTHS, {"run_ids": frame["run_id"].tolist()}) if len(frame) else None
-    for row in [] if asked is None else asked.to_dict("records"):
+    requests = frame_of(cursor, LENGTHS, {"run_ids": frame["run_id"].tolist()}) if len(frame) else None
+    for row in [] if requests is None else requests.to_dict("records"):
         length = Length(prompt_tokens=int(row["prompt_tokens"]), budget_tokens=int(row["budget_tokens"]))
         lengths[str(row["run_id"])].append(length)
     found = (_measured(row, lengths[str(row["run_id"])]) for row in frame.to_dict("records"))
@@ -87,7 +87,7 @@ def _measured(row: dict[Any, Any], lengths: list[Length]) -> MeasuredRun | None:
     model = _dimensions(info.get("model") or {}, str(row["dtype"]))
     shape = _shape(info)
     if model is None or shape is None or not lengths or info.get("execution") == "graph":
-        return None  # what captured passes keep to themselves is not in the estimate
+        return None  # the estimate does not include the memory of captured CUDA graphs
     slots = int(row["slots"] or 1)
     rows = min(shape.rows(slots), len(lengths))
     prompts = [length.prompt_tokens for length in lengths]
@@ -109,7 +109,7 @@ def _measured(row: dict[Any, Any], lengths: list[Length]) -> MeasuredRun | None:
 def _predicted(
     row: dict[Any, Any], model: ModelDimensions, shape: EngineShape, slots: int, lengths: list[Length]
 ) -> PassMemory:
-    """The estimate for the run's requests; where its pool was cut smaller than they could use, with that pool."""
+    """The estimate for the run's requests; its KV cache is at most the run's pool."""
     need = run_memory(model, shape, slots, lengths)
     blocks = row["kv_blocks"]
     if blocks is None or blocks != blocks:
@@ -127,7 +127,7 @@ def _dimensions(model: dict[str, Any], dtype: str) -> ModelDimensions | None:
 
 
 def _shape(info: dict[str, Any]) -> EngineShape | None:
-    """What of the run's configuration decides over memory; None where it is of another lab."""
+    """The configuration that determines memory; None if this lab cannot read it."""
     config = info.get("config") or {}
     try:
         return EngineShape(

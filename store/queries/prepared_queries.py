@@ -1,7 +1,7 @@
-"""The prepared queries: a file of SQL each, that a person can read and change. See store/queries/prepared/.
+"""The prepared queries of the Query page: one SQL file each in store/queries/prepared/.
 
-A file begins with comments: the title, then what it shows, then how its answer is best drawn
-(`-- chart: bar x=engine y=dead_fraction`; `-- chart: none` for a table alone).
+A file starts with comments: the title, then what the query shows, then how to draw its result
+(`-- chart: bar x=engine y=dead_fraction`; `-- chart: none` for a table only).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KINDS = ("bar", "line", "points")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """How an answer is drawn: its kind (bar, line, points) and the columns that it takes."""
+    """How a result is drawn: the kind of chart (bar, line, points) and its columns."""
 
     kind: str
     x: str
@@ -27,7 +27,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedQuery:
-    """`name` is short and stays the same: links use it. `chart` is None for an answer that is best read as a table."""
+    """`name` is used in links and never changes. `chart` is None for a result shown as a table only."""
 
     name: str
     title: str
@@ -38,24 +38,24 @@ class PreparedQuery:
 
 @cache
 def prepared_queries() -> tuple[PreparedQuery, ...]:
-    """All of them, in the order of their files' numbers."""
+    """All prepared queries, in the order of their file numbers."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.sql")))
 
 
 def _read(path: Path) -> PreparedQuery:
     lines = path.read_text(encoding="utf-8").splitlines()
-    head = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
-    title, *shows, chart = head
+    comments = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
+    title, *shows, chart = comments
     return PreparedQuery(
         name=path.stem.partition("_")[2],
         title=title,
         shows=" ".join(shows),
-        sql="\n".join(lines[len(head) :]).strip(),
+        sql="\n".join(lines[len(comments) :]).strip(),
         chart=_chart(chart, path.name),
     )
 
 
 def _chart(line: str, file: str) -> Chart | None:
     kind, *parts = line.removeprefix(CHART).split()
-    assert line.startswith(CHART), f"{file}: its head does not end with a chart"
+    assert line.startswith(CHART), f"{file}: its comments do not end with a chart"
     return None if kind == "none" else Chart(kind=kind, **dict(part.split("=") for part in parts))

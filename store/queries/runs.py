@@ -1,6 +1,6 @@
-"""What pages ask about runs: a list of them, one run's rows, its metrics and checks.
+"""Queries about runs: the list, one run's rows, its metrics and checks.
 
-Each question is one SELECT over one run or a bounded list, answered as a DataFrame (see `store.queries.frames`).
+Each is one SELECT over one run or a bounded list; most return a DataFrame (see `store.queries.frames`).
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ REQUESTS = """
     ORDER BY q.request_id
 """
 
-# Of many requests, texts are the most: they are read for those that are shown.
+# Texts are most of the bytes of many requests, so they are read only for the requests that are shown.
 REQUEST_NUMBERS = REQUESTS.replace("EXCLUDE (run_id,", "EXCLUDE (prompt_text, output_text, run_id,", 1)
 REQUEST_TEXTS = """
     SELECT request_id, prompt_text, output_text FROM requests
     WHERE run_id = $run_id AND request_id IN (SELECT unnest($request_ids)) ORDER BY request_id
 """
 
-# A pass's place on the axis of steps: a step is divided evenly among its passes. The last step of a run that is still
-# going has room for the decode pass that follows a prefill, so that what is drawn does not shrink when it comes; of a
-# chunked run a step is one pass.
+# A pass's position on the step axis: a step is divided evenly among its passes. In a live run, the last step leaves
+# space for the decode pass after a prefill, so that the drawing does not shrink when that pass comes. In a chunked run
+# a step is one pass.
 PLACES = """
     SELECT
         pass_index,
@@ -104,14 +104,14 @@ SPANS = f"""
         LEFT JOIN places b ON b.pass_index = s.end_pass
         WHERE s.run_id = $run_id
     ),
-    said AS (SELECT request_id, token_index, pass_index FROM tokens WHERE run_id = $run_id)
+    produced AS (SELECT request_id, token_index, pass_index FROM tokens WHERE run_id = $run_id)
     SELECT
         p.span_id, p.lane, p.slot, p.request_id, p.phase, p.chunk, p.start_step, p.end_step, p.start_s, p.end_s,
         q.prompt_tokens,
         CASE WHEN p.request_id IS NOT NULL THEN coalesce(t.token_index + 1, 0) END AS tokens_so_far
     FROM placed p
     LEFT JOIN (SELECT request_id, prompt_tokens FROM requests WHERE run_id = $run_id) q ON q.request_id = p.request_id
-    ASOF LEFT JOIN said t ON t.request_id = p.request_id AND p.end_pass > t.pass_index
+    ASOF LEFT JOIN produced t ON t.request_id = p.request_id AND p.end_pass > t.pass_index
     WHERE p.end_step > p.start_step OR p.end_s > p.start_s
     ORDER BY p.lane, p.start_pass, p.span_id
 """
@@ -147,17 +147,17 @@ RUN_CHECKS = f"SELECT check_name, outcome, value, threshold, finding FROM {CHECK
 
 
 class Runs:
-    """The runs of a store. Every method may be called from any thread.
+    """The runs of a store. All methods are thread-safe.
 
-    Frames have their columns even when a run has no rows yet, or is not known: only `get`, `metrics` and `record` raise
-    KeyError then.
+    The frame of a run without rows, or of an unknown run, still has its columns; only `get`, `metrics` and `record`
+    raise KeyError for an unknown run.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def count(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         row = first_row(self._database.cursor(), "SELECT count(*) FROM runs")
         return int(row[0]) if row else 0
 
@@ -182,14 +182,14 @@ class Runs:
         }
 
     def infos(self, run_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
-        """The run.json of each of these runs that the store knows, in no order."""
+        """The run.json of each of these runs that the store knows, in any order."""
         query = "SELECT run_info FROM runs WHERE list_contains(?, run_id)"
         rows = self._database.cursor().execute(query, [list(run_ids)]).fetchall()
         return [json.loads(info) for (info,) in rows]
 
     def metrics(self, run_id: str) -> dict[str, float | int | None]:
-        """Every metric by its name in engine.metrics.metrics: kept ones of a run that is over, computed now of one that
-        runs."""
+        """Every metric by its name in engine.metrics.metrics: the stored ones of an ended run, computed now for a live
+        run. KeyError for an unknown run."""
         cursor = self._database.cursor()
         for table in (SUMMARIES, "run_metrics"):
             cursor.execute(f"SELECT * EXCLUDE (run_id) FROM {table} WHERE run_id = ?", [run_id])
@@ -200,15 +200,15 @@ class Runs:
         raise _unknown(run_id)
 
     def checks(self, run_id: str) -> Sequence[dict[str, Any]]:
-        """The checks of validity, a row a check in their own order: check_name, outcome (pass, fail, not applicable),
-        value, threshold, finding. Empty for a run that is still going."""
+        """The validity checks in their fixed order: check_name, outcome (pass, fail, not applicable), value, threshold,
+        finding. Empty for a live run."""
         rows = self._database.cursor().execute(RUN_CHECKS, {"run_id": run_id}).fetchall()
         names = ("check_name", "outcome", "value", "threshold", "finding")
         found = {row[0]: dict(zip(names, row, strict=True)) for row in rows}
         return [found[check.name] for check in VALIDITY_CHECKS if check.name in found]
 
     def record(self, run_id: str) -> RunRecord:
-        """The run's requests, passes and tokens, from which every metric follows. KeyError for a run not known."""
+        """The run's requests, passes and tokens, from which every metric is computed. KeyError for an unknown run."""
         if not self.has(run_id):
             raise _unknown(run_id)
         tables = {}
@@ -224,21 +224,21 @@ class Runs:
         return record_of(**tables)
 
     def completion_rate(self, run_id: str) -> float | None:
-        """Requests/s completed in the run's steady window; None where the run is gone or has no such window."""
+        """Requests/s completed in the run's steady window; None if the run is gone or has no such window."""
         try:
             return load_point(self.record(run_id)).achieved_per_s
         except KeyError:
             return None
 
     def requests(self, run_id: str) -> pd.DataFrame:
-        """A row a request: the run log's columns, and queue_wait_s, ttft_s, tpot_s, e2e_s.
+        """One row per request: the run log's columns, and queue_wait_s, ttft_s, tpot_s, e2e_s.
 
-        `output_tokens` counts the tokens so far. What a dead run left waiting or running is `stopped`.
+        `output_tokens` counts the tokens so far. In an ended run, requests left waiting or running are `stopped`.
         """
         return self._ask(REQUESTS, run_id)
 
     def request_numbers(self, run_id: str) -> pd.DataFrame:
-        """The columns of `requests` but prompt_text and output_text."""
+        """The columns of `requests` without prompt_text and output_text."""
         return self._ask(REQUEST_NUMBERS, run_id)
 
     def request_texts(self, run_id: str, request_ids: Sequence[int]) -> pd.DataFrame:
@@ -246,15 +246,15 @@ class Runs:
         return self._ask(REQUEST_TEXTS, run_id, request_ids=[int(i) for i in request_ids])
 
     def passes(self, run_id: str) -> pd.DataFrame:
-        """A row a pass: the run log's columns, pass_s, and start_step and end_step on the axis of steps."""
+        """One row per pass: the run log's columns, pass_s, and start_step and end_step on the step axis."""
         return self._ask(PASSES, run_id)
 
     def spans(self, run_id: str) -> pd.DataFrame:
-        """What each lane held: span_id, lane, slot, request_id, phase, chunk (which of its prefill; missing for one in
-        one piece), start_step, end_step, start_s, end_s, prompt_tokens, tokens_so_far (at the span's end).
+        """What each lane held: span_id, lane, slot, request_id, phase, chunk (index of the prefill chunk; missing
+        without chunked prefill), start_step, end_step, start_s, end_s, prompt_tokens, tokens_so_far (at the span's
+        end).
 
-        Steps are places on the axis of steps, where a step is divided evenly among its passes. A span that is open
-        ends at the last pass that was logged.
+        On the step axis, a step is divided evenly among its passes. An open span ends at the last logged pass.
         """
         return self._ask(SPANS, run_id)
 
@@ -264,7 +264,7 @@ class Runs:
 
     def tokens(self, run_id: str, request_id: int | None = None, *, of: Sequence[int] | None = None) -> pd.DataFrame:
         """Tokens of a run, of one request, or of the requests in `of`: request_id, token_index, token_id, pass_index,
-        produced_s, delivered_s (when the batch was returned, where it was returned whole)."""
+        produced_s, delivered_s (in full response mode, when the batch was returned)."""
         request_ids = of if request_id is None else [request_id]
         if request_ids is None:
             return self._ask(TOKENS.format(of_request=""), run_id)
@@ -272,22 +272,23 @@ class Runs:
         return self._ask(query, run_id, request_ids=[int(i) for i in request_ids])
 
     def memory(self, run_id: str) -> pd.DataFrame:
-        """Memory samples in order of time: time_s, pass_index, allocated_bytes, peak_bytes, kv_bytes, free_bytes."""
+        """Memory samples by time: time_s, pass_index, allocated_bytes, peak_bytes, kv_bytes, free_bytes."""
         return self._ask(MEMORY, run_id)
 
     def events(self, run_id: str) -> pd.DataFrame:
-        """Events of requests, in order: event (preempt), request_id, lane (the one it left), blocks (given back),
-        tokens (to compute again), pass_index (the pass before which it was), time_s, step (its place on that axis)."""
+        """Events of requests, in order: event (preempt), request_id, lane (the one it left), blocks (freed), tokens (to
+        compute again), pass_index (the next pass), time_s, step (its position on the step axis)."""
         return self._ask(EVENTS, run_id)
 
     def list(self, *, limit: int | None = 200, offset: int = 0) -> pd.DataFrame:
-        """Runs, the newest first; `limit` None is all of them. A run that is going has its tokens so far, no metrics.
+        """Runs, newest first; `limit` None lists all. A live run has its tokens so far and no metrics.
 
         Columns: run_id, created_at, ended_at (UTC), status, error, engine, model, dtype (fp32, bf16, fp16), device,
-        device_name, execution, timing, slots, requests (asked for), workload_digest, finished_requests, output_tokens,
-        output_tokens_per_s, ttft_p50_s, dead_fraction, duration_s, experiment_id, experiment_kind, experiment_label,
-        random_weights, simulated, watched, folder, kv_layout, block_size, max_num_batched_tokens, kv_blocks (missing
-        where KV memory is not paged, or prefill not chunked), damage (what of its run log cannot be read, or None).
+        device_name, execution, timing, slots, requests (in the workload), workload_digest, finished_requests,
+        output_tokens, output_tokens_per_s, ttft_p50_s, dead_fraction, duration_s, experiment_id, experiment_kind,
+        experiment_label, random_weights, simulated, watched, folder, kv_layout, block_size, max_num_batched_tokens,
+        kv_blocks (missing if KV memory is not paged, or prefill not chunked), damage (the unreadable part of its run
+        log, or None).
         """
         query = f"{RUNS} ORDER BY r.created_at DESC NULLS LAST, r.run_id DESC LIMIT $limit OFFSET $offset"
         values = {"limit": 2**62 if limit is None else limit, "offset": offset}

@@ -1,4 +1,4 @@
-"""Questions in SQL that nobody has read before they run: each in a process of its own that can only read a snapshot."""
+"""The sandbox: runs untrusted SQL queries, each in its own process that can only read a snapshot."""
 
 from store.sandbox.answer import Answer, Place, Refusal
 from store.sandbox.asking import Asking, Limits, ask

@@ -1,4 +1,4 @@
-"""What comes back from the sandbox: an answer as an Arrow table, or a refusal in words with its place in the text."""
+"""The sandbox's results: an answer as an Arrow table, or a refusal with a message and its place in the SQL text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute
 
-Reason = Literal["statement", "error", "memory", "time", "cancelled", "broken", "missing"]
-CONTEXT_CHARACTERS = 100  # of a line that is longer, around the place
+Reason = Literal["statement", "error", "memory", "time", "canceled", "broken", "missing"]
+CONTEXT_CHARACTERS = 100  # shown of a longer line, around the place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`table` has the first rows; `more` says which bound cut it short: `rows`, `bytes`, or None for none."""
+    """`table` has the first rows; `more` names the limit that cut it short: `rows`, `bytes`, or None."""
 
     table: pa.Table
     more: Literal["rows", "bytes"] | None
@@ -24,7 +24,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Somewhere in the text of a question. `line` and `column` count from 1, columns in characters."""
+    """A place in the text of a query. `line` and `column` count from 1; columns are characters."""
 
     line: int
     column: int
@@ -32,7 +32,7 @@ class Place:
     text: str
 
     def drawn(self) -> str:
-        """The line, and carets under the place."""
+        """The line, with carets under the place."""
         begin = max(0, self.column - 1 - CONTEXT_CHARACTERS // 2)
         shown = self.text[begin : begin + CONTEXT_CHARACTERS]
         before, after = "…" if begin else "", "…" if begin + CONTEXT_CHARACTERS < len(self.text) else ""
@@ -42,7 +42,7 @@ class Place:
 
 
 class Refusal(Exception):
-    """The question was not answered. `str()` is one line or two in words; `place` where it went wrong, if known."""
+    """The query has no answer. `str()` is one or two lines; `place` is where it went wrong, if known."""
 
     def __init__(self, message: str, reason: Reason, place: Place | None = None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Refusal(Exception):
         self.place = place
 
     def explained(self) -> str:
-        """The message; with a place, its line and column, and the line of the text with carets under it."""
+        """The message; with a place, also its line and column and the marked line of the text."""
         if self.place is None:
             return str(self)
         where = f"line {self.place.line}, column {self.place.column}"
@@ -58,7 +58,7 @@ class Refusal(Exception):
 
 
 def place_in(sql: str, begin: int, length: int) -> Place | None:
-    """The place of some bytes of the text; None where they are not in it. The end of the text is a place too."""
+    """The place of a range of bytes; None outside the text. The end of the text is a valid place."""
     data = sql.encode()
     if not 0 <= begin <= len(data):
         return None
@@ -75,17 +75,17 @@ def place_in(sql: str, begin: int, length: int) -> Place | None:
 
 
 def tidied(table: pa.Table) -> pa.Table:
-    """Columns by names of their own, and numbers that every program can count with instead of decimals of 38 places.
+    """The table with unique column names and common types.
 
-    A whole decimal, such as a sum of integers, becomes an integer where it fits and a float where it does not;
-    other decimals become floats. Days and months together, and UUIDs, become text.
+    A whole decimal, such as a sum of integers, becomes an integer if it fits, else a float; other decimals become
+    floats. Intervals and UUIDs become text.
 
-    Refusal for a day that Python has no date for, such as one before Christ, or infinity.
+    Refusal for a date outside Python's range, such as 1 BC or infinity.
     """
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if not _has_only_dates_of_python(column):
+        if not _fits_python_dates(column):
             raise Refusal(
-                f"Column {name}: a day outside the years 1 to 9999 cannot be shown. Make it text with ::VARCHAR.",
+                f"Column {name}: dates outside the years 1 to 9999 cannot be shown. Convert it to text with ::VARCHAR.",
                 "error",
             )
     names = _unique(table.column_names)
@@ -103,14 +103,14 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
     if pa.types.is_interval(kind):
-        texts = [None if v is None else in_words(*v) for v in column.to_pylist()]
+        texts = [None if v is None else interval_text(*v) for v in column.to_pylist()]
         return pa.chunked_array([pa.array(texts, pa.string())])
     if isinstance(kind, pa.BaseExtensionType):
         return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())])
     return column
 
 
-def in_words(months: int, days: int, nanoseconds: int) -> str:
+def interval_text(months: int, days: int, nanoseconds: int) -> str:
     """An interval as DuckDB writes it: `1 month 2 days 00:00:01.141`."""
     hours, rest = divmod(abs(nanoseconds), 3_600 * 10**9)
     minutes, rest = divmod(rest, 60 * 10**9)
@@ -120,7 +120,7 @@ def in_words(months: int, days: int, nanoseconds: int) -> str:
     return " ".join([*counted, *([time] if nanoseconds or not counted else [])])
 
 
-def _has_only_dates_of_python(column: pa.ChunkedArray) -> bool:
+def _fits_python_dates(column: pa.ChunkedArray) -> bool:
     kind = column.type
     if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_nested(kind)):
         return True

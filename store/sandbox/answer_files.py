@@ -1,4 +1,4 @@
-"""An answer as a file or as plain rows: CSV, Parquet, Arrow, JSON. What a format has no place for becomes JSON text."""
+"""An answer as a file or as plain rows: CSV, Parquet, Arrow, JSON. Types that a format lacks become JSON text."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pyarrow.parquet
 
 
 def to_csv(table: pa.Table) -> bytes:
-    """UTF-8 with a header; lists and structs as JSON, bytes in hexadecimal, nothing where a value is missing."""
+    """UTF-8 with a header; lists and structs as JSON, bytes in hexadecimal, a missing value as an empty field."""
     sink = io.BytesIO()
     pa.csv.write_csv(flat(table), sink)
     return sink.getvalue()
 
 
 def flat(table: pa.Table) -> pa.Table:
-    """The same table with lists and structs as JSON text, and bytes in hexadecimal."""
+    """The table with lists and structs as JSON text, and bytes in hexadecimal."""
     return pa.table([_flat(column) for column in table.columns], names=table.column_names)
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """Parquet; an answer with a kind of value that it has no place for gets its lists and structs as JSON text."""
+    """Parquet; if the table has a type that Parquet lacks, lists and structs become JSON text."""
     sink = io.BytesIO()
     plain = _without_nulls(table)
     try:
@@ -46,12 +46,12 @@ def to_arrow(table: pa.Table) -> bytes:
 
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """An object a row, of values that JSON has: times in ISO form, what is no finite number null."""
+    """One object per row, for JSON: times in ISO form, NaN and infinity as null."""
     return [{name: json_value(value) for name, value in row.items()} for row in table.to_pylist()]
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value for JSON."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
@@ -68,7 +68,7 @@ def json_value(value: Any) -> Any:
 
 
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column that CSV can hold."""
+    """A column of a type that CSV can hold."""
     kind = column.type
     if pa.types.is_nested(kind):
         texts = [None if v is None else json.dumps(json_value(v), ensure_ascii=False) for v in column.to_pylist()]
@@ -82,6 +82,6 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without_nulls(table: pa.Table) -> pa.Table:
-    """Columns that hold nothing at all as text: some readers of Parquet know no type for nothing."""
+    """Columns of Arrow's null type as text: some Parquet readers do not know that type."""
     fields = [pa.field(field.name, pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
     return table.cast(pa.schema(fields))

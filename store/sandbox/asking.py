@@ -1,6 +1,6 @@
-"""One question put to the sandbox: a process of its own, killed when its time is over or when nobody wants it any more.
+"""Runs one query in the sandbox: a child process, killed at its time limit or on cancel.
 
-Whatever a statement does to that process, this one only waits for a bounded number of bytes from it.
+The child may fail in any way; this process only waits for a bounded number of bytes from it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ MAX_SQL_CHARACTERS = 20_000
 MAX_ROWS = 1_000_000
 MAX_TIMEOUT_S = 60.0
 SLACK_BYTES = 1 << 20  # header, schema and padding beside the rows
-NICENESS = 5  # a question must not take the processor from a run that is being measured
+NICENESS = 5  # a query must not take the CPU from a run that is being measured
 
-WORDS = MappingProxyType(
+MESSAGES = MappingProxyType(
     {
-        "time": "Stopped after {timeout}. Ask for less, or allow it more time.",
-        "memory": "Stopped: it needed more memory than a question may have. Ask for fewer rows or columns at once.",
-        "cancelled": "Canceled.",
-        "broken": "Stopped: the question's own process ended in the middle of it, most likely for want of memory.",
+        "time": "Stopped after {timeout}. Query less data, or raise the time limit.",
+        "memory": "Stopped: the query exceeded its memory limit. Query fewer rows or columns at once.",
+        "canceled": "Canceled.",
+        "broken": "Stopped: the query's process ended early, most likely out of memory.",
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one question may take. ValueError where that is out of bounds."""
+    """The limits of one query. ValueError if one is out of range."""
 
     timeout_s: float = 5.0
     max_rows: int = 10_000
@@ -49,20 +49,20 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.timeout_s <= MAX_TIMEOUT_S:
-            raise ValueError(f"timeout {self.timeout_s:g}: give seconds from 0.1 to {MAX_TIMEOUT_S:g}")
+            raise ValueError(f"timeout {self.timeout_s:g}: use 0.1 to {MAX_TIMEOUT_S:g} seconds")
         if not 1 <= self.max_rows <= MAX_ROWS:
-            raise ValueError(f"max rows {self.max_rows}: give 1 to {MAX_ROWS}")
+            raise ValueError(f"max rows {self.max_rows}: use 1 to {MAX_ROWS}")
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = Limits()
 
 
 class Asking:
-    """A question under way. It begins at once; `result` waits for its end, `cancel` ends it from any thread."""
+    """A running query. It starts at once; `result` waits for its end, `cancel` ends it from any thread."""
 
-    def __init__(self, snapshot: Path, sql: str, limits: Limits = USUAL) -> None:
+    def __init__(self, snapshot: Path, sql: str, limits: Limits = DEFAULT_LIMITS) -> None:
         if len(sql) > MAX_SQL_CHARACTERS:
-            raise ValueError(f"a question of {len(sql):,} characters: {MAX_SQL_CHARACTERS:,} is the most")
+            raise ValueError(f"The query has {len(sql):,} characters; use at most {MAX_SQL_CHARACTERS:,}.")
         self.sql = sql
         self.limits = limits
         self.began = time.monotonic()
@@ -78,13 +78,13 @@ class Asking:
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end, so long at most. Whether it has come."""
+        """Wait up to `timeout_s` for the end. Returns whether the query has ended."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
     def pid(self) -> int:
-        """The number of the question's process."""
+        """The process id of the query's process."""
         return self._process.pid
 
     @property
@@ -92,11 +92,11 @@ class Asking:
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Kill it, if it still goes on; `result` then raises a Refusal that says so."""
-        self._kill("cancelled")
+        """Kill the query if it still runs; `result` then raises a Refusal for it."""
+        self._kill("canceled")
 
     def result(self) -> Answer:
-        """The answer, once it is there. Refusal where there is none."""
+        """Wait for the answer. Refusal if there is none."""
         self._thread.join()
         assert self._outcome is not None
         if isinstance(self._outcome, Refusal):
@@ -117,12 +117,12 @@ class Asking:
             process.wait()
             self._timer.cancel()
         try:
-            self._outcome = self._understood(data)
+            self._outcome = self._parse(data)
         except Refusal as refusal:
             self._outcome = refusal
 
     def _read(self, pipe: IO[bytes]) -> bytes:
-        """All that comes, but never more than may come."""
+        """The child's output, up to the size limit."""
         parts, size, most = [], 0, self.limits.max_bytes + SLACK_BYTES
         while part := os.read(pipe.fileno(), 1 << 20):
             parts.append(part)
@@ -132,19 +132,20 @@ class Asking:
                 break
         return b"".join(parts)
 
-    def _understood(self, data: bytes) -> Answer:
+    def _parse(self, data: bytes) -> Answer:
         if self._killed_for is not None:
-            raise Refusal(WORDS[self._killed_for].format(timeout=exact(self.limits.timeout_s, "s")), self._killed_for)
+            timeout = exact(self.limits.timeout_s, "s")
+            raise Refusal(MESSAGES[self._killed_for].format(timeout=timeout), self._killed_for)
         line, _, body = data.partition(b"\n")
         try:
             header = json.loads(line)
-        except json.JSONDecodeError:  # it died by itself: of memory, as a rule, or of the system's bound on its time
-            raise Refusal(WORDS["broken"], "broken") from None
+        except json.JSONDecodeError:  # the child died: usually of memory, or of the system's limit on its CPU time
+            raise Refusal(MESSAGES["broken"], "broken") from None
         if header["outcome"] == "answer":
             table = tidied(pa.ipc.open_stream(body).read_all())
             return Answer(table=table, more=header["more"], seconds=header["seconds"])
         reason: Reason = header["reason"]
-        message = WORDS["memory"] if reason == "memory" else header["message"]
+        message = MESSAGES["memory"] if reason == "memory" else header["message"]
         raise Refusal(message, reason, self._place(header["place"]))
 
     def _place(self, place: list[int] | None) -> Place | None:
@@ -160,7 +161,7 @@ class Asking:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """The sandbox's process: Python alone, none of this process's files, and hardly any of its environment."""
+    """Start the child: isolated Python, without this process's open files and most of its environment."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
     return subprocess.Popen(
         ["nice", "-n", str(NICENESS), sys.executable, "-I", str(CHILD)],
@@ -173,6 +174,6 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def ask(snapshot: Path, sql: str, limits: Limits = USUAL) -> Answer:
-    """Put a question and wait for its answer. Refusal where there is none, ValueError where the text is too long."""
+def ask(snapshot: Path, sql: str, limits: Limits = DEFAULT_LIMITS) -> Answer:
+    """Run a query and wait for its answer. Refusal if there is none, ValueError if the text is too long."""
     return Asking(snapshot, sql, limits).result()

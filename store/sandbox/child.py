@@ -1,10 +1,9 @@
-"""The sandbox's own process: opens the snapshot, answers one SELECT, ends. Run as a file, so that it starts at once.
+"""The sandbox's process: opens the snapshot, answers one SELECT, and ends. Runs as a script, for a fast start.
 
-Reads one JSON object from stdin (path, sql, timeout_s, max_rows, max_bytes), writes one line of JSON and, behind it,
-the answer as an Arrow stream. Nothing that SQL can say gets out of here: the snapshot is opened read-only, with
-external access off and the configuration locked; memory is bounded by DuckDB and by the system, no file can be written,
-and an alarm ends the process even where nobody is left to kill it. What may be asked at all is read from the parsed
-statement, not from its text.
+Reads one JSON object from stdin (path, sql, timeout_s, max_rows, max_bytes); writes one line of JSON, then the answer
+as an Arrow stream. The SQL cannot reach anything else: the snapshot is opened read-only, external access is off and the
+configuration locked; DuckDB and the system bound memory; no file can be written; an alarm ends the process even if its
+parent is gone. The allowed statements are checked in the parsed statement, not in its text.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from typing import Any
 import duckdb
 
 MEMORY_LIMIT_BYTES = 512 << 20
-ALLOWANCE_BYTES = 768 << 20  # of address space beyond what the process has when it is ready
+ALLOWANCE_BYTES = 768 << 20  # address space beyond what the process uses at start
 BATCH_ROWS = 2048
 
-# What a question may read beside the snapshot's own tables: functions that make rows, and descriptions of tables.
+# What a query may read besides the snapshot's tables: functions that make rows, and descriptions of tables.
 TABLE_FUNCTIONS = frozenset(
     {
         "range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",
@@ -35,21 +34,21 @@ TABLE_FUNCTIONS = frozenset(
     }
 )  # fmt: skip
 SYSTEM_VIEWS = frozenset({"duckdb_columns", "duckdb_tables", "duckdb_views", "duckdb_types", "duckdb_constraints"})
-# Scalar functions that tell of this machine, write, or take SQL as text.
+# Scalar functions that reveal this machine, write, or take SQL as text.
 FORBIDDEN_FUNCTIONS = frozenset(
     {"current_setting", "write_log", "nextval", "currval", "setval", "query", "query_table", "json_serialize_plan"}
 )
 QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
-READING = "One SELECT is what can be asked here (also FROM, WITH, VALUES, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN)"
+ALLOWED = "Use one SELECT (or FROM, WITH, VALUES, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN)"
 
-_INEXACT = re.compile(r"\b(UHUGEINT|BIT|BIGNUM)\b")  # types that Arrow has no like of
+_INEXACT = re.compile(r"\b(UHUGEINT|BIT|BIGNUM)\b")  # types that Arrow cannot represent
 _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*EXPLAIN(?:\s+ANALYZE\b|\s*\([^()]*\))?\s+(?=\S)", re.IGNORECASE | re.DOTALL
 )
 
 
 class Refused(Exception):
-    """The statement is not one that may be asked. `place` is where in the text, a byte and a length; may be unknown."""
+    """The statement is not allowed. `place` is its position in the text, a byte and a length, or None if unknown."""
 
     def __init__(self, message: str, place: tuple[int, int] | None = None) -> None:
         super().__init__(message)
@@ -58,9 +57,9 @@ class Refused(Exception):
 
 
 def main() -> None:
-    """Carry out the order on stdin. A statement that fails is an answer too: this process itself exits with 0."""
+    """Run the query on stdin. A failed statement is reported as a reply; the process exits with 0."""
     order: dict[str, Any] = json.loads(sys.stdin.buffer.read())
-    signal.setitimer(signal.ITIMER_REAL, order["timeout_s"] + 1.0)  # what is left to do then is SIGALRM's: to end it
+    signal.setitimer(signal.ITIMER_REAL, order["timeout_s"] + 1.0)  # SIGALRM ends the process
     began = time.perf_counter()
     connection, body = None, b""
     header: dict[str, Any] = {"outcome": "refused", "reason": "memory", "message": "", "place": None}
@@ -80,11 +79,11 @@ def main() -> None:
     sys.stdout.buffer.write(json.dumps(header).encode() + b"\n")
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
-    os._exit(0)  # tearing DuckDB down would only cost time
+    os._exit(0)  # skip DuckDB's shutdown
 
 
 def open_snapshot(path: str) -> duckdb.DuckDBPyConnection:
-    """A connection that can read the snapshot and nothing else, and whose configuration nobody can change."""
+    """A connection that can only read the snapshot, with a locked configuration."""
     connection = duckdb.connect(
         path,
         read_only=True,
@@ -101,21 +100,21 @@ def open_snapshot(path: str) -> duckdb.DuckDBPyConnection:
         },
     )
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET python_enable_replacements = false")  # a table's name never means a variable of Python
+    connection.execute("SET python_enable_replacements = false")  # a table name never refers to a Python variable
     connection.execute("SET lock_configuration = true")
     return connection
 
 
 def bound_process(timeout_s: float) -> None:
-    """Bound memory, time and files of this process for good."""
-    import pyarrow  # noqa: F401  its libraries have to be loaded before memory is bounded
+    """Bound memory, time and files of this process permanently."""
+    import pyarrow  # noqa: F401  its libraries must load before memory is bounded
 
     bounds = {
         resource.RLIMIT_CPU: int(timeout_s * 2) + 2,  # two threads
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,
     }
-    size = Path("/proc/self/statm")  # where the system tells: elsewhere DuckDB's own bound has to do
+    size = Path("/proc/self/statm")  # Linux only; elsewhere DuckDB's own limit applies
     if size.exists():
         bounds[resource.RLIMIT_AS] = int(size.read_text().split()[0]) * resource.getpagesize() + ALLOWANCE_BYTES
     for what, bound in bounds.items():
@@ -125,13 +124,13 @@ def bound_process(timeout_s: float) -> None:
 def answer(
     connection: duckdb.DuckDBPyConnection, sql: str, max_rows: int, max_bytes: int
 ) -> tuple[bytes, dict[str, Any]]:
-    """The first rows of the answer as an Arrow stream, and whether there are more: for `rows` or for `bytes`."""
+    """The first rows of the answer as an Arrow stream, and the limit that cut it short: `rows`, `bytes` or None."""
     import pyarrow as pa
 
-    relation = connection.sql(sql)  # answers as it goes; execute() would take all of it at once
+    relation = connection.sql(sql)  # streams rows; execute() would materialize all of them
     for name, kind in zip(relation.columns, relation.types, strict=True):
         if _INEXACT.search(str(kind)):
-            raise Refused(f"Column {name}: {kind} comes out of DuckDB as another value. Make it text with ::VARCHAR.")
+            raise Refused(f"Column {name}: type {kind} cannot be exported exactly. Convert it to text with ::VARCHAR.")
     reader = relation.to_arrow_reader(BATCH_ROWS)
     batches, rows, size, more = [], 0, 0, None
     for batch in reader:
@@ -153,62 +152,62 @@ def answer(
 
 
 def checked(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """The text of the one statement in `sql`. Refused where it is none, several, or one that may not be asked."""
+    """`sql` itself, if it is one allowed statement. Refused for no statement, several, or one that is not allowed."""
     statements = connection.extract_statements(sql)
     if not statements:
-        raise Refused(f"{READING}: there is no statement in this text.")
+        raise Refused(f"{ALLOWED}: the text has no statement.")
     if len(statements) > 1:
         place = len(statements[0].query.encode())
-        raise Refused(f"{READING}: this text holds {len(statements)} statements.", (place, 1))
+        raise Refused(f"{ALLOWED}: the text has {len(statements)} statements.", (place, 1))
     kind = statements[0].type
     if kind == duckdb.StatementType.EXPLAIN:
         explain = _EXPLAIN.match(sql)
         if explain is None:
-            raise Refused(f"{READING}; write EXPLAIN in front of the SELECT.")
+            raise Refused(f"{ALLOWED}; write EXPLAIN before the SELECT.")
         checked(connection, sql[explain.end() :])
     elif kind != duckdb.StatementType.SELECT:
         hint = "; give PIVOT its columns: IN ('a', 'b')" if "PIVOT" in sql.upper() else ""
-        raise Refused(f"{READING}: this is {_named(kind)}{hint}.")
+        raise Refused(f"{ALLOWED}: this is {_named(kind)}{hint}.")
     else:
         check_tree(connection, sql)
     return sql
 
 
 def check_tree(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Refuse what the parsed SELECT may not hold: changes of data, and functions and views that tell of the machine."""
+    """Refuse a parsed SELECT that changes data, or uses functions or views that reveal the machine."""
     rows = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
     try:
         tree = json.loads(rows[0][0])
     except RecursionError:
-        raise Refused("This statement is nested too deeply.") from None
+        raise Refused("The statement is nested too deeply.") from None
     if tree.get("error"):
-        raise Refused(f"{READING}: {tree.get('error_message', 'this one cannot be read')}.")
+        raise Refused(f"{ALLOWED}: {tree.get('error_message', 'the statement cannot be parsed')}.")
     for node in _nodes(tree):
         kind = str(node.get("type", ""))
         if kind.endswith("_NODE") and kind not in QUERY_NODES:
-            raise Refused(f"{READING}: this one holds {kind.split('_')[0]}.", _place(node))
+            raise Refused(f"{ALLOWED}: the statement contains {kind.split('_')[0]}.", _place(node))
         if kind == "TABLE_FUNCTION":
             _check_function(node["function"], TABLE_FUNCTIONS, _place(node))
         elif kind == "BASE_TABLE":
             _check_view(str(node.get("table_name", "")).lower(), _place(node))
         elif str(node.get("function_name", "")).lower() in FORBIDDEN_FUNCTIONS:
-            raise Refused(f"{node['function_name']}() cannot be called here.", _place(node))
+            raise Refused(f"{node['function_name']}() is not available here.", _place(node))
 
 
 def _check_function(function: Any, allowed: frozenset[str], place: tuple[int, int] | None) -> None:
     name = str(function.get("function_name", "")) if isinstance(function, Mapping) else ""
     if name.lower() not in allowed:
-        raise Refused(f"{name}() cannot be read from here: only the store's own tables can.", place)
+        raise Refused(f"{name}() is not available here: query the store's tables only.", place)
 
 
 def _check_view(name: str, place: tuple[int, int] | None) -> None:
     is_system = name.startswith(("duckdb_", "pragma_")) or name == "pg_settings"
     if is_system and name not in SYSTEM_VIEWS:
-        raise Refused(f"{name} cannot be read from here: only the store's own tables can.", place)
+        raise Refused(f"{name} is not available here: query the store's tables only.", place)
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in the tree, outer ones first."""
+    """Every object in the tree, outer objects first."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -225,18 +224,17 @@ def _place(node: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _named(kind: Any) -> str:
-    """`INSERT`; a statement that is made of several is called that."""
+    """The statement's name, such as `INSERT`; `several statements in one` if it consists of several."""
     name = str(kind).rpartition(".")[2]
     return "several statements in one" if name == "MULTI" else name
 
 
 def failure(connection: duckdb.DuckDBPyConnection | None, sql: str, error: duckdb.Error) -> dict[str, Any]:
-    """What DuckDB says of the statement, and where in its text.
+    """DuckDB's error message for the statement, and its place in the text.
 
-    An error of reading the statement comes without its place where the answer is read bit by bit: planning the
-    statement anew tells the place.
+    A streamed query reports some errors without a place; planning the statement again with EXPLAIN gives it.
     """
-    header = _told(error, 0)
+    header = _error_header(error, 0)
     if connection is None:
         return header | {"reason": "missing", "message": "The snapshot cannot be read."}
     if header["place"] is not None or header["reason"] == "memory":
@@ -246,21 +244,21 @@ def failure(connection: duckdb.DuckDBPyConnection | None, sql: str, error: duckd
         connection.execute(f"{explain}{sql}").fetchall()
     except duckdb.Error as again:
         if type(again) is type(error):
-            return _told(again, len(explain))
+            return _error_header(again, len(explain))
     return header
 
 
-def _told(error: duckdb.Error, shift: int) -> dict[str, Any]:
+def _error_header(error: duckdb.Error, shift: int) -> dict[str, Any]:
     kind, _, rest = str(error).partition(": ")
     try:
-        told = json.loads(rest)
+        details = json.loads(rest)
     except json.JSONDecodeError:
-        told = {"exception_message": rest}
-    begin, length = json.loads(told["location"]) if "location" in told else (int(told.get("position", -1)), 1)
+        details = {"exception_message": rest}
+    begin, length = json.loads(details["location"]) if "location" in details else (int(details.get("position", -1)), 1)
     return {
         "outcome": "refused",
         "reason": "memory" if isinstance(error, duckdb.OutOfMemoryException) else "error",
-        "message": f"{kind}: {told.get('exception_message')}",
+        "message": f"{kind}: {details.get('exception_message')}",
         "place": (begin - shift, length) if begin >= shift else None,
     }
 

@@ -1,1 +1,1 @@
-"""The snapshot: a read-only copy of the store that SQL questions read, with a description of every table."""
+"""The snapshot: a read-only copy of the store for SQL queries, with a description of every table and column."""

@@ -1,6 +1,6 @@
-"""The store's tables in words: what each holds, what each column means and is counted in. Said once, in catalog.txt.
+"""The catalog: descriptions of the store's tables and of each column with its unit, from catalog.txt.
 
-For the schema browser, the comments in a snapshot, and whoever reads SQL that somebody else wrote.
+The schema browser and the comments in a snapshot use it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from engine.metrics.metrics import METRICS
 
 TEXT = Path(__file__).with_suffix(".txt")
-METRICS_OF = {"run_metrics": "run", "request_metrics": "request"}  # tables with a column a metric of that level
+METRICS_OF = {"run_metrics": "run", "request_metrics": "request"}  # tables with one column per metric of that level
 
 _COLUMN = re.compile(r"(?P<name>\w+)(?: \[(?P<unit>[^\]]+)\])?: (?P<meaning>.+)")
 _UNITS = {
-    "_per_s": "a second",
+    "_per_s": "1/s",
     "_position_s": "position-seconds",
     "_s": "s",
     "_bytes": "bytes",
@@ -30,7 +30,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`unit` is empty for what is not counted: names, numbers of things, yes or no."""
+    """`unit` is empty for names, plain counts and booleans."""
 
     name: str
     unit: str
@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`is_computed`: it follows from the others by the metrics' definitions."""
+    """`is_computed`: the table is computed from the others by the metric definitions."""
 
     name: str
     meaning: str
@@ -49,13 +49,13 @@ class Table:
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """Every table that a question can read, those of the run log first."""
+    """Every table that a query can read, in the order of catalog.txt."""
     sections = TEXT.read_text(encoding="utf-8").split("\n== ")[1:]
     return tuple(_table(section) for section in sections)
 
 
 def unit_of(name: str) -> str:
-    """What a column is counted in by the ending of its name; empty where that does not tell."""
+    """A column's unit by the suffix of its name; empty for other names."""
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
@@ -73,7 +73,7 @@ def _column(line: str) -> Column:
 
 
 def _metric_columns(level: str, known: set[str]) -> Iterator[Column]:
-    """The metrics of a level, as the glossary has them."""
+    """The metrics of a level, with the labels and meanings of the glossary."""
     for metric in METRICS:
         if metric.level == level and metric.name not in known:
             yield Column(name=metric.name, unit=metric.unit, meaning=f"{metric.label}. {metric.meaning}")

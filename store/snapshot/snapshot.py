@@ -1,8 +1,8 @@
-"""The snapshot: a copy of the store for those who may only read, published by the owner when somebody asks.
+"""Publishes the snapshot: a copy of the store for reading, made on request by the process that has the store open.
 
-The first one is a copy of the store's file with computed tables added; a later one is a copy of the one before in which
-only the runs that changed are replaced. It takes about a third more disk space than the store. Whoever reads an older
-one may go on with it: a new one is made beside it and then takes its name.
+The first snapshot is a copy of the store's file with computed tables added. A later one is a copy of the previous
+snapshot, with only the changed runs replaced. It takes about a third more disk space than the store. A new snapshot is
+written to another file and then renamed, so readers of the old one are not disturbed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A published snapshot: where it lies, when it was made (UTC), how long that took, and how much is in it."""
+    """A published snapshot: its path, when it was made (UTC), how long that took, and its numbers of runs and
+    tokens."""
 
     path: Path
     made_at: datetime
@@ -44,7 +45,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """Publishes snapshots of a store. Every method may be called from any thread."""
+    """The snapshots of a store. All methods are thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self.path = database.home / SNAPSHOT
@@ -53,7 +54,7 @@ class Snapshots:
         self._latest: Snapshot | None = None
 
     def latest(self) -> Snapshot | None:
-        """The snapshot that stands, however old; None where there is none, or one that another lab has made."""
+        """The current snapshot, of any age; None if there is none, or if another version of the lab made it."""
         if not self.path.exists():
             return None
         if self._latest is None:
@@ -61,14 +62,14 @@ class Snapshots:
         return self._latest
 
     def is_stale(self) -> bool:
-        """Whether the store has changed since the snapshot was made, or there is none."""
+        """Whether the store has changed since the snapshot, or there is no snapshot."""
         latest = self.latest()
         return latest is None or latest.state != tables.contents(self._database.cursor()).state
 
     def publish(self, on_progress: Progress = lambda share, what: None) -> Snapshot:
-        """The snapshot of the store as it is now: the one that stands, or a new one where the store has changed.
+        """An up-to-date snapshot: the current one, or a new one if the store has changed.
 
-        `on_progress` hears how far a new one is, from 0 to 1, and what is being done. OSError, in one line, where it
+        `on_progress` gets the progress of a new one, from 0 to 1, and the current step. OSError in one line if it
         cannot be made.
         """
         with self._publishing:
@@ -89,7 +90,7 @@ class Snapshots:
     def _make(self, new: Path, on_progress: Progress) -> Snapshot:
         began, latest, cursor = time.perf_counter(), self.latest(), self._database.cursor()
         on_progress(0.0, "copying")
-        with self._database.writing:  # nobody writes while the file is copied, and the transaction begins at that state
+        with self._database.writing:  # no writes while the file is copied; the transaction starts at the same state
             before = None if latest is None else tables.marks(self.path)
             if before is None:
                 carry_out(cursor, "CHECKPOINT")
@@ -120,7 +121,8 @@ class Snapshots:
         began: float,
         on_progress: Progress,
     ) -> Snapshot:
-        """Bring the copy up to `now`; `before` has the marks of the runs that are in it, None for the store's copy."""
+        """Bring the copy up to `now`. `before`: the marks of the runs in the copied snapshot; None for a copy of the
+        store."""
         if before is None:
             tables.begin(cursor)
             changed = list(now.runs)
@@ -130,7 +132,7 @@ class Snapshots:
         tables.fill_small(cursor)
         tables.compute_requests(cursor, changed)
         for part in tables.parts(now, changed):
-            on_progress(0.1 + 0.9 * part.share, _said(part))
+            on_progress(0.1 + 0.9 * part.share, _progress_text(part))
             tables.compute_gaps(cursor, part)
         tables.fill_run_metrics(cursor)
         made = Snapshot(
@@ -146,7 +148,7 @@ class Snapshots:
         return made
 
 
-def _said(part: Part) -> str:
+def _progress_text(part: Part) -> str:
     return f"computing gaps, {part.tokens_before:,} of {part.tokens_in_all:,} tokens"
 
 
@@ -161,8 +163,8 @@ def _read(path: Path) -> Snapshot | None:
 
 
 def _copy_store(file: Path, new: Path) -> None:
-    """Copy the store's file in a process of its own: were it opened and closed in this one, DuckDB's lock on it, which
-    the system keeps a process, would be gone."""
+    """Copy the store's file in another process: the system drops DuckDB's lock, which belongs to this process, when
+    this process closes the file."""
     copied = subprocess.run(["cp", "--", str(file), str(new)], capture_output=True, text=True, check=False)
     if copied.returncode != 0:
         raise OSError(f"the snapshot could not be made: {copied.stderr.strip()}")

@@ -1,7 +1,7 @@
-"""What is in a snapshot: the store's tables, and as tables what the store computes on demand.
+"""The contents of a snapshot: the store's tables, and the store's views stored as tables.
 
-Tables of the run log and those computed from it by run are replaced run by run; all others are small and written anew.
-What nobody has to ask for stays out: how far logs were taken in, people's saved questions, where a run lies on disk.
+Tables of the run log, and those computed from it, are replaced run by run; all others are small and rewritten. Left
+out: ingest progress, saved queries, and the folders of runs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from store.snapshot.catalog import TEXT, tables
 PRIVATE = ("schema_migrations", "ingest_progress", SUMMARIES, "saved_questions", "asked_questions")
 HIDDEN_COLUMNS = {"runs": ("folder",), "experiments": ("folder",)}
 COMPUTED = ("request_metrics", "token_gaps")  # views of the store, a run's rows at a time
-MACROS = ("latencies", "pass_totals")  # the store's views and queries are made of them; a snapshot's tables are not
-PART_TOKENS = 1_000_000  # whose gaps are computed at once; many more would not fit into memory
+MACROS = ("latencies", "pass_totals")  # used by the store's views and queries, not by a snapshot's tables
+PART_TOKENS = 1_000_000  # tokens whose gaps are computed at once, to bound memory
 
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """A run as the store has it: `mark` is another one when anything of it has changed."""
+    """A run in the store: `mark` changes when anything of the run changes."""
 
     mark: str
     tokens: int
@@ -35,7 +35,7 @@ class RunMark:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The store's runs by id, in order; `state` is another one when anything in the store that is shown has changed."""
+    """The store's runs by id, in order; `state` changes when anything in the visible tables changes."""
 
     runs: dict[str, RunMark]
     state: str
@@ -43,7 +43,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Some runs to compute gaps of, and how many tokens of how many were done before."""
+    """Runs whose gaps are computed together, and how many of all tokens are done before."""
 
     runs: list[str]
     tokens_before: int
@@ -55,7 +55,7 @@ class Part:
 
 
 def contents(cursor: duckdb.DuckDBPyConnection) -> Contents:
-    """What the store holds now."""
+    """What the store contains now."""
     rows = cursor.execute(
         """
         SELECT r.run_id, hash(r.status, p.bytes, p.rows)::VARCHAR, coalesce(p.tokens, 0)::BIGINT
@@ -77,13 +77,13 @@ def contents(cursor: duckdb.DuckDBPyConnection) -> Contents:
 
 
 def definition() -> str:
-    """A hash of all that says what a snapshot looks like: views, migrations, descriptions, and this module."""
+    """A hash of everything that defines a snapshot: views, migrations, descriptions, and this module."""
     files = [*sorted(VIEWS.glob("*.sql")), *sorted(MIGRATIONS.glob("*.sql")), TEXT, Path(__file__)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def begin(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Make a snapshot's tables of a fresh copy of the store; those that are computed are empty, all are explained."""
+    """Turn a fresh copy of the store into a snapshot: computed tables are created empty, every table gets comments."""
     for name in PRIVATE:
         carry_out(cursor, f"DROP TABLE IF EXISTS snapshot.main.{name}")
     for name in MACROS:
@@ -95,10 +95,10 @@ def begin(cursor: duckdb.DuckDBPyConnection) -> None:
         carry_out(cursor, f"DROP TABLE snapshot.main.{name}")
         carry_out(cursor, f"CREATE TABLE snapshot.main.{name} AS SELECT {_shown(name)} FROM {name} WHERE false")
     for table in tables():
-        carry_out(cursor, f"COMMENT ON TABLE snapshot.main.{table.name} IS {_text(table.meaning)}")
+        carry_out(cursor, f"COMMENT ON TABLE snapshot.main.{table.name} IS {_quoted(table.meaning)}")
         for column in table.columns:
-            said = f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
-            carry_out(cursor, f'COMMENT ON COLUMN snapshot.main.{table.name}."{column.name}" IS {_text(said)}')
+            comment = f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
+            carry_out(cursor, f'COMMENT ON COLUMN snapshot.main.{table.name}."{column.name}" IS {_quoted(comment)}')
     carry_out(cursor, "CREATE SCHEMA snapshot.about")
     carry_out(
         cursor,
@@ -109,7 +109,7 @@ def begin(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def replace_logs(cursor: duckdb.DuckDBPyConnection, changed: Sequence[str], lost: Sequence[str]) -> None:
-    """In a copy of a snapshot: take out rows of runs that changed or are gone, put in the logs of the changed ones."""
+    """In a copy of a snapshot, delete the rows of changed and deleted runs, and insert the logs of the changed ones."""
     out = [*changed, *lost]
     if not out:
         return
@@ -124,14 +124,14 @@ def replace_logs(cursor: duckdb.DuckDBPyConnection, changed: Sequence[str], lost
 
 
 def fill_small(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Write the small tables anew."""
+    """Rewrite the small tables."""
     for name in _small(cursor):
         carry_out(cursor, f"DELETE FROM snapshot.main.{name}")
         carry_out(cursor, f"INSERT INTO snapshot.main.{name} BY NAME SELECT {_shown(name)} FROM {name}")
 
 
 def parts(now: Contents, changed: Sequence[str]) -> Iterator[Part]:
-    """The changed runs, in parts of about PART_TOKENS tokens."""
+    """The changed runs, in groups of about PART_TOKENS tokens."""
     in_all = sum(now.runs[run_id].tokens for run_id in changed)
     runs: list[str] = []
     before, tokens = 0, 0
@@ -157,7 +157,7 @@ def compute_gaps(cursor: duckdb.DuckDBPyConnection, part: Part) -> None:
 
 
 def _compute(cursor: duckdb.DuckDBPyConnection, name: str, runs: Sequence[str]) -> None:
-    """Add the rows of runs to a computed table. The range of ids lets DuckDB pass over what it need not read."""
+    """Add the rows of runs to a computed table. The range of ids lets DuckDB skip other rows."""
     carry_out(
         cursor,
         f"INSERT INTO snapshot.main.{name} FROM {name} "
@@ -167,7 +167,7 @@ def _compute(cursor: duckdb.DuckDBPyConnection, name: str, runs: Sequence[str]) 
 
 
 def fill_run_metrics(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Every run's metrics: kept ones of runs that are over, computed now of one that runs."""
+    """Every run's metrics: stored ones of ended runs, computed now for live runs."""
     carry_out(cursor, "DELETE FROM snapshot.main.run_metrics")
     carry_out(cursor, f"INSERT INTO snapshot.main.run_metrics BY NAME FROM {SUMMARIES}")
     unsummed = cursor.execute(f"SELECT run_id FROM runs ANTI JOIN {SUMMARIES} USING (run_id)").fetchall()
@@ -176,7 +176,7 @@ def fill_run_metrics(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def sign(cursor: duckdb.DuckDBPyConnection, about: Sequence[Any], now: Contents) -> None:
-    """Note in the snapshot what it is of: `about` as `signature` gives it, and each run's mark."""
+    """Record in the snapshot what it contains: `about` as `signature` returns it, and each run's mark."""
     carry_out(cursor, "DELETE FROM snapshot.about.snapshot")
     carry_out(cursor, "INSERT INTO snapshot.about.snapshot VALUES (?, ?, ?, ?, ?, ?)", [*about, definition()])
     carry_out(cursor, "DELETE FROM snapshot.about.runs")
@@ -189,7 +189,7 @@ def sign(cursor: duckdb.DuckDBPyConnection, about: Sequence[Any], now: Contents)
 
 
 def signature(path: Path) -> tuple[Any, ...] | None:
-    """made_at, seconds, runs, tokens and state of a snapshot; None where it is none that this lab would have made."""
+    """made_at, seconds, runs, tokens and state of a snapshot; None if this version of the lab did not make it."""
     rows = _read(path, "SELECT * FROM about.snapshot")
     if len(rows) != 1 or rows[0][-1] != definition():
         return None
@@ -205,7 +205,7 @@ def _read(path: Path, query: str) -> list[Any]:
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
             return connection.execute(query).fetchall()
-    except duckdb.Error:  # no snapshot, or one that was cut off
+    except duckdb.Error:  # no snapshot, or a truncated one
         return []
 
 
@@ -223,6 +223,7 @@ def _shown(table: str) -> str:
     return f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
 
 
-def _text(words: str) -> str:
-    quoted = words.replace("'", "''")
-    return f"'{quoted}'"
+def _quoted(text: str) -> str:
+    """A text as an SQL literal."""
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"

@@ -1,1 +1,1 @@
-"""Runs as one file, out and in again; tables as Parquet and CSV for other tools."""
+"""Export and import of runs as one file; tables as Parquet and CSV for other tools."""

@@ -1,14 +1,13 @@
-"""The file that runs travel in: a zip of their run logs, and a manifest that says what is in it.
+"""The bundle, the file format of exported runs: a zip of run logs with a manifest.
 
-    manifest.json                          what the file is, and of each run: its files, their sizes and SHA-256
-    runs/<run_id>/run.json                 the run log, file by file, as it lies on disk
+    manifest.json                          the format, and each run's files with their sizes and SHA-256
+    runs/<run_id>/run.json                 the run log, file by file, as on disk
     runs/<run_id>/requests.arrows …
-    runs/<run_id>/result.json              not there for a run that crashed
-    experiments/<id>/experiment.json …     an experiment all of whose runs are in it: its plan and its points
+    runs/<run_id>/result.json              missing for a crashed run
+    experiments/<id>/experiment.json …     the plan and points of an experiment whose runs are all in the bundle
 
-What was predicted of them stands in the manifest. A bundle without experiments and predictions is of version 1, which
-older labs read too.
-Nothing else may be in it. Whatever does not fit is refused with one line: what comes from elsewhere is not trusted.
+Predictions about them are in the manifest. A bundle without experiments and predictions has version 1, which older
+versions of the lab read too. A bundle is untrusted input: anything else in it is refused with one line.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ class BundledFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledRun:
-    """One run: its files, and what people said of it."""
+    """One run: its files and its annotation."""
 
     run_id: str
     status: str
     files: tuple[BundledFile, ...]
-    said: Annotation
+    annotation: Annotation
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -62,7 +61,7 @@ class BundledRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledExperiment:
-    """One experiment that has a plan: its files. Its runs are in the bundle as runs."""
+    """One experiment with a plan: its files. Its runs are in the bundle as runs."""
 
     experiment_id: str
     files: tuple[BundledFile, ...]
@@ -74,9 +73,9 @@ class BundledExperiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What is in the file. `schema_version` is the run log's, the newest that a run of the file may have.
+    """The contents of a bundle. `schema_version` is the newest run log schema that a run of the bundle may have.
 
-    `predictions` are columns of the store's table, of its runs and experiments.
+    `predictions` about its runs and experiments are rows of the store's table.
     """
 
     created_at: str
@@ -86,7 +85,7 @@ class Manifest:
     predictions: tuple[Mapping[str, Any], ...] = ()
 
     def files(self) -> Iterator[tuple[str, str, BundledFile]]:
-        """Every file: the id of what it belongs to, its place, and what it should be."""
+        """Every file: the id of its run or experiment, its place in the zip, and its entry in the manifest."""
         for run in self.runs:
             yield from ((run.run_id, place_of(run.run_id, file.name), file) for file in run.files)
         for one in self.experiments:
@@ -97,118 +96,123 @@ class Manifest:
             {
                 "run_id": run.run_id,
                 "status": run.status,
-                "note": run.said.note,
-                "tags": list(run.said.tags),
-                "pinned": run.said.pinned,
+                "note": run.annotation.note,
+                "tags": list(run.annotation.tags),
+                "pinned": run.annotation.pinned,
                 "files": [asdict(file) for file in run.files],
             }
             for run in self.runs
         ]
-        head = {"format": FORMAT, "format_version": FORMAT_VERSION if self.experiments or self.predictions else 1}
-        told = {**head, "schema_version": self.schema_version, "created_at": self.created_at, "runs": runs}
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION if self.experiments or self.predictions else 1,
+            "schema_version": self.schema_version,
+            "created_at": self.created_at,
+            "runs": runs,
+        }
         if self.experiments or self.predictions:
-            told["experiments"] = [asdict(experiment) for experiment in self.experiments]
-            told["predictions"] = list(self.predictions)
-        return json.dumps(told, indent=1, ensure_ascii=False)
+            content["experiments"] = [asdict(experiment) for experiment in self.experiments]
+            content["predictions"] = list(self.predictions)
+        return json.dumps(content, indent=1, ensure_ascii=False)
 
 
 def place_of(run_id: str, name: str) -> str:
-    """Where a file of a run lies in the zip."""
+    """The place of a run's file in the zip."""
     return f"runs/{run_id}/{name}"
 
 
 def experiment_place(experiment_id: str, name: str) -> str:
-    """Where a file of an experiment lies in the zip."""
+    """The place of an experiment's file in the zip."""
     return f"experiments/{experiment_id}/{name}"
 
 
 def is_place(name: str) -> bool:
-    """Whether this is a place where a file of a run or an experiment may lie."""
+    """Whether a file of a run or an experiment may have this name in the zip."""
     return _PLACE.fullmatch(name) is not None or _EXPERIMENT_PLACE.fullmatch(name) is not None
 
 
 def parse_manifest(text: bytes) -> Manifest:
-    """The manifest. ValueError in one line where it is none, or one of a newer lab."""
+    """Parse a manifest. ValueError in one line if it is invalid, or of a newer version of the lab."""
     try:
-        told = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"its {MANIFEST} is not readable") from error
-    if not isinstance(told, Mapping) or told.get("format") != FORMAT:
-        raise ValueError(f"its {MANIFEST} does not say that it holds runs of the lab")
+        raise ValueError(f"{MANIFEST} cannot be read") from error
+    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+        raise ValueError(f"{MANIFEST} is not the manifest of an export of the lab")
     for name, known in (("format_version", FORMAT_VERSION), ("schema_version", SCHEMA_VERSION)):
-        version = _typed(told, name, int)
+        version = _typed(content, name, int)
         if not 1 <= version <= known:
             raise ValueError(f"{name} {version}: made by a newer version of the lab; this one reads up to {known}")
-    runs = tuple(_run(run) for run in _typed(told, "runs", list))
+    runs = tuple(_run(run) for run in _typed(content, "runs", list))
     if not runs:
-        raise ValueError("it holds no runs")
+        raise ValueError("the file has no runs")
     if len({run.run_id.casefold() for run in runs}) < len(runs):
-        raise ValueError("it names a run twice")
-    experiments = tuple(_experiment(one) for one in _listed(told, "experiments"))
+        raise ValueError(f"{MANIFEST} lists a run twice")
+    experiments = tuple(_experiment(one) for one in _optional_list(content, "experiments"))
     ids = [run.run_id.casefold() for run in runs] + [one.experiment_id.casefold() for one in experiments]
     if len(set(ids)) < len(ids):
-        raise ValueError("it names an experiment twice, or one by the id of a run")
+        raise ValueError(f"{MANIFEST} lists an experiment twice, or an experiment with the id of a run")
     return Manifest(
-        created_at=_typed(told, "created_at", str),
-        schema_version=_typed(told, "schema_version", int),
+        created_at=_typed(content, "created_at", str),
+        schema_version=_typed(content, "schema_version", int),
         runs=runs,
         experiments=experiments,
-        predictions=tuple(checked_prediction(one) for one in _listed(told, "predictions")),
+        predictions=tuple(checked_prediction(one) for one in _optional_list(content, "predictions")),
     )
 
 
-def _listed(told: Mapping[str, Any], name: str) -> list[Any]:
+def _optional_list(content: Mapping[str, Any], name: str) -> list[Any]:
     """A list that version 1 does not have."""
-    found: list[Any] = _typed(told, name, list) if name in told else []
-    return found
+    values: list[Any] = _typed(content, name, list) if name in content else []
+    return values
 
 
-def _experiment(told: Any) -> BundledExperiment:
-    if not isinstance(told, Mapping):
-        raise ValueError(f"its {MANIFEST} is not readable")
-    experiment_id = _id(_typed(told, "experiment_id", str), "experiment")
+def _experiment(entry: Any) -> BundledExperiment:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{MANIFEST} cannot be read")
+    experiment_id = _id(_typed(entry, "experiment_id", str), "experiment")
     shown = f"experiment {experiment_id}"
-    files = tuple(_file(file, shown, EXPERIMENT_FILES) for file in _typed(told, "files", list))
+    files = tuple(_file(file, shown, EXPERIMENT_FILES) for file in _typed(entry, "files", list))
     names = [file.name for file in files]
     if EXPERIMENT_FILE not in names or len(set(names)) < len(names):
-        raise ValueError(f"{shown}: it has no {EXPERIMENT_FILE}, or a file twice")
+        raise ValueError(f"{shown}: {EXPERIMENT_FILE} is missing, or a file is listed twice")
     return BundledExperiment(experiment_id=experiment_id, files=files)
 
 
 def _id(name: str, what: str) -> str:
     if not RUN_ID.fullmatch(name):
-        raise ValueError(f"{what} id {name[:80]!r}: it has to be 1 to 64 letters, digits, _ or -")
+        raise ValueError(f"{what} id {name[:80]!r}: use 1 to 64 letters, digits, _ or -")
     return name
 
 
-def _run(told: Any) -> BundledRun:
-    if not isinstance(told, Mapping):
-        raise ValueError(f"its {MANIFEST} is not readable")
-    run_id, tags = _id(_typed(told, "run_id", str), "run"), _typed(told, "tags", list)
+def _run(entry: Any) -> BundledRun:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{MANIFEST} cannot be read")
+    run_id, tags = _id(_typed(entry, "run_id", str), "run"), _typed(entry, "tags", list)
     if not all(isinstance(tag, str) for tag in tags):
-        raise ValueError(f"run {run_id}: its tags are no texts")
-    files = tuple(_file(file, f"run {run_id}", RUN_FILES) for file in _typed(told, "files", list))
+        raise ValueError(f"run {run_id}: a tag is not text")
+    files = tuple(_file(file, f"run {run_id}", RUN_FILES) for file in _typed(entry, "files", list))
     names = [file.name for file in files]
     if RUN_FILE not in names or len(set(names)) < len(names):
-        raise ValueError(f"run {run_id}: it has no {RUN_FILE}, or a file twice")
-    note, pinned = checked_note(_typed(told, "note", str)), _typed(told, "pinned", bool)
-    said = Annotation(note=note, tags=checked_tags(tags), pinned=pinned)
-    return BundledRun(run_id=run_id, status=_typed(told, "status", str), files=files, said=said)
+        raise ValueError(f"run {run_id}: {RUN_FILE} is missing, or a file is listed twice")
+    note, pinned = checked_note(_typed(entry, "note", str)), _typed(entry, "pinned", bool)
+    annotation = Annotation(note=note, tags=checked_tags(tags), pinned=pinned)
+    return BundledRun(run_id=run_id, status=_typed(entry, "status", str), files=files, annotation=annotation)
 
 
-def _file(told: Any, of: str, known: tuple[str, ...]) -> BundledFile:
-    if not isinstance(told, Mapping):
-        raise ValueError(f"its {MANIFEST} is not readable")
+def _file(entry: Any, owner: str, known: tuple[str, ...]) -> BundledFile:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{MANIFEST} cannot be read")
     file = BundledFile(
-        name=_typed(told, "name", str), bytes=_typed(told, "bytes", int), sha256=_typed(told, "sha256", str)
+        name=_typed(entry, "name", str), bytes=_typed(entry, "bytes", int), sha256=_typed(entry, "sha256", str)
     )
     if file.name not in known or file.bytes < 0 or not _SHA256.fullmatch(file.sha256):
-        raise ValueError(f"{of}: a file {file.name[:80]!r} is no part of a run log")
+        raise ValueError(f"{owner}: {file.name[:80]!r} is not a file of a run log")
     return file
 
 
-def _typed(told: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = told.get(name)
+def _typed(content: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = content.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f"its {MANIFEST} is not readable: {name} is missing or of the wrong kind")
+        raise ValueError(f"{MANIFEST} cannot be read: {name} is missing or has the wrong type")
     return value

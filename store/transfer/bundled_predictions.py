@@ -1,6 +1,6 @@
-"""Predictions in a bundle: what was expected of its runs and experiments goes with them, closed and graded as it is.
+"""Predictions in a bundle: the closed predictions about its runs and experiments, with their grades.
 
-What comes from elsewhere is read field by field; a prediction that is here already stays as it is.
+Imported predictions are checked field by field; a prediction already in the store stays unchanged.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TIMES = ("made_at", "edited_at", "closed_at", "graded_at")
 MAX_NOTE = 4_000
 
 
-def predictions_out(
+def bundled_predictions(
     cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str], experiment_ids: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The closed predictions of these runs and experiments, as plain JSON values."""
+    """The closed predictions about these runs and experiments, as plain JSON values."""
     names = [*TEXTS, *NOTES, *NUMBERS, *TIMES]
     rows = cursor.execute(
         f"SELECT {', '.join(names)} FROM predictions WHERE closed_at IS NOT NULL AND "
@@ -39,41 +39,41 @@ def predictions_out(
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
 
 
-def checked_prediction(told: Any) -> dict[str, Any]:
-    """A prediction of a bundle as columns. ValueError in one line where it is none."""
+def checked_prediction(entry: Any) -> dict[str, Any]:
+    """A prediction of a bundle as a row of the store. ValueError in one line if it is invalid."""
     try:
-        return _checked(told)
+        return _checked(entry)
     except (OverflowError, RecursionError) as error:
-        raise ValueError("a prediction in it is not readable") from error
+        raise ValueError("a prediction in the file cannot be read") from error
 
 
-def _checked(told: Any) -> dict[str, Any]:
-    if not isinstance(told, Mapping) or not all(isinstance(told.get(name), str) for name in TEXTS):
-        raise ValueError("a prediction in it is not readable")
-    shown = f"prediction {told['prediction_id'][:80]!r}"
-    ids = (told["prediction_id"], told["subject_id"])
-    if not all(RUN_ID.fullmatch(name) for name in ids) or told["subject_kind"] not in ("run", "experiment"):
-        raise ValueError(f"{shown}: its id or what it is of is not readable")
-    if told["outcome"] not in OUTCOMES or told["outcome"] == "open":
-        raise ValueError(f"{shown}: its outcome is {told['outcome'][:80]!r}")
-    numbers = {name: _number(told.get(name), shown) for name in NUMBERS}
-    times = {name: None if told.get(name) is None else utc(told[name]) for name in TIMES}
+def _checked(entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, Mapping) or not all(isinstance(entry.get(name), str) for name in TEXTS):
+        raise ValueError("a prediction in the file cannot be read")
+    shown = f"prediction {entry['prediction_id'][:80]!r}"
+    ids = (entry["prediction_id"], entry["subject_id"])
+    if not all(RUN_ID.fullmatch(name) for name in ids) or entry["subject_kind"] not in ("run", "experiment"):
+        raise ValueError(f"{shown}: its id or its subject cannot be read")
+    if entry["outcome"] not in OUTCOMES or entry["outcome"] == "open":
+        raise ValueError(f"{shown}: its outcome is {entry['outcome'][:80]!r}")
+    numbers = {name: _number(entry.get(name), shown) for name in NUMBERS}
+    times = {name: None if entry.get(name) is None else utc(entry[name]) for name in TIMES}
     if times["made_at"] is None or times["closed_at"] is None:
-        raise ValueError(f"{shown}: when it was made and closed is not readable")
-    if told["outcome"] in ("held", "missed") and numbers["measured"] is None:
-        raise ValueError(f"{shown}: it is {told['outcome']}, and nothing was measured")
+        raise ValueError(f"{shown}: made_at or closed_at cannot be read")
+    if entry["outcome"] in ("held", "missed") and numbers["measured"] is None:
+        raise ValueError(f"{shown}: its outcome is {entry['outcome']}, but it has no measured value")
     try:
-        question = Question.from_dict(json.loads(told["question"]))
+        question = Question.from_dict(json.loads(entry["question"]))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{shown}: {error}") from error
-    expected = Expectation(low=numbers["low"], high=numbers["high"], why=told["why"])
-    notes = {name: str(told[name])[:MAX_NOTE] if told.get(name) is not None else None for name in NOTES}
-    texts = {name: told[name] for name in TEXTS} | {"question": json.dumps(question.to_dict()), "why": expected.why}
+    expected = Expectation(low=numbers["low"], high=numbers["high"], why=entry["why"])
+    notes = {name: str(entry[name])[:MAX_NOTE] if entry.get(name) is not None else None for name in NOTES}
+    texts = {name: entry[name] for name in TEXTS} | {"question": json.dumps(question.to_dict()), "why": expected.why}
     return {**texts, **notes, **numbers, **times, "label": question.label, "unit": question.unit, "run_ids": "[]"}
 
 
-def take_predictions(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Insert those that are not here; to be called in a transaction. Returns their ids."""
+def insert_new_predictions(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Insert the predictions that the store does not have. Call it in a transaction. Returns their ids."""
     known = {str(name) for (name,) in cursor.execute("SELECT prediction_id FROM predictions").fetchall()}
     new = [row for row in rows if row["prediction_id"] not in known]
     for row in new:
@@ -89,5 +89,5 @@ def _number(value: Any, shown: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{shown}: a number of it is not readable")
+        raise ValueError(f"{shown}: a number cannot be read")
     return float(value)

@@ -1,4 +1,4 @@
-"""Writes runs into one file, from the run logs on disk: see `store.transfer.bundle` for what is in it."""
+"""Exports runs to one file from the run logs on disk; `store.transfer.bundle` describes the format."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from store.transfer.bundle import (
     experiment_place,
     place_of,
 )
-from store.transfer.bundled_predictions import predictions_out
+from store.transfer.bundled_predictions import bundled_predictions
 
 COPY_BYTES = 1 << 20
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say: when a file was copied is no part of a run
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip: file times are not part of a run
 Progress = Callable[[float, str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written: the runs in their order, and the file's size."""
+    """The written file: its runs in order, and its size."""
 
     path: Path
     run_ids: tuple[str, ...]
@@ -50,27 +50,28 @@ def default_name(names: list[str]) -> str:
 
 
 def runs_named(store: Store, names: Sequence[str]) -> list[str]:
-    """The ids of runs and of experiments' runs, each once, in order. ValueError for a name that is neither's."""
-    found: dict[str, None] = {}
+    """The ids of the named runs and of the named experiments' runs, each once, in order. ValueError for an unknown
+    name."""
+    run_ids: dict[str, None] = {}
     for name in names:
         of_experiment = [str(run_id) for run_id in store.experiments.runs(name)["run_id"]]
         if not of_experiment and not store.runs.has(name):
             raise ValueError(f"the store has no run or experiment {name}")
-        found |= dict.fromkeys(of_experiment or [name])
-    return list(found)
+        run_ids |= dict.fromkeys(of_experiment or [name])
+    return list(run_ids)
 
 
 def export_runs(
     store: Store, run_ids: Sequence[str], out: Path, on_progress: Progress = lambda share, what: None
 ) -> Exported:
-    """Write runs into a new file `out`, whole or not at all.
+    """Write runs to a new file `out`, completely or not at all.
 
-    ValueError in one line for a run that is still going or whose log is gone, and for a file that is there already.
+    ValueError in one line for a run that is still running or whose log is gone, and if the file exists.
     """
     if out.exists():
-        raise ValueError(f"{out} is there already; name another file")
+        raise ValueError(f"{out} already exists; name another file")
     if not out.parent.is_dir():
-        raise ValueError(f"{out.parent}: there is no such folder")
+        raise ValueError(f"{out.parent}: no such folder")
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         with partial.open("wb") as file:
@@ -84,7 +85,7 @@ def export_runs(
 def write_bundle(
     store: Store, run_ids: Sequence[str], file: IO[bytes], on_progress: Progress = lambda share, what: None
 ) -> None:
-    """Write the zip into an open file."""
+    """Write the zip to an open file."""
     rows = {run_id: store.runs.get(run_id) for run_id in run_ids}
     folders = {run_id: _folder(run_id, Path(row["folder"])) for run_id, row in rows.items()}
     experiments = whole_experiments(store, run_ids)
@@ -98,8 +99,8 @@ def write_bundle(
                 files.append(_add(archive, path, place_of(run_id, path.name)))
                 written += files[-1].bytes
                 on_progress(min(1.0, written / total), run_id)
-            said, status = store.annotations.of(run_id), str(rows[run_id]["status"])
-            bundled.append(BundledRun(run_id=run_id, status=status, files=tuple(files), said=said))
+            annotation, status = store.annotations.of(run_id), str(rows[run_id]["status"])
+            bundled.append(BundledRun(run_id=run_id, status=status, files=tuple(files), annotation=annotation))
         manifest = Manifest(
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             schema_version=SCHEMA_VERSION,
@@ -107,27 +108,28 @@ def write_bundle(
             experiments=tuple(
                 _add_experiment(archive, name, folder) for name, folder in experiments.items() if folder is not None
             ),
-            predictions=tuple(predictions_out(store.cursor(), run_ids, list(experiments))),
+            predictions=tuple(bundled_predictions(store.cursor(), run_ids, list(experiments))),
         )
         archive.writestr(_entry(MANIFEST), manifest.to_json().encode())
 
 
 def whole_experiments(store: Store, run_ids: Sequence[str]) -> dict[str, Path | None]:
-    """The experiments all of whose runs are among these, with the folder of their plan; None for one without a plan.
+    """The experiments whose runs are all among these, with the folder of the plan; None for an experiment without a
+    plan.
 
-    One that somebody is at work on is left out: it is not whole yet.
+    A running experiment is left out, because it is not complete.
     """
     rows = store.cursor().execute(
         "SELECT r.experiment_id, any_value(e.folder) FROM runs r JOIN experiments e USING (experiment_id) "
         "GROUP BY r.experiment_id HAVING bool_and(list_contains(?::VARCHAR[], r.run_id)) ORDER BY r.experiment_id",
         [list(run_ids)],
     )
-    found: dict[str, Path | None] = {}
+    experiments: dict[str, Path | None] = {}
     for experiment_id, place in rows.fetchall():
         folder = Path(place) if place else None
         if folder is None or (is_experiment_folder(folder) and not ExperimentLog.is_open(folder)):
-            found[str(experiment_id)] = folder
-    return found
+            experiments[str(experiment_id)] = folder
+    return experiments
 
 
 def _add_experiment(archive: zipfile.ZipFile, experiment_id: str, folder: Path) -> BundledExperiment:
@@ -137,7 +139,7 @@ def _add_experiment(archive: zipfile.ZipFile, experiment_id: str, folder: Path) 
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a run log that are there."""
+    """The existing files of a run log."""
     return [folder / name for name in RUN_FILES if (folder / name).is_file()]
 
 
@@ -149,9 +151,9 @@ def file_hash(path: Path) -> str:
 
 def _folder(run_id: str, folder: Path) -> Path:
     if is_held(folder / LOCK_FILE):
-        raise ValueError(f"run {run_id} is still going; it can be exported once it has ended")
+        raise ValueError(f"run {run_id} is still running; export it after it has ended")
     if not files_of(folder):
-        raise ValueError(f"run {run_id}: its run log is gone: {folder}")
+        raise ValueError(f"run {run_id}: the run log is gone: {folder}")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The store for other tools: every table as a Parquet file, and the metrics of runs as CSV, a run a row."""
+"""The store for other tools: every table as a Parquet file, and the metrics of runs as CSV, one row per run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from store.store import Store
 HIDDEN = frozenset({"ingest_progress", "schema_migrations"})  # the store's own bookkeeping
 RENAMED = {SUMMARIES: "run_metrics"}
 
-TOLD = (
+RUN_COLUMNS = (
     "run_id", "created_at", "ended_at", "status", "error", "engine", "model", "dtype", "device", "device_name",
     "execution", "timing", "kv_layout", "slots", "block_size", "max_num_batched_tokens", "workload_digest",
     "experiment_id", "experiment_kind", "experiment_label", "random_weights", "simulated", "watched", "pinned",
@@ -32,21 +32,21 @@ FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablesOut:
-    """What was written: the rows of each table, by the table's name."""
+    """The written tables: the number of rows of each, by name."""
 
     path: Path
     rows: dict[str, int]
 
 
 def export_parquet(store: Store, folder: Path) -> TablesOut:
-    """Every table of the store as `<table>.parquet` in a new folder, all as of one moment.
+    """Write every table of the store as `<table>.parquet` to a new folder, in one transaction.
 
-    `run_metrics` holds the metrics of runs that are over. ValueError where the folder is there and not empty.
+    `run_metrics` has the metrics of ended runs. ValueError if the folder exists and is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} is there already; name a new folder")
+        raise ValueError(f"{folder} already exists; name a new folder")
     if not folder.parent.is_dir():
-        raise ValueError(f"{folder.parent}: there is no such folder")
+        raise ValueError(f"{folder.parent}: no such folder")
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     partial.mkdir()
     try:
@@ -67,17 +67,17 @@ def _write_tables(store: Store, folder: Path) -> dict[str, int]:
     for table in tables:
         name = RENAMED.get(table, table)
         place = str(folder / f"{name}.parquet").replace("'", "''")
-        told = first_row(cursor, f"COPY (FROM {table}) TO '{place}' (FORMAT parquet, COMPRESSION zstd)")
-        rows[name] = int(told[0]) if told else 0
+        copied = first_row(cursor, f"COPY (FROM {table}) TO '{place}' (FORMAT parquet, COMPRESSION zstd)")
+        rows[name] = int(copied[0]) if copied else 0
     return rows
 
 
 def export_csv(store: Store, out: Path, run_ids: Sequence[str] | None = None) -> TablesOut:
-    """The metrics of runs (all of them: None) into a new CSV file; see `write_csv`. ValueError where it is there."""
+    """Write the metrics of runs (None: of all) to a new CSV file; see `write_csv`. ValueError if the file exists."""
     if out.exists():
-        raise ValueError(f"{out} is there already; name another file")
+        raise ValueError(f"{out} already exists; name another file")
     if not out.parent.is_dir():
-        raise ValueError(f"{out.parent}: there is no such folder")
+        raise ValueError(f"{out.parent}: no such folder")
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         with partial.open("w", encoding="utf-8", newline="") as file:
@@ -89,9 +89,10 @@ def export_csv(store: Store, out: Path, run_ids: Sequence[str] | None = None) ->
 
 
 def write_csv(store: Store, file: IO[str], run_ids: Sequence[str] | None = None) -> int:
-    """A row a run, the newest first: what it was, then every metric under its name, which carries the unit (`_s`,
-    `_bytes`, `_tokens_per_s`; a `_fraction` or `_share` is between 0 and 1). What is missing is empty; `lost` names
-    the badges that the run did not earn. Returns how many rows there are.
+    """Write one row per run, newest first: RUN_COLUMNS, then every metric. Returns the number of rows.
+
+    A metric's name has its unit (`_s`, `_bytes`, `_tokens_per_s`; a `_fraction` or `_share` is between 0 and 1). A
+    missing value is empty; `lost` names the badges that the run did not earn.
     """
     rows = store.history.find(RunFilter(), limit=None).rows
     summaries = store.cursor().execute(f"FROM {SUMMARIES}").df()
@@ -102,7 +103,7 @@ def write_csv(store: Store, file: IO[str], run_ids: Sequence[str] | None = None)
     if run_ids is not None:
         table = table[table["run_id"].isin(run_ids)]
     writer = csv.writer(file)
-    header = [*(name for name in TOLD if name in table), *named]
+    header = [*(name for name in RUN_COLUMNS if name in table), *named]
     writer.writerow(header)
     for row in table[header].itertuples(index=False, name=None):
         writer.writerow([_cell(value) for value in row])
@@ -110,7 +111,7 @@ def write_csv(store: Store, file: IO[str], run_ids: Sequence[str] | None = None)
 
 
 def _cell(value: Any) -> str:
-    """As it is; what is missing is empty. Text that a spreadsheet would run as a formula gets an apostrophe."""
+    """A value as text; empty if missing. Text that a spreadsheet would run as a formula gets an apostrophe."""
     if value is None or pd.isna(value):
         return ""
     if isinstance(value, pd.Timestamp):

@@ -1,5 +1,5 @@
--- engine/metrics/latency.py, Latencies.gap_s: one row a gap between two neighboring tokens of a request that was not returned whole.
--- A request's tokens are numbered without holes; joining each with the one before takes half the time of a window.
+-- engine/metrics/latency.py, Latencies.gap_s: one row per gap between two consecutive tokens of a streamed request.
+-- A request's tokens have consecutive numbers, so a self-join works and takes half the time of a window function.
 CREATE OR REPLACE VIEW token_gaps AS
 SELECT t.run_id, t.request_id, t.token_index, t.delivered_s - before.delivered_s AS gap_s, t.pass_index
 FROM tokens t

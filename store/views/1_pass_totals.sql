@@ -1,6 +1,6 @@
--- What all passes of a run add up to, one row a run that has passes: engine/metrics/metrics.py, the counts, seconds and waste
--- of run_metrics, and all that figures and captions say of a run's passes in sum. A sum of a column that some passes did
--- not log is of those that did; `kv_logged_passes` counts the passes that logged all KV columns.
+-- The totals over all passes of a run, one row per run with passes: the counts, seconds and waste of run_metrics
+-- (engine/metrics/metrics.py), and the totals in figures and captions. A sum covers the passes that logged the column;
+-- `kv_logged_passes` counts the passes that logged all KV columns.
 CREATE OR REPLACE MACRO pass_totals() AS TABLE
 SELECT
     run_id,

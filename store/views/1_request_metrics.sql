@@ -1,7 +1,7 @@
--- engine/metrics/latency.py, latencies: one row a request, by the options of engine/metrics/definitions.py. NULL where undefined.
--- `mean_gaps` says whether itl_s, the mean of a request's gaps, is computed: a view that leaves it out does not pay for it.
--- With failures 'infinite', a request that did not finish has an infinite value of what it never got; of answers that are
--- returned whole neither gaps nor a time per token without the first.
+-- engine/metrics/latency.py, latencies: one row per request, by the options of engine/metrics/definitions.py. NULL
+-- where undefined. `mean_gaps` turns on itl_s, the mean of a request's gaps; without it the gaps are not read. With
+-- failures 'infinite', an unfinished request has infinity for each value it never reached. In full response mode there
+-- are no gaps and no TPOT without the first token.
 CREATE OR REPLACE MACRO latencies(ttft, tpot, failures, mean_gaps) AS TABLE
 WITH answered AS (
     SELECT

@@ -1,7 +1,7 @@
--- engine/metrics/metrics.py, run_metrics: one row a run, a column a metric, in the glossary's order. NULL where a run has no
--- such value. Percentiles interpolate linearly between samples; below 100 samples there is no 99th.
+-- engine/metrics/metrics.py, run_metrics: one row per run, one column per metric, in the glossary's order. NULL where
+-- undefined. Percentiles interpolate linearly between samples; below 100 samples there is no 99th percentile.
 CREATE OR REPLACE VIEW run_metrics AS
-WITH asked AS (
+WITH requested AS (
     SELECT
         run_id,
         count(*) AS requests,
@@ -14,7 +14,7 @@ WITH asked AS (
     FROM requests
     GROUP BY run_id
 ),
-said AS (
+produced AS (
     SELECT
         t.run_id,
         count(*) AS output_tokens,
@@ -61,8 +61,8 @@ timed AS (
     SELECT
         a.run_id,
         greatest(s.last_delivery_s, a.last_return_s) - a.first_arrival_s AS duration_s
-    FROM asked a
-    LEFT JOIN said s ON s.run_id = a.run_id
+    FROM requested a
+    LEFT JOIN produced s ON s.run_id = a.run_id
 )
 SELECT
     r.run_id,
@@ -138,8 +138,8 @@ SELECT
     (w.kv_reserved_position_s - w.kv_used_position_s) / nullif(w.kv_reserved_position_s, 0) AS kv_unused_fraction,
     m.peak_memory_bytes
 FROM runs r
-LEFT JOIN asked a ON a.run_id = r.run_id
-LEFT JOIN said s ON s.run_id = r.run_id
+LEFT JOIN requested a ON a.run_id = r.run_id
+LEFT JOIN produced s ON s.run_id = r.run_id
 LEFT JOIN timed d ON d.run_id = r.run_id
 LEFT JOIN pass_totals() w ON w.run_id = r.run_id
 LEFT JOIN waited q ON q.run_id = r.run_id

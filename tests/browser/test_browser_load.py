@@ -48,6 +48,6 @@ def test_a_load_test_from_the_click_through_cancel_and_resume_to_its_capacity(pa
     settled(page)
     page.get_by_role("radio", name="all at once").click()
     page.wait_for_url(re.compile(r"at=all"), timeout=LIVE_MS)
-    expect(page.get_by_text("the queue is never empty until the last one is admitted")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("so the queue shrinks until the last is admitted")).to_be_visible(timeout=LIVE_MS)
     page.reload()
-    expect(page.get_by_text("the queue is never empty until the last one is admitted")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("so the queue shrinks until the last is admitted")).to_be_visible(timeout=LIVE_MS)

@@ -126,7 +126,7 @@ def test_a_real_calibration_waits_for_the_device_then_measures_and_is_kept(lab_h
         process = run_calibrate("--model", "tiny-random", "--device", "cpu", "--engines", "static", "--json")
         assert process.stderr is not None
         lines = [process.stderr.readline(), process.stderr.readline()]
-        assert any("waiting: the device is taken" in line and "run 0123456789ab" in line for line in lines)
+        assert any("waiting: the device is in use" in line and "run 0123456789ab" in line for line in lines)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     measured = Calibration.from_json(output)

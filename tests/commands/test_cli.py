@@ -207,7 +207,7 @@ def test_parity_waits_for_the_device(tmp_path: Path) -> None:
         line = waiting.stderr.readline()
         waiting.kill()
         waiting.wait()
-    assert line.startswith("waiting: the device is taken")
+    assert line.startswith("waiting: the device is in use")
 
 
 def test_a_prompt_file_may_begin_with_a_byte_order_mark_and_hold_odd_line_separators(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.cli import main
-from engine.hardware.machine_memory import MachineMemory, host_memory, read_card
+from engine.hardware.machine_memory import MachineMemory, host_memory, parse_gpu
 from tests.support.app_server import ROOT
 from tests.support.no_break import nb
 
@@ -141,11 +141,11 @@ def test_a_named_size_needs_no_gpu_here(capsys: pytest.CaptureFixture[str], monk
 
 
 def test_a_card_is_read_from_the_drivers_table() -> None:
-    assert read_card("NVIDIA H200, 143771\nNVIDIA H200, 143771\n") == MachineMemory(
+    assert parse_gpu("NVIDIA H200, 143771\nNVIDIA H200, 143771\n") == MachineMemory(
         kind="cuda", name="NVIDIA H200", total_bytes=143_771 * 2**20
     )
-    assert read_card("No devices were found\n") is None
-    assert read_card("NVIDIA GB10, [N/A]\n") is None
+    assert parse_gpu("No devices were found\n") is None
+    assert parse_gpu("NVIDIA GB10, [N/A]\n") is None
 
 
 def test_nothing_heavy_is_loaded() -> None:

@@ -83,7 +83,7 @@ def test_resume_takes_no_option_that_it_would_not_heed(
     ("name", "content", "said"),
     [
         ("experiment.json", '{"experiment_id": "exp1" "kind"', "Expecting ',' delimiter"),
-        ("points.jsonl", '{"started": {"x": 1}}\n', "an attempt has a key, a repeat and a run_id"),
+        ("points.jsonl", '{"started": {"x": 1}}\n', "an attempt needs a key, a repeat and a run_id"),
     ],
 )
 def test_a_damaged_experiment_is_one_line_that_names_its_folder(

@@ -10,7 +10,7 @@ from engine.core.config import RunConfig
 from engine.core.passes import PassKind
 from engine.hardware.hardware import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import PassFacts, decode_stats
+from engine.hardware.roofline import PassStats, decode_stats
 from engine.hardware.step_cost import calibrated_cost, fit_curve
 from tests.commands.test_calibrate import SAMPLE
 from tests.support.simulated import prefill_facts
@@ -128,7 +128,7 @@ def test_a_share_of_the_scores_of_padding_counts(share: float) -> None:
 def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -> None:
     cost = cost_of(*DECODES, *PREFILLS)
     # 2 rows that decode at 100 positions each, beside a chunk of 14 tokens from its prompt's start: 105 scores.
-    facts = PassFacts(
+    facts = PassStats(
         kind=PassKind.MIXED,
         rows=3,
         decode_rows=2,
@@ -203,7 +203,7 @@ def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:
 
 
 def test_another_calibration_does_not_hide_the_one_that_fits() -> None:
-    from engine.simulator.simulated_machine import fitting_calibration
+    from engine.simulator.machine import fitting_calibration
 
     both = calibration(*DECODES, *PREFILLS)
     ceilings_alone = replace(both, passes=(), measured_at="2026-12-01T00:00:00Z")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.hardware.model_presets import model_shape
-from engine.hardware.pass_points import pass_points, predicted_bend, seen_bend, summed_stats, utilization
+from engine.hardware.pass_points import measured_bend, pass_points, predicted_bend, summed_stats, utilization
 from engine.hardware.roofline import Ceilings, ModelShape
 from store import Store
 from store.queries.downsampled_passes import pass_bins
@@ -117,24 +117,24 @@ LESSON_MS = {1: 20.57, 2: 18.14, 4: 18.51, 8: 18.07, 16: 19.28, 32: 20.83, 64: 2
 
 
 def test_the_lessons_bend_is_seen_where_it_says() -> None:
-    bend = seen_bend(LESSON_MS)
+    bend = measured_bend(LESSON_MS)
     assert bend is not None
     assert (bend.low, bend.high) == (64, 128)
     assert bend.growth == pytest.approx(1.463, abs=0.001)
 
 
 def test_a_flat_curve_has_no_bend_and_says_how_far_it_was_followed() -> None:
-    bend = seen_bend({size: ms for size, ms in LESSON_MS.items() if size <= 64})
+    bend = measured_bend({size: ms for size, ms in LESSON_MS.items() if size <= 64})
     assert bend is not None
     assert (bend.smallest, bend.low, bend.high) == (1, 64, None)
     assert bend.growth == pytest.approx(22.59 / 20.57)
 
 
 def test_neighbors_are_not_compared_and_one_size_has_no_bend() -> None:
-    assert seen_bend({7: 1.0, 8: 1.5}) is None
-    assert seen_bend({8: 1.5}) is None
-    assert seen_bend({}) is None
-    skipped = seen_bend({1: 1.0, 2: 1.1, 3: 1.9, 4: 1.2})  # the slow 3 lies between two doublings
+    assert measured_bend({7: 1.0, 8: 1.5}) is None
+    assert measured_bend({8: 1.5}) is None
+    assert measured_bend({}) is None
+    skipped = measured_bend({1: 1.0, 2: 1.1, 3: 1.9, 4: 1.2})  # the slow 3 lies between two doublings
     assert skipped is not None
     assert skipped.high is None
 

@@ -14,7 +14,7 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import (
     Ceilings,
     ModelShape,
-    PassFacts,
+    PassStats,
     bandwidth_fraction,
     causal_pairs,
     compute_fraction,
@@ -75,7 +75,7 @@ def test_an_embedding_of_its_own_is_read_and_does_no_arithmetic() -> None:
 
 
 def test_a_mask_may_cost_copies_of_the_cache() -> None:
-    masked = PassFacts(
+    masked = PassStats(
         kind=PassKind.DECODE,
         rows=2,
         decode_rows=2,
@@ -140,7 +140,7 @@ def test_a_published_sweep_of_a_small_model(
     assert ceilings.balance_flop_per_byte == pytest.approx(86.8, abs=0.1)
 
 
-def first_passes(engine: str, prompts: list[int], **more: int) -> list[tuple[PlannedPass, PassFacts]]:
+def first_passes(engine: str, prompts: list[int], **more: int) -> list[tuple[PlannedPass, PassStats]]:
     """The passes of the first two steps, each with its facts as they are when it is planned."""
     scheduler = make_scheduler(
         RunConfig(engine=engine, slots=len(prompts), **more), requests([9] * len(prompts), prompts=prompts)

@@ -7,7 +7,7 @@ import pytest
 from engine.core.config import RunConfig
 from engine.hardware.roofline import decode_stats, pass_bytes, shape_of_run
 from engine.runlog.simulated_run import describe_shape
-from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.machine import simulated_machine
 from tests.support.roofline_runs import MODEL
 
 

@@ -9,9 +9,9 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings
 from engine.hardware.what_if import (
     WhatIf,
-    compute_bend,
+    compute_bound_from,
     free_until,
-    launch_bend,
+    launch_bound_until,
     memory_wall,
     step_bytes,
     step_s,
@@ -108,7 +108,7 @@ def simple(flop_per_s: float, launch_s: float = 0.0, execution: str = "graph") -
 
 def test_the_bend_is_where_both_take_as_long() -> None:
     case = simple(2e9)
-    bend = compute_bend(case)
+    bend = compute_bound_from(case)
     # weights 303,744 bytes; a row reads 2,560 bytes and computes 2 x (86,336 + 32,768) + 512 x 10 FLOP at two a ns
     assert bend == pytest.approx(303_744 / (243_328 / 2 - 2560))
     assert what_if_row(case, 2).bound == "bandwidth"
@@ -116,17 +116,17 @@ def test_the_bend_is_where_both_take_as_long() -> None:
 
 
 def test_where_a_rows_cache_is_slower_than_its_arithmetic_nothing_bends() -> None:
-    assert compute_bend(simple(1e12)) is None
+    assert compute_bound_from(simple(1e12)) is None
     assert what_if_row(simple(1e12), 10_000).bound == "bandwidth"
 
 
 def test_launches_hide_the_first_rows() -> None:
     # 100 launches of 4 us are 400 us; weights take 303.7 us, a row 2.56 us: 37.6 rows until bytes take over
     case = simple(1e15, launch_s=4e-6, execution="eager")
-    assert launch_bend(case) == pytest.approx((400_000 - 303_744) / 2560)
+    assert launch_bound_until(case) == pytest.approx((400_000 - 303_744) / 2560)
     assert [what_if_row(case, b).bound for b in (37, 38)] == ["launches", "bandwidth"]
     assert what_if_row(case, 1).step_s == pytest.approx(400e-6)
-    assert launch_bend(simple(1e15, launch_s=4e-6)) == 0
+    assert launch_bound_until(simple(1e15, launch_s=4e-6)) == 0
 
 
 @pytest.mark.parametrize("change", [{"sequence_tokens": 0}, {"utilization": 0.0}, {"utilization": 1.5}])

@@ -1,4 +1,4 @@
-"""The launcher with real processes: the order of jobs, cancel, a worker's death, no worker outlives the app."""
+"""The launcher with real processes: order of jobs, cancel, crashed workers, and no worker outlives the app."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from engine.core.config import RunConfig
 from engine.launcher.job import Job
-from engine.launcher.messages import Finished, Progress, parse_event
+from engine.launcher.messages import Finished, RunProgress, parse_event
 from engine.launcher.run_queue import Patience, RunQueue
 from tests.support.processes import FAKE_WORKER, await_end, process_lives, wait_for
 
@@ -25,7 +25,7 @@ def is_running(job: Job) -> bool:
     return job.current is not None and job.current.output_tokens > 0
 
 
-def test_a_run_goes_through_the_worker_and_is_done(queue: RunQueue) -> None:
+def test_a_run_completes_in_the_worker(queue: RunQueue) -> None:
     job = queue.submit([config("fast")], label="first", visitor="ada")
     assert (job.kind, job.label, job.visitor, job.experiment_id) == ("single", "first", "ada", None)
     done = queue.wait(job.job_id)
@@ -61,7 +61,7 @@ def test_layouts_side_by_side_are_one_experiment_of_four_runs(queue: RunQueue) -
     assert len({run.run_id for run in done.runs}) == 4
 
 
-def test_jobs_wait_in_the_order_in_which_they_came(queue: RunQueue) -> None:
+def test_jobs_run_in_order_of_submission(queue: RunQueue) -> None:
     jobs = [queue.submit([config(model)]) for model in ("slow", "fast", "fast")]
     queue.wait(jobs[0].job_id, is_running)
     assert [(job.place, job.state) for job in queue.jobs()] == [(0, "running"), (1, "queued"), (2, "queued")]
@@ -84,7 +84,7 @@ def test_canceling_a_pair_in_its_first_run_never_starts_the_second(queue: RunQue
     assert not done.runs[1].folder.exists()
 
 
-def test_a_cancel_that_overtakes_its_run_still_stops_it(queue: RunQueue) -> None:
+def test_a_cancel_sent_before_its_run_still_stops_it(queue: RunQueue) -> None:
     job = queue.submit([config("slow")])
     queue.cancel(job.job_id)
     assert queue.wait(job.job_id).outcome == "stopped"
@@ -99,24 +99,24 @@ def test_a_worker_that_ignores_its_cancel_is_killed_and_the_next_run_works(tmp_p
         queue.cancel(job.job_id)
         run = queue.wait(job.job_id).runs[0]
         assert run.status == "crashed"
-        assert run.error == "canceled; the worker was killed by SIGKILL before it had stopped by itself"
+        assert run.error == "canceled; the worker was killed by SIGKILL before the run stopped"
         assert queue.wait(queue.submit([config("fast")]).job_id).outcome == "completed"
         assert queue.worker_pid != deaf
     finally:
         queue.close()
 
 
-def test_a_worker_that_dies_leaves_its_last_words_and_the_next_run_works(queue: RunQueue) -> None:
+def test_a_dead_workers_stderr_is_kept_and_the_next_run_works(queue: RunQueue) -> None:
     job = queue.submit([config("dies")])
     run = queue.wait(job.job_id).runs[0]
-    assert (run.status, run.error) == ("crashed", "the worker left with exit status 7")
+    assert (run.status, run.error) == ("crashed", "the worker ended with exit status 7")
     assert run.stderr.endswith("\nthe last words\n")
     assert len(run.stderr) == 64 * 1024
     assert (run.output_tokens, run.has_log) == (3, True)
     assert queue.wait(queue.submit([config("fast")]).job_id).outcome == "completed"
 
 
-def test_kill_9_is_seen_before_the_run_would_have_ended(queue: RunQueue) -> None:
+def test_kill_9_is_noticed_at_once(queue: RunQueue) -> None:
     job = queue.submit([config("slow")])
     queue.wait(job.job_id, is_running)
     assert queue.worker_pid is not None
@@ -125,7 +125,7 @@ def test_kill_9_is_seen_before_the_run_would_have_ended(queue: RunQueue) -> None
     assert (run.status, run.error) == ("crashed", "the worker was killed by SIGKILL")
 
 
-def test_a_worker_that_dies_before_the_run_has_no_log_to_show(queue: RunQueue) -> None:
+def test_a_worker_that_dies_before_the_run_leaves_no_log(queue: RunQueue) -> None:
     run = queue.wait(queue.submit([config("stillborn")]).job_id).runs[0]
     assert (run.status, run.has_log, run.stderr) == ("crashed", False, "no such model\n")
 
@@ -163,7 +163,7 @@ def test_warming_starts_a_worker_without_a_run(queue: RunQueue) -> None:
     assert queue.worker_pid == warm
 
 
-def test_closing_the_queue_ends_the_worker_in_mid_run(tmp_path: Path) -> None:
+def test_closing_the_queue_ends_the_worker_during_a_run(tmp_path: Path) -> None:
     queue = RunQueue(tmp_path, command=FAKE_WORKER)
     queue.wait(queue.submit([config("slow")]).job_id, is_running)
     pid = queue.worker_pid
@@ -177,7 +177,7 @@ def test_closing_the_queue_ends_the_worker_in_mid_run(tmp_path: Path) -> None:
     ("own", "expected"),
     [({}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
 )
-def test_the_worker_spins_briefly_unless_a_person_has_set_it(
+def test_the_worker_spins_briefly_unless_the_environment_sets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], expected: str | None
 ) -> None:
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
@@ -197,7 +197,7 @@ def test_the_worker_spins_briefly_unless_a_person_has_set_it(
 APP = """
 import signal, sys, time
 from pathlib import Path
-# As in a terminal, also where the tests run in the background, whose processes are born deaf to these two.
+# As in a terminal: a process started in the background ignores these two signals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from engine.core.config import RunConfig
@@ -230,14 +230,14 @@ def test_no_worker_outlives_the_app(tmp_path: Path, how: signal.Signals) -> None
             process.wait()
 
 
-def test_events_are_checked_as_they_come_in() -> None:
+def test_events_are_parsed_and_unknown_fields_ignored() -> None:
     line = '{"event":"progress","run_id":"a","finished_requests":1,"requests":8,"output_tokens":9,"elapsed_s":5,"x":1}'
-    assert parse_event(line) == Progress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
+    assert parse_event(line) == RunProgress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
     ended = '{"event":"finished","run_id":"a","status":"oom"}'
     assert parse_event(ended) == Finished(run_id="a", status="oom", error=None)
 
 
 @pytest.mark.parametrize("line", ["", "hello", "[]", "{}", '{"event":"dance"}', '{"event":"started"}', '{"event":[]}'])
-def test_what_is_no_event_is_refused(line: str) -> None:
+def test_lines_that_are_no_events_are_refused(line: str) -> None:
     with pytest.raises(ValueError, match="event"):
         parse_event(line)

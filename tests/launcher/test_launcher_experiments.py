@@ -1,4 +1,4 @@
-"""Experiments in the queue: one job, every point recorded, nothing ends it but a cancel, and it can be gone on with."""
+"""Experiments in the queue: one job each, every point recorded, failures do not end it, and it can be resumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.experiments.experiment import Plan, Point, PointRecord
-from engine.launcher import experiment_keeper
+from engine.launcher import experiment_session
 from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
@@ -24,7 +24,7 @@ from tests.support.sweeps import a_sweep, good_records, statuses
 
 
 def with_models(*models: str) -> Plan:
-    """A sweep whose points ask the fake worker for these, one after the other."""
+    """A sweep whose points use these models of the fake worker."""
     plan = a_sweep(",".join(str(1 + i) for i in range(len(models))))
     points = zip(plan.points, models, strict=True)
     return replace(plan, points=tuple(replace(p, config=replace(p.config, model=m)) for p, m in points))
@@ -39,7 +39,7 @@ def is_running(job: Job) -> bool:
     return job.current is not None and job.current.output_tokens > 0
 
 
-def test_an_experiment_is_one_job_with_a_record_a_point(queue: RunQueue) -> None:
+def test_an_experiment_is_one_job_with_a_record_per_point(queue: RunQueue) -> None:
     plan = with_models("fast", "fast", "fast")
     job = queue.submit_experiment(plan, visitor="ada")
     assert (job.kind, job.label, job.visitor, job.experiment_id) == ("sweep", plan.label, "ada", plan.experiment_id)
@@ -55,8 +55,8 @@ def test_an_experiment_is_one_job_with_a_record_a_point(queue: RunQueue) -> None
     assert not ExperimentLog.is_open(folder_of(queue, job))
 
 
-def test_no_point_ends_it_a_crash_of_the_worker_neither(queue: RunQueue) -> None:
-    """Out of memory, a worker that dies in mid-run, one that dies before the run has begun: the rest still runs."""
+def test_failed_points_and_worker_crashes_do_not_end_the_experiment(queue: RunQueue) -> None:
+    """After out of memory, a worker that dies during a run, and one that dies before it, the rest still runs."""
     job = queue.submit_experiment(with_models("big", "dies", "stillborn", "fast"))
     done = queue.wait(job.job_id)
     assert [run.status for run in done.runs] == ["oom", "crashed", "crashed", "completed"]
@@ -69,7 +69,7 @@ def test_no_point_ends_it_a_crash_of_the_worker_neither(queue: RunQueue) -> None
     assert "exit status 7" in logged.records[1].error
 
 
-def test_crashed_points_are_run_again_on_resume_and_no_others(queue: RunQueue) -> None:
+def test_a_resume_runs_only_crashed_points_again(queue: RunQueue) -> None:
     plan = with_models("fast", "dies", "fast")
     first = queue.wait(queue.submit_experiment(plan).job_id)
     again = queue.resume_experiment(plan.experiment_id, visitor="bob")
@@ -80,7 +80,7 @@ def test_crashed_points_are_run_again_on_resume_and_no_others(queue: RunQueue) -
     assert (done.done_points, [run.status for run in done.runs]) == (3, ["crashed"])
 
 
-def test_a_canceled_experiment_keeps_what_it_has_and_can_be_gone_on_with(queue: RunQueue) -> None:
+def test_a_canceled_experiment_keeps_its_records_and_can_be_resumed(queue: RunQueue) -> None:
     plan = with_models("fast", "slow", "fast", "fast")
     job = queue.submit_experiment(plan)
     queue.wait(job.job_id, lambda job: job.done_points == 1 and is_running(job))
@@ -96,7 +96,7 @@ def test_a_canceled_experiment_keeps_what_it_has_and_can_be_gone_on_with(queue: 
     queue.wait(again.job_id)
 
 
-def test_one_that_waits_is_taken_and_let_go_of_when_it_is_canceled(queue: RunQueue) -> None:
+def test_a_queued_experiment_is_locked_until_it_is_canceled(queue: RunQueue) -> None:
     blocker = queue.submit_experiment(with_models("slow"))
     plan = with_models("fast", "fast")
     waiting = queue.submit_experiment(plan)
@@ -111,8 +111,8 @@ def test_one_that_waits_is_taken_and_let_go_of_when_it_is_canceled(queue: RunQue
     queue.cancel(blocker.job_id)
 
 
-def test_others_wait_for_all_of_it(queue: RunQueue) -> None:
-    """One job runs at a time, first come, first served, whatever its size."""
+def test_other_jobs_wait_for_the_whole_experiment(queue: RunQueue) -> None:
+    """One job runs at a time, first come, first served, regardless of its size."""
     order = [queue.submit_experiment(with_models("fast", "fast")), queue.submit_experiment(with_models("fast"))]
     last = queue.wait(order[1].job_id)
     assert last.outcome == "completed"
@@ -121,7 +121,7 @@ def test_others_wait_for_all_of_it(queue: RunQueue) -> None:
     assert first.is_done
 
 
-def test_what_cannot_be_gone_on_with(queue: RunQueue, tmp_path: Path) -> None:
+def test_experiments_that_cannot_be_resumed(queue: RunQueue, tmp_path: Path) -> None:
     for odd in ("nowhere", "../elsewhere", ""):
         with pytest.raises(ValueError, match="no experiment"):
             queue.resume_experiment(odd)
@@ -133,7 +133,7 @@ def test_what_cannot_be_gone_on_with(queue: RunQueue, tmp_path: Path) -> None:
         queue.submit_experiment(plan)
 
 
-def test_what_is_written_before_it_can_still_refuse_it(queue: RunQueue) -> None:
+def test_a_failing_before_callback_leaves_no_experiment(queue: RunQueue) -> None:
     def refuse(job: Job) -> None:
         raise ValueError(f"no {job.kind} today")
 
@@ -144,10 +144,8 @@ def test_what_is_written_before_it_can_still_refuse_it(queue: RunQueue) -> None:
     assert not (queue.runs_folder / plan.experiment_id).exists()
 
 
-def test_an_experiment_that_asks_for_more_gets_it_in_the_same_job(
-    queue: RunQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked when all points are done, with their records; what it adds is in the plan from then on."""
+def test_added_points_run_in_the_same_job(queue: RunQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Called with the records when all points are done; added points are in the plan from then on."""
     asked: list[int] = []
     plan = with_models("fast", "fast")
 
@@ -155,7 +153,7 @@ def test_an_experiment_that_asks_for_more_gets_it_in_the_same_job(
         asked.append(len(records))
         return () if len(records) > 2 else (replace(plan.points[0], key="more", position=2),)
 
-    monkeypatch.setattr(experiment_keeper, "next_load_points", lambda runs_folder: next_points)
+    monkeypatch.setattr(experiment_session, "next_load_points", lambda runs_folder: next_points)
     done = queue.wait(queue.submit_experiment(replace(plan, kind="load")).job_id)
     assert asked == [2, 3]
     assert (done.done_points, done.all_points, done.is_done) == (3, 3, True)
@@ -170,15 +168,15 @@ def test_an_experiment_that_asks_for_more_gets_it_in_the_same_job(
         ("end", ["completed", "skipped"], OSError("no space left")),
     ],
 )
-def test_a_record_that_fails_in_any_way_ends_its_job_and_not_the_queue(
+def test_a_failing_record_ends_its_job_and_not_the_queue(
     method: str, statuses: list[str], error: Exception, queue: RunQueue, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    def fail(keeper: object, *arguments: object) -> None:
+    def fail(session: object, *arguments: object) -> None:
         raise error
 
     with monkeypatch.context() as broken:
-        broken.setattr(experiment_keeper.ExperimentKeeper, method, fail)
+        broken.setattr(experiment_session.ExperimentSession, method, fail)
         plan = with_models("fast", "fast")
         job = queue.wait(queue.submit_experiment(plan, visitor="ada").job_id)
     assert [run.status for run in job.runs] == statuses
@@ -203,9 +201,9 @@ time.sleep(600)
 """
 
 
-def test_killing_the_app_loses_no_point_and_doubles_none(tmp_path: Path) -> None:
-    """kill -9 in mid-run: the worker follows, a new app goes on, and every point ends with exactly one good record."""
-    # A cache of its own: its device's lock is nobody else's.
+def test_killing_the_app_neither_loses_nor_repeats_a_point(tmp_path: Path) -> None:
+    """kill -9 during a run: the worker ends too, a new app resumes, and every point gets exactly one settled record."""
+    # A separate cache: its device lock is not shared.
     environment = {**os.environ, "LAB_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-c", APP, str(tmp_path)]
     app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)

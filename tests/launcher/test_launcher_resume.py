@@ -1,4 +1,4 @@
-"""Runs side by side that were stopped: what is missing of them is run, once, beside what is there."""
+"""Stopped runs side by side: the missing runs are run once, and the others are kept."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def config(model: str) -> RunConfig:
 
 
 def stopped_in_its_second_run(queue: RunQueue) -> Job:
-    """Three side by side of which one completed. The second would end by itself if it were run again."""
+    """Three runs side by side, one of them completed. The second would complete if it were run again."""
     job = queue.submit([config("fast"), config("once"), config("fast")], kind="layouts", label="three", visitor="ada")
     queue.wait(job.job_id, lambda job: job.runs[0].state == "done" and job.runs[1].output_tokens > 0)
-    assert not queue.jobs()[0].can_go_on  # it is at it
+    assert not queue.jobs()[0].can_go_on  # it is running
     queue.cancel(job.job_id)
     return queue.wait(job.job_id)
 
 
-def test_what_is_missing_of_runs_side_by_side_is_run_beside_what_is_there(queue: RunQueue) -> None:
+def test_missing_runs_are_run_and_completed_ones_kept(queue: RunQueue) -> None:
     stopped = stopped_in_its_second_run(queue)
     assert [run.status for run in stopped.runs] == ["completed", "stopped", "stopped"]
     assert stopped.can_go_on
@@ -34,7 +34,7 @@ def test_what_is_missing_of_runs_side_by_side_is_run_beside_what_is_there(queue:
     rest = queue.resume(stopped.job_id, "bob")
     assert (rest.state, rest.place, rest.kind, rest.label, rest.visitor) == ("queued", 1, "layouts", "three", "bob")
     assert rest.experiment_id not in (None, stopped.experiment_id)
-    assert queue.resume(stopped.job_id, "eve") == rest  # asked for twice, it is queued once
+    assert queue.resume(stopped.job_id, "eve") == rest  # a second call queues nothing
     queue.cancel(busy.job_id)
     done = queue.wait(rest.job_id)
     assert (done.outcome, done.can_go_on) == ("completed", False)
@@ -44,11 +44,11 @@ def test_what_is_missing_of_runs_side_by_side_is_run_beside_what_is_there(queue:
     assert new & old == {stopped.runs[0].run_id}
     assert all(run.folder == queue.runs_folder / run.run_id and run.has_log for run in done.runs)
     assert queue.resume(stopped.job_id).job_id == rest.job_id
-    with pytest.raises(ValueError, match="nothing of this job is left to run"):
+    with pytest.raises(ValueError, match="this job has no runs left"):
         queue.resume(rest.job_id)
 
 
-def test_where_none_had_begun_they_are_the_very_runs_that_were_asked_for(queue: RunQueue) -> None:
+def test_runs_that_never_started_keep_their_ids(queue: RunQueue) -> None:
     busy = queue.submit([config("slow")])
     first = queue.submit([config("fast"), config("fast")], kind="pair", visitor="ada")
     queue.cancel(first.job_id)
@@ -62,7 +62,7 @@ def test_where_none_had_begun_they_are_the_very_runs_that_were_asked_for(queue: 
     assert queue.resume(first.job_id).job_id == rest.job_id
 
 
-def test_a_worker_that_could_not_be_started_leaves_everything_to_be_run(tmp_path: Path) -> None:
+def test_without_a_worker_every_run_is_missing(tmp_path: Path) -> None:
     queue = RunQueue(tmp_path, command=("/nowhere/python",))
     try:
         ended = queue.wait(queue.submit([config("fast"), config("fast")], kind="pair").job_id)
@@ -74,14 +74,14 @@ def test_a_worker_that_could_not_be_started_leaves_everything_to_be_run(tmp_path
         queue.close()
 
 
-def test_a_run_that_was_deleted_meanwhile_is_run_again_too(queue: RunQueue) -> None:
+def test_a_deleted_run_is_missing_too(queue: RunQueue) -> None:
     stopped = stopped_in_its_second_run(queue)
     shutil.rmtree(stopped.runs[0].folder)
     done = queue.wait(queue.resume(stopped.job_id).job_id)
     assert [(run.kept, run.status) for run in done.runs] == [(False, "completed")] * 3
 
 
-def test_one_missing_run_is_a_run_by_itself(queue: RunQueue) -> None:
+def test_one_missing_run_has_no_experiment(queue: RunQueue) -> None:
     job = queue.submit([config("fast"), config("dies")], kind="pair")
     stopped = queue.wait(job.job_id)
     assert [run.status for run in stopped.runs] == ["completed", "crashed"]
@@ -93,11 +93,11 @@ def test_one_missing_run_is_a_run_by_itself(queue: RunQueue) -> None:
     assert queue.resume(again.job_id).job_id not in (job.job_id, rest.job_id)
 
 
-def test_nothing_is_missing_of_a_single_run_or_of_one_that_came_to_its_own_end(queue: RunQueue) -> None:
+def test_nothing_is_missing_of_a_single_run_or_of_a_settled_one(queue: RunQueue) -> None:
     alone = queue.submit([config("dies")])
     assert not queue.wait(alone.job_id).can_go_on
     pair = queue.submit([config("big"), config("fast")], kind="pair")
     assert not queue.wait(pair.job_id).can_go_on
     for job_id in (alone.job_id, pair.job_id, "unknown"):
-        with pytest.raises(ValueError, match="nothing of this job is left to run; start it anew"):
+        with pytest.raises(ValueError, match="this job has no runs left; start a new one"):
             queue.resume(job_id)

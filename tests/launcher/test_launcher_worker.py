@@ -1,4 +1,4 @@
-"""The launcher over the real worker: a pair to its end, refusals in one line, cancel within a pass, kill -9."""
+"""The launcher with the real worker: a pair, refusals in one line, cancel within a pass, kill -9."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 PATIENCE_S = 120
 SHORT = WorkloadConfig(prompts="p16", requests=6, budget="2-9")
-LONG = WorkloadConfig(prompts="p16", requests=64, budget="2000")  # far longer than a test looks at it
+LONG = WorkloadConfig(prompts="p16", requests=64, budget="2000")  # far longer than any test runs
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,11 @@ def tiny(engine: str = "continuous", workload: WorkloadConfig = SHORT, **setting
 
 
 def has_tokens(job: Job) -> bool:
-    """Whether some are on the disk."""
+    """Whether some tokens are on disk."""
     return job.current is not None and len(RunLogReader(job.current.folder).table("tokens")) > 0
 
 
-def test_a_pair_runs_to_its_end_and_is_one_experiment(queue: RunQueue) -> None:
+def test_a_pair_completes_as_one_experiment(queue: RunQueue) -> None:
     job = queue.submit([tiny("static"), tiny("continuous")], kind="pair", label="static and continuous")
     done = queue.wait(job.job_id, timeout_s=PATIENCE_S)
     assert [run.status for run in done.runs] == ["completed", "completed"]
@@ -51,7 +51,7 @@ def test_a_pair_runs_to_its_end_and_is_one_experiment(queue: RunQueue) -> None:
     assert RunLogReader(done.runs[0].folder).result()["totals"]["finished_requests"] == 6  # type: ignore[index]
 
 
-def test_what_cannot_run_is_refused_in_one_line_and_the_worker_lives_on(queue: RunQueue) -> None:
+def test_a_bad_configuration_is_refused_in_one_line_and_the_worker_stays(queue: RunQueue) -> None:
     unknown = RunConfig(model="no-such-model", workload=SHORT)
     run = queue.wait(queue.submit([unknown]).job_id, timeout_s=PATIENCE_S).runs[0]
     assert (run.status, run.has_log) == ("failed", False)
@@ -63,7 +63,7 @@ def test_what_cannot_run_is_refused_in_one_line_and_the_worker_lives_on(queue: R
     assert queue.worker_pid == before
 
 
-def test_a_pool_that_is_too_small_ends_as_oom_and_the_worker_lives_on(queue: RunQueue) -> None:
+def test_a_pool_that_is_too_small_ends_as_oom_and_the_worker_stays(queue: RunQueue) -> None:
     done = queue.wait(queue.submit([tiny(pool_gib=1e-6), tiny()], kind="pair").job_id, timeout_s=PATIENCE_S)
     assert [run.status for run in done.runs] == ["oom", "completed"]
     assert done.runs[0].error
@@ -80,7 +80,7 @@ def test_a_cancel_stops_the_run_and_keeps_its_tokens(queue: RunQueue) -> None:
     assert 0 < len(RunLogReader(run.folder).table("tokens")) < 64 * 2000
 
 
-def test_kill_9_keeps_every_token_that_was_logged_and_the_next_run_works(queue: RunQueue) -> None:
+def test_kill_9_keeps_every_logged_token_and_the_next_run_works(queue: RunQueue) -> None:
     job = queue.submit([tiny(workload=LONG)])
     queue.wait(job.job_id, has_tokens, timeout_s=PATIENCE_S)
     assert queue.worker_pid is not None
@@ -93,7 +93,7 @@ def test_kill_9_keeps_every_token_that_was_logged_and_the_next_run_works(queue: 
     assert queue.wait(queue.submit([tiny()]).job_id, timeout_s=PATIENCE_S).outcome == "completed"
 
 
-def test_closing_ends_a_worker_in_mid_run(tmp_path: Path) -> None:
+def test_closing_ends_a_worker_during_a_run(tmp_path: Path) -> None:
     queue = RunQueue(tmp_path)
     job = queue.submit([tiny(workload=LONG)])
     queue.wait(job.job_id, has_tokens, timeout_s=PATIENCE_S)

@@ -10,7 +10,7 @@ from engine.experiments.experiment import Summary
 from engine.load.findings import confirmation_text
 from engine.load.goodput import Goodput, Limits
 from engine.load.load_point import LoadPoint, load_point
-from engine.load.load_table import Knee, LoadSample, LoadTable, load_table
+from engine.load.load_table import LoadSample, LoadTable, SaturationPoint, load_table
 from engine.load.queue_growth import QueueGrowth
 from tests.support.load_server import serve
 from tests.support.no_break import nb
@@ -22,7 +22,7 @@ NOTHING = load_point(EMPTY)
 def growth(grows: bool) -> QueueGrowth:
     rise = 5.0 if grows else 0.0
     line = {"begin_s": 0.0, "end_s": 10.0, "slope_per_s": rise / 10, "rise": rise, "t": rise}
-    return QueueGrowth(**line, left_behind=rise, is_behind=False, is_swamped=False)
+    return QueueGrowth(**line, backlog=rise, is_behind=False, is_swamped=False)
 
 
 def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int = 0, **figures: object) -> LoadSample:
@@ -162,8 +162,8 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
         assert capacity is not None
         assert capacity.is_confirmed is False
         said = confirmation_text(capacity)
-        assert (nb("grows at 0.9 times it already, where 1.70 requests/s are served") in said) is below
-        assert ("does not grow at 1.1 times it yet" in said) is not above
+        assert (nb("already grows at 0.9 times the capacity, where 1.70 requests/s were served") in said) is below
+        assert ("does not grow at 1.1 times the capacity" in said) is not above
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_a
     ]
     capacity = load_table(["static"], rows).capacity("static")
     assert capacity is not None
-    words = "128 requests are few for an engine that ran 32 at once: use 6 times as many as there are slots, or more"
-    assert (words in confirmation_text(capacity)) is said
+    text = "128 requests are too few for an engine that ran 32 at once: use at least 6 times as many requests as slots."
+    assert (text in confirmation_text(capacity)) is said
 
 
 def test_a_machine_that_was_not_equally_fast_is_named() -> None:
@@ -193,24 +193,26 @@ def test_a_machine_that_was_not_equally_fast_is_named() -> None:
         ]
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
-        assert ("the machine was not equally fast" in confirmation_text(capacity)) is said
-    around = nb(f"Decode passes took {1000 * pass_s:.1f} ms around it")
-    slower = nb(f"{around} and 50.0 ms with all requests at once, 0.600 times")
+        assert ("The machine was not equally fast" in confirmation_text(capacity)) is said
+    around = nb(f"decode passes took {1000 * pass_s:.1f} ms in these runs")
+    slower = nb(f"{around} and 50.0 ms with all requests at once (0.600 times)")
     assert slower in confirmation_text(capacity)
 
 
 def test_the_knee_lies_between_the_last_rate_that_held_and_the_first_that_did_not() -> None:
     table = known_table()
-    assert table.knee("static") == Knee(
+    assert table.saturation_point("static") == SaturationPoint(
         engine="static", held_per_s=1.0, lost_per_s=2.0, held_wait_s=0.5, lost_wait_s=10.0
     )
-    found = table.knee("static")
+    found = table.saturation_point("static")
     assert found is not None
     assert found.wait_ratio == 20.0
-    none = table.knee("continuous")
+    none = table.saturation_point("continuous")
     assert none is not None
     assert (none.held_per_s, none.lost_per_s, none.wait_ratio) == (2.0, None, None)
-    grew = load_table(["static"], [sample("static", 3.0, growth=growth(True), queue_wait_p50_s=7.0)]).knee("static")
+    grew = load_table(["static"], [sample("static", 3.0, growth=growth(True), queue_wait_p50_s=7.0)]).saturation_point(
+        "static"
+    )
     assert grew is not None
     assert (grew.held_per_s, grew.lost_per_s, grew.lost_wait_s) == (None, 3.0, 7.0)
 
@@ -225,7 +227,11 @@ def test_a_table_of_failures_says_so_and_breaks_nothing() -> None:
     table = load_table(["static"], [sample("static", 1.0), sample("static", None, role="saturation")])
     said = [(row.status, row.error, row.grows, row.middle) for row in table.rows]
     assert said == [("oom", "no room", None, None)] * 2
-    assert (table.capacity("static"), table.knee("static"), table.capacity_ratio("static")) == (None, None, None)
+    assert (table.capacity("static"), table.saturation_point("static"), table.capacity_ratio("static")) == (
+        None,
+        None,
+        None,
+    )
     assert load_table([], []).rows == ()
 
 

@@ -98,7 +98,7 @@ def test_rates_and_engines_are_read_or_refused_in_a_line() -> None:
     assert parse_rates("2, 0.5,1") == (0.5, 1.0, 2.0)
     assert parse_engines("static, continuous") == ("static", "continuous")
     for text in ("", "x", "0", "-1", "1,,2", "nan", "inf", "1e9", "1e-300"):
-        with pytest.raises(ValueError, match=r"use requests a second, 0\.000001 to 1,000,000, as 0\.5,1,2"):
+        with pytest.raises(ValueError, match=r"use requests/s from 0\.000001 to 1,000,000, for example 0\.5,1,2"):
             parse_rates(text)
     with pytest.raises(ValueError, match="name each once"):
         parse_rates("1,1.0")

@@ -8,7 +8,7 @@ import pytest
 from engine.core.record import RunRecord
 from engine.load.load_point import load_point
 from engine.load.occupancy import Occupancy, mean_number, most_at_once, often_at_once
-from engine.load.queue_growth import left_behind, line_through, queue_growth
+from engine.load.queue_growth import line_through, mean_backlog, queue_growth
 from engine.load.steady_window import served_within, steady_window
 from tests.support.load_server import decode_only, serve
 from tests.support.records import EMPTY, request, tokens
@@ -126,8 +126,8 @@ def test_capacity_where_answers_differ_in_length(count: int, within: float) -> N
 def test_those_left_behind_count_from_one_admission_to_the_next() -> None:
     # Two slots, batches at 0, 4 and 8. At 0 four have come and two get slots; the fifth comes at 5 and waits for none.
     known = occupancy((0, 0, 4), (0, 0, 4), (0, 4, 8), (0, 4, 8), (5, 8, 12))
-    assert left_behind(known, np.array([0.0, 2.0, 4.0, 8.0])).tolist() == [2.0, 2.0, 0.0]
-    assert left_behind(known, np.array([0.0, 3.0, 6.0])).tolist() == pytest.approx([2.0, 2 / 3])
+    assert mean_backlog(known, np.array([0.0, 2.0, 4.0, 8.0])).tolist() == [2.0, 2.0, 0.0]
+    assert mean_backlog(known, np.array([0.0, 3.0, 6.0])).tolist() == pytest.approx([2.0, 2 / 3])
 
 
 def test_a_line_and_how_sure_it_is() -> None:
@@ -169,7 +169,7 @@ def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level
     growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 79, burst + steady)))
     assert growth is not None
     assert (growth.rises, growth.is_behind, growth.grows) == (False, True, True)
-    assert growth.left_behind == pytest.approx(20, abs=2)
+    assert growth.backlog == pytest.approx(20, abs=2)
     # The same after a burst of three is no more than a hair for so many requests.
     burst, steady = [0.2 * i for i in range(3)], [4.0 * i for i in range(1, 77)]
     few = queue_growth(Occupancy.of(serve("serial", 1, [4] * 79, burst + steady)))
@@ -182,7 +182,7 @@ def test_an_engine_that_is_catching_up_has_no_growing_queue() -> None:
     arrivals_s = [0.2 * i for i in range(40)] + [8.0 + 5.0 * i for i in range(100)]
     growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 140, arrivals_s)))
     assert growth is not None
-    assert growth.left_behind > 0.05 * 140
+    assert growth.backlog > 0.05 * 140
     assert growth.rise < -10
     assert growth.grows is False
 

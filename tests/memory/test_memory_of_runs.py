@@ -11,7 +11,7 @@ from engine.core.errors import EngineOutOfMemory
 from engine.core.kv_layout import blocks_for
 from engine.core.units import GIB
 from engine.hardware.model_presets import model_shape
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import EngineShape, MemoryGrid, memory_point
 from engine.runtime.device_memory import kept_by_graphs
 from engine.runtime.measuring.parity import engine_outputs
@@ -73,7 +73,7 @@ def test_a_run_under_a_capacity_ends_where_the_plan_says(warm: WarmModel, engine
             if shortage is None:
                 assert found is None, (room, prompt, size)
                 continue
-            where = f"{TERM_WORDS[shortage.term]} (by estimate)"
+            where = f"{TERM_LABELS[shortage.term]} (by estimate)"
             assert found == (where, shortage.asked_bytes, shortage.free_bytes), (room, prompt, size)
             seen.add(shortage.term)
     assert {"weights", "kv_cache", "mlp_activation"} <= seen

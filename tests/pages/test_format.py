@@ -1,4 +1,4 @@
-"""Numbers as people read them: one text for one value wherever it stands, worked out by hand."""
+"""Formatted numbers: one text for one value everywhere, against hand-written expectations."""
 
 from __future__ import annotations
 
@@ -33,13 +33,11 @@ from engine.core.format import (
     unbroken,
 )
 from engine.validity.load_checks import judge_steady_window
-from pages.figures.captions import latency
-from pages.figures.latency.cdf import latency_cdf
+from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.parts.runs.badges import badge_text, badges_of, status_badge
-from pages.parts.runs.compared import METRIC_BY_NAME
-from pages.parts.runs.validity import told_checks
+from pages.parts.runs.validity import explained_checks
 from pages.parts.shared.markdown import code, listed, plain
-from pages.parts.shared.metric_text import metric_text, value_and_unit
+from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit
 from tests.support.evidence import evidence, requests
 from tests.support.no_break import UNIT, nb
 
@@ -206,9 +204,9 @@ def test_one_value_has_one_text_in_tiles_labels_captions_badges_and_on_the_termi
     }
     report = {"run_id": "a", "status": "completed", "ttft_p50_s": value_s}
     assert "for 1.00 s on average" in stored["finding"]
-    for text in (tile, metric_text(metric, value_s), label, latency(samples, "TTFT")):
+    for text in (tile, metric_text(metric, value_s), label, latency_caption(samples, "TTFT")):
         assert expected in text
-    assert expected in told_checks([stored])[0].found
+    assert expected in explained_checks([stored])[0].finding
     assert expected.replace(NO_BREAK_SPACE, "  ") in _table(report)  # number and unit are columns
 
 

@@ -49,7 +49,7 @@ def test_the_second_of_two_edits_is_refused_in_a_line(asked: str) -> None:
     app = button(other, "Save").click().run()
     row = row_of(lab().store, asked)
     assert (row["low"], row["high"]) == (0.15, 0.2)
-    assert "this prediction has been edited elsewhere since" in words(app)
+    assert "this prediction was edited elsewhere" in words(app)
 
 
 def test_what_is_shown_of_a_prediction_is_its_state(asked: str) -> None:

@@ -1,4 +1,4 @@
-"""What the Query page works out without being drawn: links, searches, words, what a table and a chart are made of."""
+"""The Query page without drawing it: links, the search, texts, tables and charts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pandas as pd
 import pytest
 
-from pages.parts.query.link import MAX_LINK_CHARACTERS, link_to, linked, params_of
+from pages.parts.query.link import MAX_LINK_CHARACTERS, link_to, linked_query, params_of
 from pages.parts.query.result import ago, as_shown, cut_text, default_drawing
 from pages.parts.query.schema import matching
 from store.queries.prepared_queries import prepared_queries
@@ -26,20 +26,20 @@ def test_links_carry_prepared_questions_by_name_and_others_by_text() -> None:
     params = params_of("SELECT 'ä&b'\n")
     assert params == {"sql": "SELECT 'ä&b'"}
     assert link_to("http://host/query?sql=old", params) == f"http://host/query?sql={quote(params['sql'], safe='')}"
-    assert linked(params).sql == "SELECT 'ä&b'"
-    assert linked({}) is linked({"sql": " "}) is None
+    assert linked_query(params).sql == "SELECT 'ä&b'"
+    assert linked_query({}) is linked_query({"sql": " "}) is None
     assert params_of("x" * (MAX_LINK_CHARACTERS + 1)) is None
 
 
 @pytest.mark.parametrize(
-    ("age_s", "said"),
+    ("age_s", "text"),
     [(0.5, "just now"), (12.9, "12 seconds ago"), (61, "1 minute ago"), (7200, "2 hours ago"), (200_000, "2 days ago")],
 )
-def test_ages_in_words(age_s: float, said: str) -> None:
-    assert ago(age_s) == said
+def test_ages(age_s: float, text: str) -> None:
+    assert ago(age_s) == text
 
 
-def test_runs_are_links_and_whole_answers_keep_their_order() -> None:
+def test_runs_are_links_and_other_columns_keep_their_order() -> None:
     frame = pd.DataFrame({"run_id": ["r1", None], "static_run_id": ["r2", "r3"], "gap_s": [0.5, 0.25]})
     shown, config = as_shown(frame)
     assert shown["run_id"].iloc[0] == "/run?run_id=r1"
@@ -49,12 +49,12 @@ def test_runs_are_links_and_whole_answers_keep_their_order() -> None:
     assert shown["gap_s"].tolist() == [0.5, 0.25]
 
 
-def test_cuts_in_words() -> None:
+def test_cut_answers() -> None:
     assert cut_text("rows", 1000).startswith("The first 1,000 rows: there are more.")
     assert "32\u00a0MiB" in cut_text("bytes", 3)
 
 
-def test_a_changed_question_is_drawn_by_its_columns_alone() -> None:
+def test_a_changed_query_is_drawn_by_its_columns() -> None:
     frame = pd.DataFrame({"engine": ["a", "b"], "dead_fraction": [0.1, 0.2]})
     drawing = default_drawing(prepared_queries()[0].sql, frame)
     assert drawing is not None

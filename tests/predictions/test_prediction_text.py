@@ -44,6 +44,6 @@ def test_a_measured_figure_is_compared_with_its_range(other: dict[str, Any], tex
 def test_the_simulators_command_is_one_that_can_be_typed() -> None:
     note = "no calibration here; run `python -m engine calibrate --model m`, or use `--hardware a10`"
     assert simulated_text(graded(simulated_note=note)) == (
-        "The simulator expected nothing: no calibration here; run .venv/bin/python -m engine calibrate --model m, "
+        "No prediction by the simulator: no calibration here; run .venv/bin/python -m engine calibrate --model m, "
         "or use --hardware a10."
     )

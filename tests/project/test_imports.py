@@ -1,4 +1,4 @@
-"""Data goes one way through the house: the import rules of pyproject.toml hold, and they would catch a breach."""
+"""Data flows one way: the import rules of pyproject.toml hold, and each of them catches a breach."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_a_forbidden_import_is_caught(tmp_path: Path, module: str, forbidden: st
     assert module.removesuffix(".py").removesuffix("/__init__").replace("/", ".") in linted.stdout
 
 
-def test_app_imports_pages_and_services_alone() -> None:
+def test_the_app_imports_only_pages_and_services() -> None:
     allowed = {"__future__", "streamlit", "pages", "store", "engine"}
     tree = ast.parse((ROOT / "app.py").read_text())
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
@@ -86,28 +87,43 @@ def test_app_imports_pages_and_services_alone() -> None:
         assert not name.startswith(("engine.runtime", "engine.commands", "engine.cli"))
 
 
-def test_core_loads_without_any_of_the_large_libraries() -> None:
+def test_core_loads_no_large_library() -> None:
     loaded = loaded_by(*modules_under("engine.core"))
     assert "numpy" in loaded
     assert not loaded & {*MODEL_LIBRARIES, "pyarrow", "duckdb", "pandas", "streamlit", "plotly"}
 
 
 @pytest.mark.parametrize("package", ["engine.runlog", "engine.launcher", "store", "pages.figures", "pages.parts"])
-def test_what_the_app_imports_loads_no_model_library(package: str) -> None:
+def test_imports_of_the_app_load_no_model_library(package: str) -> None:
     loaded = loaded_by(*modules_under(package))
     assert package.partition(".")[0] in loaded
     assert not loaded & set(MODEL_LIBRARIES)
 
 
-def test_the_table_of_the_history_is_made_without_a_widget_of_an_experiment() -> None:
+def test_the_history_table_loads_no_widget_of_an_experiment() -> None:
     code = "import sys, pages.parts.history.table; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "pages.parts.history.table" in ran.stdout.split()
-    assert not {"pages.parts.experiments.progress", "pages.parts.shared.lab", "store"} & set(ran.stdout.split())
+    assert not {"pages.parts.experiments.progress", "pages.parts.experiments.form"} & set(ran.stdout.split())
 
 
-def test_help_does_not_wait_for_a_model_library() -> None:
+def test_help_loads_no_model_library() -> None:
     loaded = loaded_by("engine.cli", *modules_under("engine.commands"))
     assert "engine" in loaded
     assert not loaded & set(MODEL_LIBRARIES)
+
+
+def page_layers() -> tuple[set[str], set[str]]:
+    """Page scripts and folders of page parts that the contract "the pages' layers" lists."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["name"] == "the pages' layers")
+    modules = {module for layer in layers for module in layer.split(" | ")}
+    folders = {module for module in modules if module.startswith("pages.parts.")}
+    return modules - folders - {"pages.figures"}, folders
+
+
+def test_every_page_and_its_folder_is_in_the_import_rules() -> None:
+    scripts, folders = page_layers()
+    assert scripts == {f"pages.{path.stem}" for path in (ROOT / "pages").glob("*.py") if path.stem != "__init__"}
+    assert folders == {f"pages.parts.{path.parent.name}" for path in (ROOT / "pages/parts").glob("*/__init__.py")}

@@ -1,4 +1,4 @@
-"""Damaged experiment folders: one line for the store, the command line and the pages, and nothing else stands still."""
+"""Damaged experiment folders: one line in the store, the command line and the pages, and everything else works."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pages() -> Iterator[None]:
     st.cache_data.clear()
 
 
-def test_a_damaged_plan_stops_no_command_of_the_store(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_commands_work_beside_a_damaged_plan(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, how in enumerate(DAMAGE):
         with ExperimentLog.create(home / "runs", sweep_plan(experiment_id=f"bad{number}")) as log:
             pass
@@ -80,11 +80,11 @@ def test_a_damaged_plan_stops_no_command_of_the_store(home: Path, capsys: pytest
         run_point(log, log.plan.points[0])
     assert store_main(["list"]) == 0
     assert store_main(["ingest", str(home / "runs")]) == 1
-    said = capsys.readouterr()
-    assert "good  sweep" in said.out
+    output = capsys.readouterr()
+    assert "good  sweep" in output.out
     for number in range(len(DAMAGE)):
-        assert any(f"bad{number}: " in line for line in said.out.splitlines()), number
-    assert "Traceback" not in said.err
+        assert any(f"bad{number}: " in line for line in output.out.splitlines()), number
+    assert "Traceback" not in output.err
     with Store(home) as store:
         recorder = Recorder(store, home / "runs")
         recorder.look()
@@ -93,7 +93,7 @@ def test_a_damaged_plan_stops_no_command_of_the_store(home: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("how", ["bad values", "deep"])
-def test_a_bundle_with_a_damaged_plan_is_refused_in_a_line(how: str, home: Path, tmp_path: Path) -> None:
+def test_a_bundle_with_a_damaged_plan_is_refused_in_one_line(how: str, home: Path, tmp_path: Path) -> None:
     with Store(home) as store:
         with ExperimentLog.create(home / "runs", sweep_plan()) as log:
             run_point(log, log.plan.points[0])
@@ -124,7 +124,7 @@ def test_resume_refuses_a_damaged_plan_before_it_runs(how: str, home: Path, caps
     [
         json.dumps({"started": {**POINT, "run_id": None}}),
         json.dumps({"started": {**POINT, "key": ["a"], "run_id": "run1"}}),
-        json.dumps({"started": {**POINT, "key": "b", "run_id": "run1"}}),  # of a point that the plan lacks
+        json.dumps({"started": {**POINT, "key": "b", "run_id": "run1"}}),  # a point that the plan lacks
         json.dumps({**ENDED, "key": None}),
         json.dumps({**ENDED, "repeat": 7}),
         json.dumps({**ENDED, "status": "splendid"}),
@@ -149,7 +149,7 @@ def test_resume_refuses_damaged_points_before_it_runs(
     refused(log.folder, "points.jsonl", capsys)
 
 
-def test_a_record_is_of_a_point_that_the_plan_has_or_that_was_added(home: Path) -> None:
+def test_a_record_needs_a_point_in_the_plan_or_an_added_one(home: Path) -> None:
     with ExperimentLog.create(home / "runs", a_sweep()) as log:
         log.append(PointRecord.from_dict(ENDED))
         more = replace(log.plan.points[0], key="more", position=9)
@@ -165,47 +165,47 @@ def test_resume_refuses_a_copy_under_another_name(home: Path, capsys: pytest.Cap
     refused(copy, "experiment.json", capsys)
 
 
-def test_a_cache_that_cannot_be_written_is_said_before_the_experiment_is_made(
+def test_an_unwritable_cache_is_reported_before_the_experiment_is_created(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LAB_CACHE", "/dev/null/c")
     assert main(["sweep", "--model", "tiny-random", "--prompts", "p16", "--batch-size", "1"]) == 2
-    said = capsys.readouterr().err
-    assert said == (
+    output = capsys.readouterr().err
+    assert output == (
         "python -m engine sweep: /dev/null/c/locks: Not a directory; LAB_CACHE names a folder that can be written\n"
     )
     assert list((home / "runs").iterdir()) == []
 
 
-def test_two_resumes_that_meet_are_told_of_each_other_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_concurrent_resumes_report_each_other(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ExperimentLog.create(home / "runs", a_sweep()) as log:
         assert main(["sweep", "--resume", log.folder.name]) == 2
-    said = capsys.readouterr().err
-    assert "is being worked on" in said
-    assert "LAB_HOME" not in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert "is in use" in output
+    assert "LAB_HOME" not in output
+    assert output.count("\n") == 1
 
 
-def test_a_model_name_that_is_no_path_is_one_short_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("x" * 3000, "~nobody-of-that-name/model"):
+def test_an_invalid_model_name_is_one_short_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("x" * 3000, "~no-such-user/model"):
         assert main(["run", "--model", name]) == 2
-        said = capsys.readouterr().err.splitlines()
-        assert "no such name or folder" in said[-1]
-        assert "x" * 81 not in said[-1]
+        output = capsys.readouterr().err.splitlines()
+        assert "no such name or folder" in output[-1]
+        assert "x" * 81 not in output[-1]
 
 
 def refused(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(path.name for path in folder.parent.iterdir())
     assert main(["sweep", "--resume", folder.name]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"python -m engine sweep: {folder}: its {name}")
-    assert said.count("\n") == 1
-    assert len(said) < 400
+    output = capsys.readouterr().err
+    assert output.startswith(f"python -m engine sweep: {folder}: {name}")
+    assert output.count("\n") == 1
+    assert len(output) < 400
     assert sorted(path.name for path in folder.parent.iterdir()) == before
 
 
 @pytest.mark.parametrize(("page", "kind"), [("sweep", "sweep"), ("load", "load")])
-def test_a_damaged_plan_that_is_in_the_store_is_a_message(page: str, kind: str, home: Path, pages: None) -> None:
+def test_a_damaged_plan_in_the_store_is_a_message_on_the_page(page: str, kind: str, home: Path, pages: None) -> None:
     plan = sweep_plan()
     with ExperimentLog.create(home / "runs", plan) as log:
         pass
@@ -213,15 +213,15 @@ def test_a_damaged_plan_that_is_in_the_store_is_a_message(page: str, kind: str, 
     store.ingest.experiment(log.folder)
     settings = {"batch_sizes": "x", "prompts": [1], "engines": 7, "repeats": None}
     damaged = json.dumps({**plan.to_dict(), "kind": kind, "settings": settings})
-    (log.folder / "experiment.json").write_text(DEEP)  # the recorder cannot mend what is in the store …
-    wait_for(lambda: log.folder in lab().recorder.problems, 30)  # … and does not look at the folder again
+    (log.folder / "experiment.json").write_text(DEEP)  # the recorder cannot repair the store's row …
+    wait_for(lambda: log.folder in lab().recorder.problems, 30)  # … and does not check the folder again
     store.cursor().execute("UPDATE experiments SET plan = ?, kind = ?", [damaged, kind])
     app = open_page(page, experiment="sweep1")
     assert not app.exception
     assert "This experiment cannot be shown" in words(app)
 
 
-def test_damaged_totals_that_are_in_the_store_are_missing_figures(home: Path, pages: None) -> None:
+def test_damaged_totals_in_the_store_are_missing_values(home: Path, pages: None) -> None:
     plan = sweep_plan()
     with ExperimentLog.create(home / "runs", plan) as log:
         for point in plan.points:
@@ -235,21 +235,19 @@ def test_damaged_totals_that_are_in_the_store_are_missing_figures(home: Path, pa
     assert not open_page("sweep", experiment="sweep1").exception
 
 
-def test_a_result_that_no_record_can_hold_is_a_line_that_names_it(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_that_no_record_can_hold_is_named_in_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ExperimentLog.create(home / "runs", a_sweep()) as log:
         log.start(log.plan.points[0], "run1")
     (home / "runs/run1").mkdir()
     (home / "runs/run1/result.json").write_text(json.dumps({"status": "completed", "totals": {"ttft_p50_s": "fast"}}))
     assert main(["sweep", "--resume", log.folder.name]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"python -m engine sweep: {home / 'runs/run1'}: its result.json is not readable: record: ")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith(f"python -m engine sweep: {home / 'runs/run1'}: result.json cannot be read: record: ")
+    assert output.count("\n") == 1
     assert "fast" not in (log.folder / "points.jsonl").read_text()
 
 
-def test_a_copied_folder_says_whose_copy_it_is(home: Path, pages: None) -> None:
+def test_a_copied_folder_is_named_as_a_copy(home: Path, pages: None) -> None:
     with ExperimentLog.create(home / "runs", sweep_plan()) as log:
         pass
     log.folder.rename(log.folder.with_name("copy"))

@@ -1,4 +1,4 @@
-"""An experiment's folder: what is written when, what a kill leaves, and who may go on with it."""
+"""An experiment's folder: its files, what a kill leaves behind, and resuming."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def done(key: str, run_id: str = "run1") -> PointRecord:
     return PointRecord(key=key, repeat=0, run_id=run_id, status="completed", totals={"ttft_p50_s": 0.25})
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_a_log_is_read_back_as_written(tmp_path: Path) -> None:
     plan = a_plan()
     with ExperimentLog.create(tmp_path, plan) as log:
         log.start(plan.points[0], "run1")
@@ -53,14 +53,14 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert not ExperimentLog.is_open(tmp_path / "exp1")
 
 
-def test_the_plan_is_there_before_any_point(tmp_path: Path) -> None:
+def test_the_plan_is_written_before_any_point(tmp_path: Path) -> None:
     with ExperimentLog.create(tmp_path, a_plan()) as log:
         assert json.loads((log.folder / EXPERIMENT_FILE).read_text())["points"][1]["key"] == "b"
         assert ExperimentLog.read(log.folder).records == ()
 
 
 @pytest.mark.parametrize("torn", ['{"key": "b", "rep', '{"started": {"key"', "\x00"])
-def test_a_torn_last_line_is_dropped_and_the_next_one_is_whole(torn: str, tmp_path: Path) -> None:
+def test_a_torn_last_line_is_dropped_and_the_next_one_is_complete(torn: str, tmp_path: Path) -> None:
     with ExperimentLog.create(tmp_path, a_plan()) as log:
         log.append(done("a"))
     with (log.folder / POINTS_FILE).open("a") as file:
@@ -72,7 +72,7 @@ def test_a_torn_last_line_is_dropped_and_the_next_one_is_whole(torn: str, tmp_pa
 
 
 def left_nothing(folder: Path) -> None:
-    """The process died before the run's folder was made."""
+    """The process died before the run's folder was created."""
 
 
 def left_a_torn_run(folder: Path) -> None:
@@ -94,10 +94,10 @@ def left_a_finished_run(folder: Path) -> None:
         (left_a_finished_run, "completed", "run1"),
     ],
 )
-def test_an_attempt_without_an_end_becomes_what_its_run_became(
+def test_an_open_attempt_gets_the_outcome_of_its_run(
     left: Callable[[Path], None], status: str, run_id: str | None, tmp_path: Path
 ) -> None:
-    """A process killed after the run's last word and before the experiment's has lost nothing."""
+    """A process killed after the run's result and before the experiment's record loses nothing."""
     with ExperimentLog.create(tmp_path, a_plan()) as log:
         log.start(log.plan.points[0], "run1")
     left(tmp_path / "run1")
@@ -105,25 +105,25 @@ def test_an_attempt_without_an_end_becomes_what_its_run_became(
         assert [(r.key, r.status, r.run_id) for r in log.records] == [("a", status, run_id)]
         assert [p.key for p in remaining(log.plan, log.records)] == (["b"] if status == "completed" else ["a", "b"])
     with ExperimentLog.open(log.folder) as log:
-        assert len(log.records) == 1  # found once, not at every look
+        assert len(log.records) == 1  # recorded once, not at every open
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    with ExperimentLog.create(tmp_path, a_plan()) as log, pytest.raises(FileExistsError, match="is being worked on"):
+    with ExperimentLog.create(tmp_path, a_plan()) as log, pytest.raises(FileExistsError, match="is in use"):
         ExperimentLog.open(log.folder)
     ExperimentLog.open(log.folder).close()
     with pytest.raises(FileExistsError):
         ExperimentLog.create(tmp_path, a_plan())
 
 
-def test_an_attempt_whose_run_is_still_at_work_is_waited_for(tmp_path: Path) -> None:
-    """A worker outlives its app by a moment; what it does then must not be run twice."""
+def test_a_resume_waits_for_a_run_that_is_still_running(tmp_path: Path) -> None:
+    """A worker outlives its app by a moment; its run must not be repeated."""
     with ExperimentLog.create(tmp_path, a_plan()) as log:
         log.start(log.plan.points[0], "run1")
     left_a_torn_run(tmp_path / "run1")
     with (
         hold(tmp_path / "run1" / "lock", purpose="run1"),
-        pytest.raises(FileExistsError, match="run1 is still at work"),
+        pytest.raises(FileExistsError, match="run1 is still running"),
     ):
         ExperimentLog.open(log.folder, patience_s=0.1)
     with ExperimentLog.open(log.folder) as log:
@@ -131,8 +131,8 @@ def test_an_attempt_whose_run_is_still_at_work_is_waited_for(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("asked_for_s", [0.02, 0.3])
-def test_somebody_who_only_asks_does_not_keep_it_from_going_on(asked_for_s: float, tmp_path: Path) -> None:
-    """A prober has a shared lock for a moment, like the recorder's and the pages'; a holder keeps his."""
+def test_a_process_that_only_checks_the_lock_does_not_block_a_resume(asked_for_s: float, tmp_path: Path) -> None:
+    """A check takes a shared lock for a moment, as the recorder and the pages do; a writer keeps its lock."""
     with ExperimentLog.create(tmp_path, a_plan()) as log:
         pass
     with (log.folder / LOCK_FILE).open() as prober:
@@ -148,20 +148,20 @@ def test_somebody_who_only_asks_does_not_keep_it_from_going_on(asked_for_s: floa
     ['{"started": {"x": 1}}', '{"started": 1}', "5", '{"added": {"key": "a"}}', '{"key": ["a"]}', "nonsense",
      '{"started": {"key": "a", "repeat": 0, "run_id": "../a"}}'],
 )  # fmt: skip
-def test_a_damaged_line_is_said_with_its_folder_and_number(line: str, tmp_path: Path) -> None:
+def test_a_damaged_line_is_reported_with_its_folder_and_number(line: str, tmp_path: Path) -> None:
     with ExperimentLog.create(tmp_path, a_plan()) as log:
         log.append(done("a"))
     with (log.folder / POINTS_FILE).open("a") as file:
         file.write(f"{line}\n")
     for read in (ExperimentLog.read, ExperimentLog.open):
-        with pytest.raises(ValueError, match="points.jsonl at line 2 is not readable") as refused:
+        with pytest.raises(ValueError, match="points.jsonl at line 2 cannot be read") as refused:
             read(log.folder)
         assert str(refused.value).startswith(f"{log.folder}: ")
         assert "\n" not in str(refused.value)
     assert not ExperimentLog.is_open(log.folder)
 
 
-def test_what_is_no_experiment(tmp_path: Path) -> None:
+def test_folders_without_an_experiment(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no experiment"):
         ExperimentLog.open(tmp_path)
     with pytest.raises(FileNotFoundError):
@@ -176,12 +176,12 @@ def test_what_is_no_experiment(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_result_without_totals() -> None:
-    """A model that did not fit: no log, hence no totals and no time."""
+    """A model that did not fit has no log, so no totals and no time."""
     record = record_of_result("a", 0, None, {"status": "oom", "error": "no", "oom": {"asked_bytes": 3}})
     assert (record.status, record.oom, record.totals) == ("oom", {"asked_bytes": 3}, {})
     assert record.ended_at
 
 
-def test_a_runs_figure_that_is_nan_is_none_in_its_record() -> None:
+def test_nan_in_a_runs_totals_is_none_in_its_record() -> None:
     record = record_of_result("a", 0, "run1", {"status": "completed", "totals": {"x": float("nan"), "n": 3}})
     assert record.totals == {"x": None, "n": 3}

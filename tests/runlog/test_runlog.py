@@ -1,4 +1,4 @@
-"""The run log: what is written is what is read, while it grows, after its end, and after a crash."""
+"""The run log: rows are read as written, while it grows, after its end, and after a crash."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write(folder: Path, tokens: int = 10) -> Path:
     return folder
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_run_log_is_read_as_written(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO) as log:
         log.append("requests", request_id=0, state="waiting", arrival_s=0.5, prompt_text="Hëllo\n")
         log.append("requests", request_id=1, state="waiting", arrival_s=0.75)
@@ -69,7 +69,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert reader.table("memory").schema == STREAMS["memory"]
 
 
-def test_a_record_has_the_missing_values_that_metrics_know(tmp_path: Path) -> None:
+def test_missing_values_in_a_record_are_nan_minus_one_or_none(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO) as log:
         log.append("requests", request_id=3, arrival_s=0.5)
         log.extend("tokens", token_columns(0, 2))
@@ -90,14 +90,14 @@ def test_any_arrow_reader_can_read_a_stream(tmp_path: Path) -> None:
         assert pa.ipc.open_stream(file).read_all().to_pydict() == token_columns(0, 5)
 
 
-def test_rows_reach_a_reader_by_themselves_and_in_steps(tmp_path: Path) -> None:
+def test_rows_are_flushed_at_intervals(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO) as log:
         reader = RunLogReader(tmp_path / "r1")
         assert reader.tail("tokens", 0) == ([], 0)
         seen, offset = [], 0
         for start in (0, 4):
             log.extend("tokens", token_columns(start, 4))
-            deadline = time.monotonic() + 60  # it comes within 0.25 s on a machine that is not busy
+            deadline = time.monotonic() + 60  # 0.25 s on an idle machine
             while len(seen) < start + 4 and time.monotonic() < deadline:
                 batches, offset = reader.tail("tokens", offset)
                 seen += [index for batch in batches for index in batch.column("token_index").to_pylist()]
@@ -143,7 +143,7 @@ def test_many_threads_may_log(tmp_path: Path) -> None:
     assert sorted(indices) == list(range(2000))
 
 
-def test_the_log_keeps_what_a_list_held_when_it_was_logged(tmp_path: Path) -> None:
+def test_a_logged_list_may_change_afterward(tmp_path: Path) -> None:
     ids = [1, 2]
     with RunLogWriter(tmp_path / "r1", INFO) as log:
         log.extend("tokens", {"token_id": ids})
@@ -180,7 +180,7 @@ def test_the_newest_value_wins_and_null_does_not_erase() -> None:
     assert newest(table, "k").to_pydict() == {"k": [1, 2], "a": ["y", None], "b": [2.5, 1.5]}
 
 
-def test_a_run_is_never_written_over(tmp_path: Path) -> None:
+def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
     folder = write(tmp_path / "r1")
     before = (folder / "tokens.arrows").read_bytes()
     with pytest.raises(FileExistsError, match="already holds a run"):
@@ -189,7 +189,7 @@ def test_a_run_is_never_written_over(tmp_path: Path) -> None:
     assert not is_held(folder / "lock")
 
 
-def test_run_json_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_run_json_is_written_atomically(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO):
         assert sorted(path.name for path in (tmp_path / "r1").iterdir()) == ["lock", "run.json"]
         assert json.loads((tmp_path / "r1/run.json").read_text()) == INFO

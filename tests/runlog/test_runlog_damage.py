@@ -1,4 +1,4 @@
-"""A run log that broke off, was damaged, or is none: what was whole is kept, the rest is one clear line."""
+"""Torn, damaged and invalid run logs: complete batches are kept, the rest is one clear line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runlog.test_runlog import INFO, token_columns, write
 from tests.support.app_server import ROOT
 
 
-def test_a_torn_tail_is_dropped_wherever_it_is_torn(tmp_path: Path) -> None:
+def test_a_tail_torn_at_any_byte_is_dropped(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO) as log:
         for start in (0, 10):
             log.extend("tokens", token_columns(start, 10))
@@ -44,15 +44,15 @@ def reader_offset_after(data: bytes, file: Path, reader: RunLogReader) -> int:
     return offset
 
 
-def test_damage_is_told_in_one_line(tmp_path: Path) -> None:
+def test_damage_is_reported_in_one_line(tmp_path: Path) -> None:
     folder = write(tmp_path / "r1")
     file = folder / "tokens.arrows"
     data = bytearray(file.read_bytes())
     data[-8:] = b"rubbish!"
     file.write_bytes(data)
-    with pytest.raises(ValueError, match=r"tokens\.arrows: damaged behind byte \d+") as told:
+    with pytest.raises(ValueError, match=r"tokens\.arrows: damaged after byte \d+") as error:
         RunLogReader(folder).table("tokens")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,10 +70,10 @@ def test_no_damage_crashes_the_reader(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run_json", "told"),
+    ("run_json", "message"),
     [
         (None, "it has no run.json"),
-        ("{", "not readable as JSON"),
+        ("{", "cannot be read as JSON"),
         ("[]", "not a JSON object"),
         ('{"schema_version": 1}', "run_id is None"),
         ('{"run_id": "../up", "schema_version": 1}', "run_id is '../up'"),
@@ -81,15 +81,15 @@ def test_no_damage_crashes_the_reader(tmp_path: Path, seed: int) -> None:
         ('{"run_id": "r1", "schema_version": 99}', "a newer version of the lab"),
     ],
 )
-def test_a_folder_that_is_no_run_is_told_in_one_line(tmp_path: Path, run_json: str | None, told: str) -> None:
+def test_a_folder_that_is_no_run_is_reported_in_one_line(tmp_path: Path, run_json: str | None, message: str) -> None:
     if run_json is not None:
         (tmp_path / "run.json").write_text(run_json)
-    with pytest.raises(ValueError, match=told) as error:
+    with pytest.raises(ValueError, match=message) as error:
         RunLogReader(tmp_path).run_info()
     assert "\n" not in str(error.value)
 
 
-def test_an_older_log_has_null_for_what_it_did_not_know(tmp_path: Path) -> None:
+def test_an_older_log_has_null_in_the_new_columns(tmp_path: Path) -> None:
     folder = write(tmp_path / "r1")
     old = pa.record_batch({"request_id": pa.array([4], pa.int64()), "mood": ["fine"]})
     with pa.OSFile(str(folder / "tokens.arrows"), "wb") as file, pa.ipc.new_stream(file, old.schema) as stream:
@@ -106,7 +106,7 @@ def log_for(seconds: float, log: RunLogWriter) -> None:
         time.sleep(0.02)
 
 
-def test_a_disk_that_fails_fails_the_run_at_its_next_row(tmp_path: Path) -> None:
+def test_a_full_disk_fails_the_run_at_its_next_row(tmp_path: Path) -> None:
     log = RunLogWriter(tmp_path / "r1", INFO)
     log.extend("tokens", token_columns(0, 1))
     log.flush()
@@ -137,7 +137,7 @@ while True:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_killed_writer_leaves_every_row_that_it_flushed(tmp_path: Path, seed: int) -> None:
+def test_a_killed_writer_keeps_every_flushed_row(tmp_path: Path, seed: int) -> None:
     command = [sys.executable, "-c", WRITES_UNTIL_KILLED, str(tmp_path / "r1")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -157,7 +157,7 @@ def test_a_killed_writer_leaves_every_row_that_it_flushed(tmp_path: Path, seed: 
 
 
 def two_batches(folder: Path) -> tuple[Path, list[int]]:
-    """A stream of two batches of ten tokens without an end, and the offset behind each."""
+    """A stream of two batches of ten tokens without an end marker, and the offset after each."""
     ends = []
     with RunLogWriter(folder, INFO) as log:
         for start in (0, 10):
@@ -169,7 +169,7 @@ def two_batches(folder: Path) -> tuple[Path, list[int]]:
     return file, ends
 
 
-def test_good_batches_before_the_damage_are_read_first(tmp_path: Path) -> None:
+def test_batches_before_the_damage_are_read_first(tmp_path: Path) -> None:
     file, ends = two_batches(tmp_path / "r1")
     data = file.read_bytes()
     file.write_bytes(data[: ends[0]] + b"rubbish!" + data[ends[0] + 8 :])
@@ -177,7 +177,7 @@ def test_good_batches_before_the_damage_are_read_first(tmp_path: Path) -> None:
     batches, offset = reader.tail("tokens", 0)
     assert [batch.num_rows for batch in batches] == [10]
     assert offset == ends[0]
-    with pytest.raises(ValueError, match=rf"tokens\.arrows: damaged behind byte {offset}: these bytes are no Arrow"):
+    with pytest.raises(ValueError, match=rf"tokens\.arrows: damaged after byte {offset}: not an Arrow"):
         reader.tail("tokens", offset)
 
 
@@ -188,7 +188,7 @@ def test_a_tail_of_zeros_is_torn(tmp_path: Path, zeros: int) -> None:
     reader = RunLogReader(tmp_path / "r1")
     file.write_bytes(data + bytes(zeros))
     assert reader.table("tokens").num_rows == 20
-    # The second batch's message was cut in its marker, its length, and its metadata.
+    # The second message is cut in its marker, its length, and its metadata.
     for kept in (2, 4, 6, 8, 20):
         file.write_bytes(data[: ends[0] + kept] + bytes(zeros + 800))
         assert reader.table("tokens").num_rows == 10, kept
@@ -196,25 +196,25 @@ def test_a_tail_of_zeros_is_torn(tmp_path: Path, zeros: int) -> None:
     assert reader.table("tokens").num_rows == 0
 
 
-def test_zeros_with_something_behind_them_are_damage(tmp_path: Path) -> None:
+def test_zeros_before_other_bytes_are_damage(tmp_path: Path) -> None:
     file, ends = two_batches(tmp_path / "r1")
     data = file.read_bytes()
     for damaged in (data + bytes(64) + b"x", data[: ends[0]] + bytes(16) + data[ends[0] + 16 :]):
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match="damaged behind byte"):
+        with pytest.raises(ValueError, match="damaged after byte"):
             RunLogReader(tmp_path / "r1").table("tokens")
 
 
 @pytest.mark.parametrize(
     ("stream", "row"), [("tokens", {"token_id": "seven"}), ("requests", {"request_id": 0, "prompt_text": "\ud800"})]
 )
-def test_a_row_that_cannot_be_written_fails_the_run_and_loses_no_other_stream(
+def test_an_unwritable_row_fails_the_run_and_keeps_the_other_streams(
     tmp_path: Path, stream: str, row: dict[str, object]
 ) -> None:
     log = RunLogWriter(tmp_path / "r1", INFO)
     log.append(stream, **row)
     log.append("spans", span_id=3)
-    with pytest.raises(OSError, match="the run's log could not be written: "):
+    with pytest.raises(OSError, match="the run log could not be written: "):
         log_for(2, log)
     with pytest.raises(OSError, match="could not be written"):
         log.close()

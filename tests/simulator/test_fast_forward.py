@@ -17,7 +17,7 @@ from engine.core.presets import PRESETS, make_scheduler
 from engine.core.scheduler import Scheduler
 from engine.core.static_scheduler import StaticScheduler
 from engine.simulator.fast_forward import decode_run_of
-from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Replica, Simulation, simulate, simulated_requests
 from engine.workload.workload import build_workload
 from tests.support.simulated import STREAMS, on_card, played

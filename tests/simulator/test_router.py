@@ -8,9 +8,9 @@ import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from engine.metrics.metrics import run_metrics
+from engine.simulator.machine import simulated_machine
+from engine.simulator.metrics import decode_figures, simulated_metrics
 from engine.simulator.router import Routing, merged_record, simulate_replicas
-from engine.simulator.simulated_machine import simulated_machine
-from engine.simulator.simulated_metrics import decode_figures, simulated_metrics
 from engine.simulator.simulator import Simulation, simulate
 from engine.workload.workload import build_workload
 from tests.support.simulated import ONE_SECOND, TINY, requests_of

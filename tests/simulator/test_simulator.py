@@ -8,7 +8,7 @@ import pytest
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from engine.core.request import TextPrompt
 from engine.metrics.metrics import run_metrics
-from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Simulation, estimated_tokens
 from tests.support.simulated import STREAMS, TINY, FormulaCost, on_card, played, prefill_facts, requests_of
 

@@ -1,4 +1,4 @@
-"""The file: who holds it, migrations with a copy first, tables that are the run log's, answers that survive a kill."""
+"""The store's file: its lock, migrations after a backup, the run log's tables, and ingests that survive a kill."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ with Store(home) as store:
 """
 
 
-def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
+def test_a_second_process_gets_the_holder_of_the_store(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        with pytest.raises(StoreHeld, match=rf"lab\.duckdb is held by process {process.pid};") as told:
+        with pytest.raises(StoreHeld, match=rf"lab\.duckdb is held by process {process.pid};") as error:
             Store(tmp_path)
-        assert told.value.pid == process.pid
-        assert "\n" not in str(told.value)
+        assert error.value.pid == process.pid
+        assert "\n" not in str(error.value)
         process.kill()
     with Store(tmp_path) as store:
         assert store.runs.list().empty
@@ -81,7 +81,7 @@ def test_tables_have_the_run_logs_columns(tmp_path: Path) -> None:
             assert dict(rows[1:]) == {field.name: kinds[str(field.type)] for field in schema}, stream
 
 
-def test_a_store_is_what_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_a_store_is_unchanged_when_it_is_opened_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         folder = write_sample_run(store.runs_folder, "static")
         store.ingest.run(folder)
@@ -118,7 +118,7 @@ def test_a_migration_copies_the_file_first(tmp_path: Path) -> None:
     connection.close()
     with duckdb.connect(str(home / f"lab.duckdb.backup-version-{NEWEST}"), read_only=True) as backup:
         assert backup.execute("SELECT run_id FROM runs").fetchall() == [(folder.name,)]
-    with pytest.raises(ValueError, match=f"of version {NEWEST + 1}, made by a newer lab; .* up to {NEWEST}"):
+    with pytest.raises(ValueError, match=f"has version {NEWEST + 1}, from a newer lab; .* up to version {NEWEST}"):
         Store(home)
 
 
@@ -139,7 +139,7 @@ def test_summaries_follow_the_metrics_definitions(tmp_path: Path) -> None:
         folder = write_sample_run(store.runs_folder)
         store.ingest.run(folder)
         before = store.runs.metrics(folder.name)
-        # As a store that an older lab made, which knew fewer metrics.
+        # Like a store of an older lab with fewer metrics.
         store.cursor().execute("ALTER TABLE run_summaries DROP COLUMN ttft_p50_s")
     with Store(tmp_path) as store:
         assert store.runs.metrics(folder.name) == before
@@ -154,7 +154,9 @@ def test_summaries_follow_a_formula_that_has_changed(tmp_path: Path, monkeypatch
         requests = store.runs.metrics(folder.name)["requests"]
         store.cursor().execute("UPDATE run_summaries SET requests = 7").fetchall()
     with Store(home) as store:
-        assert store.runs.metrics(folder.name)["requests"] == 7, "the same formulas, yet they were made anew"
+        assert store.runs.metrics(folder.name)["requests"] == 7, (
+            "the same formulas, but the summaries were computed again"
+        )
     views.mkdir()
     for path in VIEWS.glob("*.sql"):
         text = path.read_text()
@@ -166,11 +168,11 @@ def test_summaries_follow_a_formula_that_has_changed(tmp_path: Path, monkeypatch
         assert store.runs.metrics(folder.name)["requests"] == requests + 100
 
 
-def test_what_is_no_store_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "lab.duckdb").write_bytes(b"a shopping list, not a database " * 300)
-    with pytest.raises(ValueError, match=r"lab\.duckdb: .*not a valid DuckDB") as told:
+    with pytest.raises(ValueError, match=r"lab\.duckdb: .*not a valid DuckDB") as error:
         Store(tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_threads_read_while_one_writes(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ def test_threads_read_while_one_writes(tmp_path: Path) -> None:
     assert errors == []
 
 
-def test_a_closed_store_is_free_whatever_threads_have_used_it(tmp_path: Path) -> None:
+def test_a_closed_store_is_free_after_use_by_threads(tmp_path: Path) -> None:
     used, leave = threading.Event(), threading.Event()
     with Store(tmp_path) as store:
 
@@ -220,7 +222,7 @@ def test_a_closed_store_is_free_whatever_threads_have_used_it(tmp_path: Path) ->
     assert opened.returncode == 0, opened.stderr
 
 
-def test_the_store_is_opened_where_nothing_was(tmp_path: Path) -> None:
+def test_the_store_is_created_with_its_folders(tmp_path: Path) -> None:
     home = tmp_path / "a" / "b"
     with Store(home) as store:
         assert store.runs.list().empty

@@ -1,4 +1,4 @@
-"""Saved questions and the last ones asked: kept in the store, by name and by time."""
+"""Saved queries and the most recent ones in the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_a_saved_question_is_there_when_the_store_is_opened_again(tmp_path: Path) -> None:
+def test_a_saved_query_is_kept_when_the_store_is_opened_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.saved_queries.save("  waste   of static ", "SELECT 1")
         store.saved_queries.save("Another", "SELECT 2")
@@ -28,24 +28,25 @@ def test_a_saved_question_is_there_when_the_store_is_opened_again(tmp_path: Path
         ]
 
 
-def test_a_name_stands_for_one_question(store: Store) -> None:
+def test_a_name_belongs_to_one_query(store: Store) -> None:
     store.saved_queries.save("mine", "SELECT 1")
     store.saved_queries.save("mine", "SELECT 1")
-    with pytest.raises(ValueError, match="“mine” is another question's name"):
+    with pytest.raises(ValueError, match="Another query is saved as “mine”"):
         store.saved_queries.save("mine", "SELECT 2")
     assert [q.sql for q in store.saved_queries.list()] == ["SELECT 1"]
 
 
 @pytest.mark.parametrize(
-    ("name", "sql", "told"), [(" ", "SELECT 1", "name"), ("x" * 81, "SELECT 1", "81"), ("mine", " \n", "no question")]
+    ("name", "sql", "message"),
+    [(" ", "SELECT 1", "name"), ("x" * 81, "SELECT 1", "81"), ("mine", " \n", "Enter a query")],
 )
-def test_what_cannot_be_saved_is_told(store: Store, name: str, sql: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_an_invalid_query_is_refused_with_a_message(store: Store, name: str, sql: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         store.saved_queries.save(name, sql)
     assert store.saved_queries.list() == []
 
 
-def test_what_was_forgotten_can_be_saved_again(store: Store) -> None:
+def test_a_deleted_query_can_be_saved_again(store: Store) -> None:
     store.saved_queries.save("mine", "SELECT 1")
     forgotten = store.saved_queries.delete("mine")
     assert store.saved_queries.list() == []
@@ -55,14 +56,14 @@ def test_what_was_forgotten_can_be_saved_again(store: Store) -> None:
         store.saved_queries.delete("yours")
 
 
-def test_the_last_ones_asked_come_first_and_once_each(store: Store) -> None:
+def test_recent_queries_are_listed_once_newest_first(store: Store) -> None:
     for sql, outcome in (("SELECT 1", "1 row"), ("SELECT 2", "1 row"), ("SELECT 1", "2 rows")):
         store.saved_queries.remember(sql, outcome)
     assert [(q.sql, q.outcome) for q in store.saved_queries.recent()] == [("SELECT 1", "2 rows"), ("SELECT 2", "1 row")]
     assert [q.sql for q in store.saved_queries.recent(1)] == ["SELECT 1"]
 
 
-def test_only_so_many_are_remembered(store: Store) -> None:
+def test_the_number_of_recent_queries_is_limited(store: Store) -> None:
     for number in range(KEPT_RECENT + 3):
         store.saved_queries.remember(f"SELECT {number}", "1 row")
     asked = store.saved_queries.recent(1000)

@@ -1,4 +1,4 @@
-"""The recorder: runs appear by themselves, a live one is followed, a dead one is called crashed."""
+"""The recorder: new runs are ingested, a live run is followed, a dead one is marked as crashed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class Watched(Recorder):
-    """A recorder that counts its looks."""
+    """A recorder that counts its checks."""
 
     looks = 0
 
@@ -39,7 +39,7 @@ class Watched(Recorder):
         return has_changed
 
     def await_looks(self, count: int) -> None:
-        """Wait for so many more looks."""
+        """Wait for this many more checks."""
         until = self.looks + count
         wait_for(lambda: self.looks >= until, 60)
 
@@ -52,7 +52,7 @@ def recorder(store: Store) -> Iterator[Watched]:
     recorder.stop()
 
 
-def test_a_run_appears_by_itself(store: Store, recorder: Watched) -> None:
+def test_a_new_run_is_ingested(store: Store, recorder: Watched) -> None:
     assert store.runs.list().empty
     version = recorder.version
     folder = write_sample_run(store.runs_folder)
@@ -71,7 +71,7 @@ def test_a_live_run_is_followed(store: Store, recorder: Watched) -> None:
     with RunLogWriter(store.runs_folder / "live", sample_run_info(config, plan, "live", None, time_of_day())) as log:
 
         def watch() -> None:
-            """After every eighth pass the run goes on when the store has more of it."""
+            """After every eighth pass, wait until the store has more rows of the run."""
             nonlocal passes
             passes += 1
             if passes % 8 == 0:
@@ -87,7 +87,7 @@ def test_a_live_run_is_followed(store: Store, recorder: Watched) -> None:
     assert len(versions) >= 4
 
 
-def test_a_killed_run_is_called_crashed(store: Store, recorder: Watched) -> None:
+def test_a_killed_run_is_marked_as_crashed(store: Store, recorder: Watched) -> None:
     folder = store.runs_folder / "killed"
     command = [sys.executable, "-c", RUNS_UNTIL_KILLED, str(folder), "continuous"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -99,7 +99,7 @@ def test_a_killed_run_is_called_crashed(store: Store, recorder: Watched) -> None
     assert store.ingest.verify("killed").outcome == "agrees"
 
 
-def test_a_run_elsewhere_is_followed_to_its_end_and_a_lost_one_has_crashed(store: Store, tmp_path: Path) -> None:
+def test_a_run_in_another_folder_is_followed_and_a_lost_one_is_marked_as_crashed(store: Store, tmp_path: Path) -> None:
     config = RunConfig(workload=WorkloadConfig(prompts="p4", requests=4, budget="8"))
     plan = build_workload(config.workload)
     logs = [
@@ -122,7 +122,7 @@ def test_a_run_elsewhere_is_followed_to_its_end_and_a_lost_one_has_crashed(store
     assert store.runs.list()["run_id"].tolist() == ["far"]
 
 
-def test_what_is_there_at_the_start_is_taken_in(store: Store) -> None:
+def test_existing_runs_are_ingested_at_the_start(store: Store) -> None:
     folders = [write_sample_run(store.runs_folder, engine) for engine in ("static", "continuous")]
     recorder = Recorder(store, store.runs_folder)
     assert recorder.look()
@@ -130,7 +130,7 @@ def test_what_is_there_at_the_start_is_taken_in(store: Store) -> None:
     assert not recorder.look()
 
 
-def test_a_bad_folder_is_a_line_and_gone_when_it_is(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bad_folder_has_a_line_until_it_is_deleted(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(store, store.runs_folder)
     bad = store.runs_folder / "bad"
     bad.mkdir(parents=True)
@@ -140,15 +140,15 @@ def test_a_bad_folder_is_a_line_and_gone_when_it_is(store: Store, caplog: pytest
         recorder.look()
     assert store.runs.list()["run_id"].tolist() == [good.name]
     assert list(recorder.problems) == [bad]
-    assert "not readable as JSON" in recorder.problems[bad]
+    assert "cannot be read as JSON" in recorder.problems[bad]
     assert len(caplog.records) == 1
-    (bad / "run.json").write_text((good / "run.json").read_text().replace(good.name, "mended"))
+    (bad / "run.json").write_text((good / "run.json").read_text().replace(good.name, "repaired"))
     recorder.look()
     assert recorder.problems == {}
-    assert store.runs.get("mended")["status"] == "crashed"
+    assert store.runs.get("repaired")["status"] == "crashed"
 
 
-def test_a_run_that_was_still_being_copied_is_looked_at_again(store: Store, tmp_path: Path) -> None:
+def test_a_run_that_is_still_being_copied_is_checked_again(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "there")
     here = store.runs_folder / "copied"
     here.mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_a_deleted_run_does_not_come_back(store: Store, recorder: Watched) -> No
     assert list(store.runs_folder.iterdir()) == []
 
 
-def test_calibrations_are_taken_in_once(store: Store) -> None:
+def test_calibrations_are_ingested_once(store: Store) -> None:
     measured = Calibration(
         device="cpu",
         device_name="a CPU",

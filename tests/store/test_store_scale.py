@@ -1,4 +1,4 @@
-"""What keeps a large store quick: summaries made some runs at a time, and run logs that are not read again."""
+"""Speed of a large store: summaries computed a few runs at a time, and run logs that are not read again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sample_runs import write_sample_run
 
 
 @pytest.mark.parametrize("tokens_at_once", [1, 400, 10**9])
-def test_summaries_made_anew_some_runs_at_a_time_are_the_same(tmp_path: Path, tokens_at_once: int) -> None:
+def test_summaries_computed_a_few_runs_at_a_time_are_the_same(tmp_path: Path, tokens_at_once: int) -> None:
     with Store(tmp_path) as store:
         for engine in ("static", "continuous", "serial"):
             store.ingest.run(write_sample_run(store.runs_folder, engine))
@@ -31,7 +31,7 @@ def test_summaries_made_anew_some_runs_at_a_time_are_the_same(tmp_path: Path, to
 
 
 class Counting(Recorder):
-    """A recorder that notes which folders it had to read."""
+    """A recorder that records which folders it reads."""
 
     def __init__(self, store: Store, runs_folder: Path) -> None:
         super().__init__(store, runs_folder)
@@ -46,7 +46,7 @@ class Counting(Recorder):
 
 
 def looked_at(home: Path) -> list[str]:
-    """The folders that a recorder reads in its first look at a store that is opened anew."""
+    """The folders that a recorder reads in its first check after the store is opened."""
     with Store(home) as store:
         recorder = Counting(store, store.runs_folder)
         recorder.look()
@@ -54,7 +54,7 @@ def looked_at(home: Path) -> list[str]:
         return recorder.read
 
 
-def test_what_the_store_has_whole_is_not_read_again_when_the_app_starts(tmp_path: Path) -> None:
+def test_fully_ingested_runs_are_not_read_again_at_start(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         ended = [write_sample_run(store.runs_folder, engine) for engine in ("static", "continuous")]
     assert sorted(looked_at(tmp_path)[:2]) == sorted(folder.name for folder in ended)
@@ -64,14 +64,14 @@ def test_what_the_store_has_whole_is_not_read_again_when_the_app_starts(tmp_path
     assert looked_at(tmp_path) == []
 
 
-def test_a_run_that_crashed_or_has_more_to_tell_is_read_again(tmp_path: Path) -> None:
+def test_a_crashed_or_incomplete_run_is_read_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         crashed = write_sample_run(store.runs_folder, status=None, stop_after_passes=9)
         grown = write_sample_run(store.runs_folder, "static")
         whole = write_sample_run(store.runs_folder, "continuous")
         tokens = grown / stream_file("tokens")
         complete = tokens.read_bytes()
-        tokens.write_bytes(complete[: len(complete) // 2])  # as a copy that was cut off
+        tokens.write_bytes(complete[: len(complete) // 2])  # like an incomplete copy
     assert {crashed.name, grown.name, whole.name} <= set(looked_at(tmp_path))
     again = looked_at(tmp_path)
     assert whole.name not in again
@@ -83,7 +83,7 @@ def test_a_run_that_crashed_or_has_more_to_tell_is_read_again(tmp_path: Path) ->
         assert store.ingest.verify(grown.name).outcome == "agrees"
 
 
-def test_the_spans_of_a_run_are_never_joined_to_its_tokens_row_by_row(tmp_path: Path) -> None:
+def test_spans_are_never_joined_to_tokens_row_by_row(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         folder = write_sample_run(store.runs_folder)
         store.ingest.run(folder)

@@ -1,4 +1,4 @@
-"""The trash: deleted runs come back as they were, or go for good; what a dead process left is finished or undone."""
+"""The trash: deleted runs are restored unchanged or purged; operations of a dead process are completed or undone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add(store: Store, *args: Any, **settings: Any) -> str:
     return folder.name
 
 
-def test_deleted_runs_come_back_as_they_were(store: Store) -> None:
+def test_deleted_runs_are_restored_unchanged(store: Store) -> None:
     pair = {"id": "exp1", "kind": "pair", "label": "two"}
     run_ids = [add(store, engine, experiment=pair) for engine in ("static", "continuous")]
     add(store)
@@ -52,7 +52,7 @@ def test_deleted_runs_come_back_as_they_were(store: Store) -> None:
     assert store.trash.entries() == []
 
 
-def test_the_recorder_lets_a_deleted_run_lie(store: Store) -> None:
+def test_the_recorder_does_not_ingest_a_deleted_run(store: Store) -> None:
     run_id = add(store)
     recorder = Recorder(store, store.runs_folder)
     recorder.look()
@@ -61,35 +61,35 @@ def test_the_recorder_lets_a_deleted_run_lie(store: Store) -> None:
     assert store.runs.list().empty
 
 
-def test_purged_is_gone_for_good_with_what_was_said_of_it(store: Store) -> None:
+def test_a_purged_run_is_gone_with_its_annotation(store: Store) -> None:
     kept, gone = add(store), add(store)
     for run_id in (kept, gone):
         store.annotations.set(run_id, SAID)
     entry = store.trash.delete_run(gone)
     assert entry.log_bytes is not None
     assert entry.log_bytes > 1000
-    assert store.annotations.of(gone).note == SAID.note  # while it can still come back
+    assert store.annotations.of(gone).note == SAID.note  # while it can still be restored
     assert store.trash.purge([entry.entry_id, "nothing"]) == 1
     assert store.annotations.of(gone) == Annotation()
     assert store.annotations.of(kept).pinned
     assert list(store.trash.folder.iterdir()) == []
     assert store.trash.restore([entry.entry_id]).refused == (
-        f"the trash has no {entry.entry_id}: it was restored or purged",
+        f"the trash has no {entry.entry_id}: it was restored or deleted permanently",
     )
 
 
-def test_of_several_those_that_can_be_deleted_are(store: Store) -> None:
+def test_of_several_runs_the_deletable_ones_are_deleted(store: Store) -> None:
     run_ids = [add(store), add(store, status=None)]
     with hold(store.runs_folder / run_ids[1] / "lock", purpose="run"):
-        done = store.trash.delete([*run_ids, "nobody"])
+        done = store.trash.delete([*run_ids, "unknown"])
     assert [entry.run_id for entry in done.entries] == run_ids[:1]
     assert done.refused == (
-        f"run {run_ids[1]} is still going; stop it before deleting it",
-        "the store has no run nobody",
+        f"run {run_ids[1]} is still running; stop it before deleting it",
+        "the store has no run unknown",
     )
 
 
-def test_a_run_from_elsewhere_leaves_its_folder_and_comes_back_from_there(store: Store, tmp_path: Path) -> None:
+def test_a_run_outside_the_runs_folder_keeps_its_folder_and_is_restored_from_it(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "elsewhere")
     store.ingest.run(folder)
     before = everything(store)
@@ -103,21 +103,23 @@ def test_a_run_from_elsewhere_leaves_its_folder_and_comes_back_from_there(store:
     assert [left.entry_id for left in store.trash.entries()] == [entry.entry_id]
 
 
-def test_a_run_that_is_here_again_is_not_restored_over(store: Store, tmp_path: Path) -> None:
+def test_a_restore_does_not_overwrite_another_copy(store: Store, tmp_path: Path) -> None:
     run_id = add(store)
     copy = shutil.copytree(store.runs_folder / run_id, tmp_path / "copy")
     entry = store.trash.delete_run(run_id)
     shutil.copytree(copy, store.runs_folder / run_id)
     store.ingest.all_in(store.runs_folder)
-    assert store.trash.restore([entry.entry_id]).refused == (f"run {run_id} is here again; delete that one first",)
+    assert store.trash.restore([entry.entry_id]).refused == (
+        f"the store has another copy of run {run_id}; delete that copy first",
+    )
     store.annotations.set(run_id, SAID)
     store.trash.purge([entry.entry_id])
-    assert store.annotations.of(run_id).pinned, "what is said of the run that is here was lost with its copy"
+    assert store.annotations.of(run_id).pinned, "the annotation of the existing run was lost with its copy"
     assert (store.runs_folder / run_id).is_dir()
 
 
 @pytest.mark.parametrize("step", ["told", "moved", "restored", "purging", "untold"])
-def test_what_a_dead_process_left_is_finished_or_taken_back(tmp_path: Path, step: str) -> None:
+def test_operations_of_a_dead_process_are_completed_or_undone(tmp_path: Path, step: str) -> None:
     home = tmp_path / "home"
     with Store(home) as store:
         run_id = add(store)
@@ -147,7 +149,7 @@ def test_what_a_dead_process_left_is_finished_or_taken_back(tmp_path: Path, step
             assert store.ingest.verify(run_id).outcome == "agrees"
 
 
-def test_rubbish_in_the_trash_is_in_nobodys_way(store: Store) -> None:
+def test_unreadable_entries_do_not_disturb_the_trash(store: Store) -> None:
     run_id = add(store)
     for name, text in (("one", "["), ("two", "{}"), ("three", '{"run_id": 3}')):
         (store.trash.folder / name / LOG).mkdir(parents=True)
@@ -156,5 +158,7 @@ def test_rubbish_in_the_trash_is_in_nobodys_way(store: Store) -> None:
     assert store.trash.entries() == []
     store.trash.sweep()
     entry = store.trash.delete_run(run_id)
-    assert store.trash.restore([entry.entry_id, "../runs", "one"]).refused[0].startswith("the trash has no ../runs")
+    assert (
+        store.trash.restore([entry.entry_id, "../runs", "one"]).refused[0].startswith("the trash has no entry ../runs")
+    )
     assert store.runs.has(run_id)

@@ -1,4 +1,4 @@
-"""What cannot be taken in, opened or deleted: it is told in one line, and nothing that was whole is lost with it."""
+"""Failures of ingest, opening and deleting: each is reported in one line, and loses no valid rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def damage(folder: Path) -> Path:
-    """Bytes that are no message, behind the schema: no batch of the stream can be read."""
+    """Write invalid bytes after the schema: no batch of the stream can be read."""
     file = folder / "tokens.arrows"
     data = file.read_bytes()
     at = data.index(b"\xff\xff\xff\xff", 8)
@@ -36,49 +36,49 @@ def damage(folder: Path) -> Path:
 
 
 def refused(home: Path, run_id: str = "refused") -> Path:
-    """A folder that no version of its rows can come from: its run.json is none."""
+    """A folder whose run.json cannot be read."""
     folder = home / "runs" / run_id
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{")
     return folder
 
 
-def test_verify_tells_of_a_damaged_run_that_was_never_taken_in(home: Path) -> None:
+def test_verify_reports_a_damaged_run_that_was_never_ingested(home: Path) -> None:
     folder = damage(write_sample_run(home / "runs"))
     good = write_sample_run(home / "runs")
     ran = run_store(home, "verify")
     assert ran.returncode == 1
     assert ran.stdout.splitlines()[-1] == "1 runs agree, 1 differ, 0 not checked"
-    (told,) = [line for line in ran.stdout.splitlines() if line.startswith(folder.name)]
-    assert "tokens.arrows: damaged behind byte 0" in told
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith(folder.name)]
+    assert "tokens.arrows: damaged after byte 0" in line
     assert good.name not in ran.stdout
 
 
-def test_verify_tells_of_a_folder_that_is_not_in_the_store(home: Path) -> None:
+def test_verify_reports_a_folder_that_is_not_in_the_store(home: Path) -> None:
     folder = refused(home)
     reply = answer(home, "verify", exit_status=1)
     assert (reply["ok"], reply["agree"], reply["differ"]) == (False, 0, 1)
     assert reply["runs"][0]["run_id"] == "refused"
-    assert f"{folder / 'run.json'}: not readable as JSON" in reply["runs"][0]["lines"][0]
+    assert f"{folder / 'run.json'}: cannot be read as JSON" in reply["runs"][0]["lines"][0]
 
 
-def test_verify_takes_in_what_is_new_before_it_looks(home: Path) -> None:
+def test_verify_ingests_new_runs_first(home: Path) -> None:
     write_sample_run(home / "runs")
     assert answer(home, "verify")["agree"] == 1
 
 
-def test_list_tells_what_is_not_in_it(home: Path) -> None:
+def test_list_reports_folders_that_are_not_ingested(home: Path) -> None:
     folder = refused(home)
     good = write_sample_run(home / "runs")
     for options in ([], ["--json"]):
         ran = run_store(home, "list", *options)
         assert ran.returncode == 0
         assert good.name in ran.stdout
-        assert ran.stderr.startswith(f"store: not taken in: {folder / 'run.json'}: not readable as JSON")
+        assert ran.stderr.startswith(f"store: not ingested: {folder / 'run.json'}: cannot be read as JSON")
         assert ran.stderr.count("\n") == 1
 
 
-def test_the_owner_tells_of_it_as_well(home: Path) -> None:
+def test_the_owner_reports_folders_that_are_not_ingested(home: Path) -> None:
     folder = refused(home)
     with Store(home) as store:
         recorder = Recorder(store, store.runs_folder)
@@ -86,7 +86,7 @@ def test_the_owner_tells_of_it_as_well(home: Path) -> None:
         listed, verified = run_store(home, "list"), run_store(home, "verify")
         recorder.stop()
     assert (listed.returncode, listed.stdout) == (0, "No runs yet.\n")
-    assert listed.stderr.startswith(f"store: not taken in: {folder / 'run.json'}: not readable")
+    assert listed.stderr.startswith(f"store: not ingested: {folder / 'run.json'}: cannot be read as JSON")
     assert verified.returncode == 1
     assert verified.stdout.startswith("refused  differs: ")
 
@@ -97,7 +97,7 @@ def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path) -> None:
         for command in ("list", "verify"):
             ran = run_store(home, command)
             assert (ran.returncode, ran.stdout) == (2, "")
-            assert ran.stderr == f"store: {home}: {reason}; set LAB_HOME to a folder that can be written to\n"
+            assert ran.stderr == f"store: {home}: {reason}; set LAB_HOME to a writable folder\n"
 
 
 def test_a_run_folder_whose_stream_cannot_be_opened_is_one_line(home: Path) -> None:
@@ -106,14 +106,14 @@ def test_a_run_folder_whose_stream_cannot_be_opened_is_one_line(home: Path) -> N
     (folder / "tokens.arrows").mkdir()
     ran = run_store(home, "ingest", folder)
     assert (ran.returncode, ran.stderr) == (1, "")
-    assert ran.stdout == f"not taken in: {folder / 'tokens.arrows'}: Is a directory\n"
+    assert ran.stdout == f"not ingested: {folder / 'tokens.arrows'}: Is a directory\n"
 
 
-def test_what_is_whole_of_a_damaged_run_is_taken_in(home: Path) -> None:
+def test_the_valid_part_of_a_damaged_run_is_ingested(home: Path) -> None:
     folder = damage(write_sample_run(home / "runs"))
     with Store(home) as store:
         for _ in range(2):
-            with pytest.raises(ValueError, match=r"tokens\.arrows: damaged behind byte 0"):
+            with pytest.raises(ValueError, match=r"tokens\.arrows: damaged after byte 0"):
                 store.ingest.run(folder)
         reader = RunLogReader(folder)
         assert len(store.runs.passes(folder.name)) == reader.table("passes").num_rows > 0
@@ -123,13 +123,13 @@ def test_what_is_whole_of_a_damaged_run_is_taken_in(home: Path) -> None:
         assert store.ingest.verify(folder.name).outcome == "differs"
 
 
-def test_a_damaged_run_says_so_until_its_log_is_whole(home: Path) -> None:
+def test_a_damaged_run_is_marked_until_its_log_is_repaired(home: Path) -> None:
     folder, good = write_sample_run(home / "runs"), write_sample_run(home / "runs")
     whole = (folder / "tokens.arrows").read_bytes()
     damage(folder)
     with Store(home) as store:
         store.ingest.all_in(store.runs_folder)
-        assert store.runs.get(folder.name)["damage"].startswith("tokens.arrows: damaged behind byte 0: ")
+        assert store.runs.get(folder.name)["damage"].startswith("tokens.arrows: damaged after byte 0: ")
         assert store.runs.get(good.name)["damage"] is None
         (folder / "tokens.arrows").write_bytes(whole)
         store.ingest.run(folder)
@@ -137,7 +137,7 @@ def test_a_damaged_run_says_so_until_its_log_is_whole(home: Path) -> None:
         assert store.ingest.verify(folder.name).outcome == "agrees"
 
 
-def test_a_damaged_run_does_not_keep_others_from_being_followed(home: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_does_not_stop_the_others(home: Path, tmp_path: Path) -> None:
     with Store(home) as store:
         folders = [write_sample_run(tmp_path, status=None) for _ in range(2)]
         for folder in folders:
@@ -162,7 +162,7 @@ def test_a_delete_that_fails_leaves_the_run_and_its_folder(home: Path, monkeypat
 
 
 class Strict:
-    """A cursor that refuses what a busy DuckDB may refuse: the next call before an answer was read to its end."""
+    """A cursor that refuses the next call before a result was read to its end, as a busy DuckDB may."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.cursor = cursor
@@ -191,7 +191,7 @@ class Strict:
         self.cursor.unregister(name)
 
 
-def test_ingest_reads_each_answer_before_it_asks_again(home: Path) -> None:
+def test_ingest_reads_each_result_to_its_end(home: Path) -> None:
     experiment = {"id": "e", "kind": "pair", "label": "two"}
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder, status=None, experiment=experiment)
@@ -206,7 +206,7 @@ def test_ingest_reads_each_answer_before_it_asks_again(home: Path) -> None:
 def slowly(
     store: Store, monkeypatch: pytest.MonkeyPatch, hold: Callable[[], object]
 ) -> tuple[threading.Event, list[str]]:
-    """Let every ingest begin with `hold`. The event is set as one begins; the list has those that were finished."""
+    """Let every ingest start with `hold`. The event is set when one starts; the list has the finished ones."""
     begun, finished, as_it_was = threading.Event(), [], store.ingest.run
 
     def take(folder: Path) -> Any:
@@ -225,7 +225,7 @@ def many(home: Path) -> list[Path]:
     return [write_sample_run(home / "runs") for _ in range(6)]
 
 
-def test_a_recorder_stops_after_the_folder_at_hand(
+def test_a_recorder_stops_after_the_current_folder(
     home: Path, many: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Store(home) as store:
@@ -239,7 +239,9 @@ def test_a_recorder_stops_after_the_folder_at_hand(
     assert recorder.problems == {}
 
 
-def test_a_socket_stops_after_what_it_was_asked(home: Path, many: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_stops_after_its_current_request(
+    home: Path, many: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store(home) as store, socket.socket(socket.AF_UNIX) as asking:
         begun, finished = slowly(store, monkeypatch, lambda: time.sleep(0.3))
         owner = OwnerSocket(store, on_change=lambda: None)
@@ -254,7 +256,7 @@ def test_a_socket_stops_after_what_it_was_asked(home: Path, many: list[Path], mo
     assert finished == [path.name for path in many[:3]]
 
 
-def test_a_store_closes_though_a_question_is_at_hand(home: Path) -> None:
+def test_a_store_closes_during_a_query(home: Path) -> None:
     cut_off: list[duckdb.Error] = []
     asked = threading.Event()
     with Store(home) as store:
@@ -277,7 +279,7 @@ def test_a_store_closes_though_a_question_is_at_hand(home: Path) -> None:
     Store(home).close()
 
 
-def test_a_stored_peak_above_the_runs_own_differs_and_one_below_may_be_an_older_log(home: Path) -> None:
+def test_a_stored_peak_may_be_below_the_runs_own_but_not_above(home: Path) -> None:
     with Store(home) as store:
         folder = write_sample_run(store.runs_folder)
         store.ingest.run(folder)

@@ -1,4 +1,4 @@
-"""Runs and stores from before KV memory was paged: read, taken in and migrated, every figure what it was."""
+"""Runs and stores of schema 1, before paged KV memory: read, ingested and migrated with the same metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INFO = {
     "config": {"engine": "continuous", "slots": 2},
     "workload": {"requests": 1},
 }
-# A request of 3 tokens of prompt and 2 of answer; the row that the second pass computes beside it is dead.
+# A request with 3 prompt tokens and 2 output tokens; the other row of the second pass is dead.
 REQUESTS = pa.table({
     "request_id": pa.array([0], pa.int32()), "state": ["finished"], "prompt_tokens": pa.array([3], pa.int32()),
     "arrival_s": [0.0], "admitted_s": [0.5], "lane": pa.array([0], pa.int32()), "prompt_text": ["Why?"],
@@ -51,7 +51,7 @@ SPANS = pa.table({
 })  # fmt: skip
 STREAMS = {"requests": REQUESTS, "passes": PASSES, "tokens": TOKENS, "spans": SPANS}
 
-# By hand: 2 tokens from 0 to 1.25 s; 8 of the 11 positions live in time; held 16 for 0.75 s, used 3 x 0.5 + 4 x 0.25.
+# Hand-computed: 2 tokens from 0 to 1.25 s; 8 of the 11 positions live; 16 reserved for 0.75 s, used 3 x 0.5 + 4 x 0.25.
 FIGURES = {
     "output_tokens": 2,
     "duration_s": 1.25,
@@ -85,7 +85,7 @@ UNKNOWN = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run folder as the first version of the lab wrote it."""
+    """A run folder as written by the first version of the lab."""
     folder = tmp_path / "elsewhere" / "old"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(INFO))
@@ -118,7 +118,7 @@ def test_an_old_run_is_read_with_the_new_columns_null(folder: Path) -> None:
     assert reader.table("blocks").num_rows == reader.table("events").num_rows == 0
 
 
-def test_an_old_run_is_taken_in_with_the_new_columns_null(store: Store, folder: Path) -> None:
+def test_an_old_run_is_ingested_with_the_new_columns_null(store: Store, folder: Path) -> None:
     report = store.ingest.run(folder)
     assert report.rows == {"requests": 1, "passes": 2, "tokens": 2, "spans": 2, "memory": 0, "blocks": 0, "events": 0}
     metrics = store.runs.metrics("old")
@@ -137,7 +137,7 @@ def test_an_old_run_is_taken_in_with_the_new_columns_null(store: Store, folder: 
 
 
 def old_store(home: Path, folder: Path) -> None:
-    """A store of version 1 that has taken the old run in."""
+    """A store of version 1 that has ingested the old run."""
     home.mkdir()
     with duckdb.connect(str(home / "lab.duckdb")) as made:
         made.execute((MIGRATIONS / "0001_runs.sql").read_text())
@@ -155,7 +155,7 @@ def old_store(home: Path, folder: Path) -> None:
             made.execute("INSERT INTO ingest_progress VALUES ('old', ?, ?, ?)", [name, offset, table.num_rows])
 
 
-def test_an_old_store_is_migrated_with_a_copy_and_keeps_every_figure(tmp_path: Path, folder: Path) -> None:
+def test_an_old_store_is_migrated_after_a_backup_and_keeps_every_metric(tmp_path: Path, folder: Path) -> None:
     home = tmp_path / "home"
     old_store(home, folder)
     with Store(home) as store:

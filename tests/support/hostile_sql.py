@@ -1,8 +1,8 @@
-"""Statements that mean harm, and what each is told instead of an answer: in the sandbox, by command, from a page."""
+"""Hostile SQL statements, with the message that refuses each: in the sandbox, by command, from a page."""
 
 from __future__ import annotations
 
-# Refused before they run, or by DuckDB: the words are part of what is told.
+# Refused before they run, or by DuckDB, with part of the message.
 REFUSED = {
     "insert": ("INSERT INTO runs (run_id) VALUES ('x')", "this is INSERT"),
     "update": ("UPDATE runs SET status = 'failed'", "this is UPDATE"),
@@ -10,7 +10,7 @@ REFUSED = {
     "drop": ("DROP TABLE runs", "this is DROP"),
     "create": ("CREATE TABLE mine AS SELECT 1 AS a", "this is CREATE"),
     "temporary table": ("CREATE TEMP TABLE mine AS SELECT 1 AS a", "this is CREATE"),
-    "insert inside a select": ("WITH x AS (DELETE FROM runs RETURNING *) SELECT * FROM x", "this one holds DELETE"),
+    "insert inside a select": ("WITH x AS (DELETE FROM runs RETURNING *) FROM x", "the statement contains DELETE"),
     "attach": ("ATTACH '/tmp/other.duckdb' AS other", "this is ATTACH"),
     "copy out": ("COPY runs TO '/tmp/runs.csv'", "this is COPY"),
     "copy in": ("COPY runs FROM '/etc/passwd'", "this is COPY"),
@@ -23,25 +23,25 @@ REFUSED = {
     "unlock": ("SET lock_configuration = false", "this is SET"),
     "transaction": ("BEGIN", "this is TRANSACTION"),
     "prepare": ("PREPARE p AS SELECT 1", "this is PREPARE"),
-    "two statements": ("SELECT 1; DROP TABLE runs", "this text holds 2 statements"),
+    "two statements": ("SELECT 1; DROP TABLE runs", "the text has 2 statements"),
     "explained write": ("EXPLAIN ANALYZE DELETE FROM runs", "this is DELETE"),
-    "read_csv": ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() cannot be read from here"),
-    "read_parquet": ("SELECT * FROM read_parquet('/tmp/*.parquet')", "read_parquet() cannot be read from here"),
-    "read_text": ("SELECT content FROM read_text('/etc/passwd')", "read_text() cannot be read from here"),
-    "glob": ("SELECT * FROM glob('/*')", "glob() cannot be read from here"),
+    "read_csv": ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() is not available here"),
+    "read_parquet": ("SELECT * FROM read_parquet('/tmp/*.parquet')", "read_parquet() is not available here"),
+    "read_text": ("SELECT content FROM read_text('/etc/passwd')", "read_text() is not available here"),
+    "glob": ("SELECT * FROM glob('/*')", "glob() is not available here"),
     "a file as a table": ("SELECT * FROM '/etc/passwd'", "does not exist"),
     "a file of rows as a table": ("SELECT * FROM '/tmp/x.parquet'", "file system operations are disabled"),
     "the environment": ("SELECT getenv('HOME')", "getenv does not exist"),
-    "settings": ("SELECT * FROM duckdb_settings()", "duckdb_settings() cannot be read from here"),
-    "one setting": ("SELECT current_setting('allowed_paths')", "current_setting() cannot be called here"),
-    "where the file is": ("SELECT path FROM duckdb_databases()", "duckdb_databases() cannot be read from here"),
-    "where the file is, as a view": ("FROM pragma_database_list", "pragma_database_list cannot be read from here"),
-    "SQL in a string": ("FROM query('SELECT path FROM duckdb_' || 'databases()')", "query() cannot be read from here"),
-    "memory by address": ("FROM arrow_scan(1, 2, 3)", "arrow_scan() cannot be read from here"),
-    "logging to a file": ("FROM enable_logging(storage := 'file')", "enable_logging() cannot be read from here"),
+    "settings": ("SELECT * FROM duckdb_settings()", "duckdb_settings() is not available here"),
+    "one setting": ("SELECT current_setting('allowed_paths')", "current_setting() is not available here"),
+    "where the file is": ("SELECT path FROM duckdb_databases()", "duckdb_databases() is not available here"),
+    "where the file is, as a view": ("FROM pragma_database_list", "pragma_database_list is not available here"),
+    "SQL in a string": ("FROM query('SELECT path FROM duckdb_' || 'databases()')", "query() is not available here"),
+    "memory by address": ("FROM arrow_scan(1, 2, 3)", "arrow_scan() is not available here"),
+    "logging to a file": ("FROM enable_logging(storage := 'file')", "enable_logging() is not available here"),
 }  # fmt: skip
 
-# Stopped by the sandbox's bounds: for want of memory, or when their time is over.
+# Stopped by the sandbox's memory limit or time limit.
 STOPPED = {
     "a string of 2 GB": "SELECT repeat('x', 2000000000)",
     "many long strings": "SELECT repeat('x', 10000000) || i FROM range(10000) t(i)",
@@ -57,7 +57,7 @@ STOPPED = {
     "sleep": "SELECT sleep_ms(100000)",
 }
 
-# What is refused at the top of a statement is refused in every corner of it, too.
+# What is refused at the top of a statement is refused in every part of it too.
 CORNERS = (
     "SUMMARIZE duckdb_databases",
     "SUMMARIZE FROM duckdb_settings()",

@@ -13,7 +13,7 @@ from typing import Any
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.units import GIB
 from engine.experiments.experiment import Plan, Point, PointRecord, run_stats
-from engine.experiments.repeats_plan import plan_repeats
+from engine.experiments.repeats import plan_repeats
 from engine.runlog.experiment_log import ExperimentLog
 from tests.support.page_runs import config_of, write_run
 

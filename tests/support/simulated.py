@@ -10,8 +10,8 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.passes import PassKind
 from engine.core.request import ExactPrompt, RequestSpec
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import ModelShape, PassFacts, causal_pairs
-from engine.simulator.simulated_machine import simulated_machine
+from engine.hardware.roofline import ModelShape, PassStats, causal_pairs
+from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Simulation, simulate
 from engine.workload.workload import Workload, build_workload
 
@@ -23,16 +23,16 @@ STREAMS = ("passes", "spans", "blocks", "events")
 class FormulaCost:
     """`seconds` of a pass's facts."""
 
-    seconds: Callable[[PassFacts], float]
+    seconds: Callable[[PassStats], float]
     host_s: float = 0.0
 
-    def pass_s(self, facts: PassFacts) -> float:
+    def pass_s(self, facts: PassStats) -> float:
         return self.seconds(facts)
 
 
-def prefill_facts(rows: int, prompt_tokens: int) -> PassFacts:
+def prefill_facts(rows: int, prompt_tokens: int) -> PassStats:
     """A prefill of `rows` equal prompts, none of them padded."""
-    return PassFacts(
+    return PassStats(
         kind=PassKind.PREFILL,
         rows=rows,
         decode_rows=0,

@@ -1,6 +1,6 @@
 -- Waste by engine
--- How much of all that each engine computed was for nothing: rows whose request had ended, columns without a token, and
--- KV memory that was held and never used.
+-- The wasted share of each engine's work: rows whose request had ended, columns without a token, and KV memory that was
+-- reserved and not used.
 -- chart: bar x=engine y=dead_fraction
 SELECT
     r.engine,

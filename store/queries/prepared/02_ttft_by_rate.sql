@@ -1,6 +1,6 @@
--- First token by arrival rate
--- How long 19 of 20 requests waited at most for their first token, against the rate at which requests came: where an
--- engine's points bend upwards, it can take no more.
+-- TTFT by arrival rate
+-- The 95th percentile of the time to first token at each offered rate. Where an engine's points bend upward, it is
+-- saturated.
 -- chart: points x=offered_requests_per_s y=ttft_p95_s color=engine
 SELECT
     r.engine,

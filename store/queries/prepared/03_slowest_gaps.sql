@@ -1,6 +1,6 @@
--- The slowest gaps, and who came in just then
--- The twenty longest pauses between two tokens of one answer, with the requests whose prompts were begun in the step in
--- which the late token came.
+-- Slowest gaps and the requests admitted in the same step
+-- The 20 longest gaps between two tokens of a request, with the requests whose prefill started in the step of the late
+-- token.
 -- chart: points x=admitted_prompt_tokens y=gap_s color=engine
 WITH slowest AS (
     SELECT run_id, request_id, token_index, gap_s, pass_index

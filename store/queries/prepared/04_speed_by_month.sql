@@ -1,5 +1,5 @@
--- Tokens a second over the months
--- The median and the best run of each month, by engine, model and device: did it become faster?
+-- Throughput by month
+-- The median and the best tokens/s of each month, by engine, model and device.
 -- chart: line x=month y=median_tokens_per_s color=series
 SELECT
     strftime(r.created_at, '%Y-%m') AS month,

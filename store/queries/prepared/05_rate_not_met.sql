@@ -1,6 +1,5 @@
--- Runs whose offered rate was not met
--- The engine was given the requests more slowly than they were meant to come, so what such a run says of its rate is not
--- true of it.
+-- Runs that missed their offered rate
+-- The engine received requests more slowly than planned, so the results do not describe the offered rate.
 -- chart: points x=offered_requests_per_s y=given_requests_per_s color=engine
 WITH given AS (
     SELECT

@@ -1,6 +1,6 @@
--- Runs that fell behind
--- Requests that still waited for a slot when the last one came: where they are many, requests came faster than the engine
--- could take them, and the waits say more about how long the run was than about the engine.
+-- Runs with a growing backlog
+-- Requests still waiting for a slot when the last request arrived. A large share means that requests arrived faster
+-- than the engine could serve them; the waiting times then depend on the length of the run.
 -- chart: points x=offered_requests_per_s y=waiting_share color=engine
 WITH last AS (
     SELECT run_id, max(arrival_s) AS arrival_s, count(*) AS requests

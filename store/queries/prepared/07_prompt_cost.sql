@@ -1,6 +1,6 @@
--- What reading prompts costs
--- How long a pass that only reads prompts takes, by how many tokens it reads (up to the next power of two): so long does
--- everybody wait who is in the middle of an answer.
+-- Prefill time by prompt tokens
+-- The duration of a prefill pass by its number of prompt tokens, rounded up to a power of two. Requests in decode wait
+-- this long.
 -- chart: line x=prompt_tokens_up_to y=median_pass_s color=series
 SELECT
     concat_ws(', ', r.model, r.dtype, r.device_name) AS series,

@@ -1,6 +1,6 @@
--- What one more row costs
--- How long a decode pass takes by its number of rows, and how many tokens a second that makes: as long as the time hardly
--- grows, another row is nearly free.
+-- Decode time by rows
+-- The duration of a decode pass and its tokens/s by number of rows. While the duration hardly grows, an additional row
+-- is nearly free.
 -- chart: line x=rows y=median_pass_s color=series
 SELECT
     concat_ws(', ', r.engine, r.model, r.dtype, r.device_name) AS series,

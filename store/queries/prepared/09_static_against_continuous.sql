@@ -1,6 +1,5 @@
--- Static against continuous
--- Wherever both ran the same requests with the same model, device and number of slots: the newest run of each, side by
--- side.
+-- Static vs continuous
+-- The newest static and continuous runs of the same requests with the same model, device and number of slots.
 -- chart: bar x=workload_digest y=speed_ratio
 WITH newest AS (
     SELECT

@@ -1,6 +1,5 @@
--- Who lost its blocks
--- Runs in which KV memory ran out: how often a running request had to give back its blocks, and how many tokens were
--- computed once more because of it.
+-- Preemptions by run
+-- Runs that ran out of KV memory: how often a running request lost its blocks, and how many tokens were computed again.
 -- chart: bar x=run_id y=recomputed_tokens
 WITH lost AS (
     SELECT run_id, count(*) AS preemptions, count(DISTINCT request_id) AS requests, sum(blocks) AS blocks

@@ -1,6 +1,6 @@
--- How far repeats lie apart
--- The same requests by the same engine, several times: a difference between two engines means little where it is smaller
--- than this.
+-- Spread of repeats
+-- The spread between runs of the same requests on the same engine. A smaller difference between two engines is not
+-- conclusive.
 -- chart: bar x=series y=speed_spread
 SELECT
     concat_ws(', ', r.engine, r.model, r.slots || ' slots') AS series,

@@ -1,5 +1,5 @@
--- Runs that did not complete
--- What went wrong, how far each got, and what it was asked for; the newest first.
+-- Incomplete runs
+-- The error of each run, the requests it finished and those in its workload, newest first.
 -- chart: none
 SELECT
     r.created_at,

@@ -8,11 +8,10 @@ import pytest
 
 from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
 from pages.parts.bench.controls import read_prompts
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.memory import position_values
 from pages.parts.bench.settings import NO_FILE, read_settings
-from pages.parts.shared.fields import FIELDS, complaints, query_of
-from pages.parts.shared.forecast import forecast_of
-from pages.parts.shared.workload_text import (
+from pages.parts.bench.workload_text import (
     arrival_text,
     forecast_table,
     forecast_text,
@@ -20,6 +19,7 @@ from pages.parts.shared.workload_text import (
     mix_text,
     workload_sentence,
 )
+from pages.parts.shared.fields import FIELDS, complaints, query_of
 from pages.parts.shared.workloads import budget_text, workload_of
 from tests.support.no_break import nb
 
@@ -76,26 +76,29 @@ def test_the_plan_in_words() -> None:
     assert "| continuous | 256 = 1 + 255 | 2,304 | none |" in table
     assert "the same number of passes" in forecast_text(rows)
     assert workload_sentence(rows[0][0], workload_of(LONG_AND_SHORT)) == (
-        "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all. "
-        "Every request is there at the start."
+        "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total. "
+        "All requests arrive at once."
     )
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (budget_text("64"), "Every request gets exactly 64 new tokens, whatever the model says."),
-        (budget_text("8-48"), "8 to 48 new tokens a request, drawn evenly and spent to the last one."),
-        (budget_text("1x1+2x256"), "1 request of 1 token, 2 requests of 256 tokens, in an order that the seed draws."),
-        (budget_text("eos:200"), "Until the model ends its answer, 200 tokens at most."),
+        (budget_text("64"), "Every request gets exactly 64 new tokens; an end of sequence is ignored."),
+        (budget_text("8-48"), "8 to 48 new tokens per request, drawn evenly; an end of sequence is ignored."),
+        (budget_text("1x1+2x256"), "1 request of 1 token, 2 requests of 256 tokens, in random order (by the seed)."),
+        (budget_text("eos:200"), "Until the model ends its answer, at most 200 tokens."),
         (arrival_text("constant:4"), nb("One request every 250 ms.")),
-        (arrival_text("gamma:2:4"), "2.00 a second on average, in bursts (coefficient of variation 4.00)."),
+        (arrival_text("gamma:2:4"), "2.00 per second on average, in bursts (coefficient of variation 4.00)."),
         (mix_text("p16:3,p4096:1"), nb("Real text cut to exactly: 16 tokens 75.0 %, 4,096 tokens 25.0 %.")),
         (
             form_text("full", "closed"),
-            "Every request is there at the start: batches are full, except perhaps the last.",
+            "All requests arrive at once: every batch is full, except perhaps the last.",
         ),
-        (form_text("arrived", "poisson:1"), "Whoever waits when the engine is free is taken, up to a full batch."),
+        (
+            form_text("arrived", "poisson:1"),
+            "When the engine is free, the waiting requests form a batch, up to all slots.",
+        ),
     ],
 )
 def test_fields_in_words(words: str, expected: str) -> None:
@@ -230,14 +233,14 @@ def test_a_chunked_forecast_counts_chunks_and_mixed_passes() -> None:
     plan = forecast_of(config)
     assert (plan.prefill_passes, plan.mixed_passes, plan.decode_passes, plan.slot_steps) == (2, 1, 1, 4)
     assert "| chunked | 4 = 2 + 1 + 1 mixed | 4 | none |" in forecast_table([(config, plan)])
-    assert "as if their pool never ran out" in forecast_text([(config, plan)])
+    assert "with a pool that never runs out" in forecast_text([(config, plan)])
 
 
 def test_chunks_of_prompts_in_words_are_not_known_before_their_tokens() -> None:
     rows = [(c, forecast_of(c)) for c in (RunConfig(engine="chunked"), RunConfig(engine="static"))]
     assert (rows[0][1].basis, rows[0][1].unknown) == ("unknown", "prompt lengths")
     assert "| chunked" not in forecast_table(rows)
-    assert "Chunked: how many chunks these prompts take is known once their words are tokens." in forecast_text(rows)
+    assert "Chunked: the number of chunks is known only after tokenization." in forecast_text(rows)
 
 
 def test_one_run_a_layout_with_what_each_reads() -> None:
@@ -246,7 +249,7 @@ def test_one_run_a_layout_with_what_each_reads() -> None:
     assert [config.engine for config in settings.layouts] == ["static", "continuous", "paged", "chunked"]
     assert [config.form.rule for config in settings.layouts] == ["full", "arrived", "arrived", "arrived"]
     assert {(c.block_size, c.max_num_batched_tokens, c.pool_gib) for c in settings.layouts} == {(32, 64, 0.5)}
-    assert settings.hindrances == {}
+    assert settings.unavailable == {}
 
 
 def test_any_two_engines_side_by_side() -> None:
@@ -254,14 +257,14 @@ def test_any_two_engines_side_by_side() -> None:
     assert settings.pair is not None
     assert [(config.engine, config.returns) for config in settings.pair] == [("chunked", "stream"), ("static", "whole")]
     twice = read_settings(values(first="paged", second="paged"), ())
-    assert (twice.pair, list(twice.hindrances)) == (None, ["pair"])
+    assert (twice.pair, list(twice.unavailable)) == (None, ["pair"])
     assert twice.config is not None
     narrow = read_settings(values(slots=600), ())
-    assert (narrow.layouts, list(narrow.hindrances)) == (None, ["layouts"])
+    assert (narrow.layouts, list(narrow.unavailable)) == (None, ["layouts"])
     assert narrow.pair is not None
 
 
-def test_what_chunked_cannot_have_is_told_at_its_field() -> None:
+def test_a_problem_of_chunked_is_shown_at_its_field() -> None:
     settings = read_settings(values(engine="chunked", slots=600), ())
     assert list(settings.problems) == ["max_num_batched_tokens"]
 

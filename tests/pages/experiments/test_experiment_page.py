@@ -1,4 +1,4 @@
-"""What the pages of experiments have in common: exporting and deleting, room for failures, words for many rates."""
+"""What the pages of experiments share: export and delete, wide status columns, and text for many rates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_many_rates_are_counted_and_few_are_named() -> None:
     assert rates_text([float(rate) for rate in range(2, 60, 2)]) == "29 rates from 2 to 58"
 
 
-def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> None:
+def test_a_long_status_gets_a_wide_column_and_placeholders_differ(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="5", confirm=False), out_of_memory, only=[0])
     take_in(home)
     app = open_page("load")
@@ -56,8 +56,8 @@ def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> N
     assert placeholders["load.pool_gib"] == "no cap"
 
 
-def test_an_experiment_that_is_damaged_while_it_is_drawn_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was loaded with the page is drawn once; the next drawing loads anew."""
+def test_an_experiment_damaged_while_it_is_shown_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first drawing uses the loaded experiment; the next loads it again."""
     fragments: list[Callable[[], None]] = []
     said: list[str] = []
     drawn: list[object] = []

@@ -1,4 +1,4 @@
-"""What the pages of experiments share: words for experiments and points, the estimate of time, plans from a form."""
+"""What the pages of experiments share: labels, point names, time estimates, and plans from a form."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
 from pages.parts.experiments.description import done_text, experiment_label, experiment_name, point_text
-from pages.parts.experiments.estimate import OVERHEAD_S, Pace, duration_text, fit_pace
-from pages.parts.experiments.form import form_link, named
+from pages.parts.experiments.estimate import OVERHEAD_S, PassTimes, duration_text, fit_times
+from pages.parts.experiments.form import named
 from pages.parts.sweep.form import FIELDS, machine_text, plan_text, read_sweep
 from tests.support.no_break import nb
 
@@ -19,7 +19,7 @@ ROW = {"kind": "sweep", "label": "static, p16", "created_at": "someday", "points
 
 
 def form(**changes: Any) -> dict[str, Any]:
-    """The form's values as they first are, block sizes being words."""
+    """The form's default values."""
     return {name: field.default for name, field in FIELDS.items()} | changes
 
 
@@ -29,10 +29,10 @@ def problems(**changes: Any) -> dict[str, str]:
     return dict(settings.problems)
 
 
-def test_an_experiment_in_a_list_says_how_far_it_is() -> None:
+def test_the_label_of_an_experiment_has_its_progress() -> None:
     assert experiment_label(ROW) == "someday  static, p16, 12 points"
-    assert experiment_label(ROW | {"kind": "repeats", "done": 3}) == "someday  static, p16, 3 of 12 runs, cut off"
-    assert experiment_label(ROW | {"done": 3}) == "someday  static, p16, 3 of 12 points, cut off"
+    assert experiment_label(ROW | {"kind": "repeats", "done": 3}) == "someday  static, p16, 3 of 12 runs, interrupted"
+    assert experiment_label(ROW | {"done": 3}) == "someday  static, p16, 3 of 12 points, interrupted"
     assert experiment_label(ROW | {"done": 3, "is_open": True}) == "someday  static, p16, 12 points, running"
     assert experiment_label(ROW | {"done": 3}, is_live=True) == "someday  static, p16, 12 points, running"
 
@@ -51,7 +51,7 @@ def test_an_experiment_in_a_list_says_how_far_it_is() -> None:
         ({"points": float("nan"), "done": None}, "All 0 points done"),
     ],
 )
-def test_how_far_an_experiment_is_names_what_went_wrong(changes: dict[str, Any], words: str) -> None:
+def test_the_progress_of_an_experiment_has_its_failures(changes: dict[str, Any], words: str) -> None:
     assert done_text(ROW | changes) == words
 
 
@@ -78,10 +78,10 @@ def test_the_default_form_is_a_plan() -> None:
     ]
     assert {point.config.engine for point in plan.points} == {"static"}
     assert plan_text(plan) == "10 runs: 2 prompt lengths x 5 batch sizes."
-    assert "32 new tokens a request" in machine_text(plan).replace("\\", "")
+    assert "32 output tokens a request" in machine_text(plan).replace("\\", "")
 
 
-def test_repeats_a_mix_and_caps_are_in_the_plan_and_in_its_words() -> None:
+def test_repeats_a_mix_and_caps_are_in_the_plan_and_its_text() -> None:
     plan = read_sweep(form(prompts="p16", batch_size="1,4", mix="p16,p64", repeats=3, pool_gib=0.5)).plan
     assert plan is not None
     assert len(plan.points) == 3 * (2 + 4)
@@ -95,7 +95,7 @@ def test_repeats_a_mix_and_caps_are_in_the_plan_and_in_its_words() -> None:
     assert plan_text(alone) == "2 runs: 1 ragged batch with its control."
 
 
-def test_each_start_is_an_experiment_of_its_own() -> None:
+def test_each_start_is_a_new_experiment() -> None:
     plan = read_sweep(form()).plan
     assert plan is not None
     one, other = named(plan), named(plan)
@@ -123,54 +123,45 @@ def test_each_start_is_an_experiment_of_its_own() -> None:
         ),
     ],
 )
-def test_what_is_wrong_belongs_to_its_field(changes: dict[str, Any], field: str, line: str) -> None:
+def test_a_problem_belongs_to_its_field(changes: dict[str, Any], field: str, line: str) -> None:
     found = problems(**changes)
     assert line in found[field]
-
-
-def test_a_link_holds_what_differs_from_the_default() -> None:
-    assert form_link(form(), FIELDS) == {}
-    assert form_link(form(engine="paged", repeats=3, pool_gib=0.5), FIELDS) == {
-        "engine": "paged",
-        "repeats": "3",
-        "pool_gib": "0.5",
-    }
 
 
 def passes(rows: list[tuple[str, int, int, int, float]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "rows", "computed_positions", "prompt_tokens", "seconds"])
 
 
-def test_the_pace_is_a_line_through_measured_passes() -> None:
+def test_pass_times_are_a_linear_fit_of_measured_passes() -> None:
     """Decode passes of 10 ms, 1 ms a row and 1 µs a position; prefills of 5 ms and 0.1 ms a token."""
     decode = [("decode", n, at, 0, 0.010 + 0.001 * n + 1e-6 * at) for n, at in ((1, 100), (2, 500), (4, 300), (8, 900))]
     prefill = [("prefill", n, t, t, 0.005 + 1e-4 * t) for n, t in ((1, 16), (4, 64), (8, 400))]
-    pace = fit_pace(passes(decode + prefill), runs=2)
-    assert pace is not None
-    found = (pace.decode_s, pace.row_s, pace.position_s, pace.prefill_s, pace.prompt_token_s)
+    known = fit_times(passes(decode + prefill), runs=2)
+    assert known is not None
+    found = (known.decode_s, known.row_s, known.position_s, known.prefill_s, known.prompt_token_s)
     assert found == pytest.approx((0.010, 0.001, 1e-6, 0.005, 1e-4))
-    assert (pace.most_rows, pace.runs) == (8, 2)
+    assert (known.most_rows, known.runs) == (8, 2)
 
 
-def test_a_line_never_slopes_down() -> None:
+def test_a_fit_has_no_negative_factor() -> None:
     decode = [("decode", n, 100, 0, 0.020 - 0.001 * n) for n in (1, 2, 4)]
-    pace = fit_pace(passes([*decode, ("prefill", 1, 16, 16, 0.01)]), runs=1)
-    assert pace is not None
-    assert pace.row_s == 0
-    assert pace.decode_s == pytest.approx(0.020 - 0.007 / 3)  # the mean is left
-    assert fit_pace(passes(decode), runs=1) is None
+    known = fit_times(passes([*decode, ("prefill", 1, 16, 16, 0.01)]), runs=1)
+    assert known is not None
+    assert known.row_s == 0
+    assert known.decode_s == pytest.approx(0.020 - 0.007 / 3)  # the mean is left
+    assert fit_times(passes(decode), runs=1) is None
 
 
 def test_an_estimate_adds_prefill_decode_and_warm_up() -> None:
     """4 rows of 16 tokens, budget 11: a prefill of 64 tokens, 10 decode passes; warm-up has 3 of them."""
-    pace = Pace(decode_s=0.1, row_s=0.01, position_s=0.0, prefill_s=0.2, prompt_token_s=0.001, most_rows=4, runs=1)
+    known = PassTimes(decode_s=0.1, row_s=0.01, position_s=0, prefill_s=0.2, prompt_token_s=0.001, most_rows=4, runs=1)
     config = RunConfig(
         engine="static", slots=4, workload=WorkloadConfig(prompts="p16", requests=4, budget="11"), warmups=0
     )
     prefill_s, decode_s = 0.2 + 0.064, 0.14
-    assert pace.run_s(config) == pytest.approx(OVERHEAD_S + prefill_s + 10 * decode_s)
+    assert known.run_s(config) == pytest.approx(OVERHEAD_S + prefill_s + 10 * decode_s)
     warmed = replace(config, warmups=1)
-    assert pace.run_s(warmed) == pytest.approx(OVERHEAD_S + 2 * prefill_s + 13 * decode_s)
+    assert known.run_s(warmed) == pytest.approx(OVERHEAD_S + 2 * prefill_s + 13 * decode_s)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`python -m store` as a person uses it: with the file to itself, beside an app that has it, and with bad input."""
+"""`python -m store`: with the store free, while an app has it open, and with bad input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def answer(home: Path, *arguments: str | Path, exit_status: int = 0) -> Any:
 
 @pytest.fixture
 def owner(home: Path) -> Iterator[Recorder]:
-    """The store as the app holds it, in this process."""
+    """The store with its recorder, as in the app, in this process."""
     with Store(home) as store:
         recorder = Recorder(store, store.runs_folder)
         recorder.start()
@@ -73,7 +73,7 @@ def test_ingest_then_list_then_verify(home: Path, tmp_path: Path) -> None:
     assert answer(home, "verify") == {"ok": True, "agree": 2, "differ": 0, "unchecked": 0, "runs": []}
 
 
-def test_runs_of_the_home_are_listed_without_being_asked_for(home: Path) -> None:
+def test_list_ingests_the_runs_of_the_home(home: Path) -> None:
     folder = write_sample_run(home / "runs")
     assert [run["run_id"] for run in answer(home, "list")] == [folder.name]
     shown = run_store(home, "list").stdout.splitlines()
@@ -107,10 +107,10 @@ def test_the_owner_answers_while_it_has_the_store(home: Path, tmp_path: Path, ow
 def test_bad_input_is_the_same_line_from_the_owner(home: Path, tmp_path: Path, owner: Recorder) -> None:
     ran = run_store(home, "ingest", tmp_path / "nowhere")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == f"store: {tmp_path / 'nowhere'}: there is no such folder\n"
+    assert ran.stderr == f"store: {tmp_path / 'nowhere'}: no such folder\n"
 
 
-def test_a_holder_that_does_not_answer_is_named(home: Path) -> None:
+def test_an_owner_that_does_not_answer_is_named(home: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(home)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -123,7 +123,7 @@ def test_a_holder_that_does_not_answer_is_named(home: Path) -> None:
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_socket_that_a_dead_owner_left_is_in_nobodys_way(home: Path) -> None:
+def test_the_socket_of_a_dead_owner_is_replaced(home: Path) -> None:
     home.mkdir()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(home / "store.sock"))
@@ -137,7 +137,7 @@ def test_a_socket_that_a_dead_owner_left_is_in_nobodys_way(home: Path) -> None:
     assert not (home / "store.sock").exists()
 
 
-def test_the_socket_is_the_owners_alone_and_works_in_a_deep_folder(tmp_path: Path) -> None:
+def test_the_socket_is_private_and_works_in_a_deep_folder(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     with Store(deep) as store:
         recorder = Recorder(store, store.runs_folder)
@@ -150,7 +150,7 @@ def test_the_socket_is_the_owners_alone_and_works_in_a_deep_folder(tmp_path: Pat
 @pytest.mark.parametrize(
     "request_line", [b"\n", b"[]\n", b"{}\n", b'{"command": "drop"}\n', b'{"command": "ingest"}\n', b"\xff\xfe\n"]
 )
-def test_the_socket_answers_nonsense_with_a_line(home: Path, owner: Recorder, request_line: bytes) -> None:
+def test_the_socket_answers_invalid_requests_with_one_line(home: Path, owner: Recorder, request_line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(home / "store.sock"))
         connection.sendall(request_line)
@@ -160,7 +160,7 @@ def test_the_socket_answers_nonsense_with_a_line(home: Path, owner: Recorder, re
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "COMMAND"),
         (("ask",), "invalid choice"),
@@ -168,18 +168,18 @@ def test_the_socket_answers_nonsense_with_a_line(home: Path, owner: Recorder, re
         (("list", "--limit"), "unrecognized arguments"),
     ],
 )
-def test_bad_input_is_one_line(home: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_bad_input_is_one_line(home: Path, arguments: tuple[str, ...], message: str) -> None:
     ran = run_store(home, *arguments)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert told in ran.stderr
+    assert message in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_path_that_holds_no_run_is_bad_input(home: Path, tmp_path: Path) -> None:
+def test_a_path_without_runs_is_bad_input(home: Path, tmp_path: Path) -> None:
     (tmp_path / "holiday").mkdir()
     ran = run_store(home, "ingest", tmp_path / "holiday")
     assert ran.returncode == 2
-    assert "neither a run folder nor a folder of run folders" in ran.stderr
+    assert "no run.json in this folder or in the folders inside it" in ran.stderr
 
 
 def test_a_bad_folder_among_good_ones_is_a_line_and_exit_1(home: Path, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_bad_folder_among_good_ones_is_a_line_and_exit_1(home: Path, tmp_path:
     ran = run_store(home, "ingest", tmp_path / "made")
     assert ran.returncode == 1
     assert f"{good.name}  completed, new, " in ran.stdout
-    assert "not taken in: " in ran.stdout
+    assert "not ingested: " in ran.stdout
     assert "Traceback" not in ran.stderr
 
 
@@ -204,16 +204,16 @@ TAMPERED = {
     ),
     "a token is there twice": ("INSERT INTO tokens FROM tokens LIMIT 1", "tokens: 212 rows in the run log, 213"),
     "a pass is longer": ("UPDATE passes SET end_s = end_s + 1e-9 WHERE pass_index = 3", "passes:"),
-    "an answer is another": ("UPDATE requests SET output_text = 'no' WHERE request_id = 0", "requests:"),
+    "another output": ("UPDATE requests SET output_text = 'no' WHERE request_id = 0", "requests:"),
     "a span is missing": ("DELETE FROM spans WHERE span_id = 1", "spans:"),
     "a metric is another": ("UPDATE run_summaries SET dead_fraction = 0.5", "dead_fraction: 0"),
-    "the status is another": ("UPDATE runs SET status = 'stopped'", "status: completed by the run log, stopped"),
+    "the status is another": ("UPDATE runs SET status = 'stopped'", "status: completed in the run log, stopped"),
 }
 
 
 @pytest.mark.parametrize("case", TAMPERED)
-def test_verify_finds_what_is_not_as_it_was_logged(home: Path, case: str) -> None:
-    sql, told = TAMPERED[case]
+def test_verify_finds_changed_rows(home: Path, case: str) -> None:
+    sql, message = TAMPERED[case]
     workload = WorkloadConfig(prompts="p5", requests=4, budget="53")
     folder = write_sample_run(home / "runs", "continuous", workload=workload)
     with Store(home) as store:
@@ -222,10 +222,10 @@ def test_verify_finds_what_is_not_as_it_was_logged(home: Path, case: str) -> Non
         store.cursor().execute(sql).fetchall()
         verdict = store.ingest.verify(folder.name)
     assert verdict.outcome == "differs"
-    assert any(told in line for line in verdict.lines), verdict.lines
+    assert any(message in line for line in verdict.lines), verdict.lines
 
 
-def test_verify_exits_1_where_something_differs(home: Path) -> None:
+def test_verify_exits_1_if_a_run_differs(home: Path) -> None:
     folder = write_sample_run(home / "runs", "continuous")
     with Store(home) as store:
         store.ingest.run(folder)
@@ -234,7 +234,7 @@ def test_verify_exits_1_where_something_differs(home: Path) -> None:
     assert (reply["ok"], reply["differ"], reply["runs"][0]["run_id"]) == (False, 1, folder.name)
 
 
-def test_verify_finds_a_log_that_was_cut_short_or_damaged(home: Path) -> None:
+def test_verify_finds_a_truncated_or_damaged_log(home: Path) -> None:
     with Store(home) as store:
         folders = [write_sample_run(home / "runs") for _ in range(3)]
         store.ingest.all_in(home / "runs")
@@ -244,8 +244,8 @@ def test_verify_finds_a_log_that_was_cut_short_or_damaged(home: Path) -> None:
         (folders[2] / "result.json").unlink()
         lines = [store.ingest.verify(folder.name).lines for folder in folders]
     assert any(line.startswith("tokens: ") for line in lines[0])
-    assert any("damaged behind byte" in line for line in lines[1])
-    assert any(line.startswith("status: crashed by the run log, completed") for line in lines[2])
+    assert any("damaged after byte" in line for line in lines[1])
+    assert any(line.startswith("status: crashed in the run log, completed") for line in lines[2])
 
 
 def test_a_total_that_is_no_number_differs(home: Path) -> None:
@@ -254,4 +254,4 @@ def test_a_total_that_is_no_number_differs(home: Path) -> None:
     result["totals"]["prefill_s"] = "soon"
     (folder / "result.json").write_text(json.dumps(result))
     reply = answer(home, "verify", exit_status=1)
-    assert reply["runs"][0]["lines"][0].startswith("prefill_s: soon by the run log")
+    assert reply["runs"][0]["lines"][0].startswith("prefill_s: soon in the run log")

@@ -1,4 +1,4 @@
-"""The store and experiments: taken in from their folders, in step with their runs, exported, deleted and restored."""
+"""Experiments in the store: ingested from their folders, joined with their runs, exported, deleted and restored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def counts(store: Store, experiment_id: str = "sweep1") -> dict[str, Any]:
     return {name: row[name] for name in ("points", "done", "completed", "oom", "failed", "stopped", "is_open")}
 
 
-def test_a_plan_is_pending_points_until_they_have_run(store: Store) -> None:
+def test_points_are_pending_until_they_run(store: Store) -> None:
     plan = sweep_plan(repeats=2)
     with ExperimentLog.create(store.runs_folder, plan):
         report = store.ingest.experiment(store.runs_folder / "sweep1")
@@ -55,11 +55,11 @@ def test_a_plan_is_pending_points_until_they_have_run(store: Store) -> None:
     assert Plan.from_dict(store.experiments.plan("sweep1")) == plan
     assert store.experiments.points("unknown").empty
     assert "output_tokens_per_s" in store.experiments.points("unknown")
-    with pytest.raises(KeyError, match="no plan of an experiment unknown"):
+    with pytest.raises(KeyError, match="no plan of experiment unknown"):
         store.experiments.plan("unknown")
 
 
-def test_a_point_has_its_record_and_every_figure_of_its_run(store: Store) -> None:
+def test_a_point_has_its_record_and_every_metric_of_its_run(store: Store) -> None:
     plan = sweep_plan()
     with ExperimentLog.create(store.runs_folder, plan) as log:
         run_id = run_point(log, plan.points[0])
@@ -74,7 +74,7 @@ def test_a_point_has_its_record_and_every_figure_of_its_run(store: Store) -> Non
     first, second, third = (points.loc[point.key] for point in plan.points)
     metrics = store.runs.metrics(run_id)
     assert (first["status"], first["run_id"], first["attempts"]) == ("completed", run_id, 1)
-    assert first["prompt_tokens"] == 16  # of each prompt; the run's own count has another name
+    assert first["prompt_tokens"] == 16  # of each prompt; the run's total is run_prompt_tokens
     assert first["run_prompt_tokens"] == metrics["prompt_tokens"] == 16
     for name in ("output_tokens_per_s", "ttft_p50_s", "duration_s", "slot_steps", "peak_memory_bytes"):
         assert first[name] == pytest.approx(metrics[name]), name
@@ -84,7 +84,7 @@ def test_a_point_has_its_record_and_every_figure_of_its_run(store: Store) -> Non
     assert math.isnan(third["duration_s"])
 
 
-def test_the_settled_attempt_holds_and_attempts_are_counted(store: Store) -> None:
+def test_the_settled_attempt_is_used_and_attempts_are_counted(store: Store) -> None:
     plan = sweep_plan((1,))
     with ExperimentLog.create(store.runs_folder, plan) as log:
         log.append(PointRecord(key=plan.points[0].key, repeat=0, run_id=None, status="crashed"))
@@ -94,7 +94,7 @@ def test_the_settled_attempt_holds_and_attempts_are_counted(store: Store) -> Non
     assert (point["status"], point["run_id"], point["attempts"]) == ("completed", run_id, 2)
 
 
-def test_points_that_were_added_are_there_and_another_plan_is_refused(store: Store) -> None:
+def test_added_points_are_ingested_and_another_plan_is_refused(store: Store) -> None:
     plan, grown = sweep_plan((1,)), sweep_plan((1, 2))
     folder = store.runs_folder / "sweep1"
     with ExperimentLog.create(store.runs_folder, plan) as log:
@@ -102,10 +102,10 @@ def test_points_that_were_added_are_there_and_another_plan_is_refused(store: Sto
         log.add(grown.points[1:])
         assert store.ingest.experiment(folder).has_changed
     assert store.experiments.points("sweep1")["batch_size"].tolist() == [1, 2]
-    assert store.ingest.experiment(folder).has_changed  # nobody is at it any more
+    assert store.ingest.experiment(folder).has_changed  # no process works on it now
     assert not store.ingest.experiment(folder).has_changed
-    told = json.loads((folder / "experiment.json").read_text())
-    (folder / "experiment.json").write_text(json.dumps(told | {"label": "another"}))
+    plan = json.loads((folder / "experiment.json").read_text())
+    (folder / "experiment.json").write_text(json.dumps(plan | {"label": "another"}))
     with pytest.raises(ValueError, match="the store has another experiment with the id sweep1"):
         store.ingest.experiment(folder)
 
@@ -128,7 +128,7 @@ def test_a_damaged_experiment_is_one_line_and_leaves_the_store_as_it_is(
     with ExperimentLog.create(store.runs_folder, sweep_plan()) as log:
         folder = log.folder
     (folder / name).write_bytes(content)
-    with pytest.raises(ValueError, match="is not readable") as refused:
+    with pytest.raises(ValueError, match="cannot be read") as refused:
         store.ingest.experiment(folder)
     assert "\n" not in str(refused.value)
     reports, problems = store.ingest.all_in(store.runs_folder)
@@ -136,7 +136,7 @@ def test_a_damaged_experiment_is_one_line_and_leaves_the_store_as_it_is(
     assert store.experiments.list().empty
 
 
-def test_the_recorder_follows_an_experiment_and_sees_that_it_is_over(store: Store) -> None:
+def test_the_recorder_follows_an_experiment_to_its_end(store: Store) -> None:
     recorder = Recorder(store, store.runs_folder)
     plan = sweep_plan((1, 2))
     with ExperimentLog.create(store.runs_folder, plan) as log:
@@ -144,7 +144,7 @@ def test_the_recorder_follows_an_experiment_and_sees_that_it_is_over(store: Stor
         live = write_point_run(log, plan.points[0], status=None)
         assert not recorder.look() or counts(store)["done"] == 0
         point = store.experiments.points("sweep1").iloc[0]
-        assert (point["status"], point["live_run_id"]) == ("pending", None)  # nobody holds the run: it crashed
+        assert (point["status"], point["live_run_id"]) == ("pending", None)  # the run's lock is free: it crashed
         assert store.runs.get(live.name)["status"] == "crashed"
         run_point(log, plan.points[0])
         assert recorder.look()
@@ -156,7 +156,7 @@ def test_the_recorder_follows_an_experiment_and_sees_that_it_is_over(store: Stor
     assert not recorder.problems
 
 
-def test_pairs_have_their_runs_for_points(store: Store) -> None:
+def test_pairs_have_their_runs_as_points(store: Store) -> None:
     for engine in ("static", "continuous"):
         pair = {"id": "pair1", "kind": "pair", "label": "two"}
         store.ingest.run(write_sample_run(store.runs_folder, engine, experiment=pair))
@@ -167,10 +167,10 @@ def test_pairs_have_their_runs_for_points(store: Store) -> None:
         store.ingest.experiment(log.folder)
     assert store.experiments.list("pair")["experiment_id"].tolist() == ["pair1"]
     assert store.experiments.list("load").empty
-    assert store.experiments.list()["has_plan"].tolist() == [False, True]  # the newest first
+    assert store.experiments.list()["has_plan"].tolist() == [False, True]  # newest first
 
 
-def test_a_runs_record_from_its_rows_gives_the_very_same_metrics(store: Store) -> None:
+def test_a_runs_record_from_its_rows_gives_the_same_metrics(store: Store) -> None:
     for engine, settings in (("static", {"returns": "whole"}), ("continuous", {})):
         folder = write_sample_run(store.runs_folder, engine, **settings)
         store.ingest.run(folder)
@@ -179,11 +179,11 @@ def test_a_runs_record_from_its_rows_gives_the_very_same_metrics(store: Store) -
         for table in ("requests", "passes", "tokens"):
             assert getattr(stored, table).keys() == getattr(logged, table).keys()
         assert stored.passes["rows"].dtype == np.int32
-    with pytest.raises(KeyError, match="no run nobody"):
-        store.runs.record("nobody")
+    with pytest.raises(KeyError, match="no run unknown"):
+        store.runs.record("unknown")
 
 
-def test_an_experiment_outlives_its_runs_and_keeps_their_figures(store: Store) -> None:
+def test_an_experiment_outlives_its_runs_and_keeps_their_metrics(store: Store) -> None:
     plan = sweep_plan((1, 2))
     with ExperimentLog.create(store.runs_folder, plan) as log:
         run_ids = [run_point(log, point) for point in plan.points]
@@ -197,11 +197,11 @@ def test_an_experiment_outlives_its_runs_and_keeps_their_figures(store: Store) -
     assert counts(store)["completed"] == 2
 
 
-def test_an_experiment_is_deleted_with_its_runs_and_comes_back_whole(store: Store) -> None:
+def test_an_experiment_is_deleted_and_restored_with_its_runs(store: Store) -> None:
     plan = sweep_plan((1, 2))
     with ExperimentLog.create(store.runs_folder, plan) as log:
         store.ingest.all_in(store.runs_folder)
-        with pytest.raises(ValueError, match="is still going"):
+        with pytest.raises(ValueError, match="is still running"):
             store.trash.delete_experiment("sweep1")
         for point in plan.points:
             run_point(log, point)
@@ -222,7 +222,7 @@ def test_an_experiment_is_deleted_with_its_runs_and_comes_back_whole(store: Stor
         store.trash.delete_experiment("other")
 
 
-def test_an_experiment_travels_when_all_its_runs_do(store: Store, tmp_path: Path) -> None:
+def test_an_experiment_is_exported_with_all_of_its_runs(store: Store, tmp_path: Path) -> None:
     plan = sweep_plan((1, 2))
     with ExperimentLog.create(store.runs_folder, plan) as log:
         for point in plan.points:
@@ -241,7 +241,7 @@ def test_an_experiment_travels_when_all_its_runs_do(store: Store, tmp_path: Path
         pd.testing.assert_frame_equal(there[columns], here[columns])
         assert import_runs(other, tmp_path / "all.zip").new == ()
         (other.runs_folder / "sweep1" / "points.jsonl").write_bytes(b"")
-        with pytest.raises(ValueError, match="experiment sweep1 is here with other content"):
+        with pytest.raises(ValueError, match="experiment sweep1 is in the store with other content"):
             import_runs(other, tmp_path / "all.zip")
 
 
@@ -252,15 +252,15 @@ def test_a_refused_import_leaves_no_experiment_behind(store: Store, tmp_path: Pa
     store.ingest.all_in(store.runs_folder)
     export_runs(store, run_ids, tmp_path / "all.zip")
     with Store(tmp_path / "other") as other:
-        (other.runs_folder / run_ids[1]).mkdir(parents=True)  # somebody's folder, in the way
-        with pytest.raises(ValueError, match="is here with other content"):
+        (other.runs_folder / run_ids[1]).mkdir(parents=True)  # a folder of the same name exists
+        with pytest.raises(ValueError, match="is in the store with other content"):
             import_runs(other, tmp_path / "all.zip")
         assert other.runs.list().empty
         assert other.experiments.list().empty
         assert [path.name for path in other.runs_folder.iterdir()] == [run_ids[1]]
 
 
-def test_the_command_line_takes_experiments_in(store: Store, tmp_path: Path) -> None:
+def test_the_command_line_ingests_experiments(store: Store, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     plan = sweep_plan((1, 2))
     with ExperimentLog.create(elsewhere, plan) as log:
@@ -279,7 +279,7 @@ def test_the_command_line_takes_experiments_in(store: Store, tmp_path: Path) -> 
     assert counts(store)["completed"] == 1
 
 
-def test_a_question_can_read_experiments_and_their_points(store: Store) -> None:
+def test_a_query_can_read_experiments_and_their_points(store: Store) -> None:
     with ExperimentLog.create(store.runs_folder, sweep_plan()) as log:
         out_of_memory(log, log.plan.points[2])
         store.ingest.experiment(log.folder)

@@ -1,4 +1,4 @@
-"""Ingest: twice changes nothing, growth is followed, a crash keeps what was logged, no run is told in one line."""
+"""Ingest: a second ingest changes nothing, a growing log is followed, a crashed run keeps its rows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_ingesting_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
     assert everything(store) == before
 
 
-def test_a_run_that_grows_ends_as_if_it_had_been_ingested_at_once(store: Store, tmp_path: Path) -> None:
+def test_a_growing_run_ends_with_the_same_rows_as_one_ingest(store: Store, tmp_path: Path) -> None:
     config = RunConfig(**{name: value for name, value in PREEMPTED.items() if name != "num_blocks"})
     plan = build_workload(config.workload)
     statuses, counts = [], []
@@ -159,7 +159,7 @@ def test_a_run_killed_at_any_moment_keeps_every_token_that_was_logged(
     assert store.ingest.verify("killed").lines == []
 
 
-def test_a_log_torn_anywhere_is_taken_in_as_far_as_it_is_whole(store: Store, tmp_path: Path) -> None:
+def test_a_torn_log_is_ingested_up_to_the_tear(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "continuous", status=None)
     file = folder / "tokens.arrows"
     whole = file.read_bytes()
@@ -172,7 +172,7 @@ def test_a_log_torn_anywhere_is_taken_in_as_far_as_it_is_whole(store: Store, tmp
     assert stored(store, folder.name, "tokens") == log_of(folder, "tokens")
 
 
-def test_a_folder_still_being_copied_becomes_what_it_is(store: Store, tmp_path: Path) -> None:
+def test_a_folder_is_ingested_while_it_is_copied(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "there", "static")
     here = tmp_path / "here"
     here.mkdir()
@@ -188,20 +188,20 @@ def test_a_folder_still_being_copied_becomes_what_it_is(store: Store, tmp_path: 
     )
 
 
-def test_a_run_from_another_machine_needs_nothing_of_it(store: Store, tmp_path: Path) -> None:
+def test_a_run_from_another_machine_needs_no_other_file(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static", model="/nowhere/models/mine")
     info = json.loads((folder / "run.json").read_text())
     info["model"]["tokenizer_file"] = "/nowhere/tokenizer.json"
     info["environment"] = {"home": "/nowhere"}
     (folder / "run.json").write_text(json.dumps(info))
-    moved = folder.rename(tmp_path / "a name of somebody's choice")
+    moved = folder.rename(tmp_path / "another name")
     assert store.ingest.run(moved).status == "completed"
     run = store.runs.get(info["run_id"])
     assert (run["folder"], run["tokenizer_file"]) == (str(moved), "/nowhere/tokenizer.json")
     assert store.ingest.verify(info["run_id"]).outcome == "agrees"
 
 
-def test_a_run_is_followed_to_where_it_was_moved_and_a_copy_changes_nothing(store: Store, tmp_path: Path) -> None:
+def test_a_moved_run_is_followed_and_a_copy_changes_nothing(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
     store.ingest.run(folder)
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
@@ -212,7 +212,7 @@ def test_a_run_is_followed_to_where_it_was_moved_and_a_copy_changes_nothing(stor
     assert store.runs.get(folder.name)["folder"] == str(copy)
 
 
-def test_two_runs_of_one_id_are_not_mixed(store: Store, tmp_path: Path) -> None:
+def test_two_runs_with_one_id_are_not_mixed(store: Store, tmp_path: Path) -> None:
     store.ingest.run(write_sample_run(tmp_path / "a", "static", run_id="same"))
     before = everything(store)
     with pytest.raises(ValueError, match="another run with the id same"):
@@ -231,21 +231,21 @@ def test_one_bad_folder_does_not_stop_the_others(store: Store, tmp_path: Path) -
     reports, problems = store.ingest.all_in(tmp_path)
     assert [report.run_id for report in reports] == [good.name]
     assert set(problems) == {torn, tmp_path / "foreign"}
-    assert "tokens.arrows: damaged behind byte 0" in problems[torn]
+    assert "tokens.arrows: damaged after byte 0" in problems[torn]
     assert "run_id is None" in problems[tmp_path / "foreign"]
     assert not any("\n" in line for line in problems.values())
 
 
-def test_rows_without_a_key_are_refused_whole(store: Store, tmp_path: Path) -> None:
+def test_a_log_with_rows_without_a_key_is_refused(store: Store, tmp_path: Path) -> None:
     config = RunConfig(engine="static")
     info = sample_run_info(config, build_workload(config.workload), "odd", None, time_of_day())
     with RunLogWriter(tmp_path / "odd", info) as log:
         log.append("tokens", request_id=0, token_index=0)
         log.append("tokens", request_id=None, token_index=1)
         log.finish({"status": "completed", "totals": {}})
-    with pytest.raises(ValueError, match="not taken in: .*NOT NULL") as told:
+    with pytest.raises(ValueError, match="not ingested: .*NOT NULL") as error:
         store.ingest.run(tmp_path / "odd")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     assert len(store.runs.tokens("odd")) == 0
 
 

@@ -1,4 +1,4 @@
-"""Predictions in a real store: written before, closed at the start whatever anybody tries, graded after."""
+"""Predictions in a real store: made before a run, closed at its start, graded after its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAIR = {"id": "pair1", "kind": "pair", "label": "two"}
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))  # whose device locks nobody else holds
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))  # with its own device locks
     with Store(tmp_path / "home") as opened:
         yield opened
 
@@ -50,7 +50,7 @@ def row_of(store: Store, prediction_id: str) -> dict[Any, Any]:
     return store.predictions.list().set_index("prediction_id", drop=False).loc[prediction_id].to_dict()
 
 
-def test_until_the_run_starts_a_prediction_can_be_edited_and_withdrawn(store: Store) -> None:
+def test_a_prediction_can_be_edited_and_withdrawn_until_the_run_starts(store: Store) -> None:
     kept = store.predictions.add(RUN, THROUGHPUT, expect())
     gone = store.predictions.add(RUN, THROUGHPUT, expect(None, 1.0))
     row = row_of(store, kept)
@@ -65,15 +65,15 @@ def test_until_the_run_starts_a_prediction_can_be_edited_and_withdrawn(store: St
     assert rows["edited_at"].notna().all()
     assert store.predictions.list(Subject(kind="run", subject_id="other")).empty
     for act in (lambda: store.predictions.withdraw(gone), lambda: store.predictions.edit(gone, expect())):
-        with pytest.raises(KeyError, match=f"there is no prediction {gone}"):
+        with pytest.raises(KeyError, match=f"the store has no prediction {gone}"):
             act()
 
 
-def test_what_somebody_else_has_edited_since_is_not_written_over(store: Store) -> None:
+def test_an_edit_elsewhere_is_not_overwritten(store: Store) -> None:
     kept = store.predictions.add(RUN, THROUGHPUT, expect())
     store.predictions.edit(kept, expect(None, 250.0), instead_of=expect())
     for seen in (expect(), expect(None, 250.0, why="so"), expect(100.0, 250.0)):
-        with pytest.raises(PredictionEdited, match="this prediction has been edited elsewhere since"):
+        with pytest.raises(PredictionEdited, match="this prediction was edited elsewhere"):
             store.predictions.edit(kept, expect(1.0, 2.0), instead_of=seen)
     assert row_of(store, kept)["high"] == 250.0
     store.predictions.edit(kept, expect(1.0, 2.0), instead_of=expect(None, 250.0))
@@ -81,7 +81,7 @@ def test_what_somebody_else_has_edited_since_is_not_written_over(store: Store) -
 
 
 def refused(store: Store, prediction_id: str, subject: Subject = RUN) -> None:
-    """Nothing can be changed, added or taken away any more, and nothing was."""
+    """Assert that no prediction can be edited, added or withdrawn, and that none was."""
     before = store.predictions.list().drop(columns=["is_unknown"]).to_dict("records")
     tries = (
         lambda: store.predictions.edit(prediction_id, expect(1.0, 2.0)),
@@ -89,28 +89,28 @@ def refused(store: Store, prediction_id: str, subject: Subject = RUN) -> None:
         lambda: store.predictions.add(subject, THROUGHPUT, expect()),
     )
     for act in tries:
-        with pytest.raises(PredictionClosed, match="has begun: predictions of it are closed") as told:
+        with pytest.raises(PredictionClosed, match="has started; its predictions are closed") as error:
             act()
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(error.value)
     after = store.predictions.list().drop(columns=["is_unknown"]).to_dict("records")
     assert str(after) == str(before)
 
 
-def test_once_the_run_has_started_nobody_can_edit_or_delete_it(store: Store) -> None:
+def test_a_prediction_cannot_be_changed_after_the_start(store: Store) -> None:
     prediction_id = store.predictions.add(RUN, THROUGHPUT, expect())
     folder = write_sample_run(store.runs_folder, "static", run_id="run1", status=None)
-    refused(store, prediction_id)  # the disk says so, before the store has looked
+    refused(store, prediction_id)  # known from the disk, before the ingest
     store.ingest.run(folder)
     refused(store, prediction_id)
     row = row_of(store, prediction_id)
     created_at = json.loads((folder / RUN_FILE).read_text())["created_at"]
     assert row["closed_at"] == datetime.fromisoformat(created_at)
     store.trash.delete_run("run1")
-    refused(store, prediction_id)  # nor when the run is gone
+    refused(store, prediction_id)  # also after the run was deleted
 
 
-def test_a_run_that_starts_while_somebody_edits_wins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start falls between the question whether it may be edited and the answer being kept."""
+def test_a_run_that_starts_during_an_edit_closes_the_prediction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run starts between the check and the write."""
     prediction_id = store.predictions.add(RUN, THROUGHPUT, expect())
     real = store.predictions._subject_of
 
@@ -125,12 +125,12 @@ def test_a_run_that_starts_while_somebody_edits_wins(store: Store, monkeypatch: 
     assert row_of(store, prediction_id)["low"] == 100.0
 
 
-def test_what_was_written_after_the_start_gets_no_grade(store: Store, tmp_path: Path) -> None:
+def test_a_prediction_made_after_the_start_gets_no_grade(store: Store, tmp_path: Path) -> None:
     prediction_id = store.predictions.add(RUN, THROUGHPUT, expect(194.0, 195.0))
     earlier = datetime.now(UTC) - timedelta(minutes=1)
     store.ingest.run(write_sample_run(tmp_path / "elsewhere", "static", run_id="run1", created_at=earlier))
     row = row_of(store, prediction_id)
-    assert (row["outcome"], row["reason"]) == ("ungraded", "it was written down after its subject had begun")
+    assert (row["outcome"], row["reason"]) == ("ungraded", "it was written after its subject had started")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_was_written_after_the_start_gets_no_grade(store: Store, tmp_path: 
         (300.0, None, "missed", 105.722036, 105.722036 / 300),
     ],
 )
-def test_it_is_graded_when_the_run_is_over(
+def test_a_prediction_is_graded_when_the_run_ends(
     store: Store, low: float | None, high: float | None, outcome: str, distance: float, relative: float
 ) -> None:
     prediction_id = store.predictions.add(RUN, THROUGHPUT, expect(low, high))
@@ -157,7 +157,7 @@ def test_it_is_graded_when_the_run_is_over(
     assert (row["run_status"], row["engine"], row["is_unknown"]) == ("completed", "static", False)
 
 
-def test_what_has_no_figure_says_why(store: Store) -> None:
+def test_an_ungraded_prediction_has_a_reason(store: Store) -> None:
     p99 = store.predictions.add(RUN, Question(measure="metric", metric="ttft_p99_s"), expect(None, 1.0))
     add(store)
     assert row_of(store, p99)["outcome"] == "ungraded"
@@ -184,7 +184,7 @@ def test_a_pair_is_one_subject_and_waits_for_both(store: Store) -> None:
 
 
 @pytest.mark.parametrize("status", ["stopped", "failed", None])  # None: its process died
-def test_a_pair_that_was_broken_off_in_its_first_run_has_no_grade_for_good(store: Store, status: str | None) -> None:
+def test_a_pair_that_ended_early_is_never_graded(store: Store, status: str | None) -> None:
     pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
     of_second = Question(measure="metric", metric="output_tokens_per_s", key="continuous")
     prediction_id = store.predictions.add(pair, of_second, expect(1.2, None))
@@ -193,14 +193,14 @@ def test_a_pair_that_was_broken_off_in_its_first_run_has_no_grade_for_good(store
     assert (row["outcome"], row["reason"]) == ("ungraded", "no run that it needs was made")
 
 
-def test_a_prediction_of_an_experiment_closes_with_its_first_point_and_waits_for_those_it_needs(store: Store) -> None:
+def test_a_prediction_about_an_experiment_waits_for_the_points_it_needs(store: Store) -> None:
     plan = sweep_plan((1, 2, 4))
     subject = Subject(kind="experiment", subject_id="sweep1")
     speedup = Question(measure="speedup", key=plan.points[1].key)
     largest = Question(measure="largest_batch", engine="static", prompts="p16")
     with ExperimentLog.create(store.runs_folder, plan) as log:
         store.ingest.experiment(log.folder)
-        first = store.predictions.add(subject, speedup, expect(1.0, 2.0))  # queued: a plan alone has not begun
+        first = store.predictions.add(subject, speedup, expect(1.0, 2.0))  # only queued, not started
         second = store.predictions.add(subject, largest, expect(3.0, None))
         log.start(plan.points[0], "a-run")
         refused(store, first, subject)
@@ -231,7 +231,7 @@ def test_predictions_stay_when_their_run_is_deleted_and_purged(store: Store) -> 
     assert row_of(store, prediction_id)["outcome"] == "missed"
 
 
-def test_the_simulator_predicts_from_what_was_known_before_the_start(store: Store) -> None:
+def test_the_simulator_uses_calibrations_from_before_the_start(store: Store) -> None:
     prediction_id = store.predictions.add(RUN, THROUGHPUT, expect())
     add(store)
     recorder = Recorder(store, store.runs_folder)
@@ -243,8 +243,8 @@ def test_the_simulator_predicts_from_what_was_known_before_the_start(store: Stor
     assert not recorder.problems
 
 
-def test_the_simulators_answer_is_that_of_a_calibrated_machine(store: Store) -> None:
-    """By hand, from the made-up machine's passes: 4 prompts of 16 at once, then 7 decode passes of 4 rows."""
+def test_the_simulated_value_is_that_of_the_calibrated_machine(store: Store) -> None:
+    """Hand-computed from the calibration's pass times: 4 prompts of 16 tokens, then 7 decode passes of 4 rows."""
     workload = WorkloadConfig(prompts="p16", requests=4, budget="8")
     prediction_id = store.predictions.add(RUN, Question(measure="metric", metric="duration_s"), expect(0.1, 0.2))
     before = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
@@ -270,16 +270,16 @@ def test_the_simulator_waits_while_the_run_or_any_other_is_measured(
     folder = write_sample_run(store.runs_folder, "static", run_id="run1", status=None)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "store.predictions.simulation.simulated_answer", lambda *told: pytest.fail("it computed beside a run")
+            "store.predictions.simulation.simulated_answer", lambda *arguments: pytest.fail("it computed beside a run")
         )
         with hold(folder / LOCK_FILE, purpose="the run"):
             store.ingest.run(folder)
             assert store.runs.get("run1")["status"] == "running"
-            assert row_of(store, prediction_id)["outcome"] == "pending"  # closed: but for the run, it would be due
+            assert row_of(store, prediction_id)["outcome"] == "pending"  # closed, and due but for the running run
             assert not store.predictions.simulate()
         with hold(device_lock("cuda:1"), purpose="a run that the store knows nothing of"):
             assert not store.predictions.simulate()
-    assert store.predictions.simulate()  # although the store has yet to see that nobody holds the run any more
+    assert store.predictions.simulate()  # although the run is not ingested since its end
     assert row_of(store, prediction_id)["simulated_note"].startswith("no calibration of cpu here")
 
 
@@ -296,7 +296,7 @@ def test_the_simulator_waits_between_the_points_of_an_experiment(store: Store) -
     assert store.predictions.simulate()
 
 
-def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) -> None:
+def test_closed_predictions_are_closed_for_other_processes(tmp_path: Path) -> None:
     with Store(tmp_path / "home") as store:
         prediction_id = store.predictions.add(RUN, THROUGHPUT, expect())
         add(store)
@@ -305,6 +305,6 @@ def test_closed_predictions_are_closed_to_other_processes_too(tmp_path: Path) ->
         assert row_of(store, prediction_id)["outcome"] == "missed"
 
 
-def test_a_subject_has_an_id_of_the_labs_own() -> None:
-    with pytest.raises(ValueError, match="an id has 1 to 64 letters"):
+def test_a_subject_needs_a_valid_id() -> None:
+    with pytest.raises(ValueError, match="use 1 to 64 letters"):
         Subject(kind="run", subject_id="../elsewhere")

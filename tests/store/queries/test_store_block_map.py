@@ -1,4 +1,4 @@
-"""The KV pool as a picture: every cell of the grid against the plain replay of who held which block."""
+"""The block map: every cell of the grid against a plain replay of the block events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("unit", ["step", "second"])
-def test_a_map_with_room_for_all_shows_all(store: Store, unit: Any) -> None:
+def test_a_large_enough_map_shows_every_block_and_pass(store: Store, unit: Any) -> None:
     hand_made(store)
     pool = store.kv.block_map("run", unit=unit)
     shape = (pool.num_blocks, pool.used_blocks, pool.blocks_a_row, pool.rows, pool.columns, pool.end)
@@ -37,7 +37,7 @@ def test_a_map_with_room_for_all_shows_all(store: Store, unit: Any) -> None:
     assert set(pool.cells["requests"]) == {1}
 
 
-def test_a_cell_of_several_names_who_held_most_and_says_what_it_leaves_out(store: Store) -> None:
+def test_a_shared_cell_names_the_main_holder_and_counts_the_others(store: Store) -> None:
     hand_made(store)
     # Rows of 3 blocks, columns of 2 passes: 6 block-passes a cell. In the middle request 0 has 4 + 1, request 1 one.
     pool = store.kv.block_map("run", max_blocks=4, max_bins=3)
@@ -53,7 +53,7 @@ def test_a_cell_of_several_names_who_held_most_and_says_what_it_leaves_out(store
     assert rows(top.cells)[-1] == (0, 2, 0, pytest.approx(0.5), pytest.approx(0.5), 1)
 
 
-def test_a_maps_columns_say_how_much_was_unfilled(store: Store) -> None:
+def test_columns_of_a_map_have_the_unfilled_positions(store: Store) -> None:
     with RunLogWriter(store.runs_folder / "run", INFO) as log:
         for index, fragment in enumerate([0, 4, 6, 0]):
             held = {"kv_reserved_positions": 8 * (index + 1), "kv_used_positions": 8 * (index + 1) - fragment}
@@ -78,11 +78,11 @@ def test_a_maps_columns_say_how_much_was_unfilled(store: Store) -> None:
     assert {name: columns[name].tolist() for name in columns} == expected
 
 
-def test_seconds_in_which_the_engine_stood_idle_hold_nothing(store: Store) -> None:
+def test_blocks_are_not_held_while_the_engine_is_idle(store: Store) -> None:
     with RunLogWriter(store.runs_folder / "run", INFO) as log:
         for index, start_s in enumerate([0.0, 9.0]):
             log.append("passes", pass_index=index, step=index, kind="decode", start_s=start_s, end_s=start_s + 1)
-        # Block 0 is given back by a request that ended with pass 0, which the engine says before pass 1.
+        # Block 0 is freed by a request that ended with pass 0; the engine logs it before pass 1.
         log.extend("blocks", {"block_id": [0, 0, 1], "request_id": [0, 0, 1], "table_index": [0, 0, 0],
                               "allocated": [True, False, True], "pass_index": [0, 1, 1],
                               "time_s": [0.0, 9.0, 9.0]})  # fmt: skip
@@ -97,7 +97,7 @@ NUM_BLOCKS, NUM_PASSES, NUM_REQUESTS = 13, 60, 9
 
 
 def random_events(dice: random.Random) -> tuple[list[Event], list[list[int | None]]]:
-    """Blocks that change hands at random, several times before one pass if it so falls; and each pass's owners."""
+    """Random allocations and frees, possibly several before one pass; and the owners in each pass."""
     owners: list[int | None] = [None] * NUM_BLOCKS
     tables: list[list[int]] = [[] for _ in range(NUM_REQUESTS)]
     events: list[Event] = []
@@ -120,7 +120,7 @@ def random_events(dice: random.Random) -> tuple[list[Event], list[list[int | Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_events_are_what_a_plain_replay_makes_of_them(store: Store, seed: int) -> None:
+def test_random_events_equal_a_plain_replay(store: Store, seed: int) -> None:
     events, grid = random_events(random.Random(seed))
     with RunLogWriter(store.runs_folder / "run", {**INFO, "kv_blocks": NUM_BLOCKS}) as log:
         log_passes(log, NUM_PASSES)

@@ -1,4 +1,4 @@
-"""The KV pool as the store tells it: who held which block when, binned or not, and where positions went."""
+"""The KV pool in the store: which request held which block and when, and what the positions were used for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INFO = {
     "config": {"slots": 2},
 }
 RESULT = {"status": "completed", "error": None, "oom": None, "totals": {}, "ended_at": None}
-Event = tuple[int, int, int, bool, int]  # block, request, place in its table, allocated, pass
+Event = tuple[int, int, int, bool, int]  # block, request, index in its table, allocated, pass
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def log_passes(log: RunLogWriter, count: int, first: int = 0, **columns: Any) -> None:
-    """Decode passes of a second each, one after another, one a step."""
+    """Decode passes of one second each, one per step."""
     for index in range(first, first + count):
         seconds = {"start_s": float(index), "end_s": index + 1.0}
         log.append("passes", pass_index=index, step=index, kind="decode", **seconds, **columns)
@@ -45,9 +45,9 @@ def log_blocks(log: RunLogWriter, events: Sequence[Event]) -> None:
     log.extend("blocks", {**columns, "time_s": [float(i) for i in columns["pass_index"]]})
 
 
-# Request 0 begins with blocks 0 and 1, request 1 with block 2. Before pass 3 request 1 is preempted, and its block goes
-# to request 0; before pass 4 request 0 has given back block 1 again. Before pass 5 request 1 gets block 1 and, as there
-# is no second one for it, gives it back at once.
+# Request 0 starts with blocks 0 and 1, request 1 with block 2. Before pass 3 request 1 is preempted, and its block goes
+# to request 0; before pass 4 request 0 frees block 1. Before pass 5 request 1 gets block 1 and, because there
+# is no second one for it, frees it at once.
 EVENTS: list[Event] = [
     (0, 0, 0, True, 0),
     (1, 0, 1, True, 0),
@@ -75,10 +75,8 @@ def rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("result", [True, False])
-def test_a_block_is_held_from_the_pass_it_was_got_for_to_that_before_it_was_given_back(
-    store: Store, result: bool
-) -> None:
-    hand_made(store, result=result)  # what a crashed run holds, it holds to its last pass
+def test_a_block_is_held_from_its_allocation_to_the_pass_before_its_free(store: Store, result: bool) -> None:
+    hand_made(store, result=result)  # a crashed run holds its blocks to its last pass
     columns = ["block_id", "request_id", "table_index", "start_pass", "end_pass", "start_s", "end_s"]
     assert store.kv.blocks("run").columns.tolist() == columns
     assert rows(store.kv.blocks("run")) == [
@@ -103,9 +101,9 @@ def test_the_blocks_of_one_pass(store: Store) -> None:
     assert store.kv.blocks_at("run", 6).empty
 
 
-def test_how_far_the_blocks_of_one_pass_are_filled(store: Store) -> None:
+def test_filled_positions_of_the_blocks_of_one_pass(store: Store) -> None:
     """Request 0, a prompt of 5: whole in pass 0. Request 1, of 6: a chunk of 4 in pass 1, one of 2 in pass 2; it is
-    preempted after its second token and has computed 8 positions anew in pass 5, which yields its third."""
+    preempted after its second token and computes 8 positions again in pass 5, which yields its third."""
     with RunLogWriter(store.runs_folder / "run", INFO) as log:
         log_passes(log, 6)
         for request_id, prompt_tokens, passes in ((0, 5, [0, 1, 2, 3, 4, 5]), (1, 6, [2, 3, 5])):
@@ -130,9 +128,9 @@ def test_how_far_the_blocks_of_one_pass_are_filled(store: Store) -> None:
     ]
 
 
-def test_blocks_of_a_run_that_is_going_are_held_so_far(store: Store) -> None:
+def test_blocks_of_a_live_run_are_held_so_far(store: Store) -> None:
     with RunLogWriter(store.runs_folder / "run", INFO) as log:
-        log_blocks(log, [(0, 0, 0, True, 0), (1, 0, 1, True, 2)])  # of a pass that is not over nothing is known
+        log_blocks(log, [(0, 0, 0, True, 0), (1, 0, 1, True, 2)])  # a pass that has not ended is unknown
         log_passes(log, 2)
         log.flush()
         store.ingest.run(log.folder)
@@ -143,7 +141,7 @@ def test_blocks_of_a_run_that_is_going_are_held_so_far(store: Store) -> None:
         assert store.kv.blocks("run")["end_pass"].tolist() == [3, 3]
 
 
-def test_a_torn_log_of_blocks_leaves_them_held_and_a_damaged_one_is_told(store: Store) -> None:
+def test_a_torn_log_of_blocks_leaves_them_held_and_a_damaged_one_is_reported(store: Store) -> None:
     with RunLogWriter(store.runs_folder / "run", INFO) as log:
         log_passes(log, 6)
         log_blocks(log, EVENTS[:3])
@@ -157,13 +155,13 @@ def test_a_torn_log_of_blocks_leaves_them_held_and_a_damaged_one_is_told(store: 
     assert store.runs.get("run")["damage"] is None
     assert store.kv.blocks("run")["end_pass"].tolist() == [6, 6, 6]
     file.write_bytes(whole[:first_bytes] + b"rubbish!" + whole[first_bytes + 8 :])
-    with pytest.raises(ValueError, match=rf"blocks\.arrows: damaged behind byte {first_bytes}"):
+    with pytest.raises(ValueError, match=rf"blocks\.arrows: damaged after byte {first_bytes}"):
         store.ingest.run(log.folder)
-    assert store.runs.get("run")["damage"].startswith("blocks.arrows: damaged behind byte")
+    assert store.runs.get("run")["damage"].startswith("blocks.arrows: damaged after byte")
     assert len(store.kv.blocks("run")) == 3
 
 
-def test_events_lie_on_the_axis_of_steps(store: Store) -> None:
+def test_events_are_placed_on_the_step_axis(store: Store) -> None:
     with RunLogWriter(store.runs_folder / "run", INFO) as log:
         for index, (step, kind) in enumerate([(0, "prefill"), (0, "decode"), (1, "decode")]):
             log.append("passes", pass_index=index, step=step, kind=kind, start_s=index * 1.0, end_s=index + 0.5)
@@ -181,7 +179,7 @@ def test_events_lie_on_the_axis_of_steps(store: Store) -> None:
     assert rows(events)[0] == ("preempt", 7, 1, 2, 9, 1, 1.0, 0.5)
 
 
-def test_where_positions_went_run_by_run(store: Store) -> None:
+def test_positions_are_summed_by_run(store: Store) -> None:
     held = {
         "kv_reserved_positions": 20, "kv_used_positions": 9, "kv_padding_positions": 2, "kv_dead_positions": 3,
         "kv_fragment_positions": 1, "computed_positions": 12, "padding_positions": 4, "dead_positions": 3,
@@ -207,7 +205,7 @@ def test_a_run_without_blocks_has_none(store: Store) -> None:
         log_passes(log, 3)
         log.finish(RESULT)
     store.ingest.run(log.folder)
-    for run_id in ("run", "nobody"):
+    for run_id in ("run", "unknown"):
         assert store.kv.blocks(run_id).empty
         assert store.kv.blocks_at(run_id, 0).empty
         assert store.runs.events(run_id).empty
@@ -217,7 +215,7 @@ def test_a_run_without_blocks_has_none(store: Store) -> None:
 
 
 @pytest.mark.parametrize("settings", [PREEMPTED, CHUNKED])
-def test_blocks_add_up_to_what_the_passes_say_they_hold(store: Store, settings: dict[str, Any]) -> None:
+def test_blocks_add_up_to_the_positions_of_the_passes(store: Store, settings: dict[str, Any]) -> None:
     run_id = write_sample_run(store.runs_folder, **settings).name
     store.ingest.run(store.runs_folder / run_id)
     passes, events, requests = store.runs.passes(run_id), store.runs.events(run_id), store.runs.requests(run_id)
@@ -229,4 +227,4 @@ def test_blocks_add_up_to_what_the_passes_say_they_hold(store: Store, settings: 
     assert store.runs.get(run_id)["kv_blocks"] == settings["num_blocks"]
     chunks = store.runs.spans(run_id)["chunk"].dropna()
     assert (len(chunks) > 0) == (settings is CHUNKED)
-    assert len(chunks) == passes["chunk_rows"].sum() + (chunks == 0).sum()  # one a prefill is the last, and yields
+    assert len(chunks) == passes["chunk_rows"].sum() + (chunks == 0).sum()  # a prefill's last chunk yields a token

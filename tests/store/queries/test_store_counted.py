@@ -1,4 +1,4 @@
-"""Latencies by chosen definitions: the SQL says what engine.metrics.latency says, of every kind of run."""
+"""Latencies by chosen definitions: the SQL equals engine.metrics.latency for every kind of run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def assert_equal(store: Store, folder: Path, definitions: Definitions) -> None:
-    """Every request, every kept sample and every metric."""
+    """Compare every request, every kept sample and every metric."""
     record = RunLogReader(folder).record()
     by_python = latencies(record, definitions)
     expected = {name: values for name, values in by_python.requests.items() if name != "output_tokens"}
@@ -52,7 +52,7 @@ def assert_equal(store: Store, folder: Path, definitions: Definitions) -> None:
     assert_metrics(latency_metrics(found, definitions), latency_metrics(wanted, definitions))
 
 
-def test_every_choice_has_been_taken() -> None:
+def test_every_option_is_covered() -> None:
     assert len(set(map(str, ALL))) == 2**5
 
 
@@ -72,8 +72,8 @@ def test_the_sql_equals_the_definitions_in_every_combination(store: Store, tmp_p
         assert_equal(store, folder, definitions)
 
 
-def test_the_sql_counts_what_a_person_counts(store: Store, tmp_path: Path) -> None:
-    """Of a run that was stopped: 0 finished with three tokens, 1 with one; 2 was cut off after two, 3 never began."""
+def test_the_sql_gives_hand_computed_values(store: Store, tmp_path: Path) -> None:
+    """A stopped run: request 0 finished with three tokens, 1 with one; 2 was cut off after two, 3 never started."""
     with RunLogWriter(tmp_path / "hand", run_info("hand", config_of("continuous"))) as log:
         for request_id, (arrival_s, admitted_s) in enumerate([(0.0, 1.0), (1.0, 1.0), (3.0, 3.5), (6.0, None)]):
             state = "finished" if request_id < 2 else "stopped"
@@ -111,7 +111,7 @@ def test_the_sql_counts_what_a_person_counts(store: Store, tmp_path: Path) -> No
         assert shown[name].tolist() == pytest.approx(expected[Definitions()][name], nan_ok=True), name
 
 
-def test_the_labs_own_definitions_give_the_kept_metrics(store: Store, tmp_path: Path) -> None:
+def test_the_default_definitions_give_the_stored_metrics(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, **RUNS["stopped"])
     store.ingest.run(folder)
     kept = store.runs.metrics(folder.name)
@@ -120,7 +120,7 @@ def test_the_labs_own_definitions_give_the_kept_metrics(store: Store, tmp_path: 
     assert_metrics(mine, {name: kept[name] for name in mine})
 
 
-def test_few_points_of_many_keep_the_extremes_and_what_percentiles_rest_on(store: Store, tmp_path: Path) -> None:
+def test_a_thinned_distribution_keeps_the_extremes_and_the_percentiles(store: Store, tmp_path: Path) -> None:
     gaps = np.random.default_rng(3).lognormal(-4, 1, 30_000)
     with RunLogWriter(tmp_path / "long", run_info("long", config_of("continuous"))) as log:
         log.append("requests", request_id=0, state="finished", arrival_s=0.0, admitted_s=0.0)
@@ -141,6 +141,6 @@ def test_few_points_of_many_keep_the_extremes_and_what_percentiles_rest_on(store
     assert found.percentile(99, "nearest") == np.sort(measured)[29_699]  # rank 0.99 x 30,000
 
 
-def test_a_run_that_is_not_known_has_nothing_to_count(store: Store) -> None:
+def test_an_unknown_run_has_no_latencies(store: Store) -> None:
     assert counted.counted_requests(store.cursor(), "nope", INFINITE).empty
     assert {found.n for found in counted.distributions(store.cursor(), "nope", INFINITE).values()} == {0}

@@ -1,4 +1,4 @@
-"""The history: runs searched and filtered in one question, notes and tags that outlive rows, checks kept with runs."""
+"""The history: search and filters in one query, annotations that outlive rows, and stored checks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found(store: Store, **wanted: Any) -> list[str]:
 
 
 def with_three(store: Store) -> Store:
-    """r1 static at noon; r2 continuous an hour later, stopped; r3 serial a day later, of another workload."""
+    """r1: static at noon; r2: continuous an hour later, stopped; r3: serial a day later, another workload."""
     add(store, "r1", "static", created_at=NOON)
     add(store, "r2", "continuous", created_at=NOON + timedelta(hours=1), status="stopped")
     other = WorkloadConfig(prompts="p7", requests=3)
@@ -57,7 +57,7 @@ def three(store: Store) -> Store:
 
 @pytest.fixture(scope="module")
 def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """The same, for tests that only read."""
+    """The same store, for tests that only read."""
     with Store(tmp_path_factory.mktemp("home")) as opened:
         yield with_three(opened)
 
@@ -99,7 +99,7 @@ def test_runs_are_filtered(unchanged: Store, wanted: dict[str, Any], expected: l
     assert found(unchanged, **wanted) == expected
 
 
-def test_what_is_pinned_comes_first_and_pages_do_not_overlap(three: Store) -> None:
+def test_pinned_runs_come_first_and_pages_do_not_overlap(three: Store) -> None:
     three.annotations.set("r1", Annotation(pinned=True))
     assert found(three) == ["r1", "r3", "r2"]
     assert found(three, pinned=True) == ["r1"]
@@ -111,7 +111,7 @@ def test_what_is_pinned_comes_first_and_pages_do_not_overlap(three: Store) -> No
     assert three.history.find(RunFilter(text="nowhere")).total == 0
 
 
-def test_a_row_says_all_of_a_run(unchanged: Store) -> None:
+def test_a_row_has_the_annotation_and_checks_of_a_run(unchanged: Store) -> None:
     rows = unchanged.history.find(RunFilter()).rows.set_index("run_id").to_dict("index")
     assert (rows["r1"]["note"], rows["r1"]["tags"]) == ("The warm one, 50% done", "Baseline, cpu run")
     assert (rows["r3"]["note"], rows["r3"]["tags"], rows["r3"]["pinned"]) == ("", "", False)
@@ -124,7 +124,7 @@ def test_a_row_says_all_of_a_run(unchanged: Store) -> None:
     assert unchanged.history.find(RunFilter()).log_bytes == pytest.approx(sum(sizes.values()), abs=120)
 
 
-def test_what_there_is_to_filter_by(unchanged: Store) -> None:
+def test_facets_list_the_filter_values(unchanged: Store) -> None:
     assert unchanged.history.facets() == {
         "engine": ["continuous", "serial", "static"],
         "model": ["tiny-random"],
@@ -145,7 +145,7 @@ def test_notes_outlive_the_rows(three: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("annotation", "message"),
     [
         (Annotation(note="x" * 4001), "a note of 4,001 characters: use at most 4,000"),
         (Annotation(tags=("",)), "tag ''"),
@@ -155,20 +155,22 @@ def test_notes_outlive_the_rows(three: Store) -> None:
         (Annotation(tags=tuple(f"t{i}" for i in range(21))), "21 tags: use at most 20 for a run"),
     ],
 )
-def test_what_is_too_much_to_say_is_refused_and_changes_nothing(three: Store, said: Annotation, told: str) -> None:
+def test_an_invalid_annotation_is_refused_and_changes_nothing(
+    three: Store, annotation: Annotation, message: str
+) -> None:
     before = three.annotations.of("r1")
-    with pytest.raises(ValueError, match=told):
-        three.annotations.set("r1", said)
+    with pytest.raises(ValueError, match=message):
+        three.annotations.set("r1", annotation)
     assert three.annotations.of("r1") == before
-    with pytest.raises(KeyError, match="no run nobody"):
-        three.annotations.set("nobody", Annotation(note="hello"))
+    with pytest.raises(KeyError, match="no run unknown"):
+        three.annotations.set("unknown", Annotation(note="hello"))
 
 
 # The checks, from a run log on disk to rows of the store.
 
 
 def write_hand_made(store: Store, run_id: str, **requested: Any) -> str:
-    """The run of tests/support/evidence.py as a run log, taken in. Its warm-up had 15 tokens, too."""
+    """The run of tests/support/evidence.py as an ingested run log. Its warm-up had 15 tokens too."""
     whole = {"run_id": run_id, "schema_version": 1, "created_at": NOON.isoformat(), "engine": "continuous"}
     with RunLogWriter(store.runs_folder / run_id, {**whole, **INFO}) as log:
         log.extend("requests", {name: column.tolist() for name, column in requests(**requested).items()})
@@ -193,7 +195,7 @@ def test_a_run_log_that_earns_every_badge(store: Store) -> None:
     assert store.history.find(RunFilter(earned=tuple(check.name for check in CHECKS))).total == 1
 
 
-def test_three_hand_made_logs_each_lose_exactly_their_badge(store: Store) -> None:
+def test_three_logs_lose_exactly_one_badge_each(store: Store) -> None:
     arrival = requests()["arrival_s"]
     late = {"submitted_s": arrival * 1.25, "admitted_s": arrival * 1.25, "finished_s": (arrival + 0.25) * 1.25}
     write_hand_made(store, "slow", **late)
@@ -222,12 +224,12 @@ def test_a_watched_run_loses_its_badge_and_a_running_one_has_none_yet(store: Sto
         log.flush()
         store.ingest.run(log.folder)
         assert store.runs.checks("live") == []
-    store.ingest.run(log.folder)  # it has crashed
+    store.ingest.run(log.folder)  # it crashed
     assert len(store.runs.checks("live")) == len(CHECKS)
-    assert store.runs.checks("nobody") == []
+    assert store.runs.checks("unknown") == []
 
 
-def test_the_store_judges_by_the_same_evidence_as_the_run_log_holds(store: Store) -> None:
+def test_the_stores_evidence_equals_that_of_the_run_log(store: Store) -> None:
     run_id = add(store, "r1", "static", workload=WorkloadConfig(prompts="p16", arrival="poisson:40"))
     evidence, record = evidence_of(store.cursor(), run_id), RunLogReader(store.runs_folder / run_id).record()
     for table, logged in ((evidence.record.requests, record.requests), (evidence.record.passes, record.passes)):
@@ -235,7 +237,7 @@ def test_the_store_judges_by_the_same_evidence_as_the_run_log_holds(store: Store
             assert column.tolist() == pytest.approx(logged[name].tolist(), nan_ok=True), name
 
 
-def test_runs_judged_by_other_definitions_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_checked_by_another_version_are_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path) as store:
         run_id = add(store, "r1")
         before = store.runs.checks(run_id)
@@ -257,7 +259,7 @@ def test_runs_judged_by_other_definitions_are_judged_anew(tmp_path: Path, monkey
         {"model": None, "workload": {"arrival": "poisson:-3"}, "environment": {"load_average_1min": 1}},
     ],
 )
-def test_a_strange_run_log_is_judged_without_a_fuss(store: Store, strange: dict[str, Any]) -> None:
+def test_a_strange_run_log_is_checked_without_an_error(store: Store, strange: dict[str, Any]) -> None:
     result = {"status": "completed", "warm_up": {"prompt_tokens": "all", "rows": "some"}, "clocks": {"clocks.sm": "?"}}
     with RunLogWriter(store.runs_folder / "odd", {"run_id": "odd", "schema_version": 1, **strange}) as log:
         log.append("requests", request_id=0)

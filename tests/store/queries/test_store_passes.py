@@ -1,4 +1,4 @@
-"""Very many passes: a few that stand for all, with every extreme among them; and what all of them add up to."""
+"""Downsampled passes keep every extreme; the totals cover all passes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def write_many(folder: Path, **columns: Any) -> None:
-    """Two passes a step, a prefill and a decode, 1 ms each; `columns` replace whole columns."""
+    """Two passes per step, a prefill and a decode, 1 ms each; `columns` replaces whole columns."""
     index = np.arange(MANY)
     rows: dict[str, Any] = {
         "pass_index": index,
@@ -40,7 +40,7 @@ def write_many(folder: Path, **columns: Any) -> None:
         log.finish({"status": "completed", "totals": {}})
 
 
-def test_few_passes_are_all_of_them(store: Store, tmp_path: Path) -> None:
+def test_a_short_run_is_not_downsampled(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
     store.ingest.run(folder)
     found, every = downsampled_passes(store.cursor(), folder.name), store.runs.passes(folder.name)
@@ -48,7 +48,7 @@ def test_few_passes_are_all_of_them(store: Store, tmp_path: Path) -> None:
     assert found.equals(every)
 
 
-def test_of_many_the_extremes_stay_in_their_places(store: Store, tmp_path: Path) -> None:
+def test_downsampling_keeps_the_extremes_at_their_positions(store: Store, tmp_path: Path) -> None:
     seconds, queue, width = np.full(MANY, 0.001), np.zeros(MANY, int), np.full(MANY, 64)
     seconds[31_337], seconds[40_000] = 0.5, 1e-6
     queue[12_345], width[49_001] = 99, 1
@@ -68,7 +68,7 @@ def test_of_many_the_extremes_stay_in_their_places(store: Store, tmp_path: Path)
     )
 
 
-def test_what_all_passes_add_up_to(store: Store, tmp_path: Path) -> None:
+def test_pass_totals_are_sums_over_all_passes(store: Store, tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", run_info("r1", config_of("continuous"))) as log:
         shared = {"kv_reserved_positions": 100, "kv_used_positions": 60, "kv_dead_positions": 0, "step": 0}
         one = {"kind": "prefill", "start_s": 0.0, "end_s": 2.0, "kv_padding_positions": 10, "kv_fragment_positions": 5}
@@ -95,7 +95,7 @@ def test_what_all_passes_add_up_to(store: Store, tmp_path: Path) -> None:
     ]
 
 
-def test_a_sum_of_what_some_passes_did_not_log_is_no_sum(store: Store, tmp_path: Path) -> None:
+def test_a_total_is_missing_if_a_pass_did_not_log_it(store: Store, tmp_path: Path) -> None:
     write_many(tmp_path / "old")
     store.ingest.run(tmp_path / "old")
     totals = pass_totals(store.cursor(), "old")
@@ -104,7 +104,7 @@ def test_a_sum_of_what_some_passes_did_not_log_is_no_sum(store: Store, tmp_path:
     assert pass_totals(store.cursor(), "nope")["passes"] == 0
 
 
-def test_requests_come_without_their_texts_and_texts_by_their_ids(store: Store, tmp_path: Path) -> None:
+def test_request_numbers_have_no_texts_and_texts_are_read_by_id(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
     store.ingest.run(folder)
     whole, numbers = store.runs.requests(folder.name), store.runs.request_numbers(folder.name)

@@ -1,4 +1,4 @@
-"""What pages ask of the store: runs, spans on the axis of steps, requests, tokens; and deleting a run."""
+"""Queries of the pages: runs, spans on the step axis, requests, tokens; and deleting a run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_runs_are_listed_newest_first_a_page_at_a_time(store: Store) -> None:
     assert store.runs.list()["created_at"].tolist()[0] == pd.Timestamp("2026-03-04 14:00", tz="UTC")
 
 
-def test_a_runs_row_says_what_it_was_and_how_it_went(store: Store) -> None:
+def test_a_runs_row_has_its_settings_and_its_outcome(store: Store) -> None:
     run_id = add(store, "static", slots=2, created_at=NOON)
     row = store.runs.list().to_dict("records")[0]
     expected = {
@@ -103,16 +103,16 @@ def test_an_experiment_has_its_runs_oldest_first(store: Store) -> None:
     assert store.experiments.runs("none").empty
 
 
-def test_an_unknown_run_has_no_rows_and_no_row(store: Store) -> None:
+def test_an_unknown_run_has_no_rows(store: Store) -> None:
     add(store)
     runs = store.runs
     for ask in (runs.requests, runs.passes, runs.spans, runs.gaps, runs.tokens, runs.memory):
-        frame = ask("nobody")
+        frame = ask("unknown")
         assert frame.empty
         assert "request_id" in frame or "pass_index" in frame
     for refuse in (store.runs.get, store.runs.metrics, store.trash.delete_run, store.ingest.verify):
-        with pytest.raises(KeyError, match="no run nobody"):
-            refuse("nobody")
+        with pytest.raises(KeyError, match="no run unknown"):
+            refuse("unknown")
 
 
 def hand_made(store: Store, status: str | None) -> RunLogWriter:
@@ -161,7 +161,7 @@ def hand_made(store: Store, status: str | None) -> RunLogWriter:
 
 
 @pytest.mark.parametrize("status", ["completed", None])
-def test_spans_lie_on_the_axis_of_steps(store: Store, status: str | None) -> None:
+def test_spans_are_placed_on_the_step_axis(store: Store, status: str | None) -> None:
     with hand_made(store, status):
         spans = store.runs.spans("hand").set_index("span_id").sort_index()
     assert spans["start_step"].tolist() == [0.0, 0.0, 0.5, 0.5, 2.0, 2.5]
@@ -179,18 +179,18 @@ def test_passes_divide_a_step_evenly(store: Store) -> None:
     assert passes["pass_s"].tolist() == [0.75] * 5
 
 
-def test_a_live_steps_prefill_leaves_room_for_its_decode(store: Store) -> None:
+def test_a_live_steps_prefill_leaves_space_for_its_decode(store: Store) -> None:
     with hand_made(store, None) as log:
         log.append("passes", pass_index=5, step=3, kind="prefill", start_s=5.0, end_s=5.5)
         log.flush()
         store.ingest.run(log.folder)
         assert store.runs.passes("hand")["end_step"].tolist()[-1] == 3.5
         assert store.runs.spans("hand")["end_step"].max() == 3.5
-    store.ingest.run(log.folder)  # dead now: nothing more will come
+    store.ingest.run(log.folder)  # crashed: no more rows will come
     assert store.runs.passes("hand")["end_step"].tolist()[-1] == 4.0
 
 
-def test_a_live_chunked_steps_prefill_is_the_whole_step(store: Store) -> None:
+def test_a_live_chunked_steps_prefill_fills_the_step(store: Store) -> None:
     config = RunConfig(engine="chunked")
     info = sample_run_info(config, build_workload(config.workload), "live", None, NOON)
     with RunLogWriter(store.runs_folder / "live", info) as log:
@@ -227,7 +227,7 @@ def test_requests_have_texts_and_latencies(store: Store) -> None:
     assert requests["prompt_text"].iloc[3] == "What is question 3 about?"
     finished = requests["state"] == "finished"
     assert 0 < finished.sum() < 8
-    assert set(requests.loc[~finished, "state"]) == {"stopped"}  # nobody runs any more in a run that is dead
+    assert set(requests.loc[~finished, "state"]) == {"stopped"}  # no request is running in a crashed run
     assert requests.loc[finished, "e2e_s"].notna().all()
     assert requests.loc[~finished, "e2e_s"].isna().all()
     assert all(text is None for text in requests.loc[~finished, "output_text"])
@@ -246,7 +246,7 @@ def test_tokens_of_one_request_of_some_and_of_all(store: Store) -> None:
     assert store.runs.tokens(run_id, of=[]).empty
 
 
-def test_tokens_returned_whole_were_delivered_at_the_batchs_end(store: Store) -> None:
+def test_tokens_in_full_response_mode_are_delivered_at_the_end_of_the_batch(store: Store) -> None:
     run_id = add(store, "static", returns="whole")
     tokens, requests = store.runs.tokens(run_id), store.runs.requests(run_id).set_index("request_id")
     assert (tokens["delivered_s"] == tokens["request_id"].map(requests["returned_s"])).all()
@@ -259,7 +259,7 @@ def test_memory_in_order_of_time(store: Store) -> None:
     assert set(memory["free_bytes"]) == {1 << 33}
 
 
-def test_deleting_a_run_leaves_nothing_of_it_and_all_of_the_others(store: Store) -> None:
+def test_deleting_a_run_deletes_all_of_its_rows_and_no_others(store: Store) -> None:
     pair = {"id": "exp1", "kind": "pair", "label": ""}
     kept, gone = add(store, experiment=pair, **PREEMPTED), add(store, experiment=pair, **CHUNKED)
     runs = store.runs
@@ -277,15 +277,15 @@ def test_deleting_a_run_leaves_nothing_of_it_and_all_of_the_others(store: Store)
     assert cursor.execute("SELECT count(*) FROM experiments").fetchall() == [(0,)]
 
 
-def test_a_run_that_is_going_is_not_deleted(store: Store) -> None:
+def test_a_running_run_is_not_deleted(store: Store) -> None:
     with hand_made(store, None) as log:
-        with pytest.raises(ValueError, match="run hand is still going"):
+        with pytest.raises(ValueError, match="run hand is still running"):
             store.trash.delete_run("hand")
         assert log.folder.is_dir()
     assert len(store.runs.spans("hand")) == 6
 
 
-def test_a_folder_from_elsewhere_is_not_deleted(store: Store, tmp_path: Path) -> None:
+def test_a_folder_outside_the_runs_folder_is_not_deleted(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "elsewhere")
     store.ingest.run(folder)
     store.trash.delete_run(folder.name)
@@ -293,7 +293,7 @@ def test_a_folder_from_elsewhere_is_not_deleted(store: Store, tmp_path: Path) ->
     assert (folder / "tokens.arrows").exists()
 
 
-def test_a_run_whose_folder_is_gone_can_be_seen_and_deleted(store: Store) -> None:
+def test_a_run_whose_folder_is_gone_can_be_listed_and_deleted(store: Store) -> None:
     run_id = add(store)
     shutil.rmtree(store.runs_folder / run_id)
     assert len(store.runs.tokens(run_id)) > 0

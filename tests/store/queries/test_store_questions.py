@@ -1,4 +1,4 @@
-"""The twelve prepared questions over five runs whose figures are worked out by hand: see tests/support/question_runs.py."""
+"""The twelve prepared queries over five runs with hand-computed values: see tests/support/question_runs.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answer(snapshot: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_there_are_a_dozen_and_each_says_what_it_shows() -> None:
+def test_there_are_twelve_with_a_title_and_a_description() -> None:
     assert len(QUESTIONS) == len(prepared_queries()) == 12
     for question in QUESTIONS.values():
         assert question.title
@@ -40,7 +40,7 @@ def test_there_are_a_dozen_and_each_says_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize("question", prepared_queries(), ids=list(QUESTIONS))
-def test_its_chart_names_columns_of_its_answer(snapshot: Path, question: PreparedQuery) -> None:
+def test_a_chart_uses_columns_of_its_result(snapshot: Path, question: PreparedQuery) -> None:
     columns = ask(snapshot, question.sql).table.column_names
     assert len(columns) == len(set(columns))
     if question.chart is not None:
@@ -49,7 +49,7 @@ def test_its_chart_names_columns_of_its_answer(snapshot: Path, question: Prepare
 
 
 @pytest.mark.parametrize("question", prepared_queries(), ids=list(QUESTIONS))
-def test_it_can_be_asked_of_an_empty_store(tmp_path: Path, question: PreparedQuery) -> None:
+def test_a_query_runs_on_an_empty_store(tmp_path: Path, question: PreparedQuery) -> None:
     with Store(tmp_path) as store:
         assert ask(store.snapshots.publish().path, question.sql).table.num_rows == 0
 
@@ -71,14 +71,14 @@ def test_waste_by_engine(snapshot: Path) -> None:
 
 
 def test_ttft_by_rate(snapshot: Path) -> None:
-    """Only c's requests came over time: one a second. They waited 1, 2, 3, 4 and 5 s for their first token."""
+    """Only run c has arrivals: one request per second. They waited 1, 2, 3, 4 and 5 s for their first token."""
     [row] = answer(snapshot, "ttft_by_rate")
     assert (row["engine"], row["slots"], row["requests"], row["run_id"]) == ("continuous", 1, 5, "c")
     assert (row["offered_requests_per_s"], row["ttft_p50_s"], row["ttft_p95_s"]) == pytest.approx((1.0, 3.0, 4.8))
 
 
 def test_slowest_gaps(snapshot: Path) -> None:
-    """Request 0 of e paused for 3 s, while prompts of 16 and 30 tokens were read. Then come c's gaps of 1 s and e's."""
+    """Request 0 of e has a gap of 3 s during prefills of 16 and 30 tokens. Then come the gaps of 1 s in c and e."""
     rows = answer(snapshot, "slowest_gaps")
     assert len(rows) == 20  # of 4 + 4 + 5 + 4 + 3
     first = {"gap_s": 3.0, "engine": "paged", "request_id": 0, "token_index": 1, "step": 1}
@@ -93,7 +93,7 @@ def test_slowest_gaps(snapshot: Path) -> None:
 
 
 def test_speed_by_month(snapshot: Path) -> None:
-    """6 tokens in 0.4 s in October; 20, 1 and 15 tokens a second in November; e: 6 tokens in 3.5 s."""
+    """6 tokens in 0.4 s in October; 20, 1 and 15 tokens/s in November; e: 6 tokens in 3.5 s."""
     rows = answer(snapshot, "speed_by_month")
     assert [(row["month"], row["series"], row["runs"]) for row in rows] == [
         ("2026-10", "static, tiny-random, cpu", 1),
@@ -105,7 +105,7 @@ def test_speed_by_month(snapshot: Path) -> None:
 
 
 def test_rate_not_met(snapshot: Path) -> None:
-    """c's last request was meant to come at 4 s and came at 7 s: later by more than its longest step, 2 s."""
+    """c's last request was planned for 4 s and submitted at 7 s: later by more than the longest step, 2 s."""
     [row] = answer(snapshot, "rate_not_met")
     assert row["run_id"] == "c"
     rates = row["offered_requests_per_s"], row["given_requests_per_s"], row["latest_s"]
@@ -114,7 +114,7 @@ def test_rate_not_met(snapshot: Path) -> None:
 
 
 def test_fell_behind(snapshot: Path) -> None:
-    """When c's last request came, at 4 s, request 3 still waited: it had its slot at 6 s. 5 requests in 10 s."""
+    """When c's last request arrived, at 4 s, request 3 was waiting: it got its slot at 6 s. 5 requests in 10 s."""
     [row] = answer(snapshot, "fell_behind")
     assert (row["run_id"], row["waiting_requests"], row["slots"]) == ("c", 1, 1)
     assert (row["waiting_share"], row["finished_requests_per_s"]) == pytest.approx((0.2, 0.5))
@@ -143,7 +143,7 @@ def test_decode_by_rows(snapshot: Path) -> None:
 
 
 def test_static_against_continuous(snapshot: Path) -> None:
-    """a against b, the newer one of the two continuous runs over the same requests."""
+    """a vs b, the newer of the two continuous runs of the same requests."""
     [row] = answer(snapshot, "static_against_continuous")
     assert (row["static_run_id"], row["continuous_run_id"], row["slots"]) == ("a", "b", 2)
     speeds = row["static_tokens_per_s"], row["continuous_tokens_per_s"], row["speed_ratio"]
@@ -168,7 +168,7 @@ def test_preemptions(snapshot: Path) -> None:
 
 
 def test_spread_of_repeats(snapshot: Path) -> None:
-    """b and d: the same requests at 20 and at 15 tokens a second, the first token after 0.1 and after 0.2 s."""
+    """b and d: the same requests at 20 and at 15 tokens/s, with the first token after 0.1 and 0.2 s."""
     [row] = answer(snapshot, "spread_of_repeats")
     assert (row["series"], row["runs"]) == ("continuous, tiny-random, 2 slots", 2)
     speeds = row["least_tokens_per_s"], row["median_tokens_per_s"], row["most_tokens_per_s"]
@@ -178,6 +178,6 @@ def test_spread_of_repeats(snapshot: Path) -> None:
 
 def test_not_completed(snapshot: Path) -> None:
     [row] = answer(snapshot, "not_completed")
-    told = (row["run_id"], row["status"], row["error"], row["finished_requests"], row["workload_requests"])
-    assert told == ("e", "stopped", "stopped by hand", 0, 3)
+    shown = (row["run_id"], row["status"], row["error"], row["finished_requests"], row["workload_requests"])
+    assert shown == ("e", "stopped", "stopped by hand", 0, 3)
     assert row["output_tokens"] == 6

@@ -1,4 +1,4 @@
-"""The SQL views say what engine.metrics.metrics says, of every kind of run and at every moment of one."""
+"""The SQL views equal engine.metrics.metrics, for every kind of run and at every moment of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_metrics(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def assert_equal(store: Store, run_id: str, folder: Path, peak_memory_bytes: int | None = PEAK_BYTES) -> dict[str, Any]:
-    """All three views against the functions. Returns the run's metrics."""
+    """Compare all three views with the functions. Returns the run's metrics."""
     record = RunLogReader(folder).record()
     expected = run_metrics(record, peak_memory_bytes=peak_memory_bytes)
     (found,) = view(store, "run_metrics", run_id)
@@ -102,7 +102,7 @@ def test_the_views_equal_the_definitions(store: Store, tmp_path: Path, name: str
     assert_metrics(kept, expected)
 
 
-def test_a_pass_on_a_gpu_has_time_to_issue(store: Store, tmp_path: Path) -> None:
+def test_a_pass_on_a_gpu_has_an_issue_time(store: Store, tmp_path: Path) -> None:
     config = RunConfig()
     info = sample_run_info(config, build_workload(config.workload), "gpu", None, time_of_day())
     with RunLogWriter(tmp_path / "gpu", info) as log:
@@ -131,8 +131,8 @@ def test_a_pass_on_a_gpu_has_time_to_issue(store: Store, tmp_path: Path) -> None
     assert (found["issue_s"], found["device_s"], found["between_passes_s"]) == (0.375, 0.1875, 0.5)
 
 
-def test_chunks_preemptions_and_graphs_by_hand(store: Store, tmp_path: Path) -> None:
-    """Passes of half a second; the last one's KV memory was logged in part, as of the second request's preemptions."""
+def test_chunks_preemptions_and_graphs_have_hand_computed_metrics(store: Store, tmp_path: Path) -> None:
+    """Passes of half a second; the last pass has only some KV columns, and the second request no preemptions."""
     config = RunConfig(engine="chunked")
     info = sample_run_info(config, build_workload(config.workload), "hand", None, time_of_day())
     columns = ("kind", "tokens", "bucket_tokens", "recomputed_tokens", "kv_used_positions", "kv_padding_positions",
@@ -171,7 +171,7 @@ def test_chunks_preemptions_and_graphs_by_hand(store: Store, tmp_path: Path) -> 
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_the_view_counts_the_tokens_that_somebody_has_received(store: Store, tmp_path: Path) -> None:
+def test_the_view_counts_delivered_tokens(store: Store, tmp_path: Path) -> None:
     config = RunConfig(engine="static", returns="whole")
     info = sample_run_info(config, build_workload(config.workload), "cut", None, time_of_day())
     with RunLogWriter(tmp_path / "cut", info) as log:
@@ -224,7 +224,7 @@ def test_views_of_many_runs_keep_them_apart(store: Store, tmp_path: Path) -> Non
     assert counted == [(len(folders),)]
 
 
-def test_gaps_carry_the_pass_that_ended_them(store: Store, tmp_path: Path) -> None:
+def test_gaps_have_the_pass_of_the_later_token(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "continuous")
     store.ingest.run(folder)
     gaps, tokens = store.runs.gaps(folder.name), store.runs.tokens(folder.name)

@@ -1,4 +1,4 @@
-"""Answers and refusals as people and programs get them: places in a text, columns, files, `python -m store query`."""
+"""Answers and refusals: places in a text, columns, files, `python -m store query`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from store import Recorder, Store
 from store.cli.query import shown
 from store.sandbox import Refusal, ask
-from store.sandbox.answer import in_words, place_in, tidied
+from store.sandbox.answer import interval_text, place_in, tidied
 from store.sandbox.answer_files import to_arrow, to_csv, to_parquet, to_rows
 from tests.support.app_server import ROOT
 from tests.support.sample_runs import write_sample_run
@@ -43,7 +43,7 @@ def test_a_place_counts_lines_and_characters_from_one() -> None:
 
 
 @pytest.mark.parametrize("begin", [-1, 100])
-def test_a_place_outside_of_the_text_is_none(begin: int) -> None:
+def test_a_place_outside_the_text_is_none(begin: int) -> None:
     assert place_in("SELECT 1", begin, 1) is None
 
 
@@ -65,7 +65,7 @@ def test_a_long_line_is_cut_around_the_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "words", "carets"),
+    ("sql", "message", "carets"),
     [
         ("SELECT *\nFORM runs", "syntax error", "FORM runs\n     ^^^^"),
         ("SELECT 'é', zzz\nFROM runs", "zzz", "SELECT 'é', zzz\n            ^^^"),
@@ -77,16 +77,16 @@ def test_a_long_line_is_cut_around_the_place() -> None:
         ("SELECT a, sum(b) FROM (VALUES (1, 2)) t(a, b)", "GROUP BY", "^"),
     ],
 )
-def test_an_error_shows_its_place(store: Store, sql: str, words: str, carets: str) -> None:
+def test_an_error_shows_its_place(store: Store, sql: str, message: str, carets: str) -> None:
     with pytest.raises(Refusal) as refused:
         ask(store.snapshots.publish().path, sql)
     explained = refused.value.explained()
-    assert words in explained
+    assert message in explained
     assert carets in explained
     assert f"line {refused.value.place.line}, column {refused.value.place.column}" in explained
 
 
-def test_columns_are_tidied() -> None:
+def test_columns_get_common_types_and_unique_names() -> None:
     big = Decimal(2) ** 70
     table = tidied(
         pa.table(
@@ -129,8 +129,8 @@ WIDE = pa.table(
         pa.array([[None], [2**31 - 1]], pa.list_(pa.int32())).cast(pa.list_(pa.date32())),
     ],
 )
-def test_a_day_that_python_has_no_date_for_is_refused(value: pa.Array) -> None:
-    with pytest.raises(Refusal, match="Column when: a day outside the years 1 to 9999 cannot be shown"):
+def test_a_date_outside_pythons_range_is_refused(value: pa.Array) -> None:
+    with pytest.raises(Refusal, match="Column when: dates outside the years 1 to 9999 cannot be shown"):
         tidied(pa.table({"when": value}))
 
 
@@ -153,12 +153,12 @@ def test_parquet_and_arrow_come_back_as_they_were() -> None:
     assert pa.ipc.open_file(to_arrow(WIDE)).read_all().equals(WIDE)
 
 
-def test_what_parquet_has_no_kind_for_is_json_text() -> None:
+def test_types_that_parquet_lacks_become_json_text() -> None:
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([7])])
     assert pa.parquet.read_table(io.BytesIO(to_parquet(pa.table({"u": union})))).to_pylist() == [{"u": "7"}]
 
 
-def test_a_table_for_people() -> None:
+def test_a_table_is_printed_with_aligned_columns() -> None:
     table = pa.table({"engine": ["static", None], "tokens": [12, 3456], "text": ["a\nb\x1b[31m", "x" * 80]})
     assert shown(table) == [
         "engine  tokens  text",
@@ -169,7 +169,7 @@ def test_a_table_for_people() -> None:
     assert shown(pa.table({"a\n\x1b[31m": ["b"]})) == ["a⏎ [31m", "b"]
 
 
-def test_a_reader_that_has_seen_enough_is_no_trouble(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_is_no_error(tmp_path: Path) -> None:
     ask_for_much = [sys.executable, "-m", "store", "query", "FROM range(100000)", "--max-rows", "100000"]
     environment = os.environ | {"LAB_HOME": str(tmp_path)}
     asking = subprocess.Popen(
@@ -198,7 +198,7 @@ def query(home: Path, *arguments: str | bytes, text: str | None = None) -> subpr
 BY_ENGINE = "SELECT engine, count(*) AS tokens FROM tokens JOIN runs USING (run_id) GROUP BY engine ORDER BY engine"
 
 
-def test_the_command_with_the_store_to_itself(tmp_path: Path) -> None:
+def test_the_command_with_a_free_store(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for engine in ("static", "continuous"):
         write_sample_run(home / "runs", engine)
@@ -207,11 +207,11 @@ def test_the_command_with_the_store_to_itself(tmp_path: Path) -> None:
     rows = json.loads(asked.stdout)
     assert [row["engine"] for row in rows] == ["continuous", "static"]
     assert rows[0]["tokens"] == rows[1]["tokens"] > 0
-    words = [line.split() for line in query(home, "-", text=BY_ENGINE).stdout.splitlines()]
-    assert words == [["engine", "tokens"], *([row["engine"], str(row["tokens"])] for row in rows)]
+    cells = [line.split() for line in query(home, "-", text=BY_ENGINE).stdout.splitlines()]
+    assert cells == [["engine", "tokens"], *([row["engine"], str(row["tokens"])] for row in rows)]
 
 
-def test_the_command_beside_the_app_sees_what_has_just_been_written(tmp_path: Path) -> None:
+def test_the_command_beside_the_app_sees_new_rows(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Store(home) as store:
         recorder = Recorder(store, store.runs_folder)
@@ -223,7 +223,7 @@ def test_the_command_beside_the_app_sees_what_has_just_been_written(tmp_path: Pa
         recorder.stop()
 
 
-def test_an_answer_as_a_file(tmp_path: Path, store: Store) -> None:
+def test_an_answer_is_written_to_a_file(tmp_path: Path, store: Store) -> None:
     home = tmp_path / "home"
     wrote = query(home, "SELECT 1 AS a", "--csv", str(tmp_path / "a.csv"))
     assert (wrote.returncode, wrote.stdout) == (0, f"rows written: 1, to {tmp_path / 'a.csv'}\n")
@@ -232,53 +232,53 @@ def test_an_answer_as_a_file(tmp_path: Path, store: Store) -> None:
     assert pa.parquet.read_table(tmp_path / "a.parquet").to_pylist() == [{"a": 1}]
 
 
-def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+def test_a_truncated_answer_is_reported(tmp_path: Path) -> None:
     ran = query(tmp_path / "home", "FROM range(100)", "--max-rows", "3", "--json")
     assert (ran.returncode, len(json.loads(ran.stdout))) == (0, 3)
-    assert ran.stderr == "store: the first 3 rows: there are more; --max-rows allows more\n"
+    assert ran.stderr == "store: only the first 3 rows; there are more; --max-rows allows more\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "message"),
     [
         (("SELECT zzz",), 2, "store: Binder Error: "),
         (("DROP TABLE runs",), 2, "this is DROP"),
-        ((";",), 2, "there is no statement"),
+        ((";",), 2, "the text has no statement"),
         (("SELECT error('no')",), 1, "no"),
         (("SELECT sleep_ms(9000)", "--timeout", "0.5"), 1, "store: Stopped after 0.5\u00a0s"),
-        (("",), 2, "there is no statement"),
-        (("SELECT 1", "--timeout", "0"), 2, "timeout 0: give seconds from 0.1 to 60"),
+        (("",), 2, "the statement is empty"),
+        (("SELECT 1", "--timeout", "0"), 2, "timeout 0: use 0.1 to 60 seconds"),
         (("SELECT 1", "--max-rows", "many"), 2, "--max-rows"),
-        (("SELECT 1", "--csv", "/nowhere/at/all.csv"), 2, "there is no such folder"),
-        (("SELECT 1", "--csv", "/tmp"), 2, "/tmp: that is a folder; name a file"),
-        (("SELECT 1", "--parquet", ""), 2, "that is a folder; name a file"),
+        (("SELECT 1", "--csv", "/nowhere/at/all.csv"), 2, "no such folder"),
+        (("SELECT 1", "--csv", "/tmp"), 2, "/tmp is a folder; name a file"),
+        (("SELECT 1", "--parquet", ""), 2, "is a folder; name a file"),
         (("SELECT 1", "--csv", "/proc/a.csv"), 2, "/proc/a.csv: No such file"),
         ((b"SELECT \xff",), 2, "not UTF-8"),
-        (("SELECT 'infinity'::DATE AS day",), 1, "Column day: a day outside the years 1 to 9999"),
+        (("SELECT 'infinity'::DATE AS day",), 1, "Column day: dates outside the years 1 to 9999"),
         (("SELECT error(chr(27) || '[31m')",), 1, "Invalid Input Error:  [31m"),
         (("SELECT 1", "--csv", "a", "--parquet", "b"), 2, "not allowed with"),
         (("SELECT " + "1" * 20_000,), 2, "longer than 20,000 characters"),
         ((), 2, "SQL"),
     ],
 )
-def test_exit_statuses(tmp_path: Path, arguments: tuple[str | bytes, ...], status: int, told: str) -> None:
+def test_exit_statuses(tmp_path: Path, arguments: tuple[str | bytes, ...], status: int, message: str) -> None:
     ran = query(tmp_path / "home", *arguments)
     assert (ran.returncode, ran.stdout) == (status, "")
-    assert told in ran.stderr
+    assert message in ran.stderr
     assert "Traceback" not in ran.stderr
     if status == 2:
         assert ran.stderr.partition("\nat line ")[0].count("\n") <= 1
 
 
 def test_an_interval_is_written_as_duckdb_writes_it() -> None:
-    assert in_words(0, 0, 1_141_000_000) == "00:00:01.141"
-    assert in_words(1, 2, 0) == "1 month 2 days"
-    assert in_words(0, -1, -(3_600 * 30 * 10**9)) == "-1 day -30:00:00"
-    assert in_words(0, 0, 0) == "00:00:00"
+    assert interval_text(0, 0, 1_141_000_000) == "00:00:01.141"
+    assert interval_text(1, 2, 0) == "1 month 2 days"
+    assert interval_text(0, -1, -(3_600 * 30 * 10**9)) == "-1 day -30:00:00"
+    assert interval_text(0, 0, 0) == "00:00:00"
 
 
 @pytest.mark.parametrize("value", ["340282366920938463463374607431768211455::UHUGEINT", "'101'::BIT", "[12::BIGNUM]"])
-def test_a_value_that_would_come_out_as_another_is_refused(store: Store, value: str) -> None:
-    with pytest.raises(Refusal, match=r"Column x: .* comes out of DuckDB as another value\. Make it text"):
+def test_a_value_that_cannot_be_exported_exactly_is_refused(store: Store, value: str) -> None:
+    with pytest.raises(Refusal, match=r"Column x: .* cannot be exported exactly\. Convert it to text"):
         ask(store.snapshots.publish().path, f"SELECT {value} AS x")
     assert ask(store.snapshots.publish().path, f"SELECT ({value})::VARCHAR AS x").table.num_rows == 1

@@ -1,4 +1,4 @@
-"""The sandbox: hostile statements are refused or stopped and touch nothing; honest ones are answered, within bounds."""
+"""The sandbox: hostile statements are refused or stopped and change nothing; others are answered within limits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.support.hostile_sql import CORNERS, REFUSED, STOPPED
 from tests.support.processes import await_end, process_lives
 from tests.support.sample_runs import write_sample_run
 
-PATIENCE_S = 60.0  # for what would otherwise go on without end
+PATIENCE_S = 60.0  # for statements that would otherwise never end
 GROWTH_BYTES = 64 << 20
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store as the app holds it, its socket open, with two runs and a snapshot."""
+    """A store with an open socket as in the app, two runs and a snapshot."""
     with Store(tmp_path_factory.mktemp("home")) as opened:
         for engine in ("static", "continuous"):
             write_sample_run(opened.runs_folder, engine)
@@ -46,7 +46,7 @@ def snapshot(store: Store) -> Path:
 
 
 def state(store: Store) -> Any:
-    """All that a statement must not change: the store's rows, the snapshot's bytes, the files beside them."""
+    """Everything that a statement must not change: the store's rows, the snapshot's bytes, the files beside them."""
     tables = [row[0] for row in store.cursor().execute("SELECT table_name FROM duckdb_tables()").fetchall()]
     counts = {t: store.cursor().execute(f"SELECT count(*), sum(hash(x)) FROM {t} x").fetchall() for t in tables}
     snapshot = store.home / "snapshot.duckdb"
@@ -57,8 +57,8 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def told(snapshot: Path, sql: str, limits: Limits) -> Refusal:
-    """What is told instead of an answer. AssertionError where there is an answer, or where it never ends."""
+def refusal_of(snapshot: Path, sql: str, limits: Limits) -> Refusal:
+    """The refusal of a statement. AssertionError if it has an answer, or never ends."""
     began = time.monotonic()
     with pytest.raises(Refusal) as refused:
         ask(snapshot, sql, limits)
@@ -67,11 +67,11 @@ def told(snapshot: Path, sql: str, limits: Limits) -> Refusal:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_hostile_statement_is_refused_in_words(store: Store, snapshot: Path, case: str) -> None:
-    sql, words = REFUSED[case]
+def test_a_hostile_statement_is_refused_with_a_message(store: Store, snapshot: Path, case: str) -> None:
+    sql, message = REFUSED[case]
     before = state(store)
-    refusal = told(snapshot, sql, Limits(timeout_s=PATIENCE_S))
-    assert words in str(refusal)
+    refusal = refusal_of(snapshot, sql, Limits(timeout_s=PATIENCE_S))
+    assert message in str(refusal)
     assert refusal.reason in ("statement", "error")
     assert str(store.home) not in refusal.explained()
     assert state(store) == before
@@ -80,22 +80,22 @@ def test_a_hostile_statement_is_refused_in_words(store: Store, snapshot: Path, c
 @pytest.mark.parametrize("case", STOPPED)
 def test_a_statement_without_bounds_is_stopped(store: Store, snapshot: Path, case: str) -> None:
     before, resident = state(store), resident_bytes()
-    refusal = told(snapshot, STOPPED[case], Limits(timeout_s=1.2))
+    refusal = refusal_of(snapshot, STOPPED[case], Limits(timeout_s=1.2))
     assert refusal.reason in ("memory", "time", "broken")
     assert resident_bytes() - resident < GROWTH_BYTES
     assert state(store) == before
 
 
-def test_no_corner_of_a_statement_is_overlooked(snapshot: Path) -> None:
+def test_every_part_of_a_statement_is_checked(snapshot: Path) -> None:
     connection = child.open_snapshot(str(snapshot))
     for sql in CORNERS:
-        with pytest.raises(child.Refused, match="from here|called here|this one holds"):
+        with pytest.raises(child.Refused, match="not available here|the statement contains"):
             child.checked(connection, sql)
     connection.close()
 
 
-def test_nothing_tells_where_the_snapshot_is(store: Store, snapshot: Path) -> None:
-    """Every view of the system, every function that makes rows of nothing, every setting, one after the other."""
+def test_the_path_of_the_snapshot_is_never_revealed(store: Store, snapshot: Path) -> None:
+    """Try every system view, every table function without arguments and every setting."""
     with duckdb.connect() as plain:
         functions = plain.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type LIKE 'table%' "
@@ -141,7 +141,7 @@ def test_nothing_tells_where_the_snapshot_is(store: Store, snapshot: Path) -> No
         ("SELECT 1 UNION ALL SELECT 2 ORDER BY 1 DESC", [{"1": 2}, {"1": 1}]),
     ],
 )
-def test_an_honest_statement_is_answered(snapshot: Path, sql: str, rows: list[Any] | None) -> None:
+def test_an_allowed_statement_is_answered(snapshot: Path, sql: str, rows: list[Any] | None) -> None:
     answer = ask(snapshot, sql, Limits(timeout_s=PATIENCE_S))
     assert answer.more is None
     assert 0 < answer.seconds < PATIENCE_S
@@ -151,18 +151,18 @@ def test_an_honest_statement_is_answered(snapshot: Path, sql: str, rows: list[An
 @pytest.mark.parametrize(
     "sql", ["SHOW TABLES", "DESCRIBE runs", "SUMMARIZE requests", "EXPLAIN SELECT 1", "EXPLAIN ANALYZE FROM runs"]
 )
-def test_what_only_describes_is_answered(snapshot: Path, sql: str) -> None:
+def test_descriptive_statements_are_answered(snapshot: Path, sql: str) -> None:
     assert ask(snapshot, sql).table.num_rows > 0
 
 
-def test_sums_are_numbers_that_every_program_can_count_with(snapshot: Path) -> None:
+def test_sums_have_common_number_types(snapshot: Path) -> None:
     sql = "SELECT sum(token_id) AS s, avg(token_id)::DECIMAL(9, 3) AS d, 2::HUGEINT ** 100 AS big FROM tokens"
     table = ask(snapshot, sql).table
     assert [str(field.type) for field in table.schema] == ["int64", "double", "double"]
     assert table["big"].to_pylist() == [2.0**100]
 
 
-def test_rows_are_capped_and_it_says_so(snapshot: Path) -> None:
+def test_the_row_limit_is_reported(snapshot: Path) -> None:
     answer = ask(snapshot, "FROM range(100000000)", Limits(max_rows=2500))
     assert (answer.table.num_rows, answer.more) == (2500, "rows")
     assert answer.table["range"].to_pylist() == list(range(2500))
@@ -170,7 +170,7 @@ def test_rows_are_capped_and_it_says_so(snapshot: Path) -> None:
     assert (whole.table.num_rows, whole.more) == (2500, None)
 
 
-def test_bytes_are_capped_and_it_says_so(snapshot: Path) -> None:
+def test_the_size_limit_is_reported(snapshot: Path) -> None:
     limits = Limits(max_bytes=1 << 20, max_rows=100_000)
     answer = ask(snapshot, "SELECT repeat('x', 100) FROM range(1000000)", limits)
     assert answer.more == "bytes"
@@ -179,9 +179,12 @@ def test_bytes_are_capped_and_it_says_so(snapshot: Path) -> None:
     assert (one.table.num_rows, one.more) == (0, "bytes")
 
 
-def test_time_is_bounded_by_what_was_asked_for(snapshot: Path) -> None:
-    refusal = told(snapshot, "SELECT sleep_ms(3000)", Limits(timeout_s=0.5))
-    assert (refusal.reason, str(refusal)) == ("time", "Stopped after 0.5\u00a0s. Ask for less, or allow it more time.")
+def test_the_time_limit_stops_a_query(snapshot: Path) -> None:
+    refusal = refusal_of(snapshot, "SELECT sleep_ms(3000)", Limits(timeout_s=0.5))
+    assert (refusal.reason, str(refusal)) == (
+        "time",
+        "Stopped after 0.5\u00a0s. Query less data, or raise the time limit.",
+    )
     assert ask(snapshot, "SELECT sleep_ms(600)", Limits(timeout_s=20)).table.num_rows == 1
 
 
@@ -193,14 +196,14 @@ def test_canceling_kills_the_process(snapshot: Path) -> None:
     asking.cancel()
     with pytest.raises(Refusal) as refused:
         asking.result()
-    assert refused.value.reason == "cancelled"
+    assert refused.value.reason == "canceled"
     assert asking.is_done
     assert not process_lives(pid)
     asking.cancel()
 
 
-def test_a_question_outlives_nobody(snapshot: Path) -> None:
-    """Its process ends by itself where the one who asked was killed."""
+def test_a_query_ends_with_its_parent(snapshot: Path) -> None:
+    """The query's process ends by itself after its parent was killed."""
     code = (
         "import sys, time; from pathlib import Path; from store.sandbox import Asking, Limits\n"
         "asking = Asking(Path(sys.argv[1]), 'SELECT sleep_ms(60000)', Limits(timeout_s=1.0))\n"
@@ -215,33 +218,33 @@ def test_a_question_outlives_nobody(snapshot: Path) -> None:
     assert await_end(pid, within_s=30)
 
 
-def test_a_snapshot_that_is_not_there_is_told_without_its_path(tmp_path: Path) -> None:
-    refusal = told(tmp_path / "nowhere.duckdb", "SELECT 1", Limits())
+def test_a_missing_snapshot_is_reported_without_its_path(tmp_path: Path) -> None:
+    refusal = refusal_of(tmp_path / "nowhere.duckdb", "SELECT 1", Limits())
     assert (refusal.reason, str(refusal)) == ("missing", "The snapshot cannot be read.")
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"),
+    ("limits", "message"),
     [
-        ({"timeout_s": 0.0}, "timeout 0: give seconds from 0.1 to 60"),
+        ({"timeout_s": 0.0}, "timeout 0: use 0.1 to 60 seconds"),
         ({"timeout_s": 61}, "timeout 61"),
         ({"timeout_s": float("nan")}, "timeout nan"),
-        ({"max_rows": 0}, "max rows 0: give 1 to 1000000"),
+        ({"max_rows": 0}, "max rows 0: use 1 to 1000000"),
         ({"max_rows": 10**7}, "max rows 10000000"),
     ],
 )
-def test_limits_have_limits(limits: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_limits_have_a_range(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Limits(**limits)
 
 
-def test_a_text_has_a_limit(snapshot: Path) -> None:
-    with pytest.raises(ValueError, match="20,001 characters: 20,000 is the most"):
+def test_the_length_of_a_query_is_limited(snapshot: Path) -> None:
+    with pytest.raises(ValueError, match="20,001 characters; use at most 20,000"):
         ask(snapshot, "x" * 20_001)
 
 
 @pytest.mark.parametrize("depth", [400, 1500])
-def test_a_statement_that_is_nested_deeply_is_no_crash(snapshot: Path, depth: int) -> None:
+def test_a_deeply_nested_statement_does_not_crash(snapshot: Path, depth: int) -> None:
     try:
         outcome: Answer | Refusal = ask(snapshot, f"SELECT {'(' * depth}1{')' * depth}")
     except Refusal as refusal:
@@ -260,8 +263,8 @@ for sql in json.load(sys.stdin):
 """
 
 
-def test_the_command_refuses_them_too_while_the_app_has_the_store(store: Store) -> None:
-    """Each comes to an end, with exit status 1, a reason and no rows; the app's memory and rows as they were."""
+def test_the_command_refuses_hostile_statements_while_the_app_has_the_store(store: Store) -> None:
+    """Each ends with exit status 1 or 2, a reason and no rows; the app's memory and rows are unchanged."""
     bombs = ("a string of 2 GB", "a list of everything", "recursion without end")
     statements = [sql for sql, _ in list(REFUSED.values())[::2]] + [STOPPED[name] for name in bombs]
     assert len(statements) >= 20

@@ -1,4 +1,4 @@
-"""Every table and column that can be asked for is explained, once; a snapshot carries the explanations."""
+"""Every table and column of a snapshot has exactly one description, stored as a comment."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ def columns_of(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
     return {(table, column) for table, column in rows if table not in PRIVATE}
 
 
-def explained() -> set[tuple[str, str]]:
+def described() -> set[tuple[str, str]]:
     return {(table.name, column.name) for table in tables() for column in table.columns}
 
 
-def test_every_column_of_every_table_and_view_is_explained(tmp_path: Path) -> None:
+def test_every_column_of_every_table_and_view_is_described(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        assert columns_of(store.cursor()) - explained() == {("runs", "folder"), ("experiments", "folder")}
-        assert explained() - columns_of(store.cursor()) == set()
+        assert columns_of(store.cursor()) - described() == {("runs", "folder"), ("experiments", "folder")}
+        assert described() - columns_of(store.cursor()) == set()
         snapshot = store.snapshots.publish()
     with duckdb.connect(str(snapshot.path), read_only=True) as connection:
-        assert columns_of(connection) == explained()
+        assert columns_of(connection) == described()
 
 
-def test_a_snapshot_says_what_its_columns_mean(tmp_path: Path) -> None:
+def test_a_snapshot_has_comments_on_its_columns(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         snapshot = store.snapshots.publish()
     with duckdb.connect(str(snapshot.path), read_only=True) as connection:
-        silent = connection.execute(
+        without_comment = connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() "
             "WHERE NOT internal AND schema_name = 'main' AND comment IS NULL"
         ).fetchall()
-        said = connection.execute(
+        comment = connection.execute(
             "SELECT comment FROM duckdb_columns() WHERE table_name = 'requests' AND column_name = 'arrival_s'"
         ).fetchall()
-    assert silent == []
-    assert said == [("When it meant to arrive. Waits count from here. [s]",)]
+    assert without_comment == []
+    assert comment == [("The planned arrival time. Latencies count from here. [s]",)]
 
 
-def test_no_column_is_explained_twice_and_sentences_are_whole() -> None:
+def test_no_column_is_described_twice_and_descriptions_are_sentences() -> None:
     names = [(table.name, column.name) for table in tables() for column in table.columns]
     assert len(names) == len(set(names))
     for table in tables():
@@ -57,7 +57,7 @@ def test_no_column_is_explained_twice_and_sentences_are_whole() -> None:
             assert column.meaning.endswith("."), (table.name, column.name)
 
 
-def test_metrics_are_explained_by_their_own_definitions() -> None:
+def test_metrics_are_described_by_their_definitions() -> None:
     known = {table.name: {column.name: column for column in table.columns} for table in tables()}
     ttft = next(metric for metric in METRICS if metric.name == "ttft_p95_s")
     column = known["run_metrics"]["ttft_p95_s"]
@@ -75,10 +75,10 @@ def test_metrics_are_explained_by_their_own_definitions() -> None:
         ("prompt_tokens", "tokens"),
         ("dead_positions", "positions"),
         ("created_at", "UTC"),
-        ("read_bytes_per_s", "a second"),
+        ("read_bytes_per_s", "1/s"),
         ("kv_reserved_position_s", "position-seconds"),
         ("run_id", ""),
     ],
 )
-def test_units_are_told_by_names(name: str, unit: str) -> None:
+def test_names_define_units(name: str, unit: str) -> None:
     assert unit_of(name) == unit

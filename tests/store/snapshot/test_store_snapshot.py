@@ -1,4 +1,4 @@
-"""The snapshot: what is in it, when it is made anew, that it is whole at every moment, that the store stays locked."""
+"""The snapshot: its contents, when a new one is made, that it is always complete, and that the store stays locked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def assert_equal_to_the_store(snapshot: Snapshot, store: Store) -> None:
             assert rows(connection, name) == rows(store.cursor(), name, columns), name
 
 
-def test_it_holds_what_the_store_holds_and_what_it_computes(store: Store) -> None:
+def test_a_snapshot_has_the_stores_tables_and_the_computed_ones(store: Store) -> None:
     snapshot = store.snapshots.publish()
     assert_equal_to_the_store(snapshot, store)
     assert (snapshot.runs, snapshot.tokens) == (2, len(rows(store.cursor(), "tokens")))
@@ -63,7 +63,7 @@ def test_it_holds_what_the_store_holds_and_what_it_computes(store: Store) -> Non
     assert 0 <= snapshot.age_s < 60
 
 
-def test_what_nobody_has_to_ask_for_is_not_in_it(store: Store) -> None:
+def test_private_tables_are_not_in_a_snapshot(store: Store) -> None:
     store.saved_queries.save("mine", "SELECT 1")
     snapshot = store.snapshots.publish()
     names = {name for (name,) in ask(snapshot.path, "SELECT table_name FROM duckdb_tables()")}
@@ -72,7 +72,7 @@ def test_what_nobody_has_to_ask_for_is_not_in_it(store: Store) -> None:
     assert "folder" not in {column[0] for column in ask(snapshot.path, "DESCRIBE runs")}
 
 
-def test_it_is_made_anew_only_when_the_store_has_changed(store: Store) -> None:
+def test_a_new_snapshot_is_made_only_after_a_change(store: Store) -> None:
     assert store.snapshots.is_stale()
     first = store.snapshots.publish()
     made = first.path.stat()
@@ -87,7 +87,7 @@ def test_it_is_made_anew_only_when_the_store_has_changed(store: Store) -> None:
     assert second.path.stat().st_ino != made.st_ino
 
 
-def test_only_what_changed_is_replaced_and_nothing_is_left_behind(store: Store) -> None:
+def test_only_changed_runs_are_replaced_and_deleted_runs_are_removed(store: Store) -> None:
     gone = store.runs.list()["run_id"].iloc[0]
     config = RunConfig(engine="continuous", model="tiny-random", workload=WorkloadConfig(prompts="p16", requests=3))
     plan = build_workload(config.workload)
@@ -124,8 +124,8 @@ def test_a_note_is_a_change(store: Store) -> None:
     assert ask(store.snapshots.publish().path, "SELECT note FROM run_notes") == [("odd",)]
 
 
-def test_the_store_stays_this_processs_own(store: Store) -> None:
-    """Whoever opens and closes DuckDB's file in its own process gives its lock away."""
+def test_the_store_stays_locked_by_this_process(store: Store) -> None:
+    """A process that opens and closes DuckDB's file loses its lock on it."""
     store.snapshots.publish()
     store.ingest.run(write_sample_run(store.runs_folder, "serial"))
     store.snapshots.publish()
@@ -137,7 +137,7 @@ def test_the_store_stays_this_processs_own(store: Store) -> None:
     assert "Could not set lock" in ran.stderr
 
 
-def test_whoever_reads_an_old_one_may_go_on(store: Store) -> None:
+def test_a_reader_of_an_old_snapshot_is_not_disturbed(store: Store) -> None:
     path = store.snapshots.publish().path
     with duckdb.connect(str(path), read_only=True) as reader:
         assert reader.execute("SELECT count(*) FROM runs").fetchall() == [(2,)]
@@ -153,7 +153,7 @@ def test_whoever_reads_an_old_one_may_go_on(store: Store) -> None:
 
 
 @pytest.mark.parametrize("damage", ["not a database", "another lab's", "cut off", "gone"])
-def test_what_is_no_snapshot_of_this_lab_is_replaced(store: Store, damage: str) -> None:
+def test_an_unreadable_snapshot_is_replaced(store: Store, damage: str) -> None:
     path = store.snapshots.publish().path
     if damage == "not a database":
         path.write_bytes(b"hello " * 3000)
@@ -171,7 +171,7 @@ def test_what_is_no_snapshot_of_this_lab_is_replaced(store: Store, damage: str) 
         assert_equal_to_the_store(again.snapshots.publish(), again)
 
 
-def test_a_snapshot_stands_when_the_store_is_opened_again(store: Store) -> None:
+def test_a_snapshot_stays_valid_when_the_store_is_opened_again(store: Store) -> None:
     made = store.snapshots.publish()
     store.close()
     with Store(store.home) as again:
@@ -179,26 +179,26 @@ def test_a_snapshot_stands_when_the_store_is_opened_again(store: Store) -> None:
         assert again.snapshots.publish() == made
 
 
-def test_progress_is_told_and_nothing_is_left_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_and_no_file_is_left_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.home / ".snapshot.duckdb-1").write_bytes(b"left by one that was killed")
     monkeypatch.setattr("store.snapshot.tables.PART_TOKENS", 1)
-    told: list[tuple[float, str]] = []
-    store.snapshots.publish(lambda share, what: told.append((share, what)))
-    shares = [share for share, _ in told]
+    progress: list[tuple[float, str]] = []
+    store.snapshots.publish(lambda share, what: progress.append((share, what)))
+    shares = [share for share, _ in progress]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
-    assert sum("computing gaps" in what for _, what in told) == 2
+    assert sum("computing gaps" in what for _, what in progress) == 2
     assert {name for name in os.listdir(store.home) if "snapshot" in name} == {"snapshot.duckdb"}
 
 
 def test_a_copy_that_fails_is_one_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.snapshot.snapshot.FILE", "nowhere.duckdb")
-    with pytest.raises(OSError, match="the snapshot could not be made") as told:
+    with pytest.raises(OSError, match="the snapshot could not be made") as error:
         store.snapshots.publish()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
-def test_many_ask_at_once_and_one_is_made(store: Store) -> None:
+def test_concurrent_requests_make_one_snapshot(store: Store) -> None:
     made: list[Snapshot] = []
     threads = [threading.Thread(target=lambda: made.append(store.snapshots.publish())) for _ in range(4)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Copies of an experiment's folder: whose points count, and what the one who copied is told."""
+"""Copies of an experiment's folder: which folder is used, and the message about the other one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def original(tmp_path: Path) -> Path:
 
 
 def gone_on(folder: Path, place: Path) -> Path:
-    """A copy of `folder` at `place` in which the second point has a record, too."""
+    """A copy of `folder` at `place` in which the second point has a record too."""
     shutil.copytree(folder, place)
     with (place / POINTS_FILE).open("a") as file:
         file.write((folder / POINTS_FILE).read_text().replace("/b1", "/b2"))
@@ -40,20 +40,22 @@ def gone_on(folder: Path, place: Path) -> Path:
 
 
 def kept(store: Store) -> tuple[list[str], str]:
-    """How each point stands, and the folder that the store has the experiment from."""
+    """The status of each point, and the folder that the store ingested."""
     (row,) = store.cursor().execute("SELECT folder FROM experiments").fetchall()
     return store.experiments.points("sweep1")["status"].tolist(), row[0]
 
 
-@pytest.mark.parametrize("name", ["copy", "zcopy"])  # before the original in the order of names, and after
-def test_the_folder_that_has_the_experiments_name_counts(store: Store, original: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["copy", "zcopy"])  # sorts before the original, and after it
+def test_the_folder_named_by_the_experiments_id_is_used(store: Store, original: Path, name: str) -> None:
     copy = gone_on(original, original.with_name(name))
     recorder = Recorder(store, store.runs_folder)
     recorder.look()
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     (line,) = recorder.problems.values()
-    assert line.startswith(f"{copy.resolve()}: a copy of experiment sweep1, whose folder is {original.resolve()}: ")
-    assert line.endswith("move it away, or delete whichever of the two is not wanted")
+    assert line.startswith(
+        f"{copy.resolve()}: a copy of experiment sweep1; the folder in use is {original.resolve()}: "
+    )
+    assert line.endswith("move or delete one of the two")
     with ExperimentLog.open(original) as log:
         out_of_memory(log, log.plan.points[2])
     recorder.look()
@@ -64,7 +66,7 @@ def test_the_folder_that_has_the_experiments_name_counts(store: Store, original:
     assert not recorder.problems
 
 
-def test_a_copy_that_came_first_gives_way_to_the_original(store: Store, original: Path, tmp_path: Path) -> None:
+def test_the_original_replaces_a_copy_that_was_ingested_first(store: Store, original: Path, tmp_path: Path) -> None:
     copy = gone_on(original, tmp_path / "elsewhere/copy")
     away = original.rename(tmp_path / "away")
     store.ingest.experiment(copy)
@@ -77,27 +79,27 @@ def test_a_copy_that_came_first_gives_way_to_the_original(store: Store, original
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
 
 
-def test_a_folder_that_was_renamed_can_be_looked_at(store: Store, original: Path) -> None:
+def test_a_renamed_folder_is_ingested(store: Store, original: Path) -> None:
     renamed = original.rename(original.with_name("renamed"))
     assert store.ingest.all_in(store.runs_folder) == ([], {})
     assert kept(store) == (["oom", "pending", "pending"], str(renamed.resolve()))
 
 
-def test_of_two_folders_of_one_name_the_first_counts(store: Store, original: Path, tmp_path: Path) -> None:
+def test_of_two_folders_with_one_name_the_first_is_used(store: Store, original: Path, tmp_path: Path) -> None:
     store.ingest.experiment(original)
     same = tmp_path / "same/sweep1"
     shutil.copytree(original, same)
     assert not store.ingest.experiment(same).has_changed
     other = gone_on(original, tmp_path / "other/sweep1")
-    with pytest.raises(ValueError, match="nothing is taken in of this one"):
+    with pytest.raises(ValueError, match="this copy is not ingested"):
         store.ingest.experiment(other)
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
-    shutil.rmtree(original)  # it was moved
+    shutil.rmtree(original)  # moved away
     assert store.ingest.experiment(other).has_changed
     assert kept(store) == (["oom", "oom", "pending"], str(other.resolve()))
 
 
-def test_a_home_that_was_copied_follows_its_own_experiments(store: Store, original: Path, tmp_path: Path) -> None:
+def test_a_copied_home_follows_its_own_experiments(store: Store, original: Path, tmp_path: Path) -> None:
     store.ingest.experiment(original)
     store.close()
     new = tmp_path / "new"
@@ -116,17 +118,15 @@ def test_a_home_that_was_copied_follows_its_own_experiments(store: Store, origin
             copied.ingest.experiment(original)
 
 
-def test_a_copy_of_another_name_is_refused_whatever_it_says(store: Store, original: Path) -> None:
+def test_a_copy_with_another_name_is_refused_whatever_its_content(store: Store, original: Path) -> None:
     copy = original.with_name("copy")
     shutil.copytree(original, copy)
     store.ingest.experiment(original)
-    with pytest.raises(ValueError, match="nothing is taken in of this one"):
+    with pytest.raises(ValueError, match="this copy is not ingested"):
         store.ingest.experiment(copy)
 
 
-def test_a_copy_is_looked_at_again_when_the_original_goes_and_comes(
-    store: Store, original: Path, tmp_path: Path
-) -> None:
+def test_a_copy_is_tried_again_when_the_original_goes_and_comes(store: Store, original: Path, tmp_path: Path) -> None:
     copy = gone_on(original, original.with_name("copy"))
     with ExperimentLog.open(original) as log:  # the original has grown since
         log.add([replace(log.plan.points[0], key="later", position=3)])
@@ -142,14 +142,14 @@ def test_a_copy_is_looked_at_again_when_the_original_goes_and_comes(
     assert kept(store) == (["oom", "pending", "pending", "pending"], str(original.resolve()))
 
 
-def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Store, original: Path) -> None:
+def test_a_copy_of_an_experiment_in_the_trash_is_ingested_only_after_the_purge(store: Store, original: Path) -> None:
     copy = gone_on(original, original.with_name("copy"))
     recorder = Recorder(store, store.runs_folder)
     recorder.look()
     (entry,) = store.trash.delete_experiment("sweep1").entries
     recorder.look()
     assert store.experiments.list().empty
-    assert "sweep1, which is in the trash: nothing is taken in" in recorder.problems[copy]
+    assert "sweep1, which is in the trash; restore that experiment" in recorder.problems[copy]
     version = recorder.version
     again = Recorder(store, store.runs_folder)  # as after a restart
     again.look()
@@ -157,7 +157,7 @@ def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Stor
     again._swept_at -= SWEEP_S
     recorder._swept_at -= SWEEP_S
     recorder.look()
-    assert recorder.version == version  # what is still so is no news
+    assert recorder.version == version  # an unchanged problem is no change
     assert store.trash.restore([entry.entry_id]).refused == ()
     recorder.look()
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
@@ -169,7 +169,7 @@ def test_a_copy_of_what_is_in_the_trash_stays_out_until_it_is_purged(store: Stor
     assert not recorder.problems
 
 
-def test_the_only_folder_comes_back_from_the_trash_whatever_its_name(store: Store, original: Path) -> None:
+def test_the_only_folder_is_restored_whatever_its_name(store: Store, original: Path) -> None:
     renamed = original.rename(original.with_name("renamed"))
     store.ingest.experiment(renamed)
     (entry,) = store.trash.delete_experiment("sweep1").entries
@@ -177,7 +177,7 @@ def test_the_only_folder_comes_back_from_the_trash_whatever_its_name(store: Stor
     assert kept(store)[1] == str(renamed.resolve())
 
 
-def test_a_copied_home_has_its_runs_from_its_own_folders(tmp_path: Path) -> None:
+def test_a_copied_home_uses_its_own_run_folders(tmp_path: Path) -> None:
     with Store(tmp_path / "old") as old:
         folder = write_sample_run(old.runs_folder, "static", run_id="run1")
         Recorder(old, old.runs_folder).look()
@@ -186,7 +186,7 @@ def test_a_copied_home_has_its_runs_from_its_own_folders(tmp_path: Path) -> None
         Recorder(new, new.runs_folder).look()
         own = new.runs_folder.resolve() / "run1"
         assert new.runs.get("run1")["folder"] == str(own)
-        new.ingest.run(folder)  # the old home's, named by hand, changes nothing
+        new.ingest.run(folder)  # the old home's folder, given explicitly, changes nothing
         assert new.runs.get("run1")["folder"] == str(own)
         new.trash.delete(["run1"])
         Recorder(new, new.runs_folder).look()
@@ -195,13 +195,13 @@ def test_a_copied_home_has_its_runs_from_its_own_folders(tmp_path: Path) -> None
         assert not own.exists()
 
 
-def test_the_command_line_tells_of_a_copy_in_a_line(
+def test_the_command_line_reports_a_copy_in_one_line(
     lab_home: Path, original: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = gone_on(original, original.with_name("copy"))
     assert store_main(["ingest", str(original), str(copy)]) == 1
-    said = capsys.readouterr()
-    assert "sweep1  sweep, new, 1 of 3 points settled" in said.out
-    assert f"not taken in: {copy.resolve()}: a copy of experiment sweep1" in said.out
-    assert said.out.count("\n") == 2
-    assert said.err == ""
+    output = capsys.readouterr()
+    assert "sweep1  sweep, new, 1 of 3 points settled" in output.out
+    assert f"not ingested: {copy.resolve()}: a copy of experiment sweep1" in output.out
+    assert output.out.count("\n") == 2
+    assert output.err == ""

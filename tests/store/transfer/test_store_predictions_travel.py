@@ -1,4 +1,4 @@
-"""Predictions in exports and imports: with what they are of, closed and graded, read with distrust."""
+"""Predictions in exports and imports: with their subjects, closed and graded, checked as untrusted input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_predictions_travel_with_what_they_are_of(store: Store, tmp_path: Path) -> None:
+def test_predictions_are_exported_with_their_subjects(store: Store, tmp_path: Path) -> None:
     pair = Subject(kind="experiment", subject_id="pair1", run_ids=("one", "two"))
     ratio = Question(measure="ratio", metric="output_tokens_per_s", key="continuous", base="static")
     ids = [
@@ -59,31 +59,31 @@ TOLD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"prediction_id": "../p"}, "its id or what it is of is not readable"),
-        ({"prediction_id": 7}, "a prediction in it is not readable"),
-        ({"subject_kind": "person"}, "its id or what it is of is not readable"),
+        ({"prediction_id": "../p"}, "its id or its subject cannot be read"),
+        ({"prediction_id": 7}, "a prediction in the file cannot be read"),
+        ({"subject_kind": "person"}, "its id or its subject cannot be read"),
         ({"outcome": "open"}, "its outcome is 'open'"),
         ({"outcome": "certain"}, "its outcome is 'certain'"),
-        ({"measured": None}, "it is held, and nothing was measured"),
-        ({"measured": True}, "a number of it is not readable"),
-        ({"low": 10**400}, "a prediction in it is not readable"),
+        ({"measured": None}, "its outcome is held, but it has no measured value"),
+        ({"measured": True}, "a number cannot be read"),
+        ({"low": 10**400}, "a prediction in the file cannot be read"),
         ({"low": None}, "give a lowest value, a highest, or both"),
         ({"why": " "}, "give a reason"),
         ({"question": "{"}, "prediction 'p1'"),
         ({"question": "[" * 100_000}, "prediction"),
         ({"question": json.dumps({"measure": "luck"})}, "use one of metric"),
-        ({"closed_at": None}, "when it was made and closed is not readable"),
-        ({"made_at": "0001-01-01T00:00:00+23:00"}, "a prediction in it is not readable"),
+        ({"closed_at": None}, "made_at or closed_at cannot be read"),
+        ({"made_at": "0001-01-01T00:00:00+23:00"}, "a prediction in the file cannot be read"),
     ],
 )
-def test_a_prediction_from_elsewhere_is_read_field_by_field(changes: dict[str, Any], line: str) -> None:
+def test_an_imported_prediction_is_checked_field_by_field(changes: dict[str, Any], line: str) -> None:
     assert checked_prediction(TOLD)["label"] == "Throughput"
-    with pytest.raises(ValueError, match=line) as told:
+    with pytest.raises(ValueError, match=line) as error:
         checked_prediction(TOLD | changes)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
-def test_an_export_without_experiments_and_predictions_is_what_older_labs_read(store: Store, tmp_path: Path) -> None:
+def test_an_export_without_experiments_and_predictions_has_version_1(store: Store, tmp_path: Path) -> None:
     add(store)
     export_runs(store, ["run1"], tmp_path / "plain.zip")
     with zipfile.ZipFile(tmp_path / "plain.zip") as archive:

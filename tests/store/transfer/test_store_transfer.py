@@ -1,4 +1,4 @@
-"""Export and import: a run in another store is the same to the last figure; by command, and through the app."""
+"""Export and import: a run is identical in another store; by command, and through the app."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAID = Annotation(note="a note, with a comma", tags=("kept",), pinned=True)
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Store]:
-    """A store with a pair, a preempting run, one that was returned whole and one that crashed."""
+    """A store with a pair, a run with preemptions, one in full response mode and a crashed one."""
     with Store(tmp_path / "here") as store:
         write_sample_run(store.runs_folder, "static", run_id="r1", experiment=PAIR)
         write_sample_run(store.runs_folder, "continuous", run_id="r2", experiment=PAIR)
@@ -52,7 +52,7 @@ def there(tmp_path: Path) -> Iterator[Store]:
 
 
 def rows_without_place(store: Store) -> dict[str, list[Any]]:
-    """Every row of every table but where the logs lie."""
+    """Every row of every table without the folders of the logs."""
     store.cursor().execute("CREATE OR REPLACE TEMP VIEW placeless AS SELECT * EXCLUDE (folder, log_bytes) FROM runs")
     tables = [*OF_A_RUN, "experiments", "run_notes", "run_tags"]
     found = {table: store.cursor().execute(f"FROM {table}").fetchall() for table in tables if table != "runs"}
@@ -60,7 +60,7 @@ def rows_without_place(store: Store) -> dict[str, list[Any]]:
     return {table: sorted(rows, key=repr) for table, rows in found.items()}
 
 
-def test_every_figure_is_the_same_in_another_store(here: Store, there: Store, tmp_path: Path) -> None:
+def test_every_row_is_the_same_in_another_store(here: Store, there: Store, tmp_path: Path) -> None:
     out = tmp_path / "out.zip"
     run_ids = here.runs.list()["run_id"].tolist()
     exported = export_runs(here, run_ids, out)
@@ -78,7 +78,7 @@ def test_every_figure_is_the_same_in_another_store(here: Store, there: Store, tm
         assert there.ingest.verify(run_id).outcome == "agrees"
     assert there.runs.list()["status"].value_counts().to_dict() == {"completed": 4, "crashed": 1}
     assert there.annotations.of("r1") == SAID
-    # Once more changes nothing, and not what people have said of it since.
+    # A second import changes nothing, and keeps later annotations.
     there.annotations.set("r1", Annotation(note="another"))
     before, files = everything(there), sorted(there.home.rglob("*"))
     again = import_runs(there, out)
@@ -88,48 +88,50 @@ def test_every_figure_is_the_same_in_another_store(here: Store, there: Store, tm
     assert there.annotations.of("r1").note == "another"
 
 
-def test_an_experiment_is_exported_by_its_name(here: Store, tmp_path: Path) -> None:
+def test_an_experiment_is_exported_by_its_id(here: Store, tmp_path: Path) -> None:
     assert runs_named(here, ["exp1"]) == ["r1", "r2"]
     assert runs_named(here, ["r2", "exp1", "r5"]) == ["r2", "r1", "r5"]
-    with pytest.raises(ValueError, match="no run or experiment nobody"):
-        runs_named(here, ["nobody"])
+    with pytest.raises(ValueError, match="no run or experiment unknown"):
+        runs_named(here, ["unknown"])
     export_runs(here, runs_named(here, ["exp1"]), tmp_path / "pair.zip")
     with zipfile.ZipFile(tmp_path / "pair.zip") as archive:
-        told = json.loads(archive.read("manifest.json"))
+        manifest = json.loads(archive.read("manifest.json"))
         names = archive.namelist()
-    assert [run["run_id"] for run in told["runs"]] == ["r1", "r2"]
+    assert [run["run_id"] for run in manifest["runs"]] == ["r1", "r2"]
     assert {"runs/r1/run.json", "runs/r2/result.json", "manifest.json"} <= set(names)
     assert not any("lock" in name for name in names)
-    assert (told["runs"][0]["note"], told["runs"][0]["tags"]) == (SAID.note, ["kept"])
+    assert (manifest["runs"][0]["note"], manifest["runs"][0]["tags"]) == (SAID.note, ["kept"])
 
 
-def test_what_cannot_be_exported_is_told_and_leaves_nothing(here: Store, tmp_path: Path) -> None:
+def test_a_refused_export_is_reported_and_leaves_nothing(here: Store, tmp_path: Path) -> None:
     out = tmp_path / "out.zip"
-    with hold(here.runs_folder / "r5" / "lock", purpose="run"), pytest.raises(ValueError, match="r5 is still going"):
+    with hold(here.runs_folder / "r5" / "lock", purpose="run"), pytest.raises(ValueError, match="r5 is still running"):
         export_runs(here, ["r1", "r5"], out)
     (here.runs_folder / "r4").rename(tmp_path / "away")
     with pytest.raises(ValueError, match="run r4: its run log is gone"):
         export_runs(here, ["r4"], out)
-    with pytest.raises(ValueError, match="there is no such folder"):
+    with pytest.raises(ValueError, match="no such folder"):
         export_runs(here, ["r1"], tmp_path / "no" / "out.zip")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["away", "here"]
     out.write_text("mine")
-    with pytest.raises(ValueError, match="is there already; name another file"):
+    with pytest.raises(ValueError, match="already exists; name another file"):
         export_runs(here, ["r1"], out)
     assert out.read_text() == "mine"
 
 
-def test_a_run_of_the_same_id_and_other_content_is_refused_whole(here: Store, there: Store, tmp_path: Path) -> None:
+def test_a_run_with_the_same_id_and_other_content_is_refused(here: Store, there: Store, tmp_path: Path) -> None:
     export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
     there.ingest.run(write_sample_run(there.runs_folder, "serial", run_id="r2"))
     before = everything(there)
-    with pytest.raises(ValueError, match=r"out\.zip: not imported: run r2 is here with other content; delete that"):
+    with pytest.raises(
+        ValueError, match=r"out\.zip: not imported: run r2 is in the store with other content; delete that"
+    ):
         import_runs(there, tmp_path / "out.zip")
     assert everything(there) == before
     assert [path.name for path in there.runs_folder.iterdir()] == ["r2"]
 
 
-def test_a_run_whose_log_was_lost_gets_it_back(here: Store, tmp_path: Path) -> None:
+def test_an_import_restores_the_lost_log_of_a_run(here: Store, tmp_path: Path) -> None:
     export_runs(here, ["r1"], tmp_path / "out.zip")
     before = everything(here)
     (here.runs_folder / "r1").rename(tmp_path / "lost")
@@ -138,7 +140,7 @@ def test_a_run_whose_log_was_lost_gets_it_back(here: Store, tmp_path: Path) -> N
     assert here.ingest.verify("r1").outcome == "agrees"
 
 
-def test_an_import_that_fails_at_the_last_takes_all_back(
+def test_an_import_that_fails_at_the_end_is_undone(
     here: Store, there: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export_runs(here, ["r1", "r2"], tmp_path / "out.zip")
@@ -157,7 +159,7 @@ def test_an_import_that_fails_at_the_last_takes_all_back(
     assert there.annotations.of("r1") == Annotation()
 
 
-def test_what_a_dead_import_left_is_swept(tmp_path: Path) -> None:
+def test_the_files_of_a_dead_import_are_removed(tmp_path: Path) -> None:
     left = tmp_path / "home/runs/.importing-abc/r1"
     left.mkdir(parents=True)
     (tmp_path / "home/.upload-abc.zip").touch()
@@ -169,7 +171,7 @@ def test_what_a_dead_import_left_is_swept(tmp_path: Path) -> None:
 # Other tools
 
 
-def test_every_table_goes_to_parquet(here: Store, tmp_path: Path) -> None:
+def test_every_table_is_exported_to_parquet(here: Store, tmp_path: Path) -> None:
     home, folder = here.home, tmp_path / "tables"
     tokens = len(here.runs.tokens("r1"))
     here.close()
@@ -183,10 +185,10 @@ def test_every_table_goes_to_parquet(here: Store, tmp_path: Path) -> None:
     query = f"SELECT count(*) FROM '{folder}/tokens.parquet' WHERE run_id = 'r1'"
     assert duckdb.sql(query).fetchall() == [(tokens,)]
     ran = run_store(home, "export", "--parquet", folder)
-    assert (ran.returncode, ran.stderr) == (2, f"store: {folder} is there already; name a new folder\n")
+    assert (ran.returncode, ran.stderr) == (2, f"store: {folder} already exists; name a new folder\n")
 
 
-def test_metrics_go_to_csv_a_run_a_row(here: Store, tmp_path: Path) -> None:
+def test_metrics_are_exported_to_csv_one_run_per_row(here: Store, tmp_path: Path) -> None:
     home, metrics = here.home, {run_id: here.runs.metrics(run_id) for run_id in here.runs.list()["run_id"]}
     here.annotations.set("r2", Annotation(note="=1+1", tags=("a", "b")))
     here.close()
@@ -207,7 +209,7 @@ def test_metrics_go_to_csv_a_run_a_row(here: Store, tmp_path: Path) -> None:
 # The commands
 
 
-def test_commands_with_the_file_to_themselves(here: Store, tmp_path: Path) -> None:
+def test_commands_with_a_free_store(here: Store, tmp_path: Path) -> None:
     home, other, out = here.home, tmp_path / "other", tmp_path / "pair.zip"
     here.close()
     reply = answer(home, "export", "exp1", "r4", "--out", out)
@@ -218,7 +220,7 @@ def test_commands_with_the_file_to_themselves(here: Store, tmp_path: Path) -> No
     (tmp_path / "bad.zip").write_bytes(out.read_bytes()[:-30])
     ran = run_store(other, "import", tmp_path / "bad.zip", out)
     assert ran.returncode == 1
-    assert ran.stdout.count("already here") == 3
+    assert ran.stdout.count("already in the store") == 3
     assert ran.stderr.startswith("store: bad.zip: not imported: ")
     assert ran.stderr.count("\n") == 1
 
@@ -232,7 +234,7 @@ def test_commands_while_the_app_has_the_store(here: Store, there: Store, tmp_pat
         assert answer(here.home, "export", "r3", "--out", out)["runs"] == ["r3"]
         version = recorders[1].version
         assert answer(there.home, "import", out)["runs"][0]["is_new"]
-        assert recorders[1].version > version, "pages that are open hear of it"
+        assert recorders[1].version > version, "open pages are notified"
         assert there.runs.metrics("r3") == here.runs.metrics("r3")
         assert answer(here.home, "export", "--csv", tmp_path / "all.csv")["rows"] == 5
         assert answer(here.home, "export", "--parquet", tmp_path / "tables")["tables"]["runs"] == 5
@@ -242,24 +244,24 @@ def test_commands_while_the_app_has_the_store(here: Store, there: Store, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("export",), "name a run or an experiment"),
-        (("export", "nobody"), "the store has no run or experiment nobody"),
+        (("export", "unknown"), "the store has no run or experiment unknown"),
         (("export", "--parquet", "a", "--csv", "b"), "--parquet and --csv do not go together"),
-        (("export", "r1", "--parquet", "a"), "--parquet writes the whole store: name no runs beside it"),
-        (("import", "nowhere.zip"), "nowhere.zip: there is no such file"),
+        (("export", "r1", "--parquet", "a"), "--parquet writes the whole store; leave out the run ids"),
+        (("import", "nowhere.zip"), "nowhere.zip: no such file"),
         (("import",), "FILE"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     ran = run_store(tmp_path / "home", *arguments)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert told in ran.stderr
+    assert message in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
-def test_rows_that_go_take_a_runs_checks_with_them(here: Store) -> None:
+def test_deleting_rows_deletes_the_checks(here: Store) -> None:
     delete_rows(here.cursor(), "r1")
     assert here.runs.checks("r1") == []
     assert here.annotations.of("r1") == SAID
