@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.cuda_runs import Bench
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.home import lab_home
-from engine.hardware.hardware import Calibration, MeasuredPass
+from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
 from engine.hardware.step_cost import calibrated_cost
 from engine.metrics.metrics import run_metrics

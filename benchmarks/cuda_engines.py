@@ -86,7 +86,7 @@ def kernel_seconds(bench: Bench, config: RunConfig, workload: Workload, after_st
     with torch.profiler.profile(activities=activities) as profile:
         engine.step(lambda: False)
         torch.cuda.synchronize()
-    planned = engine.in_hand
+    planned = engine.current_pass
     assert planned is not None
     kernels = [e for e in profile.events() or [] if e.device_type == torch.autograd.DeviceType.CUDA]
     seconds = sum(e.time_range.elapsed_us() for e in kernels) / 1e6

@@ -15,7 +15,7 @@ from engine.runlog.locks import hold
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import execute_run, long_lived_objects_at_rest
+from engine.runtime.run import execute_run, gc_frozen
 from engine.runtime.warm_up import NoSink, warm_up
 from engine.workload.workload import Workload
 
@@ -60,7 +60,7 @@ class Bench:
         warm_up(prepared, runner, self.warm, lambda: False)
         ends: list[float] = []
         engine = build_engine(prepared, requests, runner, NoSink(), lambda engine, now_s: ends.append(now_s))
-        with long_lived_objects_at_rest():
+        with gc_frozen():
             engine.run(lambda: False)
         return ends
 

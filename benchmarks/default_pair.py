@@ -29,7 +29,7 @@ TIMEOUT_S = 300.0
 def click_the_pair(browser: Browser, url: str) -> tuple[Page, float]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(url)
-    button = page.get_by_role("button", name="Run the pair")
+    button = page.get_by_role("button", name="Compare two engines")
     button.wait_for(timeout=60_000)
     page.wait_for_timeout(1_000)
     clicked_s = time.time()

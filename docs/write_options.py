@@ -1,4 +1,4 @@
-"""Writes docs/options.md from the declaration of each option: `make docs`. A test compares the two."""
+"""Writes docs/options.md from the options' declarations: `make docs`. A test checks that the page is up to date."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ RUN_OPTIONS = (*SETTINGS.values(), MIX, REPEATS)
 INTRODUCTION = """# Options
 
 Written by `make docs` from the options' declarations. A setting of a run is a field of the configurations in
-`engine/core/config.py`: the command line, the pages' fields and the parameters of an address are made from it.
+`engine/core/config.py`; the command line, the pages' fields and the URL parameters are made from it.
 
 ## Settings of a run
 
-A page's address takes the same settings by the option's name, with `_` for `-`: `?engine=static&slots=8`.
+A page's URL takes the same settings under the option's name, with `_` for `-`: `?engine=static&slots=8`.
 [commands.md](commands.md) says how options work together.
 """
 
 PAGES_INTRODUCTION = """## Parameters of the pages
 
-The parameters of a page's address and their defaults. An address leaves out values at their default.
+The URL parameters of each page and their defaults. A URL omits parameters that are at their default.
 """
 
 
@@ -55,7 +55,7 @@ def render() -> str:
 
 
 def page_fields() -> dict[str, Mapping[str, Field]]:
-    """The fields of each page's address, by page."""
+    """The URL fields of each page."""
     return {
         "Bench": bench_fields.FIELDS,
         "Sweep": sweep_plan.FIELDS,
@@ -72,7 +72,7 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """The arguments of a command, without --help."""
+    """A command's arguments except --help."""
     return (action for action in parser._actions if not isinstance(action, argparse._HelpAction))
 
 
@@ -88,13 +88,13 @@ def _settings_table(options: Iterable[Option]) -> str:
 
 
 def _arguments(arguments: Sequence[argparse.Action]) -> Iterator[str]:
-    """A line of the settings of a run; then a table of all others, and of settings with another default."""
+    """One line with the options that equal a setting above, then a table of the command's other options."""
     usual = {option.flag: help_of(option) for option in RUN_OPTIONS}
-    shared = [each for each in arguments if each.option_strings and usual.get(each.option_strings[0]) == each.help]
-    if shared:
-        flags = ", ".join(_code(each.option_strings[0]) for each in shared)
-        yield textwrap.fill(f"As above: {flags}.", 120, break_on_hyphens=False) + "\n"
-    yield _arguments_table(each for each in arguments if each not in shared)
+    alike = [each for each in arguments if each.option_strings and usual.get(each.option_strings[0]) == each.help]
+    if alike:
+        flags = ", ".join(_code(each.option_strings[0]) for each in alike)
+        yield textwrap.fill(f"Settings from the table above: {flags}.", 120, break_on_hyphens=False) + "\n"
+    yield _arguments_table(each for each in arguments if each not in alike)
 
 
 def _arguments_table(arguments: Iterable[argparse.Action]) -> str:

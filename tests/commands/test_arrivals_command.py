@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.core.format import MISSING
 from engine.experiments.experiment import remaining
 from engine.load.findings import (
     capacity_text,
@@ -87,7 +86,7 @@ def test_the_text_report_has_a_line_per_point_and_the_findings(
     header, at_a_rate, at_once = (line.split() for line in said.splitlines()[2:5])
     assert header[:3] == ["engine", "rate", "offered/s"]
     assert at_a_rate[:2] == ["serial", "40/s"]
-    assert at_once[:5] == ["serial", "all", "at", "once", MISSING]
+    assert at_once[:5] == ["serial", "all", "at", "once", "–"]
     assert "serial: capacity" in said
     assert "Not confirmed" in said
 

@@ -57,7 +57,7 @@ def test_another_commands_experiment_is_refused_with_the_command_that_goes_on(
         pass
     assert main([asked, "--resume", "exp1"]) == 2
     said = capsys.readouterr().err
-    assert said == (f"python -m engine {asked}: resume 'exp1': it is a {kind} experiment; {way_on} goes on with it\n")
+    assert said == (f"python -m engine {asked}: resume 'exp1': it is a {kind} experiment; resume it with {way_on}\n")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_resume_takes_no_option_that_it_would_not_heed(
 ) -> None:
     assert main([command, "--resume", "exp1", *options, "--out", str(home), "--json"]) == 2
     said = capsys.readouterr().err
-    assert said == (f"python -m engine {command}: resume 'exp1': it goes on as it was planned; leave out {named}\n")
+    assert said == (f"python -m engine {command}: resume 'exp1': its plan is fixed; leave out {named}\n")
 
 
 @pytest.mark.parametrize(

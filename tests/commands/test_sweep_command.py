@@ -182,9 +182,9 @@ def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--batch-size", "0"), "batch-size '0': use counts of rows from 1 to 4,096, as 1,2,4,8"),
+        (("--batch-size", "0"), "batch-size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
         (("--flop-per-s", "1e12"), "give both"),
-        (("--resume", "nowhere"), "it goes on as it was planned; leave out --model, --device, --prompts, --budget"),
+        (("--resume", "nowhere"), "its plan is fixed; leave out --model, --device, --prompts, --budget"),
         (("--model", "no-such-model"), "no-such-model"),
     ],
 )
@@ -198,7 +198,7 @@ def test_bad_input_is_one_line(
 
 def test_resume_says_what_there_is_not(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "--resume", "nowhere"]) == 2
-    assert "there is no experiment" in capsys.readouterr().err
+    assert "no experiment in" in capsys.readouterr().err
     assert main(["run", "--model", "tiny-random", "--budget", "2", "--repeats", "2", "--json"]) == 0
     repeats = next((home / "runs").glob("*/experiment.json")).parent
     assert main(["sweep", "--resume", repeats.name]) == 2
@@ -254,7 +254,7 @@ def test_ctrl_c_ends_the_point_at_hand_and_says_how_to_go_on(home: Path, capsys:
     _, told = process.communicate(timeout=300)
     assert process.returncode == 1
     folder = experiment_in(home)
-    assert f"stopped with 2 of 3 points left; to go on: python -m engine sweep --resume {folder.name}" in told
+    assert f"stopped with 2 of 3 points left; to resume: python -m engine sweep --resume {folder.name}" in told
     assert statuses(folder) == [("static/p16/b1", "completed"), ("static/p16/b2", "stopped")]
     shortened(folder)
     report, _ = sweep(capsys, "sweep", "--resume", folder.name)
@@ -273,7 +273,7 @@ def test_the_table_says_that_one_row_was_disturbed_and_the_machine_busy() -> Non
     header, one, four = (line.split() for line in text.splitlines()[3:6])
     assert header == [word for name, *_ in COLUMNS for word in name.split()]
     assert (one[:3], four[:3]) == (["1", "0.100", "12.0"], ["4", "0.100", "10.0"])
-    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: B = 1 was most likely disturbed." in text
+    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: so B = 1 was probably disturbed." in text
     assert text.endswith("It was busy.")
     rows[1]["linear_tokens_per_s"] = 400.0
     assert "disturbed" not in sweep_text(report)

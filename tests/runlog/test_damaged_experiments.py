@@ -172,7 +172,7 @@ def test_an_unwritable_cache_is_reported_before_the_experiment_is_created(
     assert main(["sweep", "--model", "tiny-random", "--prompts", "p16", "--batch-size", "1"]) == 2
     output = capsys.readouterr().err
     assert output == (
-        "python -m engine sweep: /dev/null/c/locks: Not a directory; LAB_CACHE names a folder that can be written\n"
+        "python -m engine sweep: /dev/null/c/locks: Not a directory; set LAB_CACHE to a writable folder\n"
     )
     assert list((home / "runs").iterdir()) == []
 

@@ -174,7 +174,7 @@ def test_a_capacity_leaves_the_pool_what_weights_and_the_largest_pass_do_not_tak
 def test_a_request_that_alone_does_not_fit_is_out_of_memory_with_clear_numbers(warm: WarmModel, tmp_path: Path) -> None:
     run = prepared(warm, "paged", WorkloadConfig(prompts="p30", requests=2, budget="20"), **pool(12, 4))
     check_lone_request(run, run.requests(), 13)  # 30 + 20 - 1 positions: the last token's keys are never needed
-    with pytest.raises(EngineOutOfMemory, match="request 0 alone: 50 tokens in 13 blocks of 4 positions, 12 available"):
+    with pytest.raises(EngineOutOfMemory, match="request 0: 50 tokens in 13 blocks of 4 positions, 12 available"):
         check_lone_request(run, run.requests(), 12)
     result = execute_run(run, "lone", tmp_path / "lone", warm)
     assert result["status"] == "oom"

@@ -43,7 +43,7 @@ from engine.runtime.upload import upload_together
 
 
 @contextmanager
-def nothing_freed() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     """Let no garbage be collected meanwhile: a tensor or a graph that is freed during a capture breaks it."""
     gc.collect()
     enabled = gc.isenabled()
@@ -117,7 +117,7 @@ class GraphRunner(ModelRunner):
             ("decode", b) for b in reversed(self.row_buckets)
         ]
         memory_pool = None
-        with nothing_freed():
+        with gc_disabled():
             for kind, bucket in wanted:
                 if should_stop():
                     return

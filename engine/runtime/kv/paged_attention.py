@@ -31,7 +31,7 @@ class ModelInputs:
     logits_indices: Tensor  # (B,)
 
 
-class GatherRoom:
+class GatherBuffer:
     """Where gathered keys and values go: kept from layer to layer, since fresh memory costs a page fault a page."""
 
     def __init__(self, pool: KVPool) -> None:
@@ -82,7 +82,7 @@ class ChunkSpan:
 class GatherPass:
     """Decode rows and chunks of one pass, (1, T). `order` (D,) sorts the decode rows by length, `back` undoes it."""
 
-    room: GatherRoom
+    buffer: GatherBuffer
     slot_mapping: Tensor  # (T,) positions in the pool
     index: Tensor  # (N,) pool positions of all that is gathered
     order: Tensor
@@ -91,10 +91,10 @@ class GatherPass:
     chunks: list[ChunkSpan]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        pool = self.room.pool
+        pool = self.buffer.pool
         pool.keys[layer].index_copy_(0, self.slot_mapping, key[0].transpose(0, 1))
         pool.values[layer].index_copy_(0, self.slot_mapping, value[0].transpose(0, 1))
-        gathered = self.room.gather(layer, self.index)
+        gathered = self.buffer.gather(layer, self.index)
         outputs = [self._decode(query, *gathered, scale)] if self.groups else []
         for span in self.chunks:
             here = slice(span.begin, span.end)
@@ -132,18 +132,18 @@ class GatherAttention:
 
     def __init__(self, pool: KVPool, tables: BlockTables) -> None:
         self.tables = tables
-        self.room = GatherRoom(pool)
+        self.buffer = GatherBuffer(pool)
 
     def prepare(self, inputs: PackedInputs) -> tuple[GatherPass, ModelInputs]:
         """What the pass gathers, decided once for all layers, and what the model is given."""
         order = np.argsort(inputs.context_lens, kind="stable")
         groups, start = _groups(inputs.context_lens[order])
-        chunks = _spans(self.room, inputs.segments, start)
+        chunks = _spans(self.buffer, inputs.segments, start)
         with_context = inputs.segments[np.array([span.has_context for span in chunks], dtype=bool)]
         slots = np.concatenate([inputs.row_slots[order], with_context["slot"]])
         widths = np.concatenate([inputs.context_lens[order], with_context["first_column"] + with_context["tokens"]])
         kv_pass = GatherPass(
-            room=self.room,
+            buffer=self.buffer,
             slot_mapping=torch.from_numpy(inputs.slot_mapping).long(),
             index=torch.from_numpy(_all_columns(slots, widths, self.tables)),
             order=torch.from_numpy(order),
@@ -163,12 +163,12 @@ def _groups(lengths: Ints) -> tuple[list[RowGroup], int]:
     return groups, start
 
 
-def _spans(room: GatherRoom, segments: NDArray[np.void], start: int) -> list[ChunkSpan]:
+def _spans(buffer: GatherBuffer, segments: NDArray[np.void], start: int) -> list[ChunkSpan]:
     """The chunks; those that have a context are gathered one after the other, from `start` on."""
     spans = []
     for begin, tokens, first_column in segments[["first_token", "tokens", "first_column"]].tolist():
         width = first_column + tokens
-        spans.append(ChunkSpan(begin, begin + tokens, start, width, _mask(room, tokens, width)))
+        spans.append(ChunkSpan(begin, begin + tokens, start, width, _mask(buffer, tokens, width)))
         start += width if first_column else 0
     return spans
 
@@ -180,9 +180,9 @@ def _all_columns(slots: Ints, lengths: Ints, tables: BlockTables) -> Ints:
     return tables.slot_mapping(np.repeat(slots, lengths), columns)
 
 
-def _mask(room: GatherRoom, tokens: int, width: int) -> Tensor | None:
+def _mask(buffer: GatherBuffer, tokens: int, width: int) -> Tensor | None:
     """(tokens, W): token i sees the columns up to its own, W - tokens + i."""
     if tokens in (1, width):
         return None
-    mask = room.pool.keys.new_full((tokens, width), -torch.inf)
+    mask = buffer.pool.keys.new_full((tokens, width), -torch.inf)
     return mask.triu_(diagonal=width - tokens + 1)

@@ -28,7 +28,7 @@ from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
 from engine.core.scheduler import Scheduler
 from engine.core.units import MIB
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runtime.environment import describe_device
 from engine.runtime.kv.kv_cache import KVShape
 from engine.runtime.model_runner import SlotRunner

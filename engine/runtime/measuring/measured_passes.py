@@ -17,13 +17,13 @@ import torch
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.presets import PRESETS
-from engine.hardware.hardware import MeasuredPass
+from engine.hardware.calibration import MeasuredPass
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.models.loading import resolve_device
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import long_lived_objects_at_rest
+from engine.runtime.run import gc_frozen
 from engine.workload.workload import Workload, build_workload
 
 NEW_TOKENS = 8
@@ -127,7 +127,7 @@ def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
     hidden behind another pass, and only there. Prompts that are read in several passes are left out.
     """
     sink = _Passes()
-    with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
+    with gc_frozen():  # tidying up is over before the engine's clock starts
         build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
     half = len(sink.rows) // 2
     timed = [(row, row["end_s"] - before["end_s"]) for before, row in itertools.pairwise(sink.rows[half - 1 :])]

@@ -183,7 +183,7 @@ def test_devices_and_dtypes() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_cuda_without_a_gpu_is_refused() -> None:
     assert resolve_device("auto") == CPU
-    with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU on this machine; use cpu or auto"):
+    with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU; use cpu or auto"):
         resolve_device("cuda")
 
 
@@ -197,7 +197,7 @@ def test_the_catalog_tells_what_can_be_had(tmp_path: Path, monkeypatch: pytest.M
     assert rows["tiny-random"]["kind"] == "random"
     assert rows["tiny-random"]["why"] is None
     assert not rows["qwen2.5-1.5b"]["available"]
-    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk: the first load fetches 3.1 GB from the hub")
+    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk; the first load downloads 3.1 GB from the hub")
     (tmp_path / "models" / "qwen2.5-1.5b").mkdir(parents=True)
     assert {row["name"]: row for row in list_models()}["qwen2.5-1.5b"]["available"]
 
