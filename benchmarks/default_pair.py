@@ -1,9 +1,9 @@
-"""The default pair in a real app and a real browser: click to first token, click to the finished comparison.
+"""Static vs continuous in a real app and browser: from the click to the first token and to the finished comparison.
 
     python -m benchmarks.default_pair [--repeats 3] [--json]
 
-The page stays open in one turn and is closed after the click in the next (ABAB). The first pair only warms the worker.
-Times are read off the run logs on disk, so that watching and not watching are measured alike.
+The page stays open in one turn and closes after the click in the next (ABAB). The first pair only warms the worker.
+Times come from the run logs on disk, so both cases are measured in the same way.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def wait_for(what: Callable[[], Any]) -> Any:
 
 
 def one_pair(browser: Browser, url: str, runs: Path, *, stays_open: bool) -> dict[str, float]:
-    """Seconds from the click to the first logged token and to the second run's result; the passes' medians."""
+    """Seconds from the click to the first logged token and to the second run's result, and the median passes."""
     before = set(runs.glob("*")) if runs.exists() else set()
     page, clicked_s = click_the_pair(browser, url)
     wait_for(lambda: [f for f in runs.glob("*/tokens.arrows") if f.parent not in before and f.stat().st_size])

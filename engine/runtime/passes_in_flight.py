@@ -75,7 +75,7 @@ class Landed:
 
 
 class Timing(Protocol):
-    """Times passes. `begin` comes before a pass's kernels are issued, `launched` after; `landed` has finished passes.
+    """Times passes. Call `begin` before issuing kernels and `launched` after; `landed` returns finished passes.
 
     `runs_ahead`: passes are issued before the tokens of the previous pass are known.
     """

@@ -135,7 +135,7 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected"),
     [
         ("--hardware h900", "hardware 'h900': use one of a10"),
         ("", "no calibration here; run `python -m engine calibrate"),
@@ -157,7 +157,7 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
         ("--hardware h100 --requests 100000 --budget 4000", "400,000,000 new tokens in total"),
     ],
 )
-def test_bad_input_is_one_clear_line(options: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_clear_line(options: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code = main(["simulate", *options.split()])
     except SystemExit as exit_:
@@ -165,11 +165,11 @@ def test_bad_input_is_one_clear_line(options: str, words: str, capsys: pytest.Ca
     assert code == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert words in output.err
+    assert expected in output.err
     assert output.err.count("\n") == 1
 
 
-def test_the_words_say_of_which_batch_the_decode_rates_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_names_the_batch_of_the_decode_rates(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *f"{CHAPTER} --requests 8 --slots 8 --no-log".split()]) == 0
     assert "decode steps without prefill, median batch of 8 rows." in capsys.readouterr().out
     assert main(["simulate", *f"{CHAPTER} --requests 8 --slots 8 --no-log --replicas 2".split()]) == 0
@@ -177,7 +177,7 @@ def test_the_words_say_of_which_batch_the_decode_rates_are(capsys: pytest.Captur
     assert "median batch of 4 rows per replica; tokens/s, total, is over 2 replicas." in text
 
 
-def test_the_words_of_a_report_name_the_card_and_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_names_the_gpu_and_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *f"{CHAPTER} --requests 128 --slots 128 --no-log".split()]) == 0
     text = capsys.readouterr().out
     assert "NVIDIA H100 SXM, 80 GB" in text

@@ -36,8 +36,8 @@ def test_the_pool_over_time_and_its_preemption(runs: Path) -> None:
     assert "Paged batching, 2 slots, blocks of 8 positions, a KV pool of at most 0.001 GiB" in text
     # held: 32 and 48 positions for 0.1 s, 24 and 24 for 0.05 s: 10.4; unfilled 14 x 0.1 + (6 + 5) x 0.05 = 1.95
     assert (
-        "At most 6 of 6 blocks of 8 positions were held at once (100 %); 18.8 % of the held positions were "
-        "unfilled over time. 1 preemption of 1 request freed 3 blocks; 17 tokens were recomputed." in text
+        "At most 6 of 6 blocks of 8 positions were held at once (100 %); 18.8 % of the held positions were unfilled "
+        "over time. 1 preemption of 1 request freed 3 blocks; 17 tokens were recomputed." in text
     )
     assert "preempted once, ended by its budget" not in text  # request 0 is shown first
     assert "preempted" in app.dataframe[0].value
@@ -93,7 +93,7 @@ def test_layouts_side_by_side_show_kv_positions_by_use(runs: Path) -> None:
     assert "KV positions by use" in text
     assert "KV positions by use, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
-    assert "Real tokens, share of positions computed: continuous 100 %, paged 100 %, static 73.6 %" in text
+    assert "share of positions computed: continuous 100 %, paged 100 %, static 73.6 %" in text
     assert "Preemptions (triangles): static none, continuous none, paged 1." in text
     assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
     windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}
