@@ -13,7 +13,7 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import PassStats, decode_stats
 from engine.hardware.step_cost import calibrated_cost, fit_curve
 from tests.commands.test_calibrate import SAMPLE
-from tests.support.simulated import prefill_stats
+from tests.support.runs.simulated import prefill_stats
 
 CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
 SHAPE = model_shape("tiny-random", dtype="fp32")

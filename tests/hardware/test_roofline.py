@@ -25,8 +25,8 @@ from engine.hardware.roofline import (
     pass_stats,
 )
 from engine.hardware.step_cost import CostTerm, RooflineCost, roofline_cost
+from tests.support.runs.simulated import prefill_stats
 from tests.support.schedule import requests
-from tests.support.simulated import prefill_stats
 
 # 1,000 parameters; 100 x 2 of them are the tied embedding; 4 query heads per KV head.
 SHAPE = ModelShape(

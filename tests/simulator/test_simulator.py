@@ -10,7 +10,7 @@ from engine.core.request import TextPrompt
 from engine.metrics.metrics import run_metrics
 from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Simulation, estimated_tokens
-from tests.support.simulated import STREAMS, TINY, FormulaCost, on_card, played, prefill_stats, requests_of
+from tests.support.runs.simulated import STREAMS, TINY, FormulaCost, on_card, played, prefill_stats, requests_of
 
 
 def passes_of(simulation: Simulation) -> list[tuple[int, str, int, int]]:
