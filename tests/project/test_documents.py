@@ -208,7 +208,7 @@ def test_paths_named_in_documents_exist() -> None:
     }
     assert ("architecture.md", "engine/core/scheduler.py") in named
     missing = {(name, target) for name, target in named if not (ROOT / target).exists()}
-    assert missing == {("CONTRIBUTING.md", example) for example in EXAMPLES}
+    assert missing <= {("CONTRIBUTING.md", example) for example in EXAMPLES}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)

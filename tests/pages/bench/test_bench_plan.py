@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import ENGINES, FormRule, RunConfig, SamplingConfig, WorkloadConfig
 from pages.parts.bench.controls import read_prompts
 from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.memory import position_values
@@ -156,7 +156,7 @@ def test_a_link_with_good_values_has_no_complaint() -> None:
         (
             "engine",
             "dance",
-            "engine 'dance': use one of serial, static, continuous, paged, chunked; continuous is used instead",
+            f"engine 'dance': use one of {', '.join(ENGINES)}; continuous is used instead",
         ),
         ("slots", "0", "slots '0': use a whole number from 1 to 4,096; 4 is used instead"),
         ("slots", "4.5", "slots '4.5': use a whole number from 1 to 4,096; 4 is used instead"),
