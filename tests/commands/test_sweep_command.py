@@ -284,7 +284,7 @@ def test_a_busy_machine_is_told_of_by_its_runs(
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 1.0, 1.0))
     assert main([*TINY, "--batch-size", "2"]) == 0
-    assert "The machine was busy when 1 of 1 runs began (load up to 400.0 on" in capsys.readouterr().out
+    assert "The machine was busy when 1 of 1 runs began (load up to 400 on" in capsys.readouterr().out
 
 
 def test_the_progress_line_prints_rates_without_a_power_of_ten() -> None:

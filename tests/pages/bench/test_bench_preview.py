@@ -55,7 +55,7 @@ def test_what_was_not_calibrated_is_told_and_not_guessed() -> None:
     assert not other.metrics
     assert "calibrated with tiny-random in fp32" in other.problem
     unmeasured = preview(config_of("serial"), calibration().to_json())
-    assert "no passes of serial" in unmeasured.problem
+    assert "no measured passes of serial" in unmeasured.problem
 
 
 def test_a_pool_that_is_too_small_is_foreseen() -> None:
