@@ -171,9 +171,7 @@ def test_a_cache_that_cannot_be_written_is_said_before_the_experiment_is_made(
     monkeypatch.setenv("LAB_CACHE", "/dev/null/c")
     assert main(["sweep", "--model", "tiny-random", "--prompts", "p16", "--batch-size", "1"]) == 2
     said = capsys.readouterr().err
-    assert said == (
-        "python -m engine sweep: /dev/null/c/locks: Not a directory; set LAB_CACHE to a writable folder\n"
-    )
+    assert said == ("python -m engine sweep: /dev/null/c/locks: Not a directory; set LAB_CACHE to a writable folder\n")
     assert list((home / "runs").iterdir()) == []
 
 
