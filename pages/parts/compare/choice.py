@@ -66,9 +66,10 @@ def draw_suggestions(chosen: list[str]) -> None:
     if not pairs:
         if chosen:
             st.markdown(
-                "No other run has the same workload, model, dtype and device. Make two with **Run the pair** on Bench."
+                "No other run has the same workload, model, dtype and device. Make two with **Compare two engines** on "
+                "Bench."
             )
-        st.page_link("pages/bench.py", label="Run the pair on Bench", icon=":material/tune:")
+        st.page_link("pages/bench.py", label="Compare two engines on Bench", icon=":material/tune:")
         return
     st.markdown("**Runs with the same requests, model, dtype and device**")
     for pair in pairs:

@@ -48,7 +48,7 @@ def test_a_single_run_asks_for_another(runs: Path) -> None:
     take_in(runs.parent)
     app = open_page("compare", runs="r1")
     assert "No other run has the same workload, model, dtype and device." in words(app)
-    assert "Run the pair on Bench" in dict(links(app))
+    assert "Compare two engines on Bench" in dict(links(app))
 
 
 def test_unknown_runs_are_one_line_and_a_link(pair: Path) -> None:
