@@ -1,4 +1,4 @@
-"""Runs for the GPU benchmarks: one process, one loaded model, ordinary run folders to be ingested elsewhere."""
+"""Runs for the GPU benchmarks: one process, one loaded model, ordinary run folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.workload.workload import Workload
 
 
 class Bench:
-    """Holds the device. `ready_s` of the last run: from the loaded model to the first measured pass."""
+    """Holds the device and runs runs. `ready_s` of the last run: from the loaded model to the first measured pass."""
 
     def __init__(self, out: Path, device: str = "cuda") -> None:
         self.out = out
@@ -43,7 +43,7 @@ class Bench:
         return prepare_run(config, self.warm, lambda message, fraction: print(message, file=sys.stderr), workload)
 
     def run(self, config: RunConfig, workload: Workload | None = None) -> tuple[Path, dict[str, Any]]:
-        """The run's folder and its result."""
+        """Run, and return the run's folder and result."""
         prepared = self.prepare(config, workload)
         run_id = new_run_id()
         start = time.perf_counter()
@@ -52,7 +52,7 @@ class Bench:
         return self.out / run_id, result
 
     def run_unrecorded(self, config: RunConfig, workload: Workload | None = None) -> list[float]:
-        """The same run with every row dropped. Returns when each pass was delivered, in seconds."""
+        """The same run without a log. Returns the time at which each pass was delivered, in seconds."""
         prepared = self.prepare(config, workload)
         requests = prepared.requests()
         runner = make_runner(prepared, requests)

@@ -2,10 +2,9 @@
 
     python -m benchmarks.decode_gap --out FOLDER [--rows 1,8,32,128,256,512] [--engine paged] [--repeats 1]
 
-Prints one line a run: the median gap between a request's delivered tokens in wall time, beside the floor that the
-card's read rate and matrix rate set (the larger of bytes and arithmetic), vLLM 0.21.0's and torch.compile's figures
-where they are known (one H200, Qwen2.5-1.5B's shape, prompts of 256), and what the pass itself took. With
---compare-recording each size runs in turns with and without its tokens being written.
+Prints one line per run: the median wall-time gap between a request's delivered tokens; the lower bound from the GPU's
+memory bandwidth and matrix rate (the larger of the two); vLLM 0.21.0's gap if known (one H200, Qwen2.5-1.5B's shape,
+prompts of 256); and the time of the pass. With --compare-recording each size runs with and without a log, interleaved.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def main() -> None:
 
 
 def measure(bench: Bench, config: RunConfig) -> dict[str, Any]:
-    """One recorded run: the gaps that a reader saw, and the steps behind them."""
+    """One recorded run: the gaps between delivered tokens, and the decode passes."""
     folder, result = bench.run(config)
     rows, totals = config.slots, result["totals"]
     if result["status"] != "completed":
@@ -79,13 +78,13 @@ def measure(bench: Bench, config: RunConfig) -> dict[str, Any]:
 
 
 def floor_ms(rows: int) -> float:
-    """The least a step can take: its bytes over the read rate, or its arithmetic over the matrix rate."""
+    """Lower bound of a step: its bytes over the read rate, or its FLOP over the matrix rate."""
     bytes_s = (WEIGHT_BYTES + rows * MEAN_CONTEXT * POSITION_BYTES) / READ_BYTES_PER_S
     return 1e3 * max(bytes_s, rows * FLOP_PER_TOKEN / FLOP_PER_S)
 
 
 def unrecorded_step_ms(bench: Bench, config: RunConfig) -> float:
-    """The median wall time from one decode pass to the next with every row dropped."""
+    """The median wall time from one decode pass to the next, without a log."""
     ends = bench.run_unrecorded(config)
     return round(1e3 * statistics.median(np.diff(ends)), 3)
 

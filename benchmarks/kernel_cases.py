@@ -1,7 +1,7 @@
-"""What benchmarks.kernels measures: the kernels at the sizes of Qwen2.5-1.5B, with variants of their tiles.
+"""The cases of benchmarks.kernels: the kernels at the sizes of Qwen2.5-1.5B, with variants of their tiles.
 
-Inputs are random numbers and blocks dealt at random. A case's calls do the same work on inputs of their own, which
-together exceed the L2 cache where one call's do not.
+Inputs are random numbers in randomly ordered blocks. A case's calls do the same work on different inputs, which
+together exceed the L2 cache even if one call's inputs do not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.runtime.kernels.paged_prefill import PREFILL_16_BIT, PrefillTuning, 
 from engine.runtime.kernels.tiles import make_tiles
 
 MOST_COPIES = 20
-COLD_BYTES = 240e6  # inputs rotate over so much, four times an H200's L2
+COLD_BYTES = 240e6  # inputs rotate over this many bytes, four times an H200's L2
 DTYPE = torch.bfloat16
 DECODE_TUNINGS = [
     DecodeTuning(columns=columns, warps=warps, stages=stages)
@@ -38,7 +38,7 @@ PREFILL_TUNINGS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The model whose sizes are measured, and on what."""
+    """The model's sizes, the batches, and the device."""
 
     heads: int = 12
     kv_heads: int = 2
@@ -62,7 +62,7 @@ TINY = Shape(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One kernel at one size. `calls` do the same work on inputs of their own."""
+    """One kernel at one size. `calls` do the same work on different inputs."""
 
     kernel: str
     size: str
@@ -85,7 +85,7 @@ def ints(shape: Shape, values: Iterable[int]) -> Tensor:
 
 
 def paged(shape: Shape, lengths: list[int]) -> tuple[Tensor, int]:
-    """Tables (R, N) of blocks dealt at random, and the positions of a pool that holds them."""
+    """Tables (R, N) of randomly ordered blocks, and the positions of a pool that holds them."""
     counts = [-(-length // shape.block_size) for length in lengths]
     dealt = np.random.default_rng(0).permutation(sum(counts))
     table = np.zeros((len(lengths), max(counts)), dtype=np.int32)
@@ -112,8 +112,8 @@ def decode_case(shape: Shape, size: str, lengths: list[int], variants: Variants)
     for tuning, splits in variants:
 
         def call(pool: Tensor, tuning: DecodeTuning = tuning, splits: int = splits) -> Tensor:
-            facts = (tables, order, starts, ends, ends, shape.block_size, 0.09, splits)
-            return paged_decode(query, pool[0], pool[1], *facts, tuning=tuning)
+            inputs = (tables, order, starts, ends, ends, shape.block_size, 0.09, splits)
+            return paged_decode(query, pool[0], pool[1], *inputs, tuning=tuning)
 
         mark = " (set)" if tuning == DECODE_16_BIT else ""
         variant = f"{step(tuning)}{mark} splits {splits}"
@@ -133,24 +133,24 @@ def decode_cases(shape: Shape) -> Iterator[Case]:
     yield from decode_case(shape, f"B=1 at {shape.long}", [shape.long], long)
     rng = np.random.default_rng(1)
     prompts = rng.choice([16, 64, 256, 1024, shape.long], size=min(256, max(shape.batches)))
-    mixed = [int(p + said) for p, said in zip(prompts, rng.integers(1, 256, size=len(prompts)), strict=True)]
+    mixed = [int(p + output) for p, output in zip(prompts, rng.integers(1, 256, size=len(prompts)), strict=True)]
     variants = [(t, 1) for t in tuned] + [(t, 4) for t in tuned[:5]]
     yield from decode_case(shape, f"B={len(mixed)} mixed", mixed, variants)
 
 
 def prefill_case(shape: Shape, size: str, segments: list[tuple[int, int]]) -> Iterator[Case]:
-    """`segments`: queries of each, and the columns before them."""
+    """`segments`: the queries of each, and the columns before them."""
     pairs = sum(q * context + q * (q + 1) // 2 for q, context in segments)
     columns = [q + context for q, context in segments]
     tables, positions = paged(shape, columns)
     pool = normal(shape, 2, positions, shape.kv_heads, shape.head_dim)
     total = sum(q for q, _ in segments)
     query = normal(shape, total, shape.heads, shape.head_dim)
-    facts, begin = [], 0
+    table, begin = [], 0
     for row, (queries, context) in enumerate(segments):
-        facts.append((row, begin, queries, context, 0))
+        table.append((row, begin, queries, context, 0))
         begin += queries
-    rows = torch.tensor(facts, dtype=torch.int32, device=shape.device)
+    rows = torch.tensor(table, dtype=torch.int32, device=shape.device)
     tiles = torch.from_numpy(make_tiles([q for q, _ in segments])).to(shape.device)
     output = torch.empty_like(query)
     num_bytes = (sum(columns) * 2 * shape.kv_heads + 2 * total * shape.heads) * shape.head_dim * DTYPE.itemsize

@@ -2,9 +2,9 @@
 
     python -m benchmarks.kernels [--json] [--only decode,prefill,small] [--peak 4.39]
 
-Each kernel runs LAUNCHES times back to back inside one CUDA graph; a time is the median replay over its launches, so it
-holds the gap between two kernels too. Needs torch, Triton and numpy alone. With --tiny the sizes are toys, and
-TRITON_INTERPRET=1 then tries the script where there is no GPU. It does not know what else runs on the GPU.
+Each kernel runs LAUNCHES times back to back inside one CUDA graph; a time is the median replay divided by its launches,
+so it includes the gap between two kernels. Needs only torch, Triton and numpy. With --tiny and TRITON_INTERPRET=1 the
+script runs without a GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REPLAYS = 15
 
 
 def seconds(calls: list[Callable[[], object]]) -> float:
-    """Of one launch among LAUNCHES in a graph: the median replay."""
+    """Seconds of one launch: the median replay of a graph of LAUNCHES, divided by LAUNCHES."""
     for call in calls:
         call()
     torch.cuda.synchronize()
@@ -43,33 +43,33 @@ def seconds(calls: list[Callable[[], object]]) -> float:
 
 
 def measured(case: Case, peak_bytes_per_s: float) -> dict[str, str | float | None]:
-    facts: dict[str, str | float | None] = {"kernel": case.kernel, "size": case.size, "variant": case.variant}
+    row: dict[str, str | float | None] = {"kernel": case.kernel, "size": case.size, "variant": case.variant}
     if not torch.cuda.is_available():
         case.calls[0]()
-        return facts | {"seconds": None}
+        return row | {"seconds": None}
     try:
         took = seconds(case.calls)
-    except Exception as error:  # a tile too large for the chip is an answer too
-        return facts | {"seconds": None, "error": type(error).__name__ + ": " + str(error).splitlines()[0]}
+    except Exception as error:  # a tile that is too large for the GPU is a valid result
+        return row | {"seconds": None, "error": type(error).__name__ + ": " + str(error).splitlines()[0]}
     share = case.num_bytes / took / peak_bytes_per_s
     tflop = case.flop / took / 1e12 if case.flop else None
-    return facts | {"seconds": took, "bytes_per_s": case.num_bytes / took, "share": share, "tflop_per_s": tflop}
+    return row | {"seconds": took, "bytes_per_s": case.num_bytes / took, "share": share, "tflop_per_s": tflop}
 
 
-def line(facts: dict[str, str | float | None]) -> str:
-    head = f"{facts['kernel']:17} {facts['size']:20} {facts['variant']:44}"
-    if not isinstance(facts["seconds"], float):
-        return f"{head} {facts.get('error', 'ran')}"
-    rate = f"{facts['bytes_per_s'] / 1e9:7.0f} GB/s {facts['share']:5.0%}"
-    tflop = "" if facts["tflop_per_s"] is None else f" {facts['tflop_per_s']:6.0f} TFLOP/s"
-    return f"{head} {facts['seconds'] * 1e6:8.2f} us {rate}{tflop}"
+def line(row: dict[str, str | float | None]) -> str:
+    label = f"{row['kernel']:17} {row['size']:20} {row['variant']:44}"
+    if not isinstance(row["seconds"], float):
+        return f"{label} {row.get('error', 'ran')}"
+    rate = f"{row['bytes_per_s'] / 1e9:7.0f} GB/s {row['share']:5.0%}"
+    tflop = "" if row["tflop_per_s"] is None else f" {row['tflop_per_s']:6.0f} TFLOP/s"
+    return f"{label} {row['seconds'] * 1e6:8.2f} us {rate}{tflop}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--only", default="decode,prefill,small", help="any of decode, prefill, small")
-    parser.add_argument("--peak", type=float, default=4.39, help="TB/s that the GPU reads; the shares are of it")
+    parser.add_argument("--peak", type=float, default=4.39, help="the GPU's read rate in TB/s, for the shares")
     parser.add_argument("--tiny", action="store_true", help="toy sizes, to try the script itself")
     args = parser.parse_args()
     groups = {"decode": decode_cases, "prefill": prefill_cases, "small": small_cases}
@@ -81,8 +81,8 @@ def main() -> None:
     torch.manual_seed(0)
     for name in wanted:
         for case in groups[name](TINY if args.tiny else Shape()):
-            facts = measured(case, args.peak * 1e12)
-            print(json.dumps(facts) if args.json else line(facts), flush=True)
+            row = measured(case, args.peak * 1e12)
+            print(json.dumps(row) if args.json else line(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from engine.core.format import duration, number, quantity, size
 from engine.core.home import lab_home
 from engine.core.option import settings_of
 from engine.core.terminal import table_lines
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

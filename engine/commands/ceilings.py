@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.errors import FieldError
 from engine.core.units import short_dtype
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.roofline import Ceilings
 from engine.simulator.machine import read_calibrations
 

@@ -237,6 +237,6 @@ def _too_much(report: Mapping[str, Any]) -> str:
     pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
     return (
         f"does not fit: about {peak} at the peak, on a GPU with {memory}; "
-        f"the {TERM_LABELS[report['failing_term']]} needs {asked} in one piece{pieces}, and {free} of the usable memory "
-        "are free"
+        f"the {TERM_LABELS[report['failing_term']]} needs {asked} in one piece{pieces}, and "
+        f"{free} of the usable memory are free"
     )

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.record import RunRecord
-from engine.metrics.distribution import percentile as percentile
 from engine.metrics.latency import LATENCIES, Floats, latencies
 
 Value = float | int | None

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.core.record import RunRecord
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.load.load_point import load_point
 from engine.metrics.metrics import run_metrics
 from engine.predictions.measure import measure, needed_points

@@ -75,7 +75,7 @@ class Landed:
 
 
 class Timing(Protocol):
-    """Times passes. Call `begin` before issuing a pass's kernels and `launched` after; `landed` returns finished passes.
+    """Times passes. Call `begin` before issuing kernels and `launched` after; `landed` returns finished passes.
 
     `runs_ahead`: passes are issued before the tokens of the previous pass are known.
     """

@@ -1,7 +1,7 @@
-"""The run log of a simulated run, in memory: what the recorder logs, as columns, and each token's pass at the end.
+"""The run log of a simulated run in memory: the recorder's rows as columns, and the time of every token.
 
-Columns of passes are arrays, for a simulation makes millions of them. Tokens are not kept one by one: between its first
-token and its end a request speaks in every pass that decodes, so the times of those passes are all there is to know.
+Pass columns are arrays, since a simulation makes millions of passes. Tokens are not stored one by one: from its first
+token to its end a request gets one token in every decode pass, so the times of these passes are enough.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from engine.core.passes import PassOutcome, PlannedPass
 from engine.core.record import PASS_COLUMNS, REQUEST_COLUMNS, Column, Table
 from engine.core.request import Request
 
-KEYS = {"requests": "request_id", "spans": "span_id"}  # streams of which a later row adds to an earlier one
+KEYS = {"requests": "request_id", "spans": "span_id"}  # streams whose later rows update earlier ones
 FLOAT_COLUMNS = ("start_s", "end_s", "issue_s", "device_s")
-LOGGED_BESIDE = ("pass_index", "chunk_rows", "width", "masked", "queue_depth")  # columns that no metric reads
+EXTRA_PASS_COLUMNS = ("pass_index", "chunk_rows", "width", "masked", "queue_depth")  # logged, but used by no metric
 
 
 class MemorySink:
-    """Keeps the rows of `streams` and of passes and requests; passes over all others."""
+    """Keeps the rows of `streams`, passes and requests; ignores all others."""
 
     def __init__(self, streams: Collection[str] = ()) -> None:
         self.streams = frozenset(streams)
-        names = [*PASS_COLUMNS, *(LOGGED_BESIDE if "passes" in self.streams else ())]
+        names = [*PASS_COLUMNS, *(EXTRA_PASS_COLUMNS if "passes" in self.streams else ())]
         self._passes: dict[str, Any] = {name: _column_of(name) for name in names}
         self._keyed: dict[str, dict[int, dict[str, Any]]] = {"requests": {}}
         self._plain: dict[str, defaultdict[str, list[Any]]] = {}
@@ -54,7 +54,7 @@ class MemorySink:
                 self._plain[stream][name].extend(values)
 
     def extend_passes(self, columns: Mapping[str, Iterable[Any]]) -> None:
-        """Many passes; `columns` may hold more than is kept. Values of arrays are of the column's own type."""
+        """Add many passes. Columns that are not kept are ignored; arrays must have the column's type."""
         for name, column in self._passes.items():
             column.extend(columns[name])
 
@@ -63,16 +63,16 @@ class MemorySink:
         return len(self._passes["start_s"])
 
     def passes(self) -> Table:
-        """Every pass, in order, with the record's types."""
+        """All passes in order, with the types of a record."""
         return {name: np.array(column, dtype=PASS_COLUMNS.get(name)) for name, column in self._passes.items()}
 
     def requests(self) -> Table:
-        """Every request that was seen, with the columns and the types of a record."""
+        """All logged requests, with the columns and types of a record."""
         rows = list(self._keyed["requests"].values())
         return {name: _filled([row.get(name) for row in rows], dtype) for name, dtype in REQUEST_COLUMNS.items()}
 
     def rows(self, stream: str) -> dict[str, list[Any]]:
-        """A stream as columns for the run log, null where a value is missing."""
+        """A stream as columns for the run log; missing values are null."""
         if stream == "passes":
             return {name: _listed(name, column) for name, column in self._passes.items()}
         if stream in self._plain:
@@ -83,20 +83,20 @@ class MemorySink:
 
 
 class TokenTimes:
-    """When each request got each token: its first by a pass that ends a prefill, the others by all that decode."""
+    """The time of each token: the first from the pass that ends the prefill, the others from the decode passes."""
 
     def __init__(self) -> None:
         self._decode_s = array("d")
         self._decode_pass = array("q")
         self._open: dict[Request, tuple[float, int, int]] = {}
-        self._said: dict[Request, int] = {}  # of requests that were preempted
+        self._num_before: dict[Request, int] = {}  # tokens that preempted requests already have
         self._pieces: list[tuple[int, int, float, int, int, int]] = []
 
     def passed(self, planned: PlannedPass, outcome: PassOutcome, end_s: float) -> None:
-        """One pass is over; its tokens were there at `end_s`."""
+        """Record one finished pass, whose tokens exist at `end_s`."""
         for preemption in planned.preemptions:
-            if preemption.request in self._open:  # not of one whose prompt was still being read
-                self._said[preemption.request] = self._close(preemption.request)
+            if preemption.request in self._open:  # not during its prefill
+                self._num_before[preemption.request] = self._close(preemption.request)
         if planned.num_decode_rows:
             self._decode_s.append(end_s)
             self._decode_pass.append(planned.index)
@@ -106,20 +106,20 @@ class TokenTimes:
             self._close(request)
 
     def passed_again(self, ends_s: Sequence[float], first_pass: int) -> None:
-        """Decode passes of the same rows, one after the other."""
+        """Record consecutive decode passes over the same rows."""
         self._decode_s.extend(ends_s)
         self._decode_pass.extend(range(first_pass, first_pass + len(ends_s)))
 
     def _close(self, request: Request) -> int:
-        """The request speaks no more for now. Returns how many tokens it has got."""
+        """End a request's current piece of tokens. Returns the number of tokens it has so far."""
         first_s, first_pass, begin = self._open.pop(request)
-        index, end = self._said.get(request, 0), len(self._decode_s)
+        index, end = self._num_before.get(request, 0), len(self._decode_s)
         self._pieces.append((request.request_id, index, first_s, first_pass, begin, end))
         return index + 1 + end - begin
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all requests, those that still speak included."""
+        """Tokens of all requests, running ones included."""
         here = len(self._decode_s)
         return sum(1 + p[5] - p[4] for p in self._pieces) + sum(1 + here - b for _, _, b in self._open.values())
 
@@ -133,7 +133,7 @@ class TokenTimes:
         starts = np.cumsum(lengths) - lengths
         place = np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
         decode = (np.repeat(begin, lengths) + place - 1).astype(np.int64)
-        decode[starts] = 0  # looked up and replaced: these come from a prefill
+        decode[starts] = 0  # placeholder: first tokens come from a prefill
         return {
             "request_id": np.repeat(ids, lengths).astype(np.int32),
             "token_index": (np.repeat(indexes, lengths) + place).astype(np.int32),
@@ -165,7 +165,7 @@ def _filled(values: list[Any], dtype: Any) -> Column:
 
 
 def _listed(name: str, column: Iterable[Any]) -> list[Any]:
-    """NaN of a time and -1 of a count are missing; no pass has either."""
+    """A column as a list with None for missing values, which are stored as NaN (times) and -1 (counts)."""
     if name == "kind":
         return list(column)
     is_missing: Callable[[Any], bool] = (lambda v: v != v) if name in FLOAT_COLUMNS else (lambda v: v == -1)  # noqa: E731

@@ -1,6 +1,6 @@
-"""Which machine a run is simulated on: a card by name under its roofline, or this machine as it was calibrated.
+"""The machine of a simulated run: a GPU preset with its roofline, or this machine by its calibration.
 
-The rates of a card can be set, or scaled by an efficiency: the share of them that a pass is taken to reach.
+The rates of a preset can be replaced, or scaled by an efficiency: the share of them that a pass reaches.
 """
 
 from __future__ import annotations
@@ -13,22 +13,19 @@ from pathlib import Path
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.units import dtype_of
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE, hardware_preset
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings, ModelShape
 from engine.hardware.step_cost import CostModel, calibrated_cost, is_measured, roofline_cost
 
 THIS = "this"
-
-
 LOWEST_EFFICIENCY = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What a person sets instead of a preset's figures, in the preset's units; None leaves it. `efficiency` scales both
-    rates."""
+    """User values that replace a preset's, in the preset's units; None keeps it. `efficiency` scales both rates."""
 
     read_bytes_per_s: float | None = None
     flop_per_s: float | None = None
@@ -38,17 +35,15 @@ class Overrides:
     def __post_init__(self) -> None:
         rates = (
             ("read_gb_per_s", "read rate", self.read_bytes_per_s),
-            ("tflop_per_s", "arithmetic rate", self.flop_per_s),
+            ("tflop_per_s", "FLOP rate", self.flop_per_s),
         )
         for field, name, value in rates:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise FieldError(field, f"{name} {value}: use a number above 0")
         if self.launch_s is not None and not (math.isfinite(self.launch_s) and self.launch_s >= 0):
-            raise FieldError("launch_us", f"launch cost {self.launch_s}: use a time of 0 or more")
+            raise FieldError("launch_us", f"launch time {self.launch_s}: use 0 or more")
         if self.efficiency is not None and not LOWEST_EFFICIENCY <= self.efficiency <= 1:
-            raise FieldError(
-                "efficiency", f"efficiency {self.efficiency}: use a share above 0, {LOWEST_EFFICIENCY:f} to 1"
-            )
+            raise FieldError("efficiency", f"efficiency {self.efficiency}: use a share from {LOWEST_EFFICIENCY:f} to 1")
 
     @property
     def is_empty(self) -> bool:
@@ -67,8 +62,10 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedMachine:
-    """`ceilings` are the roofline's; None where the cost is a fit to measured passes. `memory_bytes` is None where it
-    is not known. `kind` is `cuda` or `cpu`; `source` says where the figures are from."""
+    """`ceilings` belong to a roofline cost; None if the cost is a fit to measured passes. `kind` is `cuda` or `cpu`.
+
+    `memory_bytes` is None if unknown; `source` names the origin of the numbers.
+    """
 
     name: str
     label: str
@@ -89,15 +86,15 @@ def simulated_machine(
     overrides: Overrides = Overrides(),  # noqa: B008 - frozen
     calibrations: Sequence[Calibration] = (),
 ) -> SimulatedMachine:
-    """The machine that `hardware` means for `config`'s model: a preset's name, or `this`.
+    """The machine for `config`'s model. `hardware` is the name of a preset, or `this`.
 
     `this` is the newest of `calibrations` on the device of `config` that measured passes of its model and engine.
-    ValueError, one clear line, for what is not known, or was not measured.
+    ValueError for unknown hardware or missing measurements.
     """
     if hardware == THIS:
         if not overrides.is_empty or weight_bits is not None:
             raise FieldError(
-                "card", "hardware this: its passes are as measured; rates and weight bits go with a preset's name"
+                "card", "hardware this: uses measured passes; set rates and weight bits only with a preset"
             )
         return _calibrated(config, fitting_calibration(config, calibrations))
     preset = hardware_preset(hardware)
@@ -106,7 +103,7 @@ def simulated_machine(
             "device", f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU"
         )
     if config.dtype == "fp32":
-        raise FieldError("dtype", f"dtype fp32: hardware {hardware} is known for 16-bit arithmetic; use bf16 or fp16")
+        raise FieldError("dtype", f"dtype fp32: hardware {hardware} has rates for 16-bit arithmetic; use bf16 or fp16")
     dtype = dtype_of(config.dtype, "cuda")
     shape = model_shape(config.model, dtype=dtype, weight_bits=weight_bits)
     ceilings = overrides.applied(preset.ceilings(shape))
@@ -114,7 +111,7 @@ def simulated_machine(
         name=preset.name,
         label=preset.label,
         kind="cuda",
-        source=preset.source if overrides.is_empty else f"{preset.source} Some of it was set by hand.",
+        source=preset.source if overrides.is_empty else f"{preset.source} Some values were set by the user.",
         dtype=dtype,
         shape=shape,
         cost=roofline_cost(shape, ceilings, config.execution),
@@ -124,20 +121,20 @@ def simulated_machine(
 
 
 def read_calibrations(folder: Path) -> list[Calibration]:
-    """Every calibration in the folder that this version of the lab can read, the newest first."""
+    """All calibrations in the folder that this version of the lab can read, newest first."""
     found = []
     for path in folder.glob("*.json"):
         try:
             found.append(Calibration.from_json(path.read_text(encoding="utf-8")))
         except (OSError, ValueError):
-            continue  # of another version of the lab, or torn
+            continue  # another version of the lab, or incomplete
     return sorted(found, key=lambda calibration: calibration.measured_at, reverse=True)
 
 
 def fitting_calibration(config: RunConfig, calibrations: Sequence[Calibration]) -> Calibration:
-    """The newest of the device's that measured what `config` needs; where none did, the one to say why not by.
+    """The newest calibration of the device that has what `config` needs, else the closest, for its error message.
 
-    ValueError where the device was never calibrated. `calibrations` come the newest first.
+    ValueError if the device was never calibrated. `calibrations` are newest first.
     """
     mine = [c for c in calibrations if config.device in ("auto", c.device.partition(":")[0])]
     if not mine:

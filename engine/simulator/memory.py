@@ -1,7 +1,7 @@
-"""The memory of a simulated run: blocks of its pool, and the pass that would not fit. By estimate, as on a CPU.
+"""The memory of a simulated run: the blocks of its pool, and passes that do not fit. Estimated, as on a CPU.
 
-The terms are those of `memory_model`. Caps are those that a run's configuration names; the memory of a card is none, so
-that a batch which would not fit can still be looked at: the estimated peak says that it would not.
+The terms are those of `memory_model`. Only the limits in the run's configuration apply. The GPU's memory does not, so a
+batch that would not fit can still be simulated; the estimated peak shows that it does not fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.memory.memory_plan import EngineShape, blocks_that_fit, largest_pass
 
 @dataclass(slots=True, kw_only=True)
 class SimulatedMemory:
-    """Follows one run. `peak` is what the pass that needed most so far needs, weights and KV included."""
+    """The memory of one run. `peak` is the largest need of a pass so far, weights and KV included."""
 
     config: RunConfig
     model: ModelDimensions
@@ -37,22 +37,22 @@ class SimulatedMemory:
 
     @property
     def pool_bytes(self) -> int | None:
-        """What the KV may take; None without a cap."""
+        """The limit of the KV pool; None without one."""
         return None if self.config.pool_gib is None else int(self.config.pool_gib * GIB)
 
     @property
     def capacity_bytes(self) -> int | None:
-        """What weights, KV and passes may take together; None without a cap."""
+        """The limit of weights, KV and passes together; None without one."""
         return None if self.config.capacity_gib is None else int(self.config.capacity_gib * GIB)
 
     def begin(self, requests: Sequence[Request]) -> None:
-        """Size the pool, or the slots, for these requests. EngineOutOfMemory where that cannot be."""
+        """Size the pool, or the slots, for these requests. EngineOutOfMemory if they do not fit."""
         if self.layout.has_blocks:
             self._size_pool(requests)
         self._check_buffer(self.layout.run_buffer([r.length for r in requests], self.config.num_slots))
 
     def check(self, planned: PlannedPass) -> None:
-        """EngineOutOfMemory for a pass that would not fit."""
+        """EngineOutOfMemory for a pass that does not fit."""
         if planned.kind is PassKind.PREFILL:
             self._check_buffer(self.layout.batch_buffer(planned))
         need = planned_memory(
@@ -68,29 +68,32 @@ class SimulatedMemory:
             require_capacity(need, planned, self.capacity_bytes)
 
     def _check_buffer(self, size: tuple[int, int] | None) -> None:
-        """EngineOutOfMemory for a buffer of rows x columns that would not fit the pool's cap."""
+        """EngineOutOfMemory for a buffer of rows x columns above the pool's limit."""
         if size is None or self.pool_bytes is None:
             return
         rows, width = size
-        asked = rows * width * self.model.kv_position_bytes
-        if asked > self.pool_bytes:
+        buffer_bytes = rows * width * self.model.kv_position_bytes
+        if buffer_bytes > self.pool_bytes:
             raise EngineOutOfMemory(
-                asked_bytes=asked, free_bytes=self.pool_bytes, shape=f"{rows} rows x {width} columns", where="KV pool"
+                asked_bytes=buffer_bytes,
+                free_bytes=self.pool_bytes,
+                shape=f"{rows} rows x {width} columns",
+                where="KV pool",
             )
 
     def _size_pool(self, requests: Sequence[Request]) -> None:
-        """What the workload can use, unless a cap allows less."""
+        """As many blocks as the workload can use, or fewer if a limit requires it."""
         config = self.config
         block_bytes = config.block_size * self.model.kv_position_bytes
 
-        def room_bytes(preempted: bool) -> int | None:
-            return self._room_bytes(requests, preempted)
+        def limit_bytes(preempted: bool) -> int | None:
+            return self._limit_bytes(requests, preempted)
 
-        self.num_blocks = blocks_that_fit(blocks_for(config, requests), block_bytes, room_bytes)
-        require_lone_request(requests, self.num_blocks, config.block_size, block_bytes, room_bytes)
+        self.num_blocks = blocks_that_fit(blocks_for(config, requests), block_bytes, limit_bytes)
+        require_lone_request(requests, self.num_blocks, config.block_size, block_bytes, limit_bytes)
 
-    def _room_bytes(self, requests: Sequence[Request], preempted: bool) -> int | None:
-        rooms = [] if self.pool_bytes is None else [self.pool_bytes]
+    def _limit_bytes(self, requests: Sequence[Request], preempted: bool) -> int | None:
+        limits = [] if self.pool_bytes is None else [self.pool_bytes]
         if self.capacity_bytes is not None:
             slots = self.config.num_slots
             lengths = [r.length for r in requests]
@@ -101,5 +104,5 @@ class SimulatedMemory:
                 rows=min(slots, len(requests)),
                 sampled_in_fp32=not self.config.sampling.is_greedy,
             )
-            rooms.append(self.capacity_bytes - need.total_bytes)
-        return min(rooms, default=None)
+            limits.append(self.capacity_bytes - need.total_bytes)
+        return min(limits, default=None)

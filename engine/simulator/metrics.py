@@ -1,7 +1,7 @@
-"""What a simulation says beside the metrics of every run: a decode step's time and rates, and what the machine holds.
+"""Metrics of a simulation: those of every run, plus the time and rates of a decode step, memory and machine.
 
-A decode step is one that only decodes: a pass and the host's pause after it. `decode_step_s` is the median one,
-`tokens_per_s` all replicas' tokens by such steps' seconds, `tokens_per_s_per_request` one reader's at the median step.
+A decode step holds only a decode pass and the host's pause after it. `decode_step_s` is the median step, `tokens_per_s`
+all replicas' tokens divided by the time of these steps, `tokens_per_s_per_request` the rate at the median step.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def replica_metrics(simulation: Simulation) -> dict[str, Value]:
 def simulated_metrics(
     simulations: Sequence[Simulation], each: Sequence[Mapping[str, Value]] | None = None
 ) -> dict[str, Value]:
-    """Every metric over all replicas; `each` are theirs, where they are known. The peak is of one machine.
+    """Every metric over all replicas; `each` may hold the replicas' own metrics. The peak is that of one machine.
 
-    Seconds between passes are the sum of each replica's: the passes of two overlap.
+    The time between passes is the sum over replicas, since their passes overlap.
     """
     each = [replica_metrics(simulation) for simulation in simulations] if each is None else each
     if len(each) == 1:
@@ -44,8 +44,10 @@ def simulated_metrics(
 def decode_figures(
     simulations: Sequence[Simulation], machine: SimulatedMachine, timing: str
 ) -> dict[str, float | None]:
-    """`decode_step_s`, `decode_rows` (of the median decode-only step), `tokens_per_s`, `tokens_per_s_per_request`; None
-    where nothing decodes. `tokens_per_s` is of all replicas, the others are of one."""
+    """`decode_step_s`, `decode_rows` (median), `tokens_per_s` and `tokens_per_s_per_request`; None without decoding.
+
+    `tokens_per_s` covers all replicas, the others one.
+    """
     steps_s, rows, rates = [], [], []
     for simulation in simulations:
         passes = simulation.record().passes
@@ -68,15 +70,16 @@ def decode_figures(
 
 
 def largest_need(simulations: Sequence[Simulation]) -> PassMemory | None:
-    """What the pass needs that needs most, on one machine; None where no pass was made."""
+    """The memory of the largest pass on one machine; None without any pass."""
     needs = (simulation.peak for simulation in simulations if simulation.peak is not None)
     return max(needs, key=lambda need: need.total_bytes, default=None)
 
 
 def memory_figures(machine: SimulatedMachine, config: RunConfig, need: PassMemory | None) -> Mapping[str, Any]:
-    """`fits_memory` holds the estimated peak against the share of the card that may be used; where it is too much, the
-    term of the largest pass that no longer fits, and how much it asks for in one piece. None where the memory is not
-    known."""
+    """`fits_memory` compares the estimated peak with the usable share of the GPU's memory; None if that is unknown.
+
+    If it does not fit, `failing_term` and `asked_bytes` name the allocation of the largest pass that fails.
+    """
     shortage = None
     if machine.memory_bytes is not None and need is not None:
         shortage = need.shortage(int(machine.memory_bytes * config.gpu_memory_utilization))
@@ -90,7 +93,7 @@ def memory_figures(machine: SimulatedMachine, config: RunConfig, need: PassMemor
 
 
 def machine_figures(machine: SimulatedMachine) -> Mapping[str, Any]:
-    """The machine and the model in numbers."""
+    """The machine and the model as numbers."""
     ceilings, shape = machine.ceilings, machine.shape
     return {
         "hardware": machine.name,

@@ -18,17 +18,17 @@ VALIDITY_VERSION = 5  # of checks and findings; the store judges every run again
 
 
 def judge_prompts(run: Evidence) -> Verdict:
-    asked, got = (counts(run.record.requests, name) for name in ("asked_prompt_tokens", "prompt_tokens"))
-    exact = asked >= 0
+    requested, got = (counts(run.record.requests, name) for name in ("asked_prompt_tokens", "prompt_tokens"))
+    exact = requested >= 0
     if not exact.any():
         return not_applicable("No exact prompt length was requested.")
-    off = exact & (asked != got)
+    off = exact & (requested != got)
     right = int(exact.sum() - off.sum())
     text = f"{right:,} of {int(exact.sum()):,} prompts have exactly the requested length"
     if off.any():
         place = int(np.argmax(off))
         request_id = int(run.record.requests["request_id"][place])
-        text += f"; request {request_id} has {got[place]:,} tokens instead of {asked[place]:,}"
+        text += f"; request {request_id} has {got[place]:,} tokens instead of {requested[place]:,}"
     return judged(not off.any(), f"{text}.", right / int(exact.sum()), 1.0)
 
 

@@ -17,7 +17,7 @@ import duckdb
 
 from engine.core.config import RunConfig
 from engine.core.home import device_locks
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.predictions.prediction import Question
 from engine.predictions.simulation import PlannedRun, Simulated, simulated_answer
 from engine.runlog.experiment_log import ExperimentLog

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlparse
 
 import pytest
@@ -28,6 +29,13 @@ PAGES = {
     "Query": "There is no run yet",
     "Glossary": "KV cache",
 }
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    """One app without runs. The only test that runs something is the last one."""
+    with AppServer(tmp_path_factory.mktemp("home")) as server:
+        yield server
 
 
 def asked(page: Page) -> dict[str, str]:

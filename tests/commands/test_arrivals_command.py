@@ -78,21 +78,21 @@ def _cut_off_after(folder: Path, ended: int) -> None:
     assert len(remaining(logged.plan, logged.records)) == 8 - ended
 
 
-def test_the_text_report_has_a_line_per_point_and_the_findings(
+def test_the_text_report_has_one_line_per_point_and_the_findings(
     lab_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*SMALL, "--engine", "serial", "--requests", "8", "--no-confirm"]) == 0
-    said = capsys.readouterr().out
-    header, at_a_rate, at_once = (line.split() for line in said.splitlines()[2:5])
+    message = capsys.readouterr().out
+    header, at_a_rate, at_once = (line.split() for line in message.splitlines()[2:5])
     assert header[:3] == ["engine", "rate", "offered/s"]
     assert at_a_rate[:2] == ["serial", "40/s"]
     assert at_once[:5] == ["serial", "all", "at", "once", "–"]
-    assert "serial: capacity" in said
-    assert "Not confirmed" in said
+    assert "serial: capacity" in message
+    assert "Not confirmed" in message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--rates", "0"], "rates '0': use requests/s from 0.000001 to 1,000,000"),
         (["--rates", "1e9"], "rates '1e9': use requests/s from 0.000001 to 1,000,000"),
@@ -109,11 +109,11 @@ def test_the_text_report_has_a_line_per_point_and_the_findings(
     ],
 )
 def test_bad_input_gets_one_line(
-    arguments: list[str], said: str, lab_home: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, lab_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["arrivals", "--model", "tiny-random", *arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
 
 

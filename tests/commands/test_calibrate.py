@@ -1,4 +1,4 @@
-"""Calibration: the arithmetic by hand, the form it is kept in, and one real measurement of this machine."""
+"""Calibration: the arithmetic by hand, the stored form, and one real measurement of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from engine.commands.calibrate import table
 from engine.core.home import device_lock
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runtime.measuring import calibration
 
 pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for
@@ -98,7 +98,7 @@ def test_views_are_no_operations() -> None:
 
 
 def test_times_are_those_of_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that the operation itself moves on: 9 s for the one that does not count, then 1, 3 and 2 s."""
+    """On a clock that the operation advances: 9 s for the warm-up call, then 1, 3 and 2 s."""
     clock_s, took_s = 100.0, iter([9.0, 1.0, 3.0, 2.0])
 
     def operation() -> None:

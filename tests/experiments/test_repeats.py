@@ -1,4 +1,4 @@
-"""Repeats by hand-made numbers: the order of runs, bad plans, medians, ratios repeat by repeat, findings."""
+"""Repeats with hand-made numbers: run order, invalid plans, medians, ratios by repeat, findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def planned(*configs: RunConfig, repeats: int = 2) -> Plan:
 
 
 def points(rates: Mapping[str, tuple[float | None, ...]], metric: str = RATE.name) -> list[dict[str, Any]]:
-    """Flat rows: each engine's figure by repeat; None is a run that failed."""
+    """Flat rows: each engine's value by repeat; None is a failed run."""
     engines = list(rates)
     return [
         {
@@ -43,7 +43,7 @@ def points(rates: Mapping[str, tuple[float | None, ...]], metric: str = RATE.nam
     ]
 
 
-def said(static: tuple[float | None, ...], continuous: tuple[float | None, ...], measure: Any = RATE) -> str:
+def finding_text(static: tuple[float | None, ...], continuous: tuple[float | None, ...], measure: Any = RATE) -> str:
     (sentence,) = findings(points({"static": static, "continuous": continuous}, measure.name), NAMES, measure)
     return sentence
 
@@ -72,13 +72,13 @@ def test_all_engines_run_once_then_all_again() -> None:
         (tuple(RunConfig(engine=e) for e in ("static", "paged", "chunked")), 1000, "3,000 points; use fewer engines"),
     ],
 )
-def test_what_cannot_be_planned_is_one_line(configs: tuple[RunConfig, ...], repeats: int, line: str) -> None:
+def test_invalid_plans_get_one_line(configs: tuple[RunConfig, ...], repeats: int, line: str) -> None:
     with pytest.raises(ValueError, match=line) as raised:
         plan_repeats(configs, experiment_id="e", created_at="", repeats=repeats)
     assert "\n" not in str(raised.value)
 
 
-def test_what_static_alone_reads_may_differ() -> None:
+def test_settings_that_only_static_reads_may_differ() -> None:
     assert len(planned(replace(A, returns="whole", form=FormRule(rule="full")), B).points) == 4
 
 
@@ -88,7 +88,7 @@ def test_what_static_alone_reads_may_differ() -> None:
      ("block_size", 32), ("pool_gib", 1.0), ("dtype", "fp32")],
 )  # fmt: skip
 def test_shared_settings_are_equal(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name}: engines that are set side by side"):
+    with pytest.raises(ValueError, match=f"{name}: use the same value for all engines"):
         planned(A, replace(B, **{name: value}))
 
 
@@ -100,7 +100,7 @@ def test_a_plan_of_repeats_can_be_predicted_engine_by_engine() -> None:
     ]  # fmt: skip
 
 
-def test_medians_and_extremes_are_of_completed_runs() -> None:
+def test_medians_and_extremes_cover_completed_runs() -> None:
     rows = points({"static": (100.0, 110.0, 96.0), "continuous": (140.0, None, float("nan"))})
     assert keys_of(rows) == ("static", "continuous")
     found = summary_of(rows, "static", RATE.name)
@@ -111,7 +111,7 @@ def test_medians_and_extremes_are_of_completed_runs() -> None:
     assert summary_of(rows, "continuous", "ttft_p50_s") is None
 
 
-def test_ratios_are_of_the_same_repeat() -> None:
+def test_ratios_pair_runs_of_the_same_repeat() -> None:
     """140/100, 132/110, 125/100: 1.4, 1.2, 1.25. The ratio of medians would be 132/100 = 1.32."""
     rows = points({"static": (100.0, 110.0, 100.0), "continuous": (140.0, 132.0, 125.0)})
     found = paired(rows, "continuous", "static", RATE.name)
@@ -122,12 +122,12 @@ def test_ratios_are_of_the_same_repeat() -> None:
 
 
 def over_100(*rates: float) -> str:
-    """What is said of continuous at `rates` against a static that makes 100 in every repeat."""
-    return said((100.0,) * len(rates), rates)
+    """The finding on continuous at `rates` against static at 100 in every repeat."""
+    return finding_text((100.0,) * len(rates), rates)
 
 
 def test_fewer_than_six_repeats_have_no_verdict() -> None:
-    assert said((100.0, 110.0, 100.0), (140.0, 132.0, 125.0)) == (
+    assert finding_text((100.0, 110.0, 100.0), (140.0, 132.0, 125.0)) == (
         "Continuous had 1.25x static's output tokens/s (1.20x to 1.40x): higher in all 3 repeats; chance alone does "
         "this 1 time in 4."
     )
@@ -147,7 +147,7 @@ def test_fewer_than_six_repeats_have_no_verdict() -> None:
     )
 
 
-def test_a_sign_test_bears_a_repeat_that_goes_the_other_way() -> None:
+def test_the_sign_test_allows_a_repeat_the_other_way() -> None:
     """9 or 10 of 10 coins, either side: 2 x 11 / 1024, one in 46.5. 49 or 50 of 50: 2 x 51 / 2^50."""
     assert by_chance(9, 10) == 22 / 1024
     nine = over_100(99.0, *(101.0 + 2 * place for place in range(9)))
@@ -162,8 +162,8 @@ def test_a_sign_test_bears_a_repeat_that_goes_the_other_way() -> None:
     assert text.endswith("higher in 49 of 50 repeats; chance alone does this less than 1 time in 1,000,000.")
 
 
-def test_what_chance_often_does_tells_nothing_apart() -> None:
-    """7 or more of 10: 2 x 176 / 1024 = 0.344. Ties are left out: six of six is 2 / 64, whatever else is equal."""
+def test_likely_outcomes_are_no_difference() -> None:
+    """7 or more of 10: 2 x 176 / 1024 = 0.344. Ties are left out: six of six is 2 / 64."""
     lean = over_100(98.0, 98.5, 99.0, *(101.0 + place for place in range(7)))
     assert lean == (
         "Continuous had 1.02x static's output tokens/s (0.980x to 1.07x): no clear difference, higher in 7 of 10 "
@@ -178,37 +178,37 @@ def test_what_chance_often_does_tells_nothing_apart() -> None:
     assert "clear" not in over_100(*(100.0,) * 8, 101.0, 102.0)  # two that differ are no more than two repeats
 
 
-def test_repeats_over_a_base_of_zero_are_counted() -> None:
+def test_repeats_with_a_base_of_zero_are_counted() -> None:
     noun = "share of dead slot-steps"
-    assert said((0.5, 0.0, 0.5), (0.25, 0.1, 0.3), DEAD) == (
+    assert finding_text((0.5, 0.0, 0.5), (0.25, 0.1, 0.3), DEAD) == (
         f"Continuous had 0.550x static's {noun} (0.500x to 0.600x): lower in both repeats; chance alone does this 1 "
         "time in 2. 1 repeat has no ratio: static's value is 0."
     )
-    assert said((0.5, 0.0, 0.0), (0.5, 0.1, 0.3), DEAD) == (
+    assert finding_text((0.5, 0.0, 0.0), (0.5, 0.1, 0.3), DEAD) == (
         f"Static and continuous had the same {noun} in the only repeat. 2 repeats have no ratio: static's value is 0."
     )
     rows = points({"static": (0.5, 0.0), "continuous": (0.25, 0.1)}, DEAD.name)
     assert agreement_text(paired(rows, "continuous", "static", DEAD.name)) == "lower in 1 of 1; 1 without a ratio"
 
 
-def test_one_repeat_none_and_figures_that_are_equal_or_zero() -> None:
-    assert said((100.0, None), (140.0, 150.0)) == (
+def test_single_missing_equal_and_zero_values() -> None:
+    assert finding_text((100.0, None), (140.0, 150.0)) == (
         "Continuous had 1.40x static's output tokens/s in the only repeat with a ratio, which shows no spread."
     )
-    assert said((100.0, None), (None, 150.0)) == (
+    assert finding_text((100.0, None), (None, 150.0)) == (
         "Continuous over static: no ratio, because no repeat has this metric for both."
     )
     half = (0.5, 0.5, 0.5)
     noun = "share of dead slot-steps"
-    assert said(half, half, DEAD) == f"Static and continuous had the same {noun} in all 3 repeats."
-    assert said(half, (0.0, 0.0, 0.0), DEAD) == f"Continuous had none of static's {noun} in all 3 repeats."
-    assert said(half, (0.25, 0.25), DEAD) == f"Continuous had 0.500x static's {noun}, the same in both repeats."
-    assert said((0.0, 0.0), (0.25, 0.25), DEAD) == (
+    assert finding_text(half, half, DEAD) == f"Static and continuous had the same {noun} in all 3 repeats."
+    assert finding_text(half, (0.0, 0.0, 0.0), DEAD) == f"Continuous had none of static's {noun} in all 3 repeats."
+    assert finding_text(half, (0.25, 0.25), DEAD) == f"Continuous had 0.500x static's {noun}, the same in both repeats."
+    assert finding_text((0.0, 0.0), (0.25, 0.25), DEAD) == (
         "Continuous over static: no ratio, because static's share of dead slot-steps is 0."
     )
 
 
-def test_one_engine_alone_has_a_median_and_a_spread() -> None:
+def test_a_single_engine_has_a_median_and_a_spread() -> None:
     def alone(*rates: float | None) -> str:
         (sentence,) = findings(points({"static": rates}), {"static": "static"}, RATE)
         return sentence
@@ -222,7 +222,7 @@ def test_one_engine_alone_has_a_median_and_a_spread() -> None:
     assert alone(1.0, 1.0, 46.0).endswith(nb("a spread of 4,500 %."))
 
 
-def test_drift_and_agreement_in_words() -> None:
+def test_drift_and_agreement_text() -> None:
     rows = points({"static": (100.0, 95.0, 90.0), "continuous": (140.0, 130.0, 141.4)})
     assert drift_text(rows, NAMES, RATE) == nb("First to last repeat: static -10.0 %, continuous +1.00 %.")
     assert drift_text(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
@@ -248,7 +248,7 @@ def test_drift_and_agreement_in_words() -> None:
     [(1.32, "1.32x"), (0.043, "0.0430x"), (1.0, "1.00x"), (1.0004, "1.0004x"), (0.9996, "0.9996x"), (120.4, "120x"),
      (0.0, "0x"), (99.96, "100x")],
 )  # fmt: skip
-def test_a_ratio_has_as_many_digits_as_it_takes_to_tell_it_from_one(value: float, text: str) -> None:
+def test_a_ratio_has_enough_digits_to_differ_from_one(value: float, text: str) -> None:
     assert times_text(value) == text
 
 
@@ -257,7 +257,7 @@ def test_a_change_is_signed() -> None:
 
 
 def test_the_command_reports_each_engine_by_itself() -> None:
-    """What Bench began the command line may end: medians over two engines together would mean nothing."""
+    """An experiment of two engines from Bench, resumed on the command line: no medians across engines."""
     one = {"engine": "static", "run_id": "a", "status": "completed", "error": None, "oom": None, "passes": 3}
     other = {**one, "engine": "continuous", "run_id": "b", "passes": 9}
     report = run_command._report([one, other, {**one, "passes": 5}, other], asked=4)

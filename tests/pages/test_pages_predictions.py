@@ -82,7 +82,7 @@ def test_without_any_the_page_leads_to_bench_and_shows_the_texts(home: Path) -> 
     assert "Predict a run on Bench" in [label for label, _ in links(app)]
     assert "capacity of paged over that of continuous, 2.00x to 2.80x" in said
     assert "55.5 over 46.4 requests/s in graph execution, 1.20x: missed" in said
-    assert said.count("no experiment in this store has asked it yet") == 8
+    assert said.count("not measured by any experiment in this store yet") == 8
     asked = [address for label, address in links(app) if label == "Measure it on Load"]
     assert len(asked) == 5
     assert "engines=continuous,paged" in asked[-1]

@@ -86,7 +86,7 @@ def test_asking_answers_with_a_table_a_chart_and_a_caption(home: Path) -> None:
     said = words(app)
     assert "2 rows in " in said
     assert "2 runs." in said
-    assert "tokens is 6 everywhere." in said
+    assert "tokens is 6 in all rows." in said
     assert dict(app.query_params) == {"sql": BY_ENGINE}
     assert {button.label for button in app.get("download_button")} == {"CSV", "Parquet", "Arrow"}
 

@@ -73,7 +73,7 @@ def test_the_figure_has_points_under_the_roof(one_run: Path) -> None:
     names = [str(trace.get("name", "")).strip("\u00a0") for trace in figure["data"]]
     assert names == ["roof", "launch-bound", "prefill pass", "decode pass"]
     said = [annotation["text"] for annotation in figure["layout"]["annotations"]]
-    assert "balance 5.00" in said
+    assert "balance point 5.00" in said
 
 
 def test_without_a_calibration_only_the_points_are_drawn(one_run: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_run_without_its_models_shape_and_one_without_passes(runs: Path) -> No
     with RunLogWriter(runs / "r2", run_info("r2", config, model=MODEL)) as log:
         log.finish({"status": "failed", "error": "no", "oom": None, "totals": {}, "ended_at": None})
     take_in(runs.parent)
-    assert "the run does not say its model's" in words(open_page("roofline", run="r1"))
+    assert "run.json lacks the model's" in words(open_page("roofline", run="r1"))
     assert "No pass of this run has ended" in words(open_page("roofline", run="r2"))
 
 

@@ -167,4 +167,4 @@ def test_questions_take_other_numbers_by_link() -> None:
     assert "No batch of the lesson's sweep has a TTFT within 10.0 ms." in text
     assert "It was not slower" in text
     assert "With 4 prompts per prefill" in text
-    assert "use requests x tokens, as in 30x20+2x1000" in words(open_page("what_if", q6_budgets="eos"))
+    assert "use requests x tokens, for example 30x20+2x1000" in words(open_page("what_if", q6_budgets="eos"))

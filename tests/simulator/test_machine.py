@@ -1,4 +1,4 @@
-"""Which machine a simulation means: a card by name, figures set by hand, or the right one of several calibrations."""
+"""The machine of a simulation: a GPU preset, values set by the user, or the right one of several calibrations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.roofline import decode_stats
 from engine.hardware.step_cost import RooflineCost
 from engine.simulator.machine import Overrides, read_calibrations, simulated_machine
@@ -22,7 +22,7 @@ OTHER = replace(CPU, model="smollm2-135m", measured_at="2026-12-01T00:00:00Z")
 CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
 
 
-def test_a_card_by_name_is_its_roofline_for_the_model() -> None:
+def test_a_preset_gives_the_roofline_of_the_model() -> None:
     machine = simulated_machine(RunConfig(model="llama-3.1-8b", execution="graph"), "h100")
     assert isinstance(machine.cost, RooflineCost)
     assert (machine.kind, machine.dtype, machine.shape.weight_bits) == ("cuda", "bf16", 16)
@@ -32,15 +32,15 @@ def test_a_card_by_name_is_its_roofline_for_the_model() -> None:
     assert eager.cost.launches == 40 * 32 + 3
 
 
-def test_an_efficiency_scales_what_is_set_or_stated() -> None:
+def test_an_efficiency_scales_set_and_preset_rates() -> None:
     overrides = Overrides(read_bytes_per_s=1e12, efficiency=0.5)
     machine = simulated_machine(RunConfig(model="llama-3.1-8b"), "h100", overrides=overrides)
     assert machine.ceilings is not None
     assert (machine.ceilings.read_bytes_per_s, machine.ceilings.flop_per_s) == (0.5e12, 181e12)
-    assert machine.source.endswith("Some of it was set by hand.")
+    assert machine.source.endswith("Some values were set by the user.")
 
 
-def test_this_machine_is_what_was_measured(tmp_path: Path) -> None:
+def test_this_machine_uses_its_measurements(tmp_path: Path) -> None:
     CPU.save(tmp_path)
     machine = simulated_machine(CONFIG, "this", calibrations=read_calibrations(tmp_path))
     assert (machine.kind, machine.dtype, machine.shape.value_bytes) == ("cpu", "fp32", 4)
@@ -52,7 +52,7 @@ def test_this_machine_is_what_was_measured(tmp_path: Path) -> None:
     assert simulated_machine(CONFIG, "this", calibrations=[busy]).source.endswith(", while other work was running.")
 
 
-def test_the_newest_of_the_device_and_the_model_is_taken(tmp_path: Path) -> None:
+def test_the_newest_calibration_of_device_and_model_is_used(tmp_path: Path) -> None:
     older = replace(CPU, measured_at="2026-11-01T00:00:00Z", device_name="before")
     for each in (older, CPU, GPU, OTHER):
         each.save(tmp_path)
@@ -73,6 +73,6 @@ def test_the_newest_of_the_device_and_the_model_is_taken(tmp_path: Path) -> None
         ((OTHER,), "calibrated with smollm2-135m"),
     ],
 )
-def test_what_was_not_measured_is_refused(known: tuple[Calibration, ...], words: str) -> None:
+def test_missing_measurements_are_refused(known: tuple[Calibration, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         simulated_machine(CONFIG, "this", calibrations=known)

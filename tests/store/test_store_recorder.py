@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runlog.writer import RunLogWriter
 from engine.workload.workload import build_workload
 from store import Recorder, Store

@@ -74,7 +74,7 @@ def test_a_purged_run_is_gone_with_its_annotation(store: Store) -> None:
     assert store.annotations.of(kept).pinned
     assert list(store.trash.folder.iterdir()) == []
     assert store.trash.restore([entry.entry_id]).refused == (
-        f"the trash has no {entry.entry_id}: it was restored or deleted permanently",
+        f"the trash has no entry {entry.entry_id}: it was restored or deleted permanently",
     )
 
 

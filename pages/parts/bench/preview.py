@@ -18,7 +18,7 @@ from engine.core.format import duration, number, plural
 from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
 from engine.experiments.repeats import plan_repeats
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.metrics.metric import Value
 from engine.metrics.metrics import run_metrics
 from engine.simulator.machine import THIS, fitting_calibration, simulated_machine

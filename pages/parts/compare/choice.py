@@ -66,8 +66,7 @@ def draw_suggestions(chosen: list[str]) -> None:
     if not pairs:
         if chosen:
             st.markdown(
-                "No other run has the same workload, model, dtype and device. Make two with **Compare two engines** on "
-                "Bench."
+                "No other run has the same workload, model, dtype and device: make two with **Compare two engines**."
             )
         st.page_link("pages/bench.py", label="Compare two engines on Bench", icon=":material/tune:")
         return

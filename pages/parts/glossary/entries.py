@@ -12,7 +12,8 @@ from engine.metrics.metric import Metric
 from engine.metrics.metrics import METRICS
 from engine.metrics.throughput import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.metrics.waste import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.validity.validity import CHECKS, Check
+from engine.validity.check import Check
+from engine.validity.validity import CHECKS
 from pages.parts.glossary.screen_terms import FIGURES, OPTIONS
 from pages.parts.shared.links import WHO_COUNTS_SO
 

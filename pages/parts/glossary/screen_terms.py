@@ -51,7 +51,7 @@ FIGURES = (
     ),
     Word(
         word="bucket padding",
-        meaning="Tokens that a CUDA graph computes beyond those of its pass, because it was captured for a larger size.",
+        meaning="Tokens that a CUDA graph computes beyond those of its pass: it was captured for a larger size.",
     ),
     Word(
         word="late EOS",

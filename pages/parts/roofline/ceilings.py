@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE
 from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.shared.machines import (

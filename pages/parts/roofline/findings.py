@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.format import count, duration, is_missing, number, percent, plural
+from engine.core.format import count, duration, is_missing, number, percent, plural, quantity
 from engine.hardware.pass_points import Bend, Utilization
 from engine.hardware.roofline import Ceilings
 from pages.figures.roofline.roofline import bandwidth_text, rate_text
@@ -92,12 +92,12 @@ def headline(name: str, used: Sequence[Utilization], ceilings: Ceilings | None) 
 def _reached(used: Utilization, ceilings: Ceilings | None) -> str:
     if ceilings is None:
         return (
-            f"{used.kind} did {number(used.intensity)} FLOP/byte and reached {rate_text(used.flop_per_s)}, reading "
-            f"{bandwidth_text(used.bytes_per_s)}"
+            f"{used.kind} did {quantity(used.intensity, 'FLOP/byte')} and reached {rate_text(used.flop_per_s)}, "
+            f"reading {bandwidth_text(used.bytes_per_s)}"
         )
     side = "left" if used.intensity < ceilings.balance_flop_per_byte else "right"
     return (
-        f"{used.kind} did {number(used.intensity)} FLOP/byte, {side} of the balance point, and reached "
+        f"{used.kind} did {quantity(used.intensity, 'FLOP/byte')}, {side} of the balance point, and reached "
         f"{percent(used.mbu)} of the bandwidth and {percent(used.mfu)} of the compute ceiling"
     )
 
@@ -131,15 +131,15 @@ def bend_text(name: str, width: int | None, predicted: int | None, seen: Bend | 
         return f"{prefix}no decode pass has run."
     findings = []
     if ceilings is not None:
-        balance = number(ceilings.balance_flop_per_byte)
+        balance = quantity(ceilings.balance_flop_per_byte, "FLOP/byte")
         if predicted is None:
             findings.append(
                 f"at a width of {count(width)} tokens, KV reads keep a decode pass below the balance point of "
-                f"{balance} FLOP/byte at any batch size"
+                f"{balance} at any batch size"
             )
         else:
             findings.append(
-                f"at a width of {count(width)} tokens, a decode pass reaches the balance point of {balance} FLOP/byte "
+                f"at a width of {count(width)} tokens, a decode pass reaches the balance point of {balance} "
                 f"at **batch {count(predicted)}**"
             )
     findings.append(_seen_text(seen))

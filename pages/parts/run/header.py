@@ -61,7 +61,7 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
         if companions:
             st.page_link(
                 "pages/compare.py",
-                label="Compare with its pair" if len(companions) == 2 else "Compare with the other engines",
+                label="Compare with the other engine" if len(companions) == 2 else "Compare with the other engines",
                 icon=":material/compare_arrows:",
                 query_params={"runs": ",".join(companions)},
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE, HardwarePreset
 from engine.hardware.machine_memory import machine_memory
 from engine.hardware.roofline import Ceilings, ModelShape

@@ -68,6 +68,8 @@ def number(
     kind = int if field.whole else float
     low: Any = kind(field.low) if not field.above else kind(least)
     high: Any = None if field.high == float("inf") else kind(field.high)
+    start: Any = "min" if field.default is not None else None
+    stride: Any = kind(step) if step else None
 
     def read(texts: Texts) -> Any:
         value = kind(texts[-1])
@@ -75,9 +77,6 @@ def number(
             raise ValueError("out of bounds")
         return value
 
-    # One of several overloads, chosen by whether the numbers are whole.
-    start: Any = "min" if field.default is not None else None
-    stride: Any = kind(step) if step else None
     with linked(name, field.default, read) as key:
         return st.number_input(
             field.label,
@@ -95,7 +94,7 @@ def number(
 
 
 def text(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
-    """Free text, without the blanks around it."""
+    """Free text, stripped."""
     field = fields[name]
     with linked(name, str(field.default), last_text) as key:
         entered = st.text_input(field.label, key=key, help=field.help or None, persist_state="page")

@@ -29,7 +29,8 @@ def shared_weights(parameters_in_billions: float, batch_size: int) -> str:
     return (
         f"No. The weights are {quantity(step.weights_bytes / 1e9, 'GB')} in 16 bits and are read **once a step** for "
         f"all {count(batch_size)} requests, {quantity(step.bytes_per_request / 1e9, 'GB')} each. The arithmetic grows, "
-        f"to {quantity(step.flop / 1e9, 'GFLOP')} or {number(step.intensity)} FLOP/byte. Only KV is read per request."
+        f"to {quantity(step.flop / 1e9, 'GFLOP')} or {quantity(step.intensity, 'FLOP/byte')}. Only KV is read per "
+        "request."
     )
 
 

@@ -218,7 +218,7 @@ def test_a_problem_of_chunked_affects_only_its_comparison(lab_home: Path) -> Non
     assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
     assert run_buttons(alone) == {"Run the engine": False, "Compare two engines": False, "Compare four engines": False}
-    assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too
+    assert texts(alone).count("max-num-batched-tokens 4: 8 slots need at least 8 tokens") == 2  # at its field too
 
 
 def test_a_small_pool_shows_preemption(lab_home: Path) -> None:

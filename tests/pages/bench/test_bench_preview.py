@@ -53,7 +53,7 @@ def test_the_table_has_a_line_an_engine() -> None:
 def test_without_a_calibration_there_is_no_guess() -> None:
     other = preview(replace(config_of("serial"), model="smollm2-135m"), KNOWN)
     assert not other.metrics
-    assert "it was calibrated with tiny-random in fp32" in other.problem
+    assert "calibrated with tiny-random in fp32" in other.problem
     unmeasured = preview(config_of("serial"), calibration().to_json())
     assert "no passes of serial" in unmeasured.problem
 
@@ -113,7 +113,7 @@ def test_without_a_calibration_one_line_says_how_to_make_one(home: Path) -> None
 def test_another_model_than_the_calibrated_one_has_no_preview(home: Path) -> None:
     calibrate(home, passes=timed_passes())
     text = words(open_page("bench"))
-    assert "No preview of static and continuous: it was calibrated with tiny-random in fp32, not with smollm2" in text
+    assert "No preview of static and continuous: calibrated with tiny-random in fp32, not with smollm2" in text
 
 
 def test_a_workload_that_takes_too_long_has_no_preview(home: Path) -> None:

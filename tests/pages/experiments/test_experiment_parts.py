@@ -108,8 +108,8 @@ def test_each_start_is_a_new_experiment() -> None:
     ("changes", "field", "line"),
     [
         ({"prompts": "p0"}, "prompts", "p0"),
-        ({"prompts": "chat"}, "prompts", "grid of exact lengths"),
-        ({"prompts": "p16:3,p64:1"}, "prompts", "weights are for a mix"),
+        ({"prompts": "chat"}, "prompts", "use exact lengths"),
+        ({"prompts": "p16:3,p64:1"}, "prompts", "weights belong in the mix"),
         ({"prompts": ""}, "prompts", "name prompt lengths"),
         ({"batch_size": "1,x"}, "batch_size", "batch-size 'x'"),
         ({"batch_size": "4,4"}, "batch_size", "named twice"),

@@ -60,7 +60,7 @@ def test_engines_are_compared_repeat_by_repeat(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "Continuous had 1.30x static's output tokens/s, the same in all 3 repeats." in said
-    assert "From the first repeat to the last: static -8.00 %, continuous -8.00 %." in said
+    assert "First to last repeat: static -8.00 %, continuous -8.00 %." in said
     assert "static and continuous, 3 times each, interleaved: tiny-random, 2 slots; 2 requests of p16" in said
     rows = table(app, "continuous / static")
     assert list(rows["static, tokens/s"]) == [100, 96, 92]
@@ -182,7 +182,7 @@ def test_one_of_the_command_line_is_followed(home: Path) -> None:
         log.append(PointRecord(key=first.key, repeat=0, run_id=None, **completed(first)))
         said = words(opened(home))
     assert "Running on the command line" in said
-    assert "Static: 100 tokens/s in the one run that completed" in said
+    assert "Static: 100 tokens/s in the only completed run" in said
 
 
 def test_an_experiment_without_a_plan_leads_to_history(home: Path) -> None:

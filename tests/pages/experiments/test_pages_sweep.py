@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from engine.experiments.experiment import PointRecord
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.shared.lab import lab
 from tests.support.experiment_page import buttons, table, widget
@@ -161,7 +161,7 @@ def test_a_ragged_batch_is_compared_with_its_control(home: Path) -> None:
     app = opened(home)
     said = words(app)
     assert "Ragged batches" in said
-    assert "tokens/s at B = 8 (50.0 %, against p64). Of the KV memory that it held, 25.0 % was unused." in said
+    assert "tokens/s at B = 8 (50.0 %, control p64). 25.0 % of its KV memory was unused." in said
     assert "Throughput by batch size" not in said  # there is no grid
     rows = table(app, "% of control")
     assert list(rows["batch"]) == ["ragged", "control"]

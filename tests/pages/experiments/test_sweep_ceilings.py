@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.commands.ceilings import find_ceilings
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 
 MEASURED = Calibration(
     device="cpu",

@@ -36,14 +36,14 @@ def test_the_pool_over_time_and_its_preemption(runs: Path) -> None:
     assert "Paged batching, 2 slots, blocks of 8 positions, a KV pool of at most 0.001 GiB" in text
     # held: 32 and 48 positions for 0.1 s, 24 and 24 for 0.05 s: 10.4; unfilled 14 x 0.1 + (6 + 5) x 0.05 = 1.95
     assert (
-        "At most 6 of 6 blocks of 8 positions were held at once (100 %); over time 18.8 % of what was held was not "
-        "filled. 1 preemption of 1 request gave back 3 blocks, and 17 tokens were computed again." in text
+        "At most 6 of 6 blocks of 8 positions were held at once (100 %); 18.8 % of the held positions were unfilled "
+        "over time. 1 preemption of 1 request freed 3 blocks; 17 tokens were recomputed." in text
     )
     assert "preempted once, ended by its budget" not in text  # request 0 is shown first
     assert "preempted" in app.dataframe[0].value
     tiles = " ".join(text.split())
     assert "Worst gap over median gap 1.33 times n = 4 gaps Preemptions 1 n = 2 requests" in tiles
-    assert "1 preemption: the triangle marks where a request lost its KV blocks to an older one" in text
+    assert "1 preemption (triangle): a request lost its KV blocks to an older one" in text
     assert "1 1 200 ms 1 3 17" in " ".join(text.split())  # request, step, time, lane, blocks, positions
     drawn = figures(app)["KV blocks over time"]
     held = [trace for trace in drawn["data"] if trace["type"] == "heatmap"][1]
@@ -79,7 +79,7 @@ def test_cuda_graphs_with_eager_passes_and_bucket_padding(runs: Path) -> None:
     text = words(open_page("run", run_id="r1"))
     assert "2 of 4 passes replayed a CUDA graph; the others ran eager: Passes of more than 40 tokens are" in text
     assert "blocks of 8 positions, with CUDA graphs" in text
-    assert "Tokens of the passes that were CUDA graphs: 57.5 % bucket padding" in text  # 80 - 34 of 80
+    assert "Tokens in CUDA graphs: 57.5 % bucket padding" in text  # 80 - 34 of 80
 
 
 def test_layouts_side_by_side_show_kv_positions_by_use(runs: Path) -> None:
@@ -93,7 +93,7 @@ def test_layouts_side_by_side_show_kv_positions_by_use(runs: Path) -> None:
     assert "KV positions by use" in text
     assert "KV positions by use, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
-    assert "Of the positions computed, real ones were 100 % (continuous), 100 % (paged), 73.6 % (static)" in text
+    assert "share of positions computed: continuous 100 %, paged 100 %, static 73.6 %" in text
     assert "Preemptions (triangles): static none, continuous none, paged 1." in text
     assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
     windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}

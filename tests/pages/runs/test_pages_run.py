@@ -141,7 +141,7 @@ def test_a_pair_links_to_its_comparison(runs: Path) -> None:
     write_run(runs, "r2", "continuous", experiment=pair)
     take_in(runs.parent)
     addresses = dict(links(open_page("run", run_id="r1")))
-    assert addresses["Compare with its pair"].endswith("runs=r1,r2")
+    assert addresses["Compare with the other engine"].endswith("runs=r1,r2")
 
 
 def test_answers_returned_whole_explain_two_missing_latencies(runs: Path) -> None:

@@ -88,11 +88,11 @@ def test_an_oracle_that_cannot_run_is_null_and_nobody_fails(warm: WarmModel, mon
         raise NotImplementedError("not on this machine")
 
     monkeypatch.setattr(type(model), "generate_batch", broken)
-    told: list[str] = []
-    references = References(config(), warm, ("generate", "generate_batch"), told.append)
+    messages: list[str] = []
+    references = References(config(), warm, ("generate", "generate_batch"), messages.append)
     row = run_case(CASES["single"], ["paged"], config(), warm, references)[0]
     assert (row["equal"], row["equal_to_generate"], row["equal_to_generate_batch"]) == (True, True, None)
-    assert told == ["generate_batch cannot run here: NotImplementedError: not on this machine"]
+    assert messages == ["generate_batch cannot run here: NotImplementedError: not on this machine"]
 
 
 def test_cases_of_the_same_requests_ask_the_oracles_once(warm: WarmModel) -> None:
@@ -127,17 +127,17 @@ def test_wrong_logits_are_not_within(warm: WarmModel, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--engines", "paged,warp"], "engines 'warp': use all, or a list of"),
         (["--engines", ""], "engines '': use all"),
         (["--execution", "graph", "--device", "cpu"], "execution graph: CUDA graphs need a CUDA GPU"),
     ],
 )
-def test_bad_input_gets_one_clear_line(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_gets_one_clear_line(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parity", "--model", "tiny-random", *options]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said in line
+    assert message in line
 
 
 @pytest.mark.slow

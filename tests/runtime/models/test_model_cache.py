@@ -136,8 +136,8 @@ def test_damage_is_noticed_and_mended(gguf_file: Path, file: str, damage: Callab
     before = (folder / "model.safetensors").read_bytes()
     damage(folder / file)
     assert not is_whole(folder)
-    mended, lines = convert(gguf_file)
-    assert mended == folder
+    converted, lines = convert(gguf_file)
+    assert converted == folder
     assert lines, "it must have been converted again"
     assert is_whole(folder)
     assert (folder / "model.safetensors").read_bytes() == before

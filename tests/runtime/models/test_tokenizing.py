@@ -78,7 +78,7 @@ def test_bytes_are_utf8() -> None:
 
 
 def test_a_model_with_fewer_ids_than_bytes_is_refused() -> None:
-    with pytest.raises(ValueError, match="its 255 ids are too few for bytes"):
+    with pytest.raises(ValueError, match="only 255 ids; bytes need 256"):
         byte_encoder(255)
 
 

@@ -53,7 +53,7 @@ def test_the_folder_named_by_the_experiments_id_is_used(store: Store, original: 
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
     (line,) = recorder.problems.values()
     assert line.startswith(
-        f"{copy.resolve()}: a copy of experiment sweep1; the folder in use is {original.resolve()}: "
+        f"{copy.resolve()}: a copy of experiment sweep1; the folder in use is {original.resolve()}, "
     )
     assert line.endswith("move or delete one of the two")
     with ExperimentLog.open(original) as log:
@@ -114,7 +114,7 @@ def test_a_copied_home_follows_its_own_experiments(store: Store, original: Path,
         recorder.look()
         assert kept(copied) == (["oom", "pending", "oom"], str(own.resolve()))
         assert not recorder.problems
-        with pytest.raises(ValueError, match=f"whose folder is {own.resolve()}: "):
+        with pytest.raises(ValueError, match=f"the folder in use is {own.resolve()}, "):
             copied.ingest.experiment(original)
 
 
@@ -161,7 +161,7 @@ def test_a_copy_of_an_experiment_in_the_trash_is_ingested_only_after_the_purge(s
     assert store.trash.restore([entry.entry_id]).refused == ()
     recorder.look()
     assert kept(store) == (["oom", "pending", "pending"], str(original.resolve()))
-    assert f"whose folder is {original.resolve()}" in recorder.problems[copy]
+    assert f"the folder in use is {original.resolve()}" in recorder.problems[copy]
     (entry,) = store.trash.delete_experiment("sweep1").entries
     assert store.trash.purge([entry.entry_id]) == 1
     recorder.look()

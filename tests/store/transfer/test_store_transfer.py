@@ -108,7 +108,7 @@ def test_a_refused_export_is_reported_and_leaves_nothing(here: Store, tmp_path: 
     with hold(here.runs_folder / "r5" / "lock", purpose="run"), pytest.raises(ValueError, match="r5 is still running"):
         export_runs(here, ["r1", "r5"], out)
     (here.runs_folder / "r4").rename(tmp_path / "away")
-    with pytest.raises(ValueError, match="run r4: its run log is gone"):
+    with pytest.raises(ValueError, match="run r4: the run log is gone"):
         export_runs(here, ["r4"], out)
     with pytest.raises(ValueError, match="no such folder"):
         export_runs(here, ["r1"], tmp_path / "no" / "out.zip")

@@ -1,7 +1,7 @@
-"""What a machine was measured to do: the ceilings that a pass can be held against.
+"""Calibration: a machine's measured limits, to compare passes with.
 
-A calibration is a fact about one device at one time, with the number of threads and the load it was taken under. It
-does not know how near a given pass can come to it.
+A calibration holds for one device at one time, with the recorded number of threads and system load. It does not say how
+close to its limits a given pass can get.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPass:
-    """What one pass of a known shape took in a busy engine: from the end of the one before it to its own.
+    """The time of one pass of a known shape in a busy engine, from the end of the previous pass to its own end.
 
-    The columns are named as the run log's. `squared_lengths` is the sum of squared prompt lengths of a prefill (its
-    attention grows with it), 0 of a decode pass. `seconds` is the median of `samples`.
+    Fields are named like the run log's columns. `squared_lengths` is the sum of squared prompt lengths of a prefill
+    (attention grows with it) and 0 for a decode pass. `seconds` is the median of `samples`.
     """
 
     kv_layout: str
@@ -38,13 +38,13 @@ class MeasuredPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Measured on `device` (`cpu`, `cuda:0`): medians, after warm-up, over buffers larger than the last cache.
+    """Measured on `device` (`cpu`, `cuda:0`): medians after warm-up, over buffers larger than the last-level cache.
 
-    Bytes a second count every byte once: a copy's read and its write both count. FLOP are 2 a multiply-add, by dtype
-    (`fp32`, `bf16`, `fp16`; only those that the device computes). `launch_s` is the time of one operation that does
-    next to nothing. `kernels_per_pass` counts GPU kernels, on a CPU operations that are no views, in one eager decode
-    pass of `model` in `dtype` with one row; `pass_s` is that pass's time, `pass_issue_s` the host's part of it (None on
-    a CPU, where issuing and running are one). `passes` are passes of other shapes, through the engine's own loop.
+    Bytes/s count every byte moved: both the read and the write of a copy. A multiply-add is 2 FLOP; FLOP/s are by dtype
+    (`fp32`, `bf16`, `fp16`; only those that the device supports). `launch_s` is the time of one near-empty operation.
+    `kernels_per_pass` counts the GPU kernels (on a CPU: the operations other than views) of one eager decode pass of
+    `model` in `dtype` with one row; `pass_s` is the time of that pass and `pass_issue_s` the host's part (None on a
+    CPU). `passes` are passes of other shapes, measured in the engine's own loop.
     """
 
     device: str
@@ -68,16 +68,16 @@ class Calibration:
 
     @property
     def was_busy(self) -> bool:
-        """Whether other work was on the machine before any measuring: more than half of the threads' worth."""
+        """Whether other work used more than half of the threads before measuring began."""
         return self.load_average_1min > self.threads / 2
 
     def to_json(self) -> str:
-        """One JSON object, its keys the fields' names."""
+        """One JSON object with the field names as keys."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`. ValueError where it is no calibration, or one of another version of the lab."""
+        """The inverse of `to_json`. ValueError for other text, also for calibrations of other versions of the lab."""
         try:
             data: dict[str, Any] = json.loads(text)
             names = set(data)
@@ -86,16 +86,16 @@ class Calibration:
         expected = {field.name for field in fields(cls)}
         if names != expected:
             odd = ", ".join(sorted(names ^ expected))
-            raise ValueError(f"calibration: missing or unknown {odd}; measure again with `python -m engine calibrate`")
+            raise ValueError(f"calibration: missing or unknown {odd}; run `python -m engine calibrate` again")
         return cls(**{**data, "passes": tuple(_measured_pass(item) for item in data["passes"])})
 
     def file_name(self) -> str:
-        """`<device>-<time>.json`: sorts by time within a device."""
+        """`<device>-<time>.json`, sorted by time within a device."""
         time = "".join(character for character in self.measured_at if character.isalnum())
         return f"{self.device.replace(':', '')}-{time}.json"
 
     def save(self, folder: Path) -> Path:
-        """Write it into `folder`, which is made if need be, and return the file."""
+        """Write the calibration into `folder` (created if missing) and return the file."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.file_name()
         partial = path.with_suffix(".partial")
@@ -108,4 +108,4 @@ def _measured_pass(data: dict[str, Any]) -> MeasuredPass:
     try:
         return MeasuredPass(**data)
     except TypeError as error:
-        raise ValueError(f"calibration: a pass of another form ({error}); measure again") from error
+        raise ValueError(f"calibration: invalid pass ({error}); run `python -m engine calibrate` again") from error
