@@ -13,11 +13,11 @@ class Word:
     meaning: str
 
 
-def _words(*entries: tuple[str, str]) -> tuple[Word, ...]:
+def _terms(*entries: tuple[str, str]) -> tuple[Word, ...]:
     return tuple(Word(word=word, meaning=meaning) for word, meaning in entries)
 
 
-WORK = _words(
+WORK = _terms(
     ("request", "One prompt and its answer. A request waits, runs, and finishes."),
     ("prompt", "The input text of a request. The model prefills all of it before it generates the first token."),
     ("token", "The unit in which a model reads and writes text; roughly three quarters of an English word."),
@@ -45,7 +45,7 @@ WORK = _words(
     ("seed", "The number from which all random choices follow. The same seed gives every engine the same requests."),
 )
 
-MACHINE = _words(
+MACHINE = _terms(
     ("engine", "A scheduling policy (which rows run in a step) combined with a KV layout (how their KV is stored)."),
     ("serial", "The engine that runs one request at a time: the baseline without batching."),
     ("static", "The engine that forms a batch once and runs it until its slowest request has ended."),
@@ -102,7 +102,7 @@ MACHINE = _words(
     ("top-p", "Draw only from the most likely tokens whose probabilities add up to p; 1 for all."),
 )
 
-MEASURING = _words(
+MEASURING = _terms(
     ("run", "One engine processing one workload, recorded."),
     ("snapshot", "A read-only copy of the store at one moment. Queries run on it and do not disturb the store."),
     (
@@ -209,7 +209,7 @@ MEASURING = _words(
     ("out of memory", "A pass needed more memory than was free. The run ends and records how much it asked for."),
 )
 
-CEILINGS = _words(
+CEILINGS = _terms(
     ("ceiling", "The most a machine can do: bytes read per second, operations per second, kernels issued per second."),
     (
         "calibration",

@@ -20,13 +20,13 @@ from engine.experiments.experiment import Point
 from engine.predictions.prediction import Expectation, Question
 from store import Store
 from store.predictions.predictions import Subject
-from tests.support import load_experiments, repeats_experiments, sweep_experiments
 from tests.support.app_server import AppServer
-from tests.support.load_experiments import WORKLOAD, load_plan_of, write_load
-from tests.support.page_runs import write_run
-from tests.support.repeats_experiments import repeats_plan, write_repeats
-from tests.support.roofline_runs import calibration, timed_passes
-from tests.support.sweep_experiments import SHAPE, sweep_plan, write_sweep
+from tests.support.runs import load_experiments, repeats_experiments, sweep_experiments
+from tests.support.runs.load_experiments import WORKLOAD, load_plan_of, write_load
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
+from tests.support.runs.roofline_runs import calibration, timed_passes
+from tests.support.runs.sweep_experiments import SHAPE, sweep_plan, write_sweep
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import ROOT, AppServer
 from tests.support.hostile_sql import REFUSED, STOPPED
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
 from tests.support.processes import wait_for
-from tests.support.sweeps import good_records, is_done, statuses
+from tests.support.runs.sweeps import good_records, is_done, statuses
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 

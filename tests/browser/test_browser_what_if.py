@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
-from tests.support.page_runs import write_run
-from tests.support.roofline_runs import MODEL, calibration, timed_passes
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.roofline_runs import MODEL, calibration, timed_passes
 
 
 @pytest.mark.browser

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from tests.support.app_server import AppServer
-from tests.support.page_runs import write_crashed, write_run
+from tests.support.runs.page_runs import write_crashed, write_run
 
 pytestmark = pytest.mark.browser
 

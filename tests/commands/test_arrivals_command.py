@@ -212,6 +212,6 @@ def test_littles_law_text_for_half_a_request_per_second() -> None:
 
 
 def test_a_log_without_requests_is_an_empty_point() -> None:
-    from tests.support.records import EMPTY
+    from tests.support.runs.records import EMPTY
 
     assert (load_point(EMPTY).requests, load_point(EMPTY).window) == (0, None)

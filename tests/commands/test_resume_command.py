@@ -10,8 +10,8 @@ import pytest
 from engine.cli import main
 from engine.experiments.experiment import ExperimentKind
 from engine.runlog.experiment_log import ExperimentLog
-from tests.support.experiments import plan_of
-from tests.support.sweeps import a_sweep, good_records
+from tests.support.runs.experiments import plan_of
+from tests.support.runs.sweeps import a_sweep, good_records
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from engine.runlog.reader import RunLogReader
 from engine.runtime import run as runtime_run
 from engine.runtime.kv.kv_cache import KVCache, KVShape
 from engine.runtime.model_runner import PaddedRunner
-from tests.support.sweeps import good_records, statuses
+from tests.support.runs.sweeps import good_records, statuses
 
 TINY = ("sweep", "--model", "tiny-random", "--device", "cpu", "--prompts", "p16", "--budget", "4")
 POSITION_BYTES = 2 * 2 * 2 * 16 * 4  # keys and values, 2 layers, 2 KV heads, 16 wide, fp32

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from tests.support.recorded import Rows, record
+from tests.support.runs.recorded import Rows, record
 
 
 def play(

@@ -13,7 +13,7 @@ from engine.core.config import RunConfig
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.recorder import Recorder
-from tests.support.recorded import Rows, record, second
+from tests.support.runs.recorded import Rows, record, second
 from tests.support.schedule import requests
 
 

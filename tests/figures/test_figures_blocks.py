@@ -61,7 +61,7 @@ def test_each_cell_has_the_color_and_number_of_its_request() -> None:
     assert "free" in ground.hovertemplate
 
 
-def test_columns_cut_the_axis_into_equal_parts() -> None:
+def test_columns_divide_the_axis_equally() -> None:
     held = heatmaps(drawn(end=1.5, unit="second"))[1]
     assert (held.x0, held.dx, held.y0, held.dy) == (0.25, 0.5, 0, 1)
     assert drawn(end=1.5, unit="second").layout.xaxis.range == (0, 1.5)

@@ -13,7 +13,7 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import PassStats, decode_stats
 from engine.hardware.step_cost import calibrated_cost, fit_curve
 from tests.commands.test_calibrate import SAMPLE
-from tests.support.simulated import prefill_facts
+from tests.support.runs.simulated import prefill_stats
 
 CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
 SHAPE = model_shape("tiny-random", dtype="fp32")
@@ -89,7 +89,7 @@ def test_measured_sizes_are_met_and_interpolated() -> None:
     assert cost.pass_s(decode_stats(16, 1000)) == pytest.approx(0.010 + 0.016 + 0.16, rel=0.01)
     assert cost.pass_s(decode_stats(8, 500)) == pytest.approx(0.010 + 0.008 + 0.04, rel=0.01)
     # 64 tokens: 20 + 64 ms, and 64 x 65 / 2 = 2,080 scores of 1 us each.
-    assert cost.pass_s(prefill_facts(1, 64)) == pytest.approx(0.084 + 0.00208, rel=0.01)
+    assert cost.pass_s(prefill_stats(1, 64)) == pytest.approx(0.084 + 0.00208, rel=0.01)
     assert cost.host_s == 0.0
 
 
@@ -121,7 +121,7 @@ def test_padding_scores_count_with_a_share(share: float) -> None:
     )
     cost = cost_of(*DECODES, *PREFILLS, measured("prefill", 2, 256, 0.020 + 0.512 + 1e-6 * 2 * 32_896), ragged)
     assert cost.padding_score_share == pytest.approx(share, abs=0.05)
-    facts = replace(prefill_facts(2, 256), masked=True, attention_pairs=2 * 256**2, own_pairs=own)
+    facts = replace(prefill_stats(2, 256), masked=True, attention_pairs=2 * 256**2, own_pairs=own)
     assert cost.pass_s(facts) == pytest.approx(seconds, rel=0.01)
 
 

@@ -14,7 +14,7 @@ from engine.hardware.pass_points import measured_bend, pass_points, predicted_be
 from engine.hardware.roofline import Ceilings, ModelShape
 from store import Store
 from store.queries.downsampled_passes import pass_bins
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 # Weights 2,000 bytes, a cached position 16 bytes, 872 parameters in the layers, 128 in the table, 32 FLOP per score.
 SHAPE = ModelShape(

@@ -25,8 +25,8 @@ from engine.hardware.roofline import (
     pass_stats,
 )
 from engine.hardware.step_cost import CostTerm, RooflineCost, roofline_cost
+from tests.support.runs.simulated import prefill_stats
 from tests.support.schedule import requests
-from tests.support.simulated import prefill_facts
 
 # 1,000 parameters; 100 x 2 of them are the tied embedding; 4 query heads per KV head.
 SHAPE = ModelShape(
@@ -60,7 +60,7 @@ def test_a_decode_pass_by_hand() -> None:
 
 
 def test_a_prefill_computes_logits_of_only_the_last_position() -> None:
-    stats = prefill_facts(2, 10)
+    stats = prefill_stats(2, 10)
     assert stats.tokens == 20
     assert stats.attention_pairs == 2 * 55  # 1 + 2 + … + 10, twice
     assert pass_flop(SHAPE, stats) == 2 * 800 * 20 + 2 * 200 * 2 + 240 * 110
@@ -94,7 +94,7 @@ CEILINGS = Ceilings(read_bytes_per_s=1000.0, flop_per_s=5000.0, launch_s=0.5, ke
 
 
 def test_a_pass_takes_the_longest_of_reading_computing_and_launching() -> None:
-    small, large = decode_stats(6, 11), prefill_facts(1, 100)
+    small, large = decode_stats(6, 11), prefill_stats(1, 100)
     graph, eager = roofline_cost(SHAPE, CEILINGS, "graph"), roofline_cost(SHAPE, CEILINGS, "eager")
     assert graph.pass_s(small) == pytest.approx(5960 / 1000)  # reading; 27,840 FLOP take 5.57 s
     assert eager.pass_s(decode_stats(1, 1)) == pytest.approx(4.5)  # nine launches; reading takes 2.06 s
@@ -113,7 +113,7 @@ def test_the_terms_of_a_pass_can_be_listed() -> None:
     assert cost.pass_s(stats) == pytest.approx(2.0 + 3.96)
     assert cost.bound(stats) == "bandwidth"
     assert cost.bound(decode_stats(1, 1)) == "launches"
-    assert cost.bound(prefill_facts(1, 100)) == "compute"
+    assert cost.bound(prefill_stats(1, 100)) == "compute"
 
 
 def test_shares_of_the_ceilings() -> None:

@@ -8,7 +8,7 @@ from engine.core.config import RunConfig
 from engine.hardware.roofline import decode_stats, pass_bytes, shape_of_run
 from engine.runlog.simulated_run import describe_shape
 from engine.simulator.machine import simulated_machine
-from tests.support.roofline_runs import MODEL
+from tests.support.runs.roofline_runs import MODEL
 
 
 @pytest.mark.parametrize(("dtype", "bits"), [("bf16", 8), ("bf16", 16), ("fp16", None)])

@@ -14,7 +14,7 @@ from engine.load.load_table import LoadSample, LoadTable, SaturationPoint, load_
 from engine.load.queue_growth import QueueGrowth
 from tests.support.load_server import serve
 from tests.support.no_break import nb
-from tests.support.records import EMPTY, request, tokens
+from tests.support.runs.records import EMPTY, request, tokens
 
 NOTHING = load_point(EMPTY)
 

@@ -11,7 +11,7 @@ from engine.load.occupancy import Occupancy, mean_number, most_at_once, often_at
 from engine.load.queue_growth import line_through, mean_backlog, queue_growth
 from engine.load.steady_window import served_within, steady_window
 from tests.support.load_server import decode_only, serve
-from tests.support.records import EMPTY, request, tokens
+from tests.support.runs.records import EMPTY, request, tokens
 
 # Two slots. Request 2 waits from 2 to 4, until request 0 has left.
 FULL = RunRecord.from_rows(

@@ -12,7 +12,7 @@ from engine.core.record import RunRecord
 from engine.metrics.distribution import percentile
 from engine.metrics.latency import latencies
 from engine.metrics.metrics import RUN_METRICS, run_metrics
-from tests.support.records import (
+from tests.support.runs.records import (
     CONTINUOUS,
     CUT_OFF,
     EMPTY,

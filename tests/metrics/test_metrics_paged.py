@@ -4,7 +4,7 @@ import pytest
 
 from engine.core.record import RunRecord
 from engine.metrics.metrics import run_metrics
-from tests.support.records import CHUNKED, run_pass
+from tests.support.runs.records import CHUNKED, run_pass
 
 CHUNKED_VALUES = {
     "steps": 5,

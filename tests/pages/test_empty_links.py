@@ -9,9 +9,9 @@ import pytest
 from engine.predictions.prediction import Expectation, Question
 from store import Store
 from store.predictions.predictions import Subject
-from tests.support.load_experiments import load_plan_of, write_load
 from tests.support.page_app import open_page, take_in, words
-from tests.support.repeats_experiments import repeats_plan, write_repeats
+from tests.support.runs.load_experiments import load_plan_of, write_load
+from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ from pages.parts.runs.badges import badge_text, badges_of, status_badge
 from pages.parts.runs.validity import explained_checks
 from pages.parts.shared.markdown import code, listed, plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit
-from tests.support.evidence import evidence, requests
 from tests.support.no_break import UNIT, nb
+from tests.support.runs.evidence import evidence, requests
 
 ROOT = Path(__file__).parents[2]
 INF, NAN = float("inf"), float("nan")

@@ -15,13 +15,13 @@ from pages.parts.shared.lab import lab
 from store import Store
 from store.predictions.predictions import Subject
 from tests.support.app_server import ROOT
-from tests.support.load_experiments import load_plan_of, write_load
 from tests.support.page_app import take_in
 from tests.support.page_links import LINKS, Values, held
-from tests.support.page_runs import write_run
-from tests.support.repeats_experiments import repeats_plan, write_repeats
-from tests.support.roofline_runs import MODEL
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.load_experiments import load_plan_of, write_load
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
+from tests.support.runs.roofline_runs import MODEL
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -85,6 +85,6 @@ def test_a_terms_own_group_comes_first() -> None:
     assert any(entry.name == "dead_fraction" for group in found for entry in group.entries)
 
 
-def test_a_search_needs_all_its_words() -> None:
+def test_a_search_needs_every_word() -> None:
     assert search(all_groups(), "no such thing at all") == ()
     assert search(all_groups(), "") == all_groups()

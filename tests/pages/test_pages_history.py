@@ -18,7 +18,7 @@ from store import Store
 from store.annotations import Annotation
 from store.transfer.exporter import export_runs
 from tests.support.page_app import links, open_page, take_in, words
-from tests.support.page_runs import write_crashed, write_run
+from tests.support.runs.page_runs import write_crashed, write_run
 
 
 @pytest.fixture

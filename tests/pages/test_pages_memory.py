@@ -11,8 +11,8 @@ from engine.core.format import breakable, size
 from engine.hardware.machine_memory import host_memory
 from store import Store
 from store.queries.memory_runs import measured_runs
-from tests.support.memory_runs import MODEL, POSITION, write_memory_run
 from tests.support.page_app import figures, open_page, take_in, words
+from tests.support.runs.memory_runs import MODEL, POSITION, write_memory_run
 
 BARS = "Memory by batch size, term by term"
 RUNS = "Estimated and measured memory"

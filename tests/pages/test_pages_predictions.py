@@ -19,10 +19,10 @@ from pages.parts.shared.metric_text import value_text
 from store import Store
 from store.predictions.predictions import Subject
 from tests.store.predictions.test_store_predictions import row_of
-from tests.support.experiments import run_point, sweep_plan
 from tests.support.no_break import nb
 from tests.support.page_app import links, open_page, words
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 RUN = Subject(kind="run", subject_id="run1")
 PAIR = {"id": "pair1", "kind": "pair", "label": "static and continuous"}

@@ -11,9 +11,9 @@ from engine.core.config import WorkloadConfig
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.shared.lab import lab
 from store import Store
-from tests.support.experiments import run_point, sweep_plan
 from tests.support.page_app import open_page, words
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 PAIR = {"id": "pair1", "kind": "pair", "label": "continuous and paged"}
 

@@ -17,7 +17,7 @@ from store.queries.prepared_queries import prepared_queries
 from store.sandbox.answer_files import to_csv
 from store.snapshot.catalog import tables
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 BY_ENGINE = "SELECT engine, count(*) AS tokens\nFROM runs JOIN tokens USING (run_id)\nGROUP BY engine ORDER BY engine"
 

@@ -13,8 +13,8 @@ from engine.runlog.writer import RunLogWriter
 from pages.parts.roofline.bend import cases_of_points
 from pages.parts.shared.lab import lab
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import config_of, run_info, write_run
-from tests.support.roofline_runs import DEVICE_NAME, MODEL, calibrate
+from tests.support.runs.page_runs import config_of, run_info, write_run
+from tests.support.runs.roofline_runs import DEVICE_NAME, MODEL, calibrate
 
 
 @pytest.fixture

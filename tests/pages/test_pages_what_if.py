@@ -14,7 +14,7 @@ from engine.hardware.what_if import WhatIf, readable_until, reading_tokens_per_s
 from pages.parts.shared.lab import lab
 from pages.parts.what_if.source import chapter_claims
 from tests.support.page_app import figures, open_page, words
-from tests.support.roofline_runs import calibrate
+from tests.support.runs.roofline_runs import calibrate
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -20,7 +20,7 @@ from engine.simulator.fast_forward import decode_run_of
 from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Replica, Simulation, simulate, simulated_requests
 from engine.workload.workload import build_workload
-from tests.support.simulated import STREAMS, on_card, played
+from tests.support.runs.simulated import STREAMS, on_card, played
 
 MIX = "p16,p64,p256,p1024"
 CASES: list[dict[str, Any]] = [

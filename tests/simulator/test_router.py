@@ -13,7 +13,7 @@ from engine.simulator.metrics import decode_figures, simulated_metrics
 from engine.simulator.router import Routing, merged_record, simulate_replicas
 from engine.simulator.simulator import Simulation, simulate
 from engine.workload.workload import build_workload
-from tests.support.simulated import ONE_SECOND, TINY, requests_of
+from tests.support.runs.simulated import ONE_SECOND, TINY, requests_of
 
 
 def routed(

@@ -10,7 +10,7 @@ from engine.core.request import TextPrompt
 from engine.metrics.metrics import run_metrics
 from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Simulation, estimated_tokens
-from tests.support.simulated import STREAMS, TINY, FormulaCost, on_card, played, prefill_facts, requests_of
+from tests.support.runs.simulated import STREAMS, TINY, FormulaCost, on_card, played, prefill_stats, requests_of
 
 
 def passes_of(simulation: Simulation) -> list[tuple[int, str, int, int]]:
@@ -188,7 +188,7 @@ def test_every_answer_runs_to_its_maximum_length() -> None:
 
 def test_twelve_long_prefills_take_one_second() -> None:
     machine = simulated_machine(RunConfig(model="llama-3.1-8b", execution="graph"), "h100")
-    assert 12 * machine.cost.pass_s(prefill_facts(1, 2000)) == pytest.approx(0.96, rel=0.01)
+    assert 12 * machine.cost.pass_s(prefill_stats(1, 2000)) == pytest.approx(0.96, rel=0.01)
 
 
 @pytest.mark.parametrize(("engine", "published_per_s"), [("static", 0.66), ("continuous", 1.25)])

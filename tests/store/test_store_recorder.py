@@ -19,7 +19,7 @@ from store import Recorder, Store
 from tests.store.ingest.test_store_ingest import RUNS_UNTIL_KILLED, time_of_day
 from tests.support.app_server import ROOT
 from tests.support.processes import wait_for
-from tests.support.sample_runs import play, sample_run_info, write_sample_run
+from tests.support.runs.sample_runs import play, sample_run_info, write_sample_run
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from engine.validity.check import Evidence, Outcome
 from engine.validity.validity import CHECKS, judge_run
-from tests.support.evidence import COUNT, GAP_S, PASS_S, PASSES, STAY_S, evidence, passes, requests
 from tests.support.no_break import nb
+from tests.support.runs.evidence import COUNT, GAP_S, PASS_S, PASSES, STAY_S, evidence, passes, requests
 
 ARRIVAL_S = np.arange(COUNT) * GAP_S
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.core.format import breakable
 from tests.support.page_app import take_in
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 APP = Path(__file__).parents[3] / "app.py"
 

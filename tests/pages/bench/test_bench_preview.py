@@ -14,7 +14,7 @@ from engine.workload.workload import build_workload
 from pages.parts.bench.preview import ENOUGH_S, preview, preview_table, simulating_s
 from tests.support.no_break import nb
 from tests.support.page_app import open_page, words
-from tests.support.roofline_runs import calibrate, calibration, timed_passes
+from tests.support.runs.roofline_runs import calibrate, calibration, timed_passes
 
 TINY = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests": "2", "budget": "3"}
 

@@ -13,7 +13,7 @@ from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.shared.lab import lab
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import TOKEN_IDS, config_of, write_crashed, write_run
+from tests.support.runs.page_runs import TOKEN_IDS, config_of, write_crashed, write_run
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import streamlit as st
 
 from pages.parts.experiments.page import follow_results
 from pages.parts.load.results import rates_text
-from tests.support.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.support.page_app import open_page, take_in
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.load_experiments import load_plan_of, out_of_memory, write_load
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
 
 def one_sweep(runs: Path) -> Path:

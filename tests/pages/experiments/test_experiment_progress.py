@@ -14,7 +14,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiments import progress as experiment_progress
 from pages.parts.experiments.progress import is_being_closed, state_of
 from store import Store
-from tests.support.experiments import run_point, sweep_plan
+from tests.support.runs.experiments import run_point, sweep_plan
 
 JOB = Job(job_id="job1", kind="sweep", label="a sweep", visitor="ada", experiment_id="sweep1", runs=())
 

@@ -22,9 +22,9 @@ from pages.parts.load.tables import csv_of
 from pages.parts.shared.lab import lab
 from tests.support.experiment_page import buttons, table, widget
 from tests.support.experiment_page import open_load as opened
-from tests.support.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load
 from tests.support.no_break import nb
 from tests.support.page_app import figures, open_page, take_in, words
+from tests.support.runs.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load
 
 RATES = "Achieved rate by offered rate"
 

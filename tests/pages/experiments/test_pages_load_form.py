@@ -9,8 +9,8 @@ import pytest
 from engine.predictions.published_predictions import PUBLISHED
 from tests.support.experiment_page import buttons, widget
 from tests.support.experiment_page import open_load as opened
-from tests.support.load_experiments import load_plan_of, write_load
 from tests.support.page_app import words
+from tests.support.runs.load_experiments import load_plan_of, write_load
 
 
 def test_every_setting_comes_from_a_link(home: Path) -> None:

@@ -17,9 +17,9 @@ from pages.parts.repeats.tables import csv_of
 from tests.support.experiment_page import buttons, table
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import write_run
-from tests.support.repeats_experiments import completed, noisy, out_of_memory, repeats_plan, write_repeats
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.repeats_experiments import completed, noisy, out_of_memory, repeats_plan, write_repeats
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
 DOTS = "Output tokens/s, every repeat"
 

@@ -17,7 +17,7 @@ from tests.support.experiment_page import buttons, table, widget
 from tests.support.experiment_page import open_sweep as opened
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, words
-from tests.support.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
+from tests.support.runs.sweep_experiments import completed, oom_from, out_of_memory, sweep_plan, write_sweep
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../../etc", "x" * 300, "<b>no</b>"])

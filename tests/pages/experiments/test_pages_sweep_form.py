@@ -9,8 +9,8 @@ from pages.parts.shared.lab import lab
 from tests.support.experiment_page import buttons, widget
 from tests.support.experiment_page import open_sweep as opened
 from tests.support.page_app import figures, words
-from tests.support.page_runs import write_run
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
 
 def test_without_a_sweep_the_page_says_what_to_do(home: Path) -> None:

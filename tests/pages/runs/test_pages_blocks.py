@@ -16,8 +16,8 @@ from pages.parts.runs.loaded_run import ledger_row
 from pages.parts.shared.lab import lab
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import config_of, write_run
-from tests.support.page_runs_paged import write_paged_run
+from tests.support.runs.page_runs import config_of, write_run
+from tests.support.runs.page_runs_paged import write_paged_run
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Latency definitions on Run and Compare: tiles, figures, tables and CSV follow the choice; values calculated by hand.
 
-The run is the one of tests.support.records: 0 and 1 finished, 2 was cut off after two tokens, 3 never left the queue.
+The run is the one of tests.support.runs.records: 0 and 1 finished, 2 was cut off after two tokens, 3 stayed queued.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pages.parts.shared.lab import lab
 from store.queries.latency_definitions import counted_requests
 from tests.support.no_break import nb
 from tests.support.page_app import figures, open_page, take_in, words
-from tests.support.page_runs import config_of, run_info, write_run
+from tests.support.runs.page_runs import config_of, run_info, write_run
 
 INFINITE = Definitions(failures="infinite")
 # request: arrival, admitted, deliveries

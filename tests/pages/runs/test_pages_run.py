@@ -14,7 +14,7 @@ from pages.parts.shared.lab import lab
 from store import Recorder
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import config_of, write_crashed, write_run
+from tests.support.runs.page_runs import config_of, write_crashed, write_run
 
 
 @pytest.fixture

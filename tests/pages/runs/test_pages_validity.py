@@ -19,7 +19,7 @@ from pages.parts.shared.lab import lab
 from store import Store
 from store.annotations import Annotation
 from tests.support.page_app import open_page, take_in, words
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 
 @pytest.fixture

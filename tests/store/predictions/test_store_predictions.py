@@ -20,8 +20,8 @@ from engine.runlog.schema import LOCK_FILE, RUN_FILE
 from store import Recorder, Store
 from store.predictions.predictions import PredictionClosed, PredictionEdited, Subject
 from tests.hardware.test_calibrated_cost import DECODES, PREFILLS, calibration
-from tests.support.experiments import run_point, sweep_plan
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 RUN = Subject(kind="run", subject_id="run1")
 THROUGHPUT = Question(measure="metric", metric="output_tokens_per_s")

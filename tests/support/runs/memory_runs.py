@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.runlog.writer import RunLogWriter
-from tests.support.page_runs import config_of, run_info
+from tests.support.runs.page_runs import config_of, run_info
 
 MODEL = {
     "name": "tiny-random",

@@ -1,4 +1,4 @@
-"""What Bench says before a run: forecasts by hand-counted schedules, links both ways, settings, words, a file."""
+"""Bench before a run: forecasts of hand-counted schedules, links, settings, texts, prompt files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_forecast_says_what_it_cannot_know() -> None:
     assert chat.prompt_tokens is None
 
 
-def test_the_plan_in_words() -> None:
+def test_texts_of_the_plan() -> None:
     configs = [run(engine, LONG_AND_SHORT, 16) for engine in ("static", "continuous")]
     rows = [(config, forecast_of(config)) for config in configs]
     table = forecast_table(rows)
@@ -101,7 +101,7 @@ def test_the_plan_in_words() -> None:
         ),
     ],
 )
-def test_fields_in_words(words: str, expected: str) -> None:
+def test_texts_of_fields(words: str, expected: str) -> None:
     assert words == expected
 
 

@@ -27,11 +27,11 @@ MODEL = {
     "random_weights": True,
     "tokenizer_file": None,
 }
-DEVICE_NAME = "A test's CPU"  # that of tests.support.page_runs
+DEVICE_NAME = "A test's CPU"  # that of tests.support.runs.page_runs
 
 
 def calibration(**changes: Any) -> Calibration:
-    """What was measured on the device of tests.support.page_runs; `changes` replace parts."""
+    """What was measured on the device of tests.support.runs.page_runs; `changes` replace parts."""
     usual: dict[str, Any] = {
         "device": "cpu",
         "device_name": DEVICE_NAME,

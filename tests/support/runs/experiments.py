@@ -10,7 +10,7 @@ from typing import Any
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.experiments.experiment import ExperimentKind, Plan, Point, PointRecord, interleaved
 from engine.runlog.experiment_log import ExperimentLog, record_of_result
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 CREATED_AT = "2026-03-04T05:06:07.000+00:00"
 OOM = {"asked_bytes": 4_000, "free_bytes": 3_000, "shape": "2 x 4", "where": "prefill"}

@@ -30,7 +30,7 @@ class FormulaCost:
         return self.seconds(facts)
 
 
-def prefill_facts(rows: int, prompt_tokens: int) -> PassStats:
+def prefill_stats(rows: int, prompt_tokens: int) -> PassStats:
     """A prefill of `rows` equal prompts, none of them padded."""
     return PassStats(
         kind=PassKind.PREFILL,

@@ -15,7 +15,7 @@ from engine.core.units import GIB
 from engine.experiments.experiment import Plan, Point, PointRecord, run_stats
 from engine.experiments.repeats import plan_repeats
 from engine.runlog.experiment_log import ExperimentLog
-from tests.support.page_runs import config_of, write_run
+from tests.support.runs.page_runs import config_of, write_run
 
 CREATED = "2026-11-29T12:00:00.000+00:00"
 RATES = {"static": 100.0, "continuous": 130.0}

@@ -15,7 +15,7 @@ from engine.load.load_plan import plan_load
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.load_log import next_load_points
 from engine.runlog.reader import RunLogReader
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 CREATED = "2026-11-29T12:00:00.000+00:00"
 WORKLOAD = WorkloadConfig(prompts="p16,p5", requests=24, budget="4-20")

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.runlog.writer import RunLogWriter
-from tests.support.page_runs import CREATED, TOKEN_IDS, config_of, run_info
+from tests.support.runs.page_runs import CREATED, TOKEN_IDS, config_of, run_info
 
 ENDS = (0.1, 0.2, 0.25, 0.3)
 # kind, rows, tokens, recomputed, width, computed, reserved, used of each pass

@@ -1,6 +1,6 @@
 """Five runs whose every figure is worked out by hand, for the prepared questions.
 
-- `a` static and `b` continuous: the pair of tests/support/page_runs.py, six tokens in 0.4 s and in 0.3 s.
+- `a` static and `b` continuous: the pair of tests/support/runs/page_runs.py, six tokens in 0.4 s and in 0.3 s.
 - `d` continuous, the same requests once more and slower: its prefill takes 0.2 s, so six tokens take 0.4 s.
 - `c` continuous, one slot: five requests meant to come one a second, given every 1.75 s; each prefill and each decode
   pass takes 1 s, so request i has its slot from 2i and its two tokens at 2i + 1 and 2i + 2.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.runlog.writer import RunLogWriter
-from tests.support.page_runs import config_of, run_info, write_run
+from tests.support.runs.page_runs import config_of, run_info, write_run
 
 OCTOBER, NOVEMBER = "2026-10-05T12:00:00.000+00:00", "2026-11-{:02}T12:00:00.000+00:00"
 Row = dict[str, Any]
