@@ -139,7 +139,7 @@ HARDWARE: dict[str, HardwarePreset] = {
             source="Measured on one GPU: 4.39 TB/s read (91 % of the vendor's 4.8), 806 TFLOP/s in bf16 (81 % of "
             "989). Launches: 84 ms for an eager decode step of a 1.5 B model in transformers over its 1,123 "
             "estimated kernels (1,170 observed). This host launches slowly and not always equally: "
-            "docs/performance.md has 7.2 us per operation and 60 ms per pass on another day. These are "
+            "docs/performance-eager.md has 7.2 us per operation and 60 ms per pass on another day. These are "
             "ceilings: a captured decode pass took twice its lower bound. Assumed: 30 us for the stop after "
             "each pass.",
         ),

@@ -4,7 +4,7 @@ The texts' GPU is an A10 with 22.06 GiB, the model Qwen2.5-1.5B in fp16, greedy,
 mix is prompts of 16 to 4,096 tokens in equal shares with budgets of 64 to 256 tokens; the load is 400 requests for 32
 slots. Seconds and rates apply only to that GPU. The `ratio` applies to any machine: what is divided by what, the range
 that follows from the prediction, and the text's measurement. Where a text gave no number (nearly, unchanged), the range
-is ours: 85 % or more, or within a quarter. `here` is the result of one H200 from docs/performance.md.
+is ours: 85 % or more, or within a quarter. `here` is the result of one H200 from docs/performance-graph.md.
 """
 
 from __future__ import annotations

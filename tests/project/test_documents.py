@@ -23,6 +23,7 @@ from pages.figures.load.axes import SYMBOLS
 from pages.parts.glossary.entries import all_groups
 from store.cli.main import build_parser as store_parser
 from tests.support.app_server import ROOT
+from tests.support.project_files import tracked_files
 
 README = (ROOT / "README.md").read_text()
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
@@ -216,3 +217,11 @@ def test_every_badge_is_explained(check: Check) -> None:
     assert check.label in row
     assert check.fault in row
     assert check.label in {entry.title for group in all_groups() for entry in group.entries}
+
+
+def test_names_of_the_recipes_are_in_the_code() -> None:
+    code = "\n".join(path.read_text() for path in tracked_files() if path.suffix in (".py", ".sql", ".toml"))
+    words = re.findall(r"`([A-Za-z_.]+)(?:\(\w*\))?`", section(CONTRIBUTING, "Recipes"))
+    names = {word for word in words if word not in {"shortest", "name", "pages.hello", "pages.parts.hello"}}
+    assert "Preset" in names
+    assert {name for name in names if not re.search(rf"\b{re.escape(name)}\b", code)} == set()
