@@ -139,7 +139,7 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
     [
         ("--hardware h900", "hardware 'h900': use one of a10"),
         ("", "no calibration here; run `python -m engine calibrate"),
-        ("--hardware this --efficiency 0.5", "go with a preset's name"),
+        ("--hardware this --efficiency 0.5", "only with a preset"),
         ("--hardware h100 --dtype fp32", "dtype fp32"),
         ("--hardware h100 --device cpu", "device cpu"),
         ("--hardware h100 --model nobody/nothing", "model nobody/nothing: use smollm2-135m"),

@@ -160,8 +160,8 @@ def test_the_terms_of_a_masked_decode_add_up() -> None:
     ("passes", "config", "words"),
     [
         (DECODES + PREFILLS, replace(CONFIG, engine="paged"), "--engines paged"),
-        (DECODES, CONFIG, "no passes of static"),
-        ((), CONFIG, "no passes of static"),
+        (DECODES, CONFIG, "no measured passes of static"),
+        ((), CONFIG, "no measured passes of static"),
         (DECODES + PREFILLS, replace(CONFIG, model="smollm2-135m"), "calibrate --model smollm2-135m"),
         (DECODES + PREFILLS, replace(CONFIG, dtype="bf16"), "calibrate --model tiny-random --dtype bf16"),
     ],

@@ -77,9 +77,6 @@ def number(
             raise ValueError("out of bounds")
         return value
 
-    # One of several overloads, chosen by whether the numbers are whole.
-    start: Any = "min" if field.default is not None else None
-    stride: Any = kind(step) if step else None
     with linked(name, field.default, read) as key:
         return st.number_input(
             field.label,

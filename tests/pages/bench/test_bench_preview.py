@@ -55,7 +55,7 @@ def test_without_a_calibration_there_is_no_guess() -> None:
     assert not other.metrics
     assert "calibrated with tiny-random in fp32" in other.problem
     unmeasured = preview(config_of("serial"), calibration().to_json())
-    assert "no passes of serial" in unmeasured.problem
+    assert "no measured passes of serial" in unmeasured.problem
 
 
 def test_a_pool_that_is_too_small_is_predicted() -> None:

@@ -47,7 +47,7 @@ def test_a_single_run_asks_for_another(runs: Path) -> None:
     write_run(runs, "r1", "static")
     take_in(runs.parent)
     app = open_page("compare", runs="r1")
-    assert "No other run has the same workload, model, dtype and device." in words(app)
+    assert "No other run has the same workload, model, dtype and device" in words(app)
     assert "Compare two engines on Bench" in dict(links(app))
 
 
