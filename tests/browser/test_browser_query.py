@@ -65,7 +65,7 @@ def test_a_link_is_answered_with_a_chart_and_a_table_and_asked_anew_by_hand(page
     expect(page.get_by_role("heading", name="Waste by engine")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".js-plotly-plot .bars path").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_text("most 0.25 (engine static)")).to_be_visible()
+    expect(page.get_by_text("highest 0.250 (engine static)")).to_be_visible()
     ask(page, "SELECT 41 + 1 AS answer")
     expect(page.get_by_text("1 row in")).to_be_visible(timeout=PATIENCE_MS)
     expect(page).to_have_url(re.compile(r"/query\?sql=SELECT"))
