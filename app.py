@@ -1,4 +1,4 @@
-"""The batching lab's app: `streamlit run app.py`. The pages over one store, one recorder and one queue of runs."""
+"""The batching lab's app, started by `streamlit run app.py`: its pages, navigation and style."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.parts.shared.front_door import enter
+from pages.parts.shared.entry_guard import enter
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import arrive, draw_history_script
 from store import StoreHeld
 
-# A file of our own: an icon by name is fetched from a font server by every visitor's browser.
+# A local file: an icon by name makes every visitor's browser load a font from a server.
 ICON = str(Path(__file__).parent / "pages" / "parts" / "shared" / "favicon.png")
 STYLE = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
@@ -32,13 +32,13 @@ PAGES = [
     st.Page("pages/history.py", title="History", icon=":material/history:", url_path="history"),
     st.Page("pages/query.py", title="Query", icon=":material/database_search:", url_path="query"),
     st.Page("pages/glossary.py", title="Glossary", icon=":material/dictionary:", url_path="glossary"),
-    # The default page is at / alone, but who knows the other addresses guesses this one. Last: links go to the first.
+    # The default page is at / only; this also serves it at /bench. It is last, because links use the first entry.
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="bench", visibility="hidden"),
 ]
 
 
 def main() -> None:
-    """Set the frame, open the services, run the page that the address names."""
+    """Set up navigation and style, open the lab's services, and run the page in the address."""
     st.set_page_config(page_title="The batching lab", page_icon=ICON, layout="wide")
     page = st.navigation(PAGES, position="top")
     arrive(page.url_path)
@@ -54,7 +54,7 @@ def main() -> None:
     except (OSError, ValueError) as error:
         st.title("The batching lab", anchor=False)
         st.error(
-            f"The lab's folder cannot be used: {plain(str(error))}. LAB_HOME names another.",
+            f"Cannot use the lab's folder: {plain(str(error))}. Set LAB_HOME to another folder.",
             icon=":material/folder_off:",
         )
         return

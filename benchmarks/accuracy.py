@@ -1,15 +1,15 @@
-"""How far the simulator is from this machine: the same workloads run and simulated, side by side.
+"""The simulator's error on this machine: the same workloads, run and simulated.
 
     python -m engine calibrate --model smollm2-135m [--engines none with --in-turn]
     python -m benchmarks.accuracy --out FOLDER [--engines static,continuous] [--repeats 3] [--in-turn]
 
-Each engine gets every request at once, then poisson arrivals at `--load` of the closed rate. The simulation is of the
-newest calibration under LAB_HOME, or of `--calibration`.
+Each engine gets all requests at once, then Poisson arrivals at `--load` of the closed rate. The simulation uses the
+newest calibration under LAB_HOME, or `--calibration`.
 
-With `--in-turn` its passes are measured anew before and after each pair of runs, and the pair is simulated from those
-two rounds: on a machine whose pace drifts, that tells the simulator's error from the machine's. An error is the median
-over the repeats of each repeat's own.
-A line of JSON a run, then a table in Markdown.
+With `--in-turn`, passes are measured again before and after each pair of runs, and the pair is simulated from those two
+rounds: on a machine whose speed drifts, this separates the simulator's error from the machine's. An error is the median
+over the repeats' errors.
+Prints one line of JSON per run, then a table in Markdown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.cuda_runs import Bench
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.home import lab_home
-from engine.hardware.hardware import Calibration, MeasuredPass
+from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
 from engine.hardware.step_cost import calibrated_cost
 from engine.metrics.metrics import run_metrics
@@ -72,7 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=24)
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--load", type=float, default=0.6, help="of the closed rate")
+    parser.add_argument("--load", type=float, default=0.6, help="share of the closed rate")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--in-turn", action="store_true", help="measure passes before and after each pair of runs")
@@ -91,14 +91,14 @@ def _calibration(file: Path | None) -> Calibration:
     folder = lab_home() / "calibrations"
     file = file or max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, default=None)
     if file is None:
-        sys.exit(f"no calibration in {folder}: run `python -m engine calibrate`")
+        sys.exit(f"no calibration in {folder}; run `python -m engine calibrate`")
     return Calibration.from_json(file.read_text())
 
 
 def _compare(
     bench: Bench, closed: RunConfig, calibration: Calibration, args: argparse.Namespace
 ) -> dict[str, list[Compared]]:
-    """Each repeat of the pair, measured and simulated."""
+    """The pairs of all repeats, measured and simulated."""
     found: dict[str, list[Compared]] = defaultdict(list)
     poisson: RunConfig | None = None
     before = _passes(bench, closed) if args.in_turn else []
@@ -116,7 +116,7 @@ def _compare(
 
 
 def _passes(bench: Bench, config: RunConfig) -> list[MeasuredPass]:
-    """One round of what `engine calibrate` measures for the engine."""
+    """One round of the engine's passes, as in `engine calibrate`."""
     loaded, device, _ = bench.warm.get(config, lambda message, share: None)
     shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
     return measure_passes(config, bench.warm, shapes, lambda message: print(message, file=sys.stderr), rounds=1)

@@ -1,8 +1,8 @@
-"""Static against continuous, static against transformers' generate, recording against not: in turns, in one call.
+"""Static vs continuous, static vs transformers' generate, recording on vs off: interleaved, on a CPU.
 
     python -m benchmarks.cpu_engines [--repeats 3] [--json]
 
-Every figure is a median over repeats taken in turns (ABAB), so that a machine that slows down slows both sides alike.
+Every figure is a median over interleaved repeats (ABAB), so that drift affects both sides equally.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Outcome:
 
 
 class Bench:
-    """One warm model, and runs of it with or without a log."""
+    """A warm model, and runs with or without a log."""
 
     def __init__(self, model: str) -> None:
         self.warm = WarmModel()
@@ -80,7 +80,7 @@ class Bench:
 
 
 def generate_uniform(prepared: PreparedRun) -> Outcome:
-    """transformers' own generate over the same eight rows: its cache, its attention, its loop."""
+    """transformers' generate over the same eight rows, with its own cache, attention and loop."""
     model = prepared.loaded.model
     specs = prepared.workload.requests
     prompts = torch.tensor([prepared.prompt_ids[s.request_id] for s in specs])
@@ -104,7 +104,7 @@ def generate_uniform(prepared: PreparedRun) -> Outcome:
 
 
 def in_turns(repeats: int, *sides: Callable[[], Outcome]) -> list[list[Outcome]]:
-    """ABAB…: the outcomes of each side."""
+    """Run the sides interleaved (ABAB…). Returns the outcomes of each side."""
     outcomes: list[list[Outcome]] = [[] for _ in sides]
     for _ in range(repeats):
         for side, run in enumerate(sides):
@@ -117,7 +117,7 @@ def rate(outcomes: list[Outcome]) -> float:
 
 
 def paired_ratio(first: list[Outcome], second: list[Outcome]) -> float:
-    """The median over turns of first's rate over second's: neighbors in time are compared, so drift cancels."""
+    """The median over turns of first's rate over second's: runs next to each other are compared, so drift cancels."""
     return statistics.median(a.tokens_per_s / b.tokens_per_s for a, b in zip(first, second, strict=True))
 
 
@@ -171,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", action="append", choices=FIGURES, help="one of the figures; may be given again")
+    parser.add_argument("--only", action="append", choices=FIGURES, help="run only this figure; repeatable")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     use_available_threads()

@@ -1,9 +1,9 @@
-"""Paged KV on a CPU against transformers: its continuous batching (generate_batch) and its padded generate, in turns.
+"""Paged KV on a CPU vs transformers' continuous batching (generate_batch) and its padded generate, interleaved.
 
     python -m benchmarks.cpu_paged [--repeats 3] [--requests 32] [--json]
 
-32 requests, prompts of 16, 64 and 256 tokens in equal shares, 32 new tokens each, all at once; every side gets the same
-ids and says as many tokens. Medians over repeats taken in turns (ABC ABC …).
+32 requests at once, prompts of 16, 64 and 256 tokens in equal shares, 32 output tokens each; all sides get the same ids
+and generate the same number of tokens. Medians over interleaved repeats (ABC ABC …).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ BUDGET = 32
 
 
 def padded_generate(prepared: PreparedRun) -> int:
-    """transformers' generate over all rows at once, left-padded to the longest. Returns the tokens said."""
+    """transformers' generate over all rows at once, left-padded to the longest. Returns the number of tokens."""
     ids = [prepared.prompt_ids[s.request_id] for s in prepared.workload.requests]
     width = max(map(len, ids))
     prompts = torch.tensor([[0] * (width - len(row)) + row for row in ids])
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
     with own_attention(prepared, REFERENCE_ATTENTION) as model, torch.inference_mode():
-        said = model.generate(
+        output = model.generate(
             prompts, attention_mask=mask, max_new_tokens=BUDGET, do_sample=False, eos_token_id=None, pad_token_id=0
         )
-    return int(said[:, width:].numel())
+    return int(output[:, width:].numel())
 
 
 def generate_batch(prepared: PreparedRun) -> int:

@@ -1,8 +1,8 @@
-"""The texts' mixed workload on a GPU: static and continuous, sync and async, and serial on its first eight requests.
+"""A mixed workload on a GPU: static and continuous, sync and async, and serial on its first eight requests.
 
     python -m benchmarks.cuda_engines --out FOLDER [--model qwen2.5-1.5b-random] [--requests 64] [--slots 32]
 
-Writes ordinary run folders, to be copied and ingested elsewhere, and prints one line a run.
+Writes ordinary run folders and prints one line per run.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--slots", type=int, default=32)
     parser.add_argument("--serial-requests", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=1, help="in turns: every engine and timing once, then again")
-    parser.add_argument("--profile", action="store_true", help="also one decode step of each engine by its kernels")
+    parser.add_argument("--repeats", type=int, default=1, help="interleaved: every engine and timing once, then again")
+    parser.add_argument("--profile", action="store_true", help="also profile the kernels of one decode step per engine")
     args = parser.parse_args()
     workload = build_workload(WorkloadConfig(prompts=args.prompts, budget=args.budget, requests=args.requests))
     few = replace(
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def kernel_seconds(bench: Bench, config: RunConfig, workload: Workload, after_steps: int = 20) -> dict[str, Any]:
-    """One decode step under the profiler: its kernels, and the seconds they ran, pauses between them left out."""
+    """One decode step under the profiler: its kernels, and their seconds without the pauses between them."""
     prepared = bench.prepare(config, workload)
     requests = prepared.requests()
     engine = build_engine(prepared, requests, make_runner(prepared, requests), NoSink())
@@ -86,7 +86,7 @@ def kernel_seconds(bench: Bench, config: RunConfig, workload: Workload, after_st
     with torch.profiler.profile(activities=activities) as profile:
         engine.step(lambda: False)
         torch.cuda.synchronize()
-    planned = engine.in_hand
+    planned = engine.current_pass
     assert planned is not None
     kernels = [e for e in profile.events() or [] if e.device_type == torch.autograd.DeviceType.CUDA]
     seconds = sum(e.time_range.elapsed_us() for e in kernels) / 1e6
@@ -96,9 +96,9 @@ def kernel_seconds(bench: Bench, config: RunConfig, workload: Workload, after_st
 
 def measure(bench: Bench, config: RunConfig, workload: Workload) -> None:
     folder, result = bench.run(config, workload)
-    facts: dict[str, Any] = {"status": result["status"], "error": result["error"], **result["totals"]}
-    what = {"run_id": folder.name, "engine": config.engine, "timing": config.timing}
-    print(json.dumps(what | {name: facts[name] for name in SHOWN}))
+    totals: dict[str, Any] = {"status": result["status"], "error": result["error"], **result["totals"]}
+    line = {"run_id": folder.name, "engine": config.engine, "timing": config.timing}
+    print(json.dumps(line | {name: totals[name] for name in SHOWN}))
 
 
 if __name__ == "__main__":

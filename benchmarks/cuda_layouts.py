@@ -1,13 +1,13 @@
-"""The texts' mixed workload on a GPU, engine by engine: closed load, capacity under poisson arrivals, admission spikes.
+"""A mixed workload on a GPU, engine by engine: closed load, capacity under Poisson arrivals, admission spikes.
 
     python -m benchmarks.cuda_layouts closed   --out FOLDER [--slots 256] [--requests 400] [--engines paged,chunked]
     python -m benchmarks.cuda_layouts capacity --out FOLDER [--execution eager] [--engines static,paged]
     python -m benchmarks.cuda_layouts spike    --out FOLDER [--engines continuous,paged,chunked] [--tokens 512,256]
 
-closed: every request is there at once; requests a second to the last token. capacity: arrivals at --overload times
-the closed rate, the completion rate while a queue stands, then --below of it to see the queue stay short. spike: 64
-requests through 8 slots; the worst gap between a request's tokens over the median one. Runs are ordinary run folders.
-Prompts of 16 to 4,096 tokens in equal shares, 64-256 new tokens.
+closed: all requests arrive at once; requests/s to the last token. capacity: arrivals at --overload times the closed
+rate give the completion rate while a queue exists; arrivals at --below times that rate check that the queue stays
+short. spike: 64 requests through 8 slots; the worst gap between a request's tokens over the median gap. Runs are
+ordinary run folders. Prompts of 16 to 4,096 tokens in equal shares, 64-256 output tokens.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("what", choices=("closed", "capacity", "spike"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="qwen2.5-1.5b-random")
+    parser.add_argument("--device", default="cuda", help="cpu: try the script without a GPU")
     parser.add_argument("--engines", default=None)
     parser.add_argument("--execution", default="graph")
     parser.add_argument("--timing", default="async")
@@ -51,10 +52,10 @@ def main() -> None:
     requests = args.requests or {"spike": 64, "capacity": 256}.get(args.what, 400)
     work = WorkloadConfig(prompts=MIX, budget=BUDGET, requests=requests)
     base = RunConfig(
-        model=args.model, device="cuda", execution=args.execution, timing=args.timing, workload=work,
+        model=args.model, device=args.device, execution=args.execution, timing=args.timing, workload=work,
         slots=args.slots or {"closed": 256, "capacity": 32, "spike": 8}[args.what],
     )  # fmt: skip
-    with Bench(args.out) as bench:
+    with Bench(args.out, args.device) as bench:
         for _ in range(args.repeats):
             for config in _configs(args, base):
                 if args.what == "capacity":
@@ -91,7 +92,7 @@ def show(bench: Bench, config: RunConfig, what: str) -> tuple[dict[str, Any], Ru
 
 
 def find_capacity(bench: Bench, config: RunConfig, overload: float, below: float) -> None:
-    """Completions a second while a queue stands; then, at a share of it, the queue."""
+    """Measure completions/s while a queue exists, then the queue at a share of that rate."""
     closed_rate = config.workload.requests / show(bench, config, "closed")[0]["duration_s"]
     pressed = replace(config, workload=replace(config.workload, arrival=f"poisson:{overload * closed_rate:.3f}"))
     _, record = show(bench, pressed, "overload")
@@ -116,8 +117,10 @@ def find_capacity(bench: Bench, config: RunConfig, overload: float, below: float
 
 
 def saturated_rate(record: RunRecord) -> float:
-    """Requests ended a second between the first and the last pass that left requests waiting, the first fifth left out:
-    a queue has to stand, and the engine to be full, for the rate to be its own."""
+    """Requests/s completed between the first and the last pass that left requests waiting, without the first fifth.
+
+    The rate is the engine's capacity only while there is a queue and the engine is full.
+    """
     waiting = record.passes["queue_depth"] > 0
     starts, ends = record.passes["start_s"][waiting], record.passes["end_s"][waiting]
     first, last = np.min(starts), np.max(ends)

@@ -1,4 +1,4 @@
-"""Runs for the GPU benchmarks: one process, one loaded model, ordinary run folders to be ingested elsewhere."""
+"""Runs for the GPU benchmarks: one process, one loaded model, ordinary run folders."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.runlog.locks import hold
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.environment import use_available_threads
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import execute_run, long_lived_objects_at_rest
+from engine.runtime.run import execute_run, gc_frozen
 from engine.runtime.warm_up import NoSink, warm_up
 from engine.workload.workload import Workload
 
 
 class Bench:
-    """Holds the device. `ready_s` of the last run: from the loaded model to the first measured pass."""
+    """Holds the device and runs runs. `ready_s` of the last run: from the loaded model to the first measured pass."""
 
     def __init__(self, out: Path, device: str = "cuda") -> None:
         self.out = out
@@ -43,7 +43,7 @@ class Bench:
         return prepare_run(config, self.warm, lambda message, fraction: print(message, file=sys.stderr), workload)
 
     def run(self, config: RunConfig, workload: Workload | None = None) -> tuple[Path, dict[str, Any]]:
-        """The run's folder and its result."""
+        """Run, and return the run's folder and result."""
         prepared = self.prepare(config, workload)
         run_id = new_run_id()
         start = time.perf_counter()
@@ -52,7 +52,7 @@ class Bench:
         return self.out / run_id, result
 
     def run_unrecorded(self, config: RunConfig, workload: Workload | None = None) -> list[float]:
-        """The same run with every row dropped. Returns when each pass was delivered, in seconds."""
+        """The same run without a log. Returns the time at which each pass was delivered, in seconds."""
         prepared = self.prepare(config, workload)
         requests = prepared.requests()
         runner = make_runner(prepared, requests)
@@ -60,7 +60,7 @@ class Bench:
         warm_up(prepared, runner, self.warm, lambda: False)
         ends: list[float] = []
         engine = build_engine(prepared, requests, runner, NoSink(), lambda engine, now_s: ends.append(now_s))
-        with long_lived_objects_at_rest():
+        with gc_frozen():
             engine.run(lambda: False)
         return ends
 

@@ -2,10 +2,9 @@
 
     python -m benchmarks.decode_gap --out FOLDER [--rows 1,8,32,128,256,512] [--engine paged] [--repeats 1]
 
-Prints one line a run: the median gap between a request's delivered tokens in wall time, beside the floor that the
-card's read rate and matrix rate set (the larger of bytes and arithmetic), vLLM 0.21.0's and torch.compile's figures
-where they are known (one H200, Qwen2.5-1.5B's shape, prompts of 256), and what the pass itself took. With
---compare-recording each size runs in turns with and without its tokens being written.
+Prints one line per run: the median wall-time gap between a request's delivered tokens; the lower bound from the GPU's
+memory bandwidth and matrix rate (the larger of the two); vLLM 0.21.0's gap if known (one H200, Qwen2.5-1.5B's shape,
+prompts of 256); and the time of the pass. With --compare-recording each size runs with and without a log, interleaved.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="qwen2.5-1.5b-random")
+    parser.add_argument("--device", default="cuda", help="cpu: try the script without a GPU")
     parser.add_argument("--engine", default="paged")
     parser.add_argument("--execution", default="graph")
     parser.add_argument("--timing", default="async")
@@ -41,8 +41,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--compare-recording", action="store_true")
     args = parser.parse_args()
-    base = RunConfig(engine=args.engine, model=args.model, device="cuda", execution=args.execution, timing=args.timing)
-    with Bench(args.out) as bench:
+    base = RunConfig(
+        engine=args.engine, model=args.model, device=args.device, execution=args.execution, timing=args.timing
+    )
+    with Bench(args.out, args.device) as bench:
         for rows in args.rows:
             work = WorkloadConfig(prompts=f"p{args.prompt}", requests=rows, budget=str(args.budget))
             config = replace(base, slots=rows, workload=work)
@@ -53,7 +55,7 @@ def main() -> None:
 
 
 def measure(bench: Bench, config: RunConfig) -> dict[str, Any]:
-    """One recorded run: the gaps that a reader saw, and the steps behind them."""
+    """One recorded run: the gaps between delivered tokens, and the decode passes."""
     folder, result = bench.run(config)
     rows, totals = config.slots, result["totals"]
     if result["status"] != "completed":
@@ -76,13 +78,13 @@ def measure(bench: Bench, config: RunConfig) -> dict[str, Any]:
 
 
 def floor_ms(rows: int) -> float:
-    """The least a step can take: its bytes over the read rate, or its arithmetic over the matrix rate."""
+    """Lower bound of a step: its bytes over the read rate, or its FLOP over the matrix rate."""
     bytes_s = (WEIGHT_BYTES + rows * MEAN_CONTEXT * POSITION_BYTES) / READ_BYTES_PER_S
     return 1e3 * max(bytes_s, rows * FLOP_PER_TOKEN / FLOP_PER_S)
 
 
 def unrecorded_step_ms(bench: Bench, config: RunConfig) -> float:
-    """The median wall time from one decode pass to the next with every row dropped."""
+    """The median wall time from one decode pass to the next, without a log."""
     ends = bench.run_unrecorded(config)
     return round(1e3 * statistics.median(np.diff(ends)), 3)
 

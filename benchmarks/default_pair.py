@@ -1,9 +1,9 @@
-"""The default pair in a real app and a real browser: click to first token, click to the finished comparison.
+"""Static vs continuous in a real app and browser: from the click to the first token and to the finished comparison.
 
     python -m benchmarks.default_pair [--repeats 3] [--json]
 
-The page stays open in one turn and is closed after the click in the next (ABAB). The first pair only warms the worker.
-Times are read off the run logs on disk, so that watching and not watching are measured alike.
+The page stays open in one turn and closes after the click in the next (ABAB). The first pair only warms the worker.
+Times come from the run logs on disk, so both cases are measured in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMEOUT_S = 300.0
 def click_the_pair(browser: Browser, url: str) -> tuple[Page, float]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(url)
-    button = page.get_by_role("button", name="Run the pair")
+    button = page.get_by_role("button", name="Compare two engines")
     button.wait_for(timeout=60_000)
     page.wait_for_timeout(1_000)
     clicked_s = time.time()
@@ -48,7 +48,7 @@ def wait_for(what: Callable[[], Any]) -> Any:
 
 
 def one_pair(browser: Browser, url: str, runs: Path, *, stays_open: bool) -> dict[str, float]:
-    """Seconds from the click to the first logged token and to the second run's result; the passes' medians."""
+    """Seconds from the click to the first logged token and to the second run's result, and the median passes."""
     before = set(runs.glob("*")) if runs.exists() else set()
     page, clicked_s = click_the_pair(browser, url)
     wait_for(lambda: [f for f in runs.glob("*/tokens.arrows") if f.parent not in before and f.stat().st_size])

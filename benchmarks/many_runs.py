@@ -123,11 +123,11 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
         pid = app.process.pid
         visits: dict[str, tuple[str, str]] = {
             "glossary": ("glossary", "Every metric is defined once"),
-            "bench": ("", "Run the pair"),
+            "bench": ("", "Compare two engines"),
             "history": ("history", "Runs made on the command line appear by themselves"),
             "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
             "run_400_requests": (f"run?run_id={medium}", "Configuration and environment"),
-            "compare": (f"compare?runs={','.join(pair)}", "Did they say the same?"),
+            "compare": (f"compare?runs={','.join(pair)}", "Same answers?"),
             "query": ("query?question=waste_by_engine", "rows in"),
         }
         if has_large:

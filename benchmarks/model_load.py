@@ -1,9 +1,9 @@
-"""How long the default model takes to load: in fresh processes with a warm cache, and once with the conversion.
+"""The load time of the default model: in new processes with a warm cache, and once with the conversion.
 
     .venv/bin/python -m benchmarks.model_load [--processes 5] [--convert]
 
-Each process imports torch, then the lab's loader (which imports transformers), then loads; the three are told apart.
-`--convert` adds one first load into an empty cache of its own, which is removed again (half a gigabyte).
+Each process imports torch, imports the lab's loader (and transformers), then loads; each step is timed. `--convert`
+adds a first load into an empty temporary cache (half a gigabyte).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ print(json.dumps({
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--processes", type=int, default=5, metavar="N", help="fresh processes a dtype (default 5)")
+    parser.add_argument("--processes", type=int, default=5, metavar="N", help="new processes per dtype (default 5)")
     parser.add_argument("--model", default="smollm2-135m", help="default smollm2-135m")
     parser.add_argument("--convert", action="store_true", help="also time one first load, into an empty cache")
     args = parser.parse_args()
     if args.convert:
         with tempfile.TemporaryDirectory() as cache:
             report(f"{args.model} first load, fp32", [load(args.model, "float32", {"LAB_CACHE": cache})])
-    load(args.model, "float32", {})  # convert if need be, and bring the files into memory
+    load(args.model, "float32", {})  # converts if needed, and reads the files into the page cache
     for dtype in ("float32", "bfloat16"):
         times = [load(args.model, dtype, {}) for _ in range(args.processes)]
         report(f"{args.model} {dtype}, medians of {args.processes}", times)
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def load(model: str, dtype: str, environment: dict[str, str]) -> dict[str, float]:
-    """The three times of one fresh process, in seconds."""
+    """The three times of a new process, in seconds."""
     command = [sys.executable, "-c", LOAD, model, dtype]
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
     times: dict[str, float] = json.loads(done.stdout)

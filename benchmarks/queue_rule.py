@@ -1,11 +1,11 @@
-"""How often the rule of `engine.load.queue_growth` is right: on simulated servers whose capacity is known.
+"""The accuracy of the rule in `engine.load.queue_growth`, on simulated servers with known capacity.
 
     python -m benchmarks.queue_rule [--seeds 5]
 
-Static and continuous with 4 to 32 slots, 48 to 256 requests of one budget and of mixed ones, each at least six full
-batches; a decode pass takes a second whatever its rows, a prefill nothing. The capacity is that of all requests at
-once. Evenly spaced arrivals, and arrivals drawn at random (poisson), at shares of it: of how many runs the rule says
-that the queue grows. A Markdown table.
+Static and continuous with 4 to 32 slots and 48 to 256 requests, with equal and mixed budgets, each at least six full
+batches. A decode pass takes one second at any batch size, a prefill takes none. The capacity is the rate with all
+requests at once. Prints a Markdown table: for constant and Poisson arrivals at shares of the capacity, the number of
+runs in which the rule finds a growing queue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.passes import PassKind
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import ModelShape, PassFacts
+from engine.hardware.roofline import ModelShape, PassStats
 from engine.load.load_point import LoadPoint, load_point
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
@@ -31,11 +31,11 @@ SHARES = {"constant": (0.9, 1.1), "poisson": (0.5, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3,
 
 
 class SecondAPass:
-    """A decode pass is a second, prompts are read at once."""
+    """A decode pass takes one second, a prefill none."""
 
     host_s = 0.0
 
-    def pass_s(self, facts: PassFacts) -> float:
+    def pass_s(self, facts: PassStats) -> float:
         return 1.0 if facts.kind is PassKind.DECODE else 0.0
 
 

@@ -1,9 +1,9 @@
-"""How fast the simulator is: a trace of 400 requests with its whole run log, and one of 100,000 without rows of tokens.
+"""The speed of the simulator: a trace of 400 requests with its full run log, and one of 100,000 without token rows.
 
     python -m benchmarks.simulator_speed [--engines static,continuous,paged] [--requests 400,100000] [--slots 32]
 
-Mixed prompts (16 to 4,096 tokens), budgets of 64 to 256, poisson arrivals near each engine's capacity on the card. The
-seconds are the process's own, since they are all that it does: building the workload, simulating, every metric.
+Mixed prompts (16 to 4,096 tokens), budgets of 64 to 256, Poisson arrivals near each engine's capacity on the GPU. Times
+are the process's CPU seconds for building the workload, simulating, and computing every metric.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import time
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.metrics.metrics import run_metrics
-from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
 
 MIX = "p16,p64,p256,p1024,p4096"
-WITH_LOG = 10_000  # requests up to which every stream of the run log is kept
+WITH_LOG = 10_000  # most requests with a full run log
 STREAMS = ("passes", "spans", "blocks", "events")
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=32)
     parser.add_argument("--hardware", default="h200")
     parser.add_argument("--rate", type=float, default=20.0)
-    parser.add_argument("--one", action="store_true", help="in this process: one engine, one number")
+    parser.add_argument("--one", action="store_true", help="measure one engine and request count in this process")
     args = parser.parse_args()
     if args.one:
         _measure(args.engines, int(args.requests), args)
@@ -43,7 +43,7 @@ def main() -> None:
         for engine in args.engines.split(","):
             shared = ["--slots", str(args.slots), "--hardware", args.hardware, "--rate", str(args.rate)]
             own = ["--one", "--engines", engine, "--requests", count]
-            # A process each: peak memory never goes down within one.
+            # One process each: peak memory never decreases within a process.
             subprocess.run([sys.executable, "-m", "benchmarks.simulator_speed", *own, *shared], check=True)
 
 

@@ -1,9 +1,9 @@
-"""The linear layers of a decode step at few rows: cuBLAS against the lab's kernel, each product in a CUDA graph.
+"""The linear layers of a decode step at few rows: cuBLAS vs the lab's kernel, each product in a CUDA graph.
 
     python -m benchmarks.skinny_linear [--rows 1,8,16,32] [--quick]
 
-Weights of all layers are walked through in turn, as a step does, so that the cache hides nothing. Microseconds a
-product.
+The products go through the weights of all layers in turn, as in a step, so weights do not stay in the cache. Prints
+microseconds per product.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     if not torch.cuda.is_available():
-        raise SystemExit("skinny_linear: needs a CUDA GPU")
+        raise SystemExit("benchmarks.skinny_linear needs a CUDA GPU")
     for name, (outputs, width) in (SHAPES | HEAD).items():
         layers = 2 if name in HEAD else LAYERS
         weights = [torch.randn(outputs, width, device="cuda", dtype=torch.bfloat16) / width**0.5 for _ in range(layers)]
@@ -49,7 +49,7 @@ def main() -> None:
                     got = got if tuning.splits == 1 else got.sum(0)
                     error = float((got - expected).abs().max())
                     us = micros(partial(skinny_linear, x, bias=None, tuning=tuning), weights)
-                except Exception as failure:  # a shape that the compiler refuses is only a candidate less
+                except Exception as failure:  # skip a candidate that does not compile
                     print(name, rows, tuning, str(failure).splitlines()[:1])
                     continue
                 assert error < 0.05, (name, rows, tuning, error)
@@ -76,7 +76,7 @@ def candidates(name: str, rows: int, *, quick: bool) -> list[SkinnyTuning]:
 
 
 def micros(run: Callable[[Tensor], Tensor], weights: list[Tensor]) -> float:
-    """Microseconds of one product, from replays of a graph over all `weights`, twice around."""
+    """Microseconds per product, from replays of a graph that runs twice over all `weights`."""
     run(weights[0])
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

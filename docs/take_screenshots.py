@@ -1,6 +1,6 @@
-"""Takes the screenshots of the documents anew, from a real app and a real pair of runs: `make screens`.
+"""Takes the screenshots of the documents from a real app and real runs: `make screens`. Needs Chromium.
 
-The app runs over a LAB_HOME of its own, which is thrown away; the pictures go to docs/images. It needs Chromium.
+The app uses a temporary LAB_HOME; the pictures go to docs/images.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ WINDOW: ViewportSize = {"width": 1280, "height": 1000}
 PAIR_TIMEOUT_MS = 600_000
 FIGURE_TIMEOUT_MS = 60_000
 SETTLE_MS = 2_000
-SMALL_POOL = "engine=paged&pool_gib=0.0085"  # 12 blocks: too few for four of the default requests at once
+SMALL_POOL = "engine=paged&pool_gib=0.0085"  # 12 blocks: too few for four default requests
 
 
 @contextmanager
 def open_page(app: AppServer) -> Iterator[Page]:
-    """A light page at twice the pixels, so that small print stays sharp."""
+    """A light page at twice the pixels, so that small text is sharp."""
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("take_screenshots: no chromium on this machine; on Debian: apt-get install chromium")
@@ -40,21 +40,21 @@ def open_page(app: AppServer) -> Iterator[Page]:
         browser.close()
 
 
-def run_the_pair(page: Page) -> None:
-    """Press the button on Bench, take the live view on the way, and stay where it leads: Compare."""
-    page.get_by_role("button", name="Run the pair").click()
+def compare_two_engines(page: Page) -> None:
+    """Press the button on Bench, take the live view, and wait for Compare."""
+    page.get_by_role("button", name="Compare two engines").click()
     page.get_by_text("run 2 of 2").wait_for(timeout=PAIR_TIMEOUT_MS)
     save(page, "live")
     page.wait_for_url("**/compare**", timeout=PAIR_TIMEOUT_MS)
 
 
 def wait_for_figures(page: Page) -> None:
-    """Until the first figure of a page of results is drawn."""
+    """Wait until the first figure of a results page is drawn."""
     page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=FIGURE_TIMEOUT_MS)
 
 
 def save(page: Page, name: str) -> None:
-    """What the window shows once it has come to rest."""
+    """Save what the window shows, once it has settled."""
     page.wait_for_timeout(SETTLE_MS)
     path = IMAGES / f"{name}.png"
     page.screenshot(path=path)
@@ -62,7 +62,7 @@ def save(page: Page, name: str) -> None:
 
 
 def take_blocks(page: Page, app: AppServer) -> None:
-    """The KV pool of a run that was given too small a one."""
+    """The KV pool of a run whose pool is too small."""
     page.goto(f"{app.url}/?{SMALL_POOL}")
     page.get_by_role("button", name="Run paged").click()
     page.wait_for_url("**/run**", timeout=PAIR_TIMEOUT_MS)
@@ -72,9 +72,9 @@ def take_blocks(page: Page, app: AppServer) -> None:
 
 
 def take_all(app: AppServer) -> None:
-    """Live, Compare, Run and the pool of blocks, in the order in which a visitor meets them."""
+    """Live, Compare, Run and the pool of blocks."""
     with open_page(app) as page:
-        run_the_pair(page)
+        compare_two_engines(page)
         wait_for_figures(page)
         page.get_by_role("heading", name="Slot timelines").scroll_into_view_if_needed()
         page.mouse.wheel(0, 500)  # the finding above, both timelines below

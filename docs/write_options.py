@@ -1,7 +1,4 @@
-"""Writes docs/options.md from the one declaration of each option: `make docs`.
-
-A test holds the page to what this writes, so that the two cannot drift apart.
-"""
+"""Writes docs/options.md from the options' declarations: `make docs`. A test checks that the page is up to date."""
 
 from __future__ import annotations
 
@@ -30,16 +27,17 @@ RUN_OPTIONS = (*SETTINGS.values(), MIX, REPEATS)
 INTRODUCTION = """# Options
 
 Written by `make docs` from the options' declarations. A setting of a run is a field of the configurations in
-`engine/core/config.py`: the command line, the pages' fields and the parameters of an address are made from it.
+`engine/core/config.py`; the command line, the pages' fields and the URL parameters are made from it.
 
 ## Settings of a run
 
-A page's address takes the same settings by the option's name, with `_` for `-`: `?engine=static&slots=8`.
+A page's URL takes the same settings under the option's name, with `_` for `-`: `?engine=static&slots=8`.
+[commands.md](commands.md) says how options work together.
 """
 
 PAGES_INTRODUCTION = """## Parameters of the pages
 
-What a page's address takes, and what the page starts with. An address leaves out what is at its default.
+The URL parameters of each page and their defaults. A URL omits parameters that are at their default.
 """
 
 
@@ -57,7 +55,7 @@ def render() -> str:
 
 
 def page_fields() -> dict[str, Mapping[str, Field]]:
-    """By page the fields of its address."""
+    """The URL fields of each page."""
     return {
         "Bench": bench_fields.FIELDS,
         "Sweep": sweep_plan.FIELDS,
@@ -74,7 +72,7 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """What a command takes beside --help."""
+    """A command's arguments except --help."""
     return (action for action in parser._actions if not isinstance(action, argparse._HelpAction))
 
 
@@ -90,12 +88,12 @@ def _settings_table(options: Iterable[Option]) -> str:
 
 
 def _arguments(arguments: Sequence[argparse.Action]) -> Iterator[str]:
-    """What a command takes as it is above, in a line; then what it has of its own, or with another default."""
+    """One line with the options that equal a setting above, then a table of the command's other options."""
     usual = {option.flag: help_of(option) for option in RUN_OPTIONS}
     alike = [each for each in arguments if each.option_strings and usual.get(each.option_strings[0]) == each.help]
     if alike:
         flags = ", ".join(_code(each.option_strings[0]) for each in alike)
-        yield textwrap.fill(f"As above: {flags}.", 120, break_on_hyphens=False) + "\n"
+        yield textwrap.fill(f"Settings from the table above: {flags}.", 120, break_on_hyphens=False) + "\n"
     yield _arguments_table(each for each in arguments if each not in alike)
 
 

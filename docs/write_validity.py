@@ -1,6 +1,6 @@
-"""Writes docs/validity.md from the one definition of each badge in engine/validity/validity.py: `make docs`.
+"""Writes docs/validity.md from the badges defined in engine/validity/validity.py (`make docs`).
 
-A test holds the page to what this writes, so that the two cannot drift apart.
+A test compares the page with what this writes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ INTRODUCTION = """# Validity
 
 Written by `make docs` from `engine/validity/validity.py`, where each badge is defined once.
 
-A run earns a badge by a check that it passes; it is judged once, when it has ended, by its run log alone. A check that
-does not apply (no rate was asked for, nothing was logged of it) neither gives nor takes a badge. No check changes a
-figure: a lost badge says what a reader should know before taking a figure for more than it is. Limits are conventions.
+A run earns a badge by passing its check. Runs are judged once, when they end, from the run log only. A check that does
+not apply (the run has no arrival rate, or nothing was logged) neither earns nor loses a badge. No check changes a
+figure: a lost badge warns that figures may mislead. Limits are conventions.
 
-Everywhere a badge that was earned says what holds (`real weights`), one that was lost what is wrong (`random weights`).
-A run's page shows its badges with what was found; History has a column of them and filters by them; Compare warns where
-one run earned a badge that another lost. In the store they are the table `run_checks`: a row a check of a run, with
-`outcome` (`pass`, `fail`, `not applicable`), `value` and `threshold` where a figure was judged, and `finding`, the
-sentence with the run's own figures.
+An earned badge shows its label (`real weights`), a lost badge its fault (`random weights`). A run's page shows its
+badges with their findings. History has a column of lost badges and filters by badges. Compare warns where runs differ.
+In the store, the table `run_checks` has one row per check and run, with `outcome` (`pass`, `fail`, `not applicable`),
+`value` and `threshold` if a figure was judged, and `finding`, one sentence with the run's own figures.
 """
 
 

@@ -1,6 +1,6 @@
-"""The engine's command line: `python -m engine COMMAND`, the commands as COMMANDS lists them.
+"""The engine's command line: `python -m engine COMMAND`, with the commands of COMMANDS.
 
-Exit 0 done, 1 the run failed, ran out of memory, was stopped or unequal, 2 bad input with one clear line.
+Exit codes: 0 done; 1 failed, out of memory, stopped or unequal; 2 bad input, with one clear line.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from engine.core.format import fit_terminal
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 
 COMMANDS = {
-    "run": (run, "one run of an engine over a workload, logged under LAB_HOME"),
-    "sweep": (sweep, "batch sizes by prompt lengths, as one experiment"),
-    "arrivals": (arrivals, "engines under load: the same requests at each rate, their capacity and their knee"),
-    "overhead": (overhead, "what stopping after each pass costs: sync against async timing, on a GPU"),
+    "run": (run, "run an engine over a workload and log it under LAB_HOME"),
+    "sweep": (sweep, "measure batch sizes by prompt lengths, as one experiment"),
+    "arrivals": (arrivals, "load test engines: the same requests at each rate; capacity and saturation point"),
+    "overhead": (overhead, "measure the cost of stopping after each pass: sync against async timing, on a GPU"),
     "parity": (parity, "compare every engine's tokens with serial's and with transformers' generate"),
-    "memory": (memory, "what weights, KV cache and activations need, and the batch size at which memory ends"),
-    "simulate": (simulate, "a run that nobody has to wait for: the same schedule, passes as long as figures say"),
-    "models": (models, "the models that can be named"),
-    "calibrate": (calibrate, "measure this machine's ceilings"),
+    "memory": (memory, "calculate weights, KV cache and activations, and the largest batch that fits"),
+    "simulate": (simulate, "simulate a run: same schedulers, step times from a hardware model"),
+    "models": (models, "list the models"),
+    "calibrate": (calibrate, "measure this machine's limits: memory bandwidth, matrix products, launches, passes"),
 }
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """argparse, but bad input gets one line and no usage text."""
+    """argparse with one line per error and no usage text."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def build_parser() -> OneLineParser:
-    parser = OneLineParser(prog="python -m engine", description="Real runs of real models, logged token by token.")
+    parser = OneLineParser(prog="python -m engine", description="Run real models and log every token.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_text) in COMMANDS.items():
-        module.add_arguments(commands.add_parser(name, help=help_text, description=help_text.capitalize() + "."))
+        description = f"{help_text[0].upper()}{help_text[1:]}."
+        module.add_arguments(commands.add_parser(name, help=help_text, description=description))
     return parser
 
 
@@ -68,5 +69,5 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{parser.prog} {args.command}: {error}; LAB_HOME and LAB_CACHE name the lab's folders", file=sys.stderr)
+        print(f"{parser.prog} {args.command}: {error}; LAB_HOME and LAB_CACHE set the lab's folders", file=sys.stderr)
         return 2 if isinstance(error, UNUSABLE_FOLDER) else 1

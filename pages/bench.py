@@ -1,4 +1,4 @@
-"""Bench: set an engine and a workload, see in words what will happen, run it, and watch it."""
+"""The Bench page: settings, the forecast of a run, the run buttons, and the live view of what runs."""
 
 from __future__ import annotations
 
@@ -9,39 +9,36 @@ from engine.core.config import RunConfig
 from engine.launcher.job import JobKind
 from engine.predictions.questions import Choice, of_engines
 from pages.parts.bench.controls import draw_controls
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live import show_live
 from pages.parts.bench.live_end import leave_for_results
 from pages.parts.bench.preview import draw_preview, draw_repeats, start_repeats
-from pages.parts.bench.settings import Settings
-from pages.parts.predictions.form import PredictionForm, write_down
+from pages.parts.bench.settings import COMPARISONS, BenchSettings
+from pages.parts.bench.workload_text import engine_text, forecast_table, forecast_text, machine_text, workload_sentence
+from pages.parts.predictions.form import PredictionForm, add_predictions
 from pages.parts.predictions.section import draw_predictions, subject_of_job
-from pages.parts.shared.fields import complaints
-from pages.parts.shared.forecast import forecast_of
-from pages.parts.shared.front_door import front_door
-from pages.parts.shared.lab import lab
+from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.visit import follow_job, followed_job, visitor
-from pages.parts.shared.workload_text import engine_text, forecast_table, forecast_text, machine_text, workload_sentence
+from pages.parts.shared.page_state import follow_job, followed_job
+from pages.parts.shared.widgets import draw_complaints
 
 Runs = tuple[RunConfig, ...]
 FORM = PredictionForm("bench")
-BUTTONS = {"pair": "The pair", "layouts": "The four layouts"}
 
 
 def render() -> None:
-    """What the page is for, what will happen, the live view when there is something to see, the controls."""
+    """The live view, the plan with its buttons, and the settings, in this order once a job is followed."""
     leave_for_results()
     st.title("Bench", anchor=False)
     st.markdown(
-        "Choose an engine and some requests, run them for real and watch the slots fill. "
-        "**Run the pair** gives the same requests to two engines, one after the other; **Run the four layouts** to "
-        "every way of keeping keys and values. Set **Repeats** to 2 or more to see whether a difference comes again."
+        "Run one or more engines on the same requests and watch the slots fill; repeats show whether a difference is "
+        "reproducible."
     )
-    for line in complaints(st.query_params.to_dict()):
-        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    draw_complaints()
     _warm_the_worker()
     job_id = followed_job()
-    live = st.container() if job_id else None  # what runs comes first, as long as there is something to follow
+    live = st.container() if job_id else None  # a followed job comes before the plan
     plan = st.container(border=True)
     live = live or st.container()
     st.subheader("Settings", anchor=False)
@@ -58,16 +55,17 @@ def render() -> None:
 
 
 def _warm_the_worker() -> None:
-    """When a browser opens the page, the worker loads the default model, so that the first run starts at once."""
+    """Load the default model as soon as a browser opens the page, so that the first run starts at once."""
     queue = lab().queue
     if st.context.url and queue.worker_pid is None and not queue.jobs():
         default = RunConfig()
         queue.warm(default.model, default.device, default.dtype)
 
 
-def _draw_plan(settings: Settings) -> None:
+def _draw_plan(settings: BenchSettings) -> None:
+    """What the buttons run, with the forecast and the preview of each engine; or the problems to fix."""
     if settings.config is None or settings.workload is None:
-        st.markdown("**Something has to be mended before this can run:**")
+        st.markdown("**Fix these settings first:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
         return
     pair = settings.pair or ()
@@ -82,15 +80,15 @@ def _draw_plan(settings: Settings) -> None:
     draw_repeats(settings)
 
 
-def _draw_buttons(settings: Settings) -> None:
+def _draw_buttons(settings: BenchSettings) -> None:
     engine = settings.config.engine if settings.config else "the engine"
     single = (settings.config,) if settings.config else None
     choices: tuple[tuple[str, str, JobKind, Runs | None], ...] = (
         (f"Run {engine}", ":material/play_arrow:", "single", single),
-        ("Run the pair", ":material/compare_arrows:", "pair", settings.pair),
-        ("Run the four layouts", ":material/stacks:", "layouts", settings.layouts),
+        (COMPARISONS["pair"].button, ":material/compare_arrows:", "pair", settings.pair),
+        (COMPARISONS["layouts"].button, ":material/stacks:", "layouts", settings.layouts),
     )
-    notice = st.container()  # beside the form, which it speaks of
+    notice = st.container()  # errors appear next to the prediction form
     for column, (label, icon, kind, runs) in zip(st.columns(3), choices, strict=True):
         pressed = column.button(
             label,
@@ -102,24 +100,24 @@ def _draw_buttons(settings: Settings) -> None:
         )
         if pressed and runs is not None:
             _submit(runs, kind, settings, notice)
-    for name, why in settings.hindrances.items():
-        st.caption(f":material/block: {BUTTONS[name]} cannot run: {plain(why)}.")
+    for name, why in settings.unavailable.items():
+        st.caption(f":material/block: {COMPARISONS[name].button} is unavailable: {plain(why)}.")
 
 
 def _button_help(runs: Runs | None) -> str | None:
-    # Without the repeats: a button whose words change as a field is left is another button, and the press is lost.
+    # The number of repeats stays out: a button that changes while a number field loses focus misses its click.
     return f"{listed([config.engine for config in runs])}, on the same requests" if runs and len(runs) > 1 else None
 
 
-def _choices(settings: Settings) -> list[Choice]:
-    """What can be predicted of what the buttons start: each engine's figures, and one engine's over another's."""
+def _choices(settings: BenchSettings) -> list[Choice]:
+    """The questions that a prediction can answer: each engine's metrics, and ratios between engines."""
     jobs = (settings.pair, settings.layouts, (settings.config,) if settings.config else None)
     engines = dict.fromkeys(config.engine for runs in jobs for config in runs or ())
     return of_engines(list(engines))
 
 
-def _submit(configs: Runs, kind: JobKind, settings: Settings, notice: DeltaGenerator) -> None:
-    """Write down what is expected, then queue the job; nothing runs where a prediction is typed in half."""
+def _submit(configs: Runs, kind: JobKind, settings: BenchSettings, notice: DeltaGenerator) -> None:
+    """Save the prediction, then queue the job. An incomplete prediction is an error and queues nothing."""
     choices = _choices(settings)
     if problem := FORM.problem(choices):
         notice.error(plain(problem), icon=":material/error:")
@@ -134,11 +132,11 @@ def _submit(configs: Runs, kind: JobKind, settings: Settings, notice: DeltaGener
         kind=kind,
         label=listed(engines),
         visitor=visitor(),
-        before=lambda job: write_down(subject_of_job(job), drafts),
+        before=lambda job: add_predictions(subject_of_job(job), drafts),
     )
     FORM.forget(drafts)
     follow_job(job.job_id)
     st.rerun()
 
 
-front_door(render)
+entry_guard(render)

@@ -1,4 +1,4 @@
-"""Load: engines under streams of arriving requests. `?experiment=` names a load test; its settings go along."""
+"""The Load page: engines under arriving requests, at several rates."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pages.parts.load.results import (
     load_failures,
     load_line,
 )
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.fields import Field, Number
 from pages.parts.shared.widgets import number
 
 WITHIN = {"ttft_within_s": FIELDS["ttft_limit_s"], "tpot_within_s": FIELDS["tpot_limit_s"]}
 
 
 def render() -> None:
-    """What the page is for, the load test that is shown, and the form for another."""
+    """The chosen load test with its results, and the form for a new one."""
     st.title("Load", anchor=False)
     st.markdown(
-        "What happens when requests come one after another, as readers send them? Every engine gets the same requests "
-        "at the same moments, at several rates: up to where does it keep up, what does it serve beyond, and how long "
-        "do readers wait?"
+        "Compare engines under arriving requests: every engine gets the same requests at the same times, at several "
+        "rates."
     )
     draw_experiment_page(PAGE)
 
@@ -50,16 +50,16 @@ def _draw_sections(data: MeasuredLoad) -> None:
 
 
 def _draw_limits(data: MeasuredLoad) -> Limits:
-    """The limits to count by: those of the plan until others are set here."""
-    fields = {
-        f"{name}_within_s": replace(FIELDS[f"{name}_limit_s"], default=data.settings.get(f"{name}_limit_s"))
-        for name in ("ttft", "tpot")
-    }
+    """The latency limits of goodput: the plan's, until others are set here."""
+    fields: dict[str, Field] = {}
+    for name, field in WITHIN.items():
+        assert isinstance(field, Number)
+        fields[name] = replace(field, default=data.settings.get(name.replace("_within_s", "_limit_s")))
     left, right = st.columns(2, gap="medium")
     with left:
-        ttft_s = number("First token within, seconds", "ttft_within_s", step=0.1, least=LEAST_LIMIT_S, fields=fields)
+        ttft_s = number("ttft_within_s", step=0.1, least=LEAST_LIMIT_S, fields=fields)
     with right:
-        tpot_s = number("Each next within, seconds", "tpot_within_s", step=0.01, least=LEAST_LIMIT_S, fields=fields)
+        tpot_s = number("tpot_within_s", step=0.01, least=LEAST_LIMIT_S, fields=fields)
     return Limits(ttft_s=ttft_s, tpot_s=tpot_s)
 
 
@@ -77,4 +77,4 @@ PAGE = ExperimentPage(
     draw_sections=_draw_sections,
 )
 
-front_door(render)
+entry_guard(render)

@@ -1,6 +1,6 @@
-"""Query: ask all runs in SQL. `?question=` asks a prepared question, `?sql=` any other.
+"""Query: SQL over all runs. `?question=` runs a prepared query, `?sql=` any other.
 
-Whatever is asked runs in the sandbox, on a snapshot: it can read the runs and nothing else, and change nothing.
+A query runs in the sandbox on a snapshot of the store: it can read the runs, read nothing else, and change nothing.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from pages.parts.query.asking import (
     ROWS,
     SECOND_CHOICES,
     SECONDS,
-    Asked,
+    AskedQuery,
     asked,
     begin_pending,
     put,
     running_s,
     settle,
 )
-from pages.parts.query.link import linked
+from pages.parts.query.link import linked_query
 from pages.parts.query.result import draw_answer, draw_refusal
 from pages.parts.query.saved import draw_prepared, draw_shelf
 from pages.parts.query.schema import draw_schema
-from pages.parts.runs.run_choice import draw_no_runs
-from pages.parts.shared.front_door import front_door
+from pages.parts.runs.status import draw_no_runs
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
-AT_ONCE_S = 0.7  # an answer that comes so soon is drawn without a word in between
+AT_ONCE_S = 0.7  # an answer within this time is drawn without a progress line
 WATCH_S = 0.3
 EDITOR_PX = 250
 CLASS = f"st-key-{EDITOR}".replace(".", "-")
@@ -43,12 +43,9 @@ def render() -> None:
     """The editor with the schema beside it, then the answer."""
     st.title("Query", anchor=False)
     if not lab().store.runs.count():
-        draw_no_runs("Here all runs can be asked in SQL: a dozen questions are prepared.")
+        draw_no_runs("This page runs SQL over all runs; a dozen queries are prepared.")
         return
-    st.markdown(
-        "Ask all runs in SQL: one SELECT at a time, over a snapshot of the store. "
-        "Nothing that is asked here can change a run."
-    )
+    st.markdown("Query all runs in SQL: one SELECT at a time, read-only, over a snapshot of the store.")
     problem = _take_link()
     left, right = st.columns([3, 2], gap="medium")
     with right:
@@ -59,29 +56,29 @@ def render() -> None:
     if problem:
         st.warning(plain(problem), icon=":material/link_off:")
     begin_pending()
-    question = asked()
-    if question is None:
+    query = asked()
+    if query is None:
         draw_prepared()
     else:
-        _draw_outcome(question)
+        _draw_outcome(query)
 
 
 def _take_link() -> str:
-    """Ask what the address asks, once; the reason where that is not to be had."""
+    """Run the query in the address, once. Returns why it cannot be run, or nothing."""
     params = st.query_params.to_dict()
     if params == st.session_state.get(HANDLED, {}):
         return ""
     st.session_state[HANDLED] = params
-    found = linked(params)
+    found = linked_query(params)
     if found is not None and found.sql:
         put(found.sql)
     return found.problem if found is not None else ""
 
 
 def _draw_editor() -> None:
-    question = asked()
-    if EDITOR not in st.session_state and question is not None:  # the visitor was on another page meanwhile
-        st.session_state[EDITOR] = question.sql
+    query = asked()
+    if EDITOR not in st.session_state and query is not None:  # the visitor returns from another page
+        st.session_state[EDITOR] = query.sql
     st.html(MONOSPACE)
     with st.form("query.form", border=False):
         st.text_area(
@@ -92,38 +89,38 @@ def _draw_editor() -> None:
             label_visibility="collapsed",
         )
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            is_asked = st.form_submit_button("Ask", type="primary", icon=":material/play_arrow:", help="Ctrl+Enter")
-            st.selectbox("Rows at most", ROW_CHOICES, 1, format_func=lambda n: f"{n:,}", key=ROWS, width=130)
-            st.selectbox("Seconds at most", SECOND_CHOICES, 0, key=SECONDS, width=130)
+            is_asked = st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", help="Ctrl+Enter")
+            st.selectbox("Max rows", ROW_CHOICES, 1, format_func=lambda n: f"{n:,}", key=ROWS, width=130)
+            st.selectbox("Max seconds", SECOND_CHOICES, 0, key=SECONDS, width=130)
     if is_asked:
         st.session_state[PENDING] = st.session_state[EDITOR] or ""
 
 
-def _draw_outcome(question: Asked) -> None:
-    if not question.is_settled:
-        assert question.asking is not None
-        if not question.asking.wait(AT_ONCE_S):
-            _draw_running(question)
+def _draw_outcome(query: AskedQuery) -> None:
+    if not query.is_settled:
+        assert query.asking is not None
+        if not query.asking.wait(AT_ONCE_S):
+            _draw_running(query)
             return
-        settle(question)
-        st.rerun()  # so that it stands among the last ones asked, too
-    if question.refusal is not None:
-        draw_refusal(question.refusal)
+        settle(query)
+        st.rerun()  # lists it under Recent
+    if query.refusal is not None:
+        draw_refusal(query.refusal)
     else:
-        draw_answer(question)
+        draw_answer(query)
 
 
 @st.fragment(run_every=WATCH_S)
-def _draw_running(question: Asked) -> None:
-    """How long it has been going, and the way to end it. The whole page is drawn anew when it has ended."""
-    assert question.asking is not None
-    if question.asking.is_done:
+def _draw_running(query: AskedQuery) -> None:
+    """The elapsed time and Cancel. Draws the whole page again when the query has ended."""
+    assert query.asking is not None
+    if query.asking.is_done:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        most_s = question.asking.limits.timeout_s
-        running = f"{duration(running_s(question))} of at most {exact(most_s, 's')}"
+        most_s = query.asking.limits.timeout_s
+        running = f"{duration(running_s(query))} of at most {exact(most_s, 's')}"
         st.markdown(f":material/hourglass_top: Running: {running}")
-        st.button("Cancel", icon=":material/cancel:", on_click=question.asking.cancel)
+        st.button("Cancel", icon=":material/cancel:", on_click=query.asking.cancel)
 
 
-front_door(render)
+entry_guard(render)

@@ -1,4 +1,4 @@
-"""Repeats: engines run in turn several times, and what of their difference stands. `?experiment=` names one."""
+"""The Repeats page: engines that ran several times, interleaved, and how reproducible their difference is."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.repeats.measured import MeasuredRepeats, load_repeats
 from pages.parts.repeats.results import (
     FIELDS,
+    draw_bench_link,
     draw_finding,
     draw_medians,
     draw_runs,
-    draw_way_to_bench,
     repeats_failures,
     repeats_line,
 )
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
 
-NO_PLAN = "The store has no plan of this experiment: its runs are in History, and Compare sets them side by side."
+NO_PLAN = "The store has no plan of this experiment. Its runs are in History; open them on Compare."
 
 
 def render() -> None:
-    """What the page is for, the experiment that is shown, and the way to another."""
+    """The chosen experiment with its results, and the link to Bench for a new one."""
     st.title("Repeats", anchor=False)
     st.markdown(
-        "A run measured twice differs from itself. Here all engines run once, then all again, several times. The page "
-        "shows how far an engine's runs lie apart, in how many repeats it comes out ahead of another, and how often "
-        "chance alone would do that."
+        "Check whether a difference between engines is reproducible: each engine runs several times, interleaved with "
+        "the others."
     )
-    loaded = cache(load_repeats)  # once for all that is drawn with the page
+    loaded = cache(load_repeats)  # loads each experiment once a drawing of the page
     page = ExperimentPage(
         kind="repeats",
         noun="repeats experiment",
@@ -38,12 +37,12 @@ def render() -> None:
         command_does="repeats one engine",
         fields={},
         limits=FIELDS,
-        draw_form=lambda: draw_way_to_bench(loaded),
+        draw_form=lambda: draw_bench_link(loaded),
         load=load_repeats,
         line=repeats_line,
         failures=repeats_failures,
         draw_sections=_draw_sections,
-        soon="The figures appear with the first run that has ended.",
+        soon="Figures appear after the first run.",
         no_plan=NO_PLAN,
     )
     draw_experiment_page(page, first=loaded)
@@ -55,4 +54,4 @@ def _draw_sections(data: MeasuredRepeats) -> None:
     draw_runs(data)
 
 
-front_door(render)
+entry_guard(render)

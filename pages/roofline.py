@@ -1,4 +1,4 @@
-"""Roofline: measured passes under the ceilings of their machine, the bend, and where a pass's time goes."""
+"""The Roofline page: measured passes under the machine's ceilings, the bend, and issue and device time."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ import streamlit as st
 
 from pages.parts.roofline.bend import cases_of_points, cases_of_runs
 from pages.parts.roofline.ceilings import draw_choice
-from pages.parts.roofline.choice import Choice, asked_runs, choose
-from pages.parts.roofline.passes import Measured
+from pages.parts.roofline.choice import ChosenRuns, asked_runs, choose
+from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.roofline.sections import draw_bend, draw_finding, draw_kinds, draw_roofline, draw_step_time
-from pages.parts.runs.run_choice import draw_no_runs, recent_rows
-from pages.parts.shared.front_door import front_door
+from pages.parts.runs.loaded_run import recent_rows
+from pages.parts.runs.status import draw_no_runs
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
 
 
 def render() -> None:
-    """The choice of runs and of ceilings, then what the passes say."""
+    """The choice of runs and ceilings, then the results."""
     st.title("Roofline", anchor=False)
     st.markdown(
-        "A pass can be no faster than its bytes can be read, its arithmetic done, and its kernels issued. Here every "
-        "pass that was measured stands under what its machine was measured to do at best."
+        "Compare each measured pass with the machine's measured limits for reading memory, computing and issuing "
+        "kernels."
     )
     if not recent_rows() and not asked_runs():
-        draw_no_runs("This page holds its passes against the machine's ceilings.")
+        draw_no_runs("This page compares its passes with the machine's ceilings.")
         return
     chosen_runs = choose()
     series = [one for one in chosen_runs.series if not one.bins.empty]
     if not series:
         if chosen_runs.series:
-            st.info("No pass of it has ended: there is nothing to draw.", icon=":material/hourglass_empty:")
+            st.info("No pass of this run has ended.", icon=":material/hourglass_empty:")
         return
     _draw(chosen_runs, series)
 
 
-def _draw(chosen_runs: Choice, series: list[Measured]) -> None:
+def _draw(chosen_runs: ChosenRuns, series: list[MeasuredPasses]) -> None:
     ceilings = draw_choice(series)
     cases = cases_of_runs(series)
     if chosen_runs.experiment_id is not None:
@@ -45,4 +46,4 @@ def _draw(chosen_runs: Choice, series: list[Measured]) -> None:
     draw_kinds(series, ceilings)
 
 
-front_door(render)
+entry_guard(render)

@@ -1,4 +1,4 @@
-"""Run: one run, from its six figures down to every answer. `?run_id=` names it; without it, the newest is shown."""
+"""Run: one run, from its key figures to every answer. `?run_id=` names it; the default is the newest."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import streamlit as st
 
 from pages.parts.predictions.section import draw_predictions
 from pages.parts.run.blocks import draw_blocks
+from pages.parts.run.environment import draw_environment, draw_every_metric
 from pages.parts.run.header import draw_header, draw_key_figures, draw_run_tools
+from pages.parts.run.requests import draw_requests
 from pages.parts.run.sections import draw_latencies, draw_passes, draw_timeline, draw_waste
-from pages.parts.runs.counting import how_to_count
-from pages.parts.runs.environment import draw_environment, draw_every_metric
-from pages.parts.runs.loaded_run import RunData, companions_of, find_row, load_run
-from pages.parts.runs.requests import draw_requests
-from pages.parts.runs.run_choice import draw_no_runs, draw_unknown, recent_rows
+from pages.parts.runs.latency_definitions import choose_definitions
+from pages.parts.runs.loaded_run import LoadedRun, companions_of, find_row, load_run, recent_rows
 from pages.parts.runs.run_text import choice_label
-from pages.parts.runs.status import draw_status
+from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
 from pages.parts.runs.validity import draw_validity
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
 from store.predictions.predictions import Subject
 
 RUN_ID = "run_id"
@@ -32,7 +31,7 @@ def render() -> None:
     if asked is not None and find_row(asked) is None:
         draw_unknown([asked])
     elif not rows:
-        draw_no_runs("This page shows one: its slot timeline, its waste, its latencies and every answer.")
+        draw_no_runs("This page shows a run: its slot timeline, waste, latencies and every answer.")
     chosen = _choose(rows, asked) if rows else None
     run = load_run(chosen) if chosen else None
     if run is not None:
@@ -40,7 +39,7 @@ def render() -> None:
 
 
 def _choose(rows: list[dict[str, Any]], asked: str | None) -> str | None:
-    """The recent runs and the one that was asked for, however old; the newest at first, none for an unknown one."""
+    """Draw the choice among the recent runs and the run in the address. The default is the newest."""
     labels = {str(row["run_id"]): choice_label(row) for row in rows}
     row = find_row(asked) if asked else None
     if asked and row:
@@ -60,12 +59,12 @@ def _choose(rows: list[dict[str, Any]], asked: str | None) -> str | None:
     return chosen
 
 
-def _draw_run(run: RunData) -> None:
+def _draw_run(run: LoadedRun) -> None:
     draw_header(run, companions_of(run))
     draw_status(run)
     draw_run_tools(run)
     key_figures = st.container()
-    run = how_to_count({run.config.engine: run})[run.config.engine]
+    run = choose_definitions({run.config.engine: run})[run.config.engine]
     with key_figures:
         draw_key_figures(run)
     draw_predictions(Subject(kind="run", subject_id=run.run_id))
@@ -80,4 +79,4 @@ def _draw_run(run: RunData) -> None:
     draw_environment(run)
 
 
-front_door(render)
+entry_guard(render)

@@ -1,17 +1,17 @@
-"""Sweep: batch sizes against prompt lengths, one closed batch a point. `?experiment=` names one; settings go along."""
+"""The Sweep page: one batch of B equal requests for each prompt length and batch size."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.sweep.form import FIELDS, draw_form, sweep_values
 from pages.parts.sweep.measured import MeasuredSweep, load_sweep
 from pages.parts.sweep.results import (
     LIMITS,
+    draw_batch_choice,
     draw_ceilings,
-    draw_chooser,
     draw_costs,
     draw_ragged,
     draw_table,
@@ -22,11 +22,11 @@ from pages.parts.sweep.results import (
 
 
 def render() -> None:
-    """What the page is for, the sweep that is shown, and the form for another."""
+    """The chosen sweep with its results, and the form for a new one."""
     st.title("Sweep", anchor=False)
     st.markdown(
-        "How far does batching carry? One run a point: B equal requests in one batch, for each prompt length and batch "
-        "size. The figures show what a larger batch brings, what it costs, and where memory ends."
+        "Measure how throughput, latency and memory scale with batch size: one batch of B equal requests for each "
+        "prompt length and batch size."
     )
     draw_experiment_page(PAGE)
 
@@ -35,7 +35,7 @@ def _draw_sections(data: MeasuredSweep) -> None:
     if not data.grid.empty:
         draw_throughput(data)
     if data.grid["tpot_s"].notna().any():
-        draw_chooser(data)
+        draw_batch_choice(data)
         draw_costs(data)
         draw_ceilings(data)
     draw_ragged(data)
@@ -56,4 +56,4 @@ PAGE = ExperimentPage(
     draw_sections=_draw_sections,
 )
 
-front_door(render)
+entry_guard(render)

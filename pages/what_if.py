@@ -1,4 +1,4 @@
-"""What if: what a batch size would cost on a card, from bytes and arithmetic alone, rebuilt as the sliders move."""
+"""The What-if page: estimated throughput, latency and memory by batch size, from bytes and arithmetic."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from engine.hardware.what_if import WhatIfRow, free_until, memory_wall, reading_
 from pages.figures.what_if.what_if import batch_trade
 from pages.parts.runs.badges import SIMULATED
 from pages.parts.shared.charts import show_still
-from pages.parts.shared.fields import Field, complaints
-from pages.parts.shared.front_door import front_door
+from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.fields import Field
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.machines import calibration_here, calibrations, cards
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import put, setting
 from pages.parts.shared.tables import draw_table
-from pages.parts.what_if.controls import QUESTION_FIELDS, THIS, Asked, draw_controls, what_if_fields
+from pages.parts.shared.widgets import draw_complaints
+from pages.parts.what_if.controls import QUESTION_FIELDS, THIS, WhatIfSettings, draw_controls, what_if_fields
 from pages.parts.what_if.findings import (
     FIGURES,
     HEADER,
@@ -38,74 +39,72 @@ from pages.parts.what_if.source import chapter_claims, claim_rows, claims_captio
 Fields = Mapping[str, Field]
 
 WHY = """
-A decode step reads every weight once, and for each request all keys and values that it has so far. On a card that reads
-faster than it needs to compute, the step takes its bytes over the card's achieved bandwidth; arithmetic counts too and
-takes over where it takes longer, as do launches where kernels are issued one by one. A request gets one token a step,
-so its rate is one over the step's time, and the rate in all is that times the batch.
+A decode step reads every weight once, and all KV of each request. Its time is the longest of three: its bytes over the
+GPU's achieved bandwidth, its FLOP over the achieved compute rate, and, without CUDA graphs, its kernel launches. Each
+request gets one token a step, so its rate is 1 / step time; the total rate is that times the batch size.
 
-Left out: activations, sampling, prefill in between, and what an engine does beside its passes. A run tells.
+Left out: activations, sampling, prefills between steps, and the engine's work outside passes. Run the engine to measure
+these.
 """
 
 
 def render() -> None:
-    """The sliders, what they come to, the table, the chapter's own figures, and eight questions."""
+    """The settings with their result, the table, the chapter's figures, and eight questions."""
     st.title("What if", anchor=False)
     st.markdown(
-        "A batch shares one reading of the weights. Move the sliders and see how far that goes: what a step reads, how "
-        "fast each reader and all together are served, and where memory ends. They start where a published chapter on "
-        "continuous batching stands, so that its figures can be held against these."
+        "Estimate how throughput, latency and memory scale with batch size; the defaults are the conditions of a "
+        "published chapter on continuous batching."
     )
     known = calibration_here(calibrations())
     fields = what_if_fields((*cards(), *((THIS,) if known else ())))
-    for line in complaints(st.query_params.to_dict(), {**fields, **QUESTION_FIELDS}):
-        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    draw_complaints({**fields, **QUESTION_FIELDS})
     sliders, result = st.columns([2, 3], gap="medium")
     with sliders:
-        asked = draw_controls(fields)
-    if asked is None:
-        result.info("Something in the settings has to be mended first.", icon=":material/edit:")
+        settings = draw_controls(fields)
+    if settings is None:
+        result.info("Fix the settings first.", icon=":material/edit:")
     else:
-        rows = what_if_table(asked.case, asked.batch_sizes)
+        rows = what_if_table(settings.case, settings.batch_sizes)
         with result:
-            _draw_result(asked, rows, fields)
-        _draw_table(asked, rows, _at_chapter(fields))
+            _draw_result(settings, rows, fields)
+        _draw_table(settings, rows, _at_chapter(fields))
     draw_questions()
 
 
-def _draw_result(asked: Asked, rows: list[WhatIfRow], fields: Fields) -> None:
-    """What the sliders come to, in words and as two curves."""
-    case = asked.case
+def _draw_result(settings: WhatIfSettings, rows: list[WhatIfRow], fields: Fields) -> None:
+    """The headline, the figure, and what limits the batch size."""
+    case = settings.case
     st.badge(SIMULATED.label, icon=SIMULATED.icon, color=SIMULATED.color, help=SIMULATED.help)
     st.markdown(f"#### {plain(headline(rows))}")
     frame = pd.DataFrame([{name: getattr(row, name) for name in FRAME} for row in rows])
     figure = batch_trade(
         frame,
         free_until=free_until(case),
-        wall=float(memory_wall(case)) if asked.knows_memory else None,
-        reading_tokens_per_s=reading_tokens_per_s(asked.words_per_minute),
+        wall=float(memory_wall(case)) if settings.knows_memory else None,
+        reading_tokens_per_s=reading_tokens_per_s(settings.words_per_minute),
         dark=is_dark(),
     )
-    show_still(figure, key="trade", alt="Tokens a second in all and a request, by batch size")
+    show_still(figure, key="trade", alt="Total and per-request tokens/s by batch size")
     st.caption(figure_caption(rows))
-    said = (free_text(case), wall_text(asked), reading_text(asked, fitting(rows)[-1]), bits_text(asked))
-    st.markdown("\n".join(f"- {line}" for line in said))
+    notes = (free_text(case), wall_text(settings), reading_text(settings, fitting(rows)[-1]), bits_text(settings))
+    st.markdown("\n".join(f"- {line}" for line in notes))
     if not _at_chapter(fields):
-        st.button("Back to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))
+        st.button("Reset to the chapter's conditions", icon=":material/undo:", on_click=_reset, args=(fields,))
 
 
 FRAME = ("batch_size", "tokens_per_s", "tokens_per_s_per_request", "step_s")
 
 
-def _draw_table(asked: Asked, rows: list[WhatIfRow], at_chapter: bool) -> None:
-    st.subheader("Every batch size", anchor="table")
-    draw_table(HEADER, table_rows(rows, knows_memory=asked.knows_memory), figures=FIGURES)
-    st.caption(f"{plain(asked.machine.label)}. {plain(asked.machine.source)}.".replace("..", "."))
+def _draw_table(settings: WhatIfSettings, rows: list[WhatIfRow], at_chapter: bool) -> None:
+    st.subheader("Table by batch size", anchor="table")
+    draw_table(HEADER, table_rows(rows, knows_memory=settings.knows_memory), figures=FIGURES)
+    st.caption(f"{plain(settings.machine.label)}. {plain(settings.machine.source)}.".replace("..", "."))
     if at_chapter:
-        claims = chapter_claims(asked.case)
-        st.subheader("The chapter's figures, rebuilt", anchor="claims")
+        claims = chapter_claims(settings.case)
+        st.subheader("The chapter's figures", anchor="claims")
         draw_table(CLAIM_HEADER, claim_rows(claims), figures=(1, 2, 3))
         st.caption(claims_caption(claims))
-    with st.expander("How this is reckoned, and what is left out"):
+    with st.expander("How this is calculated and what it leaves out"):
         st.markdown(WHY)
 
 
@@ -117,4 +116,4 @@ def _reset(fields: Fields) -> None:
     put({name: field.default for name, field in fields.items()})
 
 
-front_door(render)
+entry_guard(render)

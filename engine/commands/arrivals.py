@@ -1,5 +1,4 @@
-"""`engine arrivals`: a load test. Every engine gets the same requests, at each rate and all at once, then near its
-capacity."""
+"""`engine arrivals`: a load test. Every engine gets the same requests at each rate, all at once, and near capacity."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from engine.runlog.load_log import figures_of, next_load_points
 from engine.workload.workload import build_workload
 
 OWN: options.Own = {"requests": {"default": DEFAULTS["requests"], "help": "requests at every rate"}}
-WITH_RESUME = ("ttft_limit_s", "tpot_limit_s")  # what a report is asked, not a run
+WITH_RESUME = ("ttft_limit_s", "tpot_limit_s")  # these change the report, not the runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every point has come to an end and none failed; a point without memory is an answer.
-
-    ValueError for bad options.
-    """
+    """0 if every point ended and none failed; out of memory is a valid result. ValueError for bad options."""
     Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s)
     out = output_folder(args.out)
     logged = carry_out(args, "load", lambda: _plan(args), next_load_points(out))
@@ -85,7 +81,7 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 
 def base_config(args: argparse.Namespace, engines: tuple[str, ...]) -> RunConfig:
-    """What all points share; the engine and the arrivals are each point's own."""
+    """What all points share. Each point sets its own engine and arrivals."""
     own = {
         "engine": "static" if "static" in engines else engines[0],
         "arrival": "closed",
@@ -95,7 +91,7 @@ def base_config(args: argparse.Namespace, engines: tuple[str, ...]) -> RunConfig
 
 
 def arrivals_report(plan: Plan, status: str, table: LoadTable, limits: Limits) -> dict[str, Any]:
-    """What `--json` prints: the experiment, its requests and limits, then all of `load_report`."""
+    """The `--json` object: the experiment, its requests and limits, then all of `load_report`."""
     first = plan.points[0].config
     return {
         "experiment_id": plan.experiment_id,
@@ -113,13 +109,13 @@ def arrivals_report(plan: Plan, status: str, table: LoadTable, limits: Limits) -
 
 
 def limits_of(plan: Plan, args: argparse.Namespace) -> Limits:
-    """Those that are given now, else those that the experiment was planned with."""
+    """The limits of the command line, or else those of the plan."""
     if args.ttft_limit_s is not None or args.tpot_limit_s is not None:
         return Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s)
     return Limits(ttft_s=plan.settings["ttft_limit_s"], tpot_s=plan.settings["tpot_limit_s"])
 
 
 def digests(plan: Plan) -> dict[str, str]:
-    """By arrivals the digest of their requests: one for all engines, so that they were given the same trace."""
+    """Digest of the requests by arrival law and rate. All engines share it: they serve the same trace."""
     workloads = {point.config.workload.arrival: point.config.workload for point in plan.points}
     return {arrival: build_workload(workload).digest for arrival, workload in workloads.items()}

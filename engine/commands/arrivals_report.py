@@ -1,4 +1,4 @@
-"""A load test's report in text: a line an engine and rate, then what it says of capacities, knees and Little's law."""
+"""A load test's report as text: one line per engine and rate, then capacities, saturation points and Little's law."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from engine.core.format import exact, number
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan
-from engine.load.findings import capacity_text, goodput_text, knee_text, little_text, ratio_sentence, wait_text
+from engine.load.findings import capacity_text, goodput_text, little_text, ratio_sentence, saturation_text, wait_text
 from engine.load.goodput import Limits
 from engine.load.load_report import FIGURES, GOODPUT, Figure
 from engine.load.load_table import LoadRow, LoadTable
 
 NAMES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
-QUEUES = {True: "grows", False: "does not grow", None: "cannot tell"}
+QUEUES = {True: "grows", False: "does not grow", None: "unknown"}
 Column = tuple[str, Figure]
 SERVED: tuple[Column, ...] = (
     ("offered/s", FIGURES["offered_per_s"]),
@@ -27,7 +27,7 @@ GOOD: tuple[Column, ...] = (("good/s", GOODPUT["goodput_requests_per_s"]),)
 
 
 def arrivals_text(plan: Plan, status: str, table: LoadTable, limits: Limits) -> str:
-    """The whole report for a reader."""
+    """The whole report."""
     requests = plan.points[0].config.workload.requests
     columns = SERVED + (GOOD if limits else ())
     header = ["engine", "rate", *(name for name, *_ in columns), "queue"]
@@ -37,7 +37,7 @@ def arrivals_text(plan: Plan, status: str, table: LoadTable, limits: Limits) -> 
 
 
 def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
-    """What a row says in each column; of one without a completed run, how it ended in the last."""
+    """A row's cells. Without a completed run: empty figures, and how the row ended."""
     name = NAMES.get(row.role) or f"{exact(row.rate_per_s or 0.0, digits=4)}/s"
     if not row.points:
         return [row.engine, name, *[""] * len(columns), row.status + (f": {row.error}" if row.error else "")]
@@ -47,18 +47,18 @@ def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
 
 def _findings(table: LoadTable) -> Iterator[str]:
     for engine in table.engines:
-        capacity, knee = table.capacity(engine), table.knee(engine)
+        capacity, knee = table.capacity(engine), table.saturation_point(engine)
         if capacity is not None:
             yield capacity_text(capacity)
         if knee is not None:
-            yield knee_text(knee)
+            yield saturation_text(knee)
     yield from filter(None, [ratio_sentence(table)])
     rates = dict.fromkeys(row.rate_per_s for row in table.rows if row.role == "rate")
     for rate in rates:
         alike = [row for row in table.rows if row.role == "rate" and row.rate_per_s == rate]
         yield from filter(None, [wait_text(alike), *(goodput_text(row) for row in alike)])
     known = [(row, row.middle.little) for row in table.rows if row.role == "rate" and row.middle is not None]
-    told = [little_text(row.engine, row.rate_per_s, little) for row, little in known if little is not None]
-    if told:
-        yield "Little's law: the mean number in the system is the rate of arrivals times the mean time each is there."
-        yield from told
+    checks = [little_text(row.engine, row.rate_per_s, little) for row, little in known if little is not None]
+    if checks:
+        yield "Little's law: mean requests in the system = arrival rate x mean time in the system."
+        yield from checks

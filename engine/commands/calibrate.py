@@ -1,4 +1,4 @@
-"""`engine calibrate`: measure this machine's ceilings and keep them under LAB_HOME/calibrations."""
+"""`engine calibrate`: measures this machine's limits and saves them under LAB_HOME/calibrations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.core.format import duration, number, quantity, size
 from engine.core.home import lab_home
 from engine.core.option import settings_of
 from engine.core.terminal import table_lines
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,22 +23,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engines",
         default="static,continuous,paged",
         metavar="LIST",
-        help="whose passes are measured, for simulations of this machine (default static,continuous,paged); none: "
-        "the ceilings alone",
+        help="engines whose passes are measured, to simulate this machine (default static,continuous,paged); none: "
+        "measure only the limits",
     )
     options.add_options(parser, (SETTINGS["execution"], SETTINGS["timing"]))
-    parser.add_argument("--json", action="store_true", help="one JSON object, as it is stored")
+    parser.add_argument("--json", action="store_true", help="one JSON object, as stored")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when measured and stored. ValueError for a model, device or dtype that cannot be had."""
+    """0 when measured and saved. ValueError for a model, device or dtype that is unavailable."""
     config = RunConfig(**settings_of(RunConfig, vars(args)))
     calibration = measure(config, _engines(args.engines))
     try:
         path = calibration.save(lab_home() / "calibrations")
     except OSError as error:
-        raise ValueError(f"cannot keep the calibration ({error}): set LAB_HOME to a folder of yours") from error
-    print(calibration.to_json() if args.json else f"{table(calibration)}\nkept in {path}")
+        raise ValueError(f"cannot save the calibration ({error}): set LAB_HOME to a writable folder") from error
+    print(calibration.to_json() if args.json else f"{table(calibration)}\nsaved in {path}")
     return 0
 
 
@@ -49,14 +49,14 @@ def _engines(text: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in ENGINES]
     if unknown or not names:
         raise FieldError(
-            "engines", f"engines {text!r}: use none, or some of {', '.join(ENGINES)}, as static,continuous"
+            "engines", f"engines {text!r}: use none, or a list of {', '.join(ENGINES)}, such as static,continuous"
         )
     return names
 
 
 def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     """Load the model, wait for the device, measure passes of each of `engines`, then the ceilings."""
-    # Loading torch takes seconds; --help should not have to wait for it.
+    # Loading torch takes seconds, which --help does not need.
     from engine.runlog.device_hold import hold_device
     from engine.runtime.environment import use_available_threads
     from engine.runtime.measuring.calibration import calibrate
@@ -69,7 +69,7 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
     with hold_device(str(device), "calibrate", on_wait=lambda taken: _tell(f"waiting: {taken}")):
         load_average_1min = os.getloadavg()[0]
-        # Passes come first: the ceilings' last part turns a profiler on, and nothing is timed after that.
+        # Passes come first: `calibrate` ends with a profiler, and nothing may be timed after that.
         passes = [
             measured
             for engine in engines
@@ -80,21 +80,21 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
 
 
 def table(calibration: Calibration) -> str:
-    """The figures with their units, for a reader."""
+    """The figures with their units."""
     c = calibration
-    issue = "" if c.pass_issue_s is None else f", {duration(c.pass_issue_s)} of it the host's to issue it"
+    issue = "" if c.pass_issue_s is None else f", of which the host issues for {duration(c.pass_issue_s)}"
     rows = [
         ("device", f"{c.device_name} ({c.device}), {c.threads} threads, load {number(c.load_average_1min)}"),
         ("read", f"{quantity(c.read_bytes_per_s / 1e9, 'GB/s')} over {size(c.buffer_bytes)}"),
-        ("copy", f"{quantity(c.copy_bytes_per_s / 1e9, 'GB/s')}, read and write counted"),
+        ("copy", f"{quantity(c.copy_bytes_per_s / 1e9, 'GB/s')}, reads plus writes"),
         *((f"matmul {name}", quantity(value / 1e12, "TFLOP/s")) for name, value in c.matmul_flop_per_s.items()),
-        ("launch", f"{duration(c.launch_s)} an operation"),
+        ("launch", f"{duration(c.launch_s)} per operation"),
         ("decode pass", f"{duration(c.pass_s)} for one row of {c.model} in {c.dtype}{issue}"),
-        ("kernels", f"{c.kernels_per_pass:,} a pass"),
-        ("passes", f"{len(c.passes)} measured" if c.passes else "none measured: no simulation of this machine"),
+        ("kernels", f"{c.kernels_per_pass:,} per pass"),
+        ("passes", f"{len(c.passes)} measured" if c.passes else "none measured: this machine cannot be simulated"),
     ]
     if c.was_busy:
-        rows.append(("note", "other work was running: measure again on a quiet machine"))
+        rows.append(("note", "other work was running; measure again on an idle machine"))
     return "\n".join(table_lines(rows, "ll"))
 
 

@@ -1,7 +1,7 @@
-"""Carries out an experiment in this process, point after point, and keeps its record: what every such command shares.
+"""Runs an experiment in this process, point by point, and keeps its record. Shared by all experiment commands.
 
-`run_experiment` and `resume_experiment` are for any kind; `next_points` is how an adaptive one asks for more when its
-list is done. `carry_out` is the command-line side of both: where to, until Ctrl-C, and how to go on.
+`run_experiment` and `resume_experiment` take any kind; an adaptive experiment adds points through `next_points`.
+`carry_out` is the command-line side of both: output folder, Ctrl-C, and how to resume.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from engine.experiments.experiment import REPEATS, Plan, Point, PointRecord, new
 from engine.runlog.device_hold import hold_device
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, record_of_result
 from engine.runlog.reader import RUN_ID
-from engine.validity.machine_checks import busy_words_of, load_of
+from engine.validity.machine_checks import busy_machine_text, load_of
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
 
-TOLD = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tok/s"))
+PROGRESS_FIGURES = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tok/s"))
 
-ALONE = ("resume", "out", "json")  # go with --resume, whatever the command
+ALLOWED_WITH_RESUME = ("resume", "out", "json")  # of every command
 
 ShouldStop = Callable[[], bool]
 Tell = Callable[[str], None]
@@ -40,7 +40,7 @@ NextPoints = Callable[[Plan, Sequence[PointRecord]], Sequence[Point]]
 
 
 def no_more_points(plan: Plan, records: Sequence[PointRecord]) -> Sequence[Point]:
-    """An experiment whose list is whole from the start."""
+    """For experiments whose points are all known from the start."""
     return ()
 
 
@@ -48,8 +48,8 @@ def add_experiment_arguments(parser: argparse.ArgumentParser, own: Own | None = 
     """--repeats, --resume, --out, --warmups and --json."""
     group = parser.add_argument_group("measuring")
     add_options(group, [REPEATS, *settings_in("measuring")], own)
-    group.add_argument("--resume", metavar="ID", help="go on with an experiment that was stopped or cut off")
-    group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
+    group.add_argument("--resume", metavar="ID", help="resume an experiment that was stopped or interrupted")
+    group.add_argument("--out", metavar="FOLDER", help="folder for run folders (default $LAB_HOME/runs)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -59,21 +59,21 @@ def require_alone(
     given: Sequence[str],
     also: Collection[str],
 ) -> None:
-    """ValueError when --resume comes with options that say anew what the experiment has long been planned with.
+    """ValueError when --resume comes with options that the experiment's plan has already fixed.
 
-    `given` is the command line behind the command's name; every option counts, one that names its default too, but
-    those of `also`: what a command can be asked of an experiment that is planned.
+    `given` is the command line after the command's name. Every option counts, even at its default, except those in
+    `also`, which only change the report.
     """
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     names = {}
-    for action in parser._actions:  # argparse has no other way to tell an option that was given from its default
+    for action in parser._actions:  # argparse has no other way to tell a given option from a default
         names[action.dest] = action.option_strings[0]
         action.default = argparse.SUPPRESS
-    found = [name for name in vars(parser.parse_args(given)) if name not in {*ALONE, *also}]
+    found = [name for name in vars(parser.parse_args(given)) if name not in {*ALLOWED_WITH_RESUME, *also}]
     if found:
-        told = ", ".join(names[name] for name in found)
-        raise ValueError(f"resume {experiment_id!r}: it goes on as it was planned; leave out {told}")
+        flags = ", ".join(names[name] for name in found)
+        raise ValueError(f"resume {experiment_id!r}: its plan is fixed; leave out {flags}")
 
 
 def carry_out(
@@ -83,7 +83,7 @@ def carry_out(
     next_points: NextPoints = no_more_points,
     warm: WarmModel | None = None,
 ) -> LoggedExperiment:
-    """The experiment that `args` ask for: a new one, or the rest of --resume. ValueError for what cannot be had."""
+    """Run a new experiment, or the rest of the one in --resume. ValueError for bad options."""
     plan = make_plan() if args.resume is None else None  # bad options leave no folder behind
     out = planned_folder(args.out) if plan is None else output_folder(args.out)
     require_locks()
@@ -96,7 +96,7 @@ def carry_out(
     if left:
         where = "" if args.out is None else f" --out {args.out}"
         tell(
-            f"stopped with {left} of {len(logged.plan.points)} points left; to go on: "
+            f"stopped with {left} of {len(logged.plan.points)} points left; to resume: "
             f"python -m engine {args.command} --resume {logged.plan.experiment_id}{where}"
         )
     return logged
@@ -110,13 +110,13 @@ def run_experiment(
     next_points: NextPoints = no_more_points,
     warm: WarmModel | None = None,
 ) -> LoggedExperiment:
-    """A new experiment in `out`. A point that fails is a record; only a model that cannot be had at all is an error.
+    """A new experiment in `out`. A failed point is recorded; only a model that cannot be loaded is an error.
 
-    ValueError or EngineOutOfMemory of the model's loading come before anything is written.
+    ValueError or EngineOutOfMemory from loading the model is raised before anything is written.
     """
     warm = _warm_model(plan, tell, warm)
     with ExperimentLog.create(out, plan) as log:
-        tell(f"experiment {plan.experiment_id}: {len(plan.points)} points, kept in {log.folder}")
+        tell(f"experiment {plan.experiment_id}: {len(plan.points)} points, saved in {log.folder}")
         return _run_points(log, warm, should_stop, tell, next_points)
 
 
@@ -128,12 +128,12 @@ def resume_experiment(
     tell: Tell,
     next_points: NextPoints = no_more_points,
 ) -> LoggedExperiment:
-    """The points of an experiment that have no record yet, or were cut off. ValueError when it cannot go on."""
+    """Run the points that have no record yet or were interrupted. ValueError if the experiment cannot resume."""
     read_planned(experiment_id, kind, out)
     try:
         opened = ExperimentLog.open(out / experiment_id)
     except FileExistsError as error:
-        raise ValueError(f"resume {experiment_id!r}: {error}; let it end, or stop it there first") from None
+        raise ValueError(f"resume {experiment_id!r}: {error}; wait until it ends, or stop it") from None
     with opened as log:
         left = len(remaining(log.plan, log.records))
         tell(f"experiment {experiment_id}: {left} of {len(log.plan.points)} points left")
@@ -142,22 +142,22 @@ def resume_experiment(
 
 
 def read_planned(experiment_id: str, kind: str, out: Path) -> LoggedExperiment:
-    """An experiment that is to go on. ValueError when there is none, it is damaged, or it is of another kind."""
+    """The experiment to resume. ValueError if it does not exist, is damaged or is of another kind."""
     folder = out / experiment_id
     try:
         if not RUN_ID.fullmatch(experiment_id):
             raise FileNotFoundError(experiment_id)
         logged = ExperimentLog.read(folder)
     except OSError:
-        raise ValueError(f"resume {experiment_id!r}: there is no experiment {folder}; --out names its folder") from None
+        raise ValueError(f"resume {experiment_id!r}: no experiment in {folder}; set --out to its folder") from None
     if logged.plan.kind != kind:
         command = f"engine {COMMANDS[logged.plan.kind]} --resume {experiment_id}"
-        raise ValueError(f"resume {experiment_id!r}: it is a {logged.plan.kind} experiment; {command} goes on with it")
+        raise ValueError(f"resume {experiment_id!r}: it is a {logged.plan.kind} experiment; resume it with {command}")
     return logged
 
 
 def _warm_model(plan: Plan, tell: Tell, warm: WarmModel | None) -> WarmModel:
-    # Loading torch takes seconds; bad options should not have to wait for it.
+    # Loading torch takes seconds; bad options fail before it.
     from engine.runtime.environment import use_available_threads
     from engine.runtime.prepared_run import WarmModel
 
@@ -185,7 +185,7 @@ def _run_points(
 
 
 def _run_point(log: ExperimentLog, point: Point, warm: WarmModel, should_stop: ShouldStop, tell: Tell) -> bool:
-    """One attempt, recorded however it ends. False when there is no use in going on."""
+    """One attempt, recorded however it ends. False when the experiment must stop."""
     from engine.runtime.device_memory import still_works
 
     run_id = new_run_id()
@@ -196,7 +196,7 @@ def _run_point(log: ExperimentLog, point: Point, warm: WarmModel, should_stop: S
     log.append(record)
     tell(point_line(log, point, record))
     if record.status == "failed" and warm.key is not None and not still_works(warm.key[1]):
-        tell("the device's context is lost: the points that are left need another process")
+        tell("the device's context is lost; resume the experiment in a new process")
         return False
     return record.status != "stopped"
 
@@ -204,7 +204,7 @@ def _run_point(log: ExperimentLog, point: Point, warm: WarmModel, should_stop: S
 def _attempt(
     log: ExperimentLog, point: Point, run_id: str, warm: WarmModel, should_stop: ShouldStop, tell: Tell
 ) -> dict[str, Any]:
-    """What result.json holds, or the like of it for a run that did not get so far."""
+    """The content of result.json, or the same fields for a run that failed before it had one."""
     from engine.runtime.prepared_run import prepare_run
     from engine.runtime.run import execute_run
 
@@ -222,7 +222,7 @@ def _attempt(
     except InterruptedError:
         return {"status": "stopped", "error": "stopped while waiting for the device"}
     except EngineOutOfMemory as error:
-        return {"status": "oom", "error": str(error), "oom": error.facts()}
+        return {"status": "oom", "error": str(error), "oom": error.to_dict()}
     except ValueError as error:
         return {"status": "failed", "error": str(error)}
     except Exception as error:
@@ -238,49 +238,51 @@ def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
     if record.error:
         return f"{line}, {record.error}"
     totals = record.totals
-    told = [f"{name} {in_unit(totals[key], unit)}".strip() for name, key, unit in TOLD if totals.get(key)]
-    return ", ".join([line, *told])
+    figures = [
+        f"{name} {in_unit(totals[key], unit)}".strip() for name, key, unit in PROGRESS_FIGURES if totals.get(key)
+    ]
+    return ", ".join([line, *figures])
 
 
 def device(name: str, purpose: str, should_stop: ShouldStop, tell: Tell) -> AbstractContextManager[None]:
-    """Have the device `name` to oneself. InterruptedError when `should_stop` turns true while it is another's."""
+    """Hold the device `name` exclusively. InterruptedError if `should_stop` turns true while waiting for it."""
     return hold_device(name, purpose, lambda taken: tell(f"waiting: {taken}"), should_stop)
 
 
 def tell(message: str) -> None:
-    """A line for the person who waits."""
+    """Print a progress line on stderr."""
     print(message, file=sys.stderr)
 
 
 def output_folder(text: str | None) -> Path:
-    """--out, made if need be, or the lab's own. ValueError when it cannot be written."""
+    """--out, created if missing, or the lab's runs folder. ValueError if it is not writable."""
     out = planned_folder(text)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"out {out}: {error.strerror or error}; name a folder that can be written") from None
+        raise ValueError(f"out {out}: {error.strerror or error}; use a writable folder") from None
     return out
 
 
 def planned_folder(text: str | None) -> Path:
-    """--out, or the lab's own; it may not exist."""
+    """--out, or the lab's runs folder. It may not exist."""
     return Path(text) if text else runs_folder()
 
 
 def require_locks() -> None:
-    """ValueError where no device can be locked, so that no point of an experiment could ever run."""
+    """ValueError if no device can be locked: no point of an experiment could run."""
     folder = device_lock("cpu").parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"{folder}: {error.strerror or error}; LAB_CACHE names a folder that can be written") from None
+        raise ValueError(f"{folder}: {error.strerror or error}; set LAB_CACHE to a writable folder") from None
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{folder}: Permission denied; LAB_CACHE names a folder that can be written")
+        raise ValueError(f"{folder}: Permission denied; set LAB_CACHE to a writable folder")
 
 
 @contextmanager
 def stop_on_signal() -> Iterator[ShouldStop]:
-    """Ctrl-C and SIGTERM end the run after the pass at hand, with its log closed; a second one ends the process."""
+    """Ctrl-C or SIGTERM ends the run after the current pass and closes its log; a second one kills the process."""
     stopped = False
 
     def stop(number: int, frame: object) -> None:
@@ -296,13 +298,10 @@ def stop_on_signal() -> Iterator[ShouldStop]:
             signal.signal(number, handler)
 
 
-# Whether the machine had more to do than an experiment's runs when they began: one line under its report.
-
-
 def busy_text(out: Path, logged: LoggedExperiment) -> str:
-    """How many runs began on a busy machine, and the highest load; empty where none did."""
+    """How many runs started on a busy machine, and the highest load; empty if none did."""
     from engine.runlog.reader import RunLogReader
 
     run_ids = [record.run_id for record in newest_records(logged.records).values() if record.run_id is not None]
     folders = [out / run_id for run_id in run_ids if (out / run_id).is_dir()]
-    return busy_words_of(load_of(RunLogReader(folder).run_info()) for folder in folders)
+    return busy_machine_text(load_of(RunLogReader(folder).run_info()) for folder in folders)

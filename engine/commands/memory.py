@@ -1,6 +1,6 @@
-"""`engine memory`: what weights, KV cache, activations and logits would need, and where memory would end. Runs nothing.
+"""`engine memory`: estimates weights, KV cache, activations and logits, and the largest batch that fits. Runs nothing.
 
-Pure arithmetic over a model's shape: no torch, no weights. It is the estimate by which a run on a CPU is held to
+Arithmetic on a model's shape: no torch, no weights. A run on a CPU uses the same estimate to enforce
 `--capacity-gib`.
 """
 
@@ -12,27 +12,26 @@ from typing import Any
 
 from engine.commands import options
 from engine.core.config import SETTINGS
-from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import NO_BREAK_SPACE, number, size
 from engine.core.presets import PRESETS
 from engine.core.terminal import table_lines
-from engine.core.units import GIB
+from engine.core.units import GIB, dtype_of
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.hardware.hardware_presets import CARD, HARDWARE
-from engine.hardware.machine_memory import MachineMemory, card_memory, host_memory
+from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
 from engine.workload.budgets import largest_budget, parse_budget
 
 OWN: options.Own = {
     "prompts": {"default": "p16,p64,p256,p1024,p4096"},
     "batch_size": {"default": "1,2,4,8,16,32,64,128,256,512,1024"},
-    "budget": {"default": "256", "help": "new tokens; the largest counts"},
-    "engine": {"default": "static", "help": "whose KV layout and prefill"},
-    "capacity_gib": {"help": "memory that there is (default: that of the GPU, or of this machine)"},
+    "budget": {"default": "256", "help": "output tokens; the largest counts"},
+    "engine": {"default": "static", "help": "engine whose KV layout and prefill are used"},
+    "capacity_gib": {"help": "available memory (default: the GPU's, or this machine's)"},
 }
 
 
@@ -47,11 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("memory")
     sizes = (SETTINGS["capacity_gib"], CARD, SETTINGS["pool_gib"], SETTINGS["gpu_memory_utilization"])
     options.add_options(group, sizes, OWN)
-    parser.add_argument("--json", action="store_true", help="one JSON object, a point a configuration")
+    parser.add_argument("--json", action="store_true", help="one JSON object with one point per configuration")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 whatever fits: what does not is an answer. ValueError for bad options."""
+    """Always 0, whether or not a batch fits. ValueError for bad options."""
     capacity_bytes, capacity_from = _capacity(args)
     dtype = _dtype(args)
     model = model_shape(args.model, dtype=dtype, weight_bits=args.weight_bits)
@@ -80,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _capacity(args: argparse.Namespace) -> tuple[int, str]:
-    """Bytes, and where the number comes from. The machine is looked at only where nothing else names a size."""
+    """Bytes and their source. The machine's own memory counts only if no option sets a size."""
     share = args.gpu_memory_utilization
     SETTINGS["gpu_memory_utilization"].check(share)
     if args.capacity_gib is not None:
@@ -91,7 +90,7 @@ def _capacity(args: argparse.Namespace) -> tuple[int, str]:
     machine = _machine(args.device)
     if machine is None:
         raise FieldError(
-            "capacity_gib", "capacity-gib: this machine does not tell how much memory it has; name it, as 22.06"
+            "capacity_gib", "capacity-gib: the memory of this machine is unknown; set it, for example 22.06"
         )
     if machine.kind == "cpu":
         return machine.total_bytes, f"all of {machine.name}"
@@ -99,19 +98,17 @@ def _capacity(args: argparse.Namespace) -> tuple[int, str]:
 
 
 def _machine(device: str) -> MachineMemory | None:
-    card = None if device == "cpu" else card_memory()
+    card = None if device == "cpu" else gpu_memory()
     if device == "cuda" and card is None:
-        raise FieldError(
-            "device", "device cuda: this machine shows no CUDA GPU; use cpu, or name its memory with --capacity-gib"
-        )
+        raise FieldError("device", "device cuda: no CUDA GPU found; use cpu, or set its memory with --capacity-gib")
     return card or host_memory()
 
 
 def _dtype(args: argparse.Namespace) -> str:
-    """`auto` is what a run on that kind of device takes; a named card is a GPU, whatever this machine is."""
+    """`auto` resolves as in a run on that kind of device. A named GPU counts as a GPU on any machine."""
     kind = args.device if args.hardware is None else "cuda"
     if kind == "auto" and args.dtype == "auto":
-        kind = "cpu" if card_memory() is None else "cuda"
+        kind = "cpu" if gpu_memory() is None else "cuda"
     return dtype_of(args.dtype, kind)
 
 
@@ -138,17 +135,17 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity_from: str)
 
 def _heading(report: dict[str, Any]) -> list[str]:
     pool = "" if report["pool_bytes"] is None else f", KV pool at most {size(report['pool_bytes'])}"
-    at_once = "; what does not fit at once waits, or is preempted" if PRESETS[report["engine"]].has_blocks else ""
+    at_once = " (those requests wait or are preempted)" if PRESETS[report["engine"]].has_blocks else ""
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
-        f"budget {report['budget_tokens']:,}",
+        f"{report['budget_tokens']:,} output tokens",
         f"capacity {size(report['capacity_bytes'])} ({_source(report)}){pool}",
         f"GiB by prompt length and batch size; ! marks what does not fit{at_once}",
     ]
 
 
 def _source(report: dict[str, Any]) -> str:
-    """`90 % of NVIDIA A10`: where the capacity is from."""
+    """The source of the capacity, such as `90 % of NVIDIA A10`."""
     return str(report["capacity_from"]).replace("% of ", f"{NO_BREAK_SPACE}% of ", 1)
 
 
@@ -168,12 +165,12 @@ def _cell(point: MemoryPoint) -> str:
 def _sentence(wall: Wall) -> str:
     if wall.largest is None:
         return f"p{wall.prompt_tokens}: every batch size fits"
-    fits = "not even one row fits" if wall.largest == 0 else f"up to {wall.largest:,} rows fit"
+    fits = "no row fits" if wall.largest == 0 else f"up to {wall.largest:,} rows fit"
     failing = wall.first_failing
     if failing is None or failing.shortage is None:
         return f"p{wall.prompt_tokens}: {fits}"
     ended = failing.shortage
     return (
-        f"p{wall.prompt_tokens}: {fits}; {failing.batch_size:,} fail at the {TERM_WORDS[ended.term]}: "
+        f"p{wall.prompt_tokens}: {fits}; {failing.batch_size:,} fail at the {TERM_LABELS[ended.term]}: "
         f"{size(ended.asked_bytes)} in one piece, {size(ended.free_bytes)} left"
     )

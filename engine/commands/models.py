@@ -1,4 +1,4 @@
-"""`engine models`: the models that can be named, and whether each can be had on this machine."""
+"""`engine models`: lists the models, and whether each is available on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, always: a model that is not available is an answer, not a failure."""
+    """Always 0: an unavailable model is no failure."""
     rows = list_models()
     print(json.dumps(rows) if args.json else _table(rows))
     return 0
@@ -30,7 +30,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     lines = table_lines(cells, "llrl", ("name", "weights", "parameters", "available"))
     for place, row in enumerate(rows):
         lines.insert(2 * place + 2, f"  {row['description']} ({row['license']})")
-    lines.append("Any folder or hub id of a causal language model in safetensors or GGUF works too.")
+    lines.append("A folder or hub id of any causal language model in safetensors or GGUF works too.")
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
-"""The options on the command line, made from their declarations, and how they become a RunConfig.
+"""Command-line options made from their declarations, and the RunConfig made from the options.
 
-A command's own defaults and help are one table in its module, by the options' names: what it replaces of each.
+A command's own defaults and help texts are one table in its module, keyed by option name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.core.format import exact
 from engine.core.option import Bounds, Choices, Option, Text, settings_of
 from engine.core.units import MIB
 
-COMMANDS = {"sweep": "sweep", "load": "arrivals", "overhead": "overhead", "repeats": "run"}  # by an experiment's kind
+COMMANDS = {"sweep": "sweep", "load": "arrivals", "overhead": "overhead", "repeats": "run"}  # by kind of experiment
 MAX_PROMPT_FILE_BYTES = 32 * MIB
 MIX = Option(
     default=None,
@@ -39,7 +39,7 @@ Group = argparse._ActionsContainer  # a parser, or a group of one
 
 
 def add_option(group: Group, option: Option) -> None:
-    """One argument as its option declares it. Numbers with a placeholder are checked by the configuration."""
+    """Add one argument as its option declares it. The configuration checks the limits of numbers."""
     kind: dict[str, Any] = {}
     if isinstance(option.takes, Bounds | Choices) and option.takes.type is not str:
         kind["type"] = option.takes.type
@@ -57,20 +57,20 @@ def add_option(group: Group, option: Option) -> None:
 
 
 def help_of(option: Option) -> str:
-    """What --help says of an option, its default included, as argparse takes it."""
+    """An option's --help text with its default, escaped for argparse."""
     plain = f"{option.default:g}" if isinstance(option.default, float) else option.default
     default = "" if option.default is None else f" (default {plain})"
     return f"{option.help}{default}".replace("%", "%%")
 
 
 def add_options(group: Group, options: Iterable[Option], own: Own | None = None) -> None:
-    """Arguments for `options`, each with what `own` replaces of it."""
+    """Add arguments for `options`, with the fields that `own` replaces."""
     for option in options:
         add_option(group, replace(option, **(own or {}).get(option.name, {})))
 
 
 def settings_in(group: str) -> list[Option]:
-    """The settings of a run under one heading of --help."""
+    """The settings of a run in one group of --help."""
     return [option for option in SETTINGS.values() if option.group == group]
 
 
@@ -85,12 +85,12 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_pass_options(group: Group) -> None:
-    """What an engine can be told beside which it is, how many rows it has, and how its passes are timed."""
+    """Options of an engine's passes: execution, block size, tokens per step, memory limits."""
     add_options(group, settings_in("passes"))
 
 
 def add_prompt_options(group: argparse._ArgumentGroup) -> None:
-    """Where a workload's prompts come from: one of three."""
+    """The source of a workload's prompts: one of three options."""
     source = group.add_mutually_exclusive_group()
     for option in (SETTINGS["prompts"], MIX, SETTINGS["prompt_file"]):
         is_lengths = option.name == "prompts"
@@ -109,7 +109,7 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_config(args: argparse.Namespace) -> RunConfig:
-    """The configuration that the options name; what they do not name is at its default. ValueError, one clear line."""
+    """The configuration from the options, with defaults for the rest. ValueError with one clear line."""
     given = {**vars(args), **_prompts(args)}
     return RunConfig(
         **settings_of(RunConfig, given),
@@ -119,7 +119,7 @@ def run_config(args: argparse.Namespace) -> RunConfig:
 
 
 def _prompts(args: argparse.Namespace) -> dict[str, Any]:
-    """`prompts` and the lines of a file, from the option of the three that was given."""
+    """`prompts` and the lines of a prompt file, from whichever of the three options is given."""
     if args.prompt_file is not None:
         return {"prompts": "file", "prompt_file": read_prompt_file(Path(args.prompt_file))}
     given = [text for text in (args.prompts, args.mix) if text is not None]
@@ -127,7 +127,7 @@ def _prompts(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_prompt_file(path: Path) -> tuple[str, ...]:
-    """One prompt a line; blank lines are passed over. ValueError says why a file is not usable."""
+    """One prompt per line; blank lines are skipped. ValueError with the reason if the file is unusable."""
     try:
         if path.stat().st_size > MAX_PROMPT_FILE_BYTES:
             most = exact(MAX_PROMPT_FILE_BYTES >> 20, "MiB")
@@ -141,5 +141,5 @@ def read_prompt_file(path: Path) -> tuple[str, ...]:
         ) from None
     lines = tuple(line.strip() for line in text.split("\n") if line.strip())
     if not lines:
-        raise FieldError("prompt_file", f"prompt file {path}: it holds no prompts; write one prompt a line")
+        raise FieldError("prompt_file", f"prompt file {path}: no prompts in it; write one prompt per line")
     return lines

@@ -1,4 +1,4 @@
-"""`engine overhead`: what stopping after each pass costs, against not stopping, on a GPU."""
+"""`engine overhead`: measures the cost of stopping after each pass, on a GPU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from engine.commands import options
 from engine.commands.experiments import add_experiment_arguments, carry_out, planned_folder, read_planned
 from engine.core.config import SETTINGS
+from engine.core.format import change, number
 from engine.core.run_id import new_run_id, utc_now
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan, experiment_status, point_rows, remaining
@@ -17,11 +18,11 @@ from engine.experiments.overhead_plan import overhead_rows, plan_overhead
 
 CONFIGS = "p256:8"
 OWN: options.Own = {
-    "budget": {"default": "64", "help": "new tokens a row", "metavar": "N"},
+    "budget": {"default": "64", "help": "output tokens per row", "metavar": "N"},
     "engine": {"default": "static"},
     "repeats": {"default": 5},
 }
-COLUMNS = ("config", "sync s", "async s", "without stops", "of its repeats", "")
+COLUMNS = ("config", "sync s", "async s", "async vs sync", "range over repeats", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--configs",
         default=CONFIGS,
         metavar="P256:8,P16:512",
-        help=f"prompt length and batch size of each (default {CONFIGS})",
+        help=f"prompt length and batch size of each configuration (default {CONFIGS})",
     )
     options.add_options(group, (SETTINGS["budget"], SETTINGS["seed"], SETTINGS["engine"]), OWN)
     options.add_pass_options(group)
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every run completed. ValueError for bad options, and on a CPU: there is nothing to measure."""
+    """0 when every run completed. ValueError for bad options, and on a CPU, where both timings are the same."""
     if args.resume is None:
         left = _plan(args).points
     else:
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def overhead_text(report: Mapping[str, Any]) -> str:
-    """A line a configuration."""
+    """The report: one line per configuration."""
     lines = [f"overhead {report['experiment_id']}: {report['status']}"]
     lines += table_lines(map(_cells, report["points"]), "rrrrll", COLUMNS)
     return "\n".join(lines)
@@ -70,9 +71,9 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     ended = "" if row["status"] == "completed" else row["status"] + (f": {row['error']}" if row["error"] else "")
     if row["ratio"] is None:
         return [row["config"], "", "", "", "", ended]
-    repeats = f"{row['ratio_low'] - 1:+.1%} to {row['ratio_high'] - 1:+.1%}"
-    times = [f"{row['sync_s']:.4g}", f"{row['async_s']:.4g}"]
-    return [row["config"], *times, f"{row['ratio'] - 1:+.1%}", repeats, ended]
+    repeats = f"{change(row['ratio_low'] - 1)} to {change(row['ratio_high'] - 1)}"
+    times = [number(row["sync_s"], 4), number(row["async_s"], 4)]
+    return [row["config"], *times, change(row["ratio"] - 1), repeats, ended]
 
 
 def _plan(args: argparse.Namespace) -> Plan:
@@ -92,6 +93,6 @@ def _require_gpu(device: str) -> None:
 
     if resolve_device(device).type != "cuda":
         raise ValueError(
-            "this would run on a CPU, where sync and async timing are the same: a pass has been computed when it "
-            "returns, and there is no stop to leave out; measure it on a CUDA GPU"
+            "overhead needs a CUDA GPU: on a CPU, sync and async timing are the same, because a pass is complete "
+            "when its call returns"
         )

@@ -1,7 +1,7 @@
-"""`engine parity`: every engine's tokens against serial's and against transformers' own, case by case.
+"""`engine parity`: compares every engine's tokens with serial's and with transformers', case by case.
 
-In fp32 tokens have to be equal. In bf16 and fp16 near ties decide tokens, so that logits are compared instead: with
-exact ones, and with how far transformers' sdpa is from them in the same dtype.
+In fp32 tokens must be equal. In bf16 and fp16 near ties decide tokens, so logits are compared instead: an engine's
+error against exact logits, and the error of transformers' sdpa in the same dtype.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
-    parser.add_argument("--engines", default="all", metavar="LIST", help=f"all (default), or of {', '.join(ENGINES)}")
+    parser.add_argument(
+        "--engines", default="all", metavar="LIST", help=f"all (default), or a list of {', '.join(ENGINES)}"
+    )
     options.add_options(parser, (SETTINGS["execution"], SETTINGS["timing"], SETTINGS["seed"]))
     parser.add_argument(
         "--case",
         action="append",
         metavar="TEXT",
-        help="only cases whose name holds this text; may be given again (default all)",
+        help="run only cases whose name contains this text; repeatable (default all)",
     )
     parser.add_argument("--no-generate", action="store_true", help="do not compare with transformers' generate")
     parser.add_argument(
         "--no-generate-batch", action="store_true", help="do not compare with transformers' continuous batching"
     )
     parser.add_argument(
-        "--json", action="store_true", help="one JSON object: cases, all_equal (bf16, fp16: all_within)"
+        "--json", action="store_true", help="one JSON object with cases and all_equal (bf16, fp16: all_within)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all are equal (in bf16 and fp16: within the error that is allowed), 1 when one is not."""
+    """0 when all cases are equal (bf16 and fp16: within the allowed error), else 1."""
     engines = _engines(args.engines)
     config = RunConfig(**settings_of(RunConfig, vars(args)))
     cases = _chosen(make_cases(args.seed), args.case)
@@ -73,24 +75,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _engines(text: str) -> list[str]:
-    """The engines that a list names. ValueError for a name that is none."""
+    """The engines in a list. ValueError for an unknown name."""
     names = [name.strip() for name in text.split(",")]
     if names == ["all"]:
         return list(ENGINES)
     for name in names:
         if name not in ENGINES:
-            raise FieldError("engines", f"engines {name!r}: use all, or some of {', '.join(ENGINES)}")
+            raise FieldError("engines", f"engines {name!r}: use all, or a list of {', '.join(ENGINES)}")
     return names
 
 
 def _chosen(cases: list[ParityCase], texts: list[str] | None) -> list[ParityCase]:
-    """The cases that hold one of the texts in their name. ValueError for a text that none holds."""
+    """The cases whose name contains one of the texts. ValueError for a text that matches no case."""
     if texts is None:
         return cases
     for text in texts:
         if not any(text in case.name for case in cases):
             raise FieldError(
-                "case", f"case {text!r}: no case's name holds it; there are {'; '.join(c.name for c in cases)}"
+                "case", f"case {text!r}: no case matches; the cases are {'; '.join(c.name for c in cases)}"
             )
     return [case for case in cases if any(text in case.name for text in texts)]
 
@@ -125,17 +127,17 @@ def _logit_rows(cases: list[ParityCase], engines: list[str], config: RunConfig) 
 
 
 def _print_table(rows: list[dict[str, Any]], passed: bool, *, in_tokens: bool) -> None:
-    told = [[row["name"], row["engine"], _verdict(row) if in_tokens else _error(row)] for row in rows]
-    for line in table_lines(told, "lll"):
+    cells = [[row["name"], row["engine"], _verdict(row) if in_tokens else _error(row)] for row in rows]
+    for line in table_lines(cells, "lll"):
         print(line)
     if in_tokens:
-        print("all equal" if passed else "NOT all equal: --json shows where, and by how much the logits differ")
+        print("all equal" if passed else "NOT all equal: --json lists the tokens and logit gaps")
     else:
-        print("all within the error allowed" if passed else "NOT all within the error allowed")
+        print("all within the allowed error" if passed else "NOT all within the allowed error")
 
 
 def _verdict(row: dict[str, Any]) -> str:
-    """`equal`, or at how many tokens it parted, and whether rounding alone explains them."""
+    """`equal`, or how many tokens differ and how many of those are near ties."""
     if row["equal"]:
         return "equal"
     found = [d for differences in row["differences"].values() for d in differences]
@@ -144,9 +146,9 @@ def _verdict(row: dict[str, Any]) -> str:
 
 
 def _error(row: dict[str, Any]) -> str:
-    word = "within" if row["within"] else "NOT within"
+    verdict = "within" if row["within"] else "NOT within"
     ours, sdpa, ratio = (number(row[name]) for name in ("logit_error", "logit_error_sdpa", "ratio"))
-    return f"logits off by {ours}, sdpa by {sdpa}: {ratio}, {word}"
+    return f"logit error {ours}, sdpa {sdpa}: ratio {ratio}, {verdict}"
 
 
 def _tell(text: str) -> None:

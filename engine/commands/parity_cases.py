@@ -1,4 +1,4 @@
-"""The cases of `engine parity`: workloads that bring each way to go wrong about, and through what they are forced."""
+"""The cases of `engine parity`: workloads and settings that each exercise one way in which tokens can go wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_cases(seed: int) -> list[ParityCase]:
 
 
 def _for_all(seed: int) -> list[ParityCase]:
-    """Single, uniform, ragged, the longest prompt ending first, a queue through 4 slots: closed, and as it arrives."""
+    """Single, uniform, ragged, the longest prompt ending first, and a queue for 4 slots (closed and Poisson)."""
     ragged = _ragged(seed)
     return [
         _case("single", _workload("chat", 1, "24", seed=seed), slots=1),
@@ -34,10 +34,10 @@ def _for_all(seed: int) -> list[ParityCase]:
 
 
 def _for_paged(seed: int) -> list[ParityCase]:
-    """Blocks lost to others, blocks of another size, and prompts that end at each place of a block."""
+    """Preemption, another block size, and prompts that end at every offset of a block."""
     every_offset = ",".join(f"p{tokens}" for tokens in range(16, 33))
     return [
-        # A request holds 3 blocks at first and 4 at its end: two are admitted into 7, and one of them is in the way.
+        # A request holds 3 blocks at first and 4 at its end: two are admitted into 7 blocks, and one is preempted.
         _case(
             "a pool of 7 blocks, preempted", _workload("p40", 5, "24", seed=seed), slots=4, engines=PAGED, pool_blocks=7
         ),
@@ -53,7 +53,7 @@ def _for_paged(seed: int) -> list[ParityCase]:
 
 
 def _for_chunked(seed: int) -> list[ParityCase]:
-    """Prompts cut into chunks of up to 1, 7, 64 and 512 tokens, and such that one token is left for the last."""
+    """Prompts in chunks of up to 1, 7, 64 and 512 tokens, and prompts whose last chunk is one token."""
     ragged = _ragged(seed)
     return [
         _chunks(1, _workload("p5,p18", 2, "6", seed=seed), slots=1),
@@ -76,7 +76,7 @@ def _case(
     pool_blocks: int | None = None,
     **settings: Any,
 ) -> ParityCase:
-    from engine.runtime.measuring.parity import ParityCase  # it loads torch, which --help should not have to wait for
+    from engine.runtime.measuring.parity import ParityCase  # loads torch, which --help does not need
 
     return ParityCase(
         name=name, workload=workload, slots=slots, engines=engines, settings=settings, pool_blocks=pool_blocks
@@ -92,7 +92,7 @@ def _workload(prompts: str, requests: int, budget: str, *, seed: int, arrival: s
 
 
 def _longest_ends_first(workload: Workload) -> Workload:
-    """The same prompts with budgets that shrink as prompts grow: the width that all attend over loses its owner."""
+    """The same prompts with budgets that shrink as prompts grow: the widest row ends first."""
     longest = max(_tokens(s.prompt) for s in workload.requests)
     specs = tuple(
         replace(s, budget_tokens=4 + 28 * (longest - _tokens(s.prompt)) // longest) for s in workload.requests

@@ -1,4 +1,4 @@
-"""`engine run`: one run, or several repeats of it, measured in this process and logged like any other."""
+"""`engine run`: one run, or several repeats of it, measured and logged in this process."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.core.format import number
+from engine.core.format import aligned
 from engine.core.run_id import new_run_id, utc_now
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan, check_repeats, newest_records
-from engine.experiments.repeats_plan import KIND, plan_repeats
+from engine.experiments.repeats import KIND, plan_repeats
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SUMMARY = (
     ("output_tokens", "output tokens", ""),
     ("duration_s", "duration", "s"),
-    ("output_tokens_per_s", "throughput", "tok/s"),
+    ("output_tokens_per_s", "throughput", "tokens/s"),
     ("queue_wait_p50_s", "queue wait p50", "s"),
     ("ttft_p50_s", "TTFT p50", "s"),
     ("itl_p50_s", "ITL p50", "s"),
@@ -47,7 +47,7 @@ SUMMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """The runs there are of those asked for; `experiment_id` is that of several repeats."""
+    """The results so far, and how many runs were asked for. `experiment_id` is set for several repeats."""
 
     results: list[dict[str, Any]]
     asked: int
@@ -71,14 +71,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _new_runs(args: argparse.Namespace) -> Ran:
-    """Each result is flat: run_id, status, error, oom and every metric by its name.
+    """Each result is flat: run_id, status, error, oom and every metric by name.
 
-    Several repeats are an experiment, kept in a folder of its own beside the runs'.
+    Several repeats are an experiment, saved in its own folder beside the runs.
     """
     config = options.run_config(args)
     check_repeats(args.repeats)
     out = output_folder(args.out)
-    # Loading torch takes seconds; bad options should not have to wait for it.
+    # Loading torch takes seconds; bad options fail before it.
     from engine.runtime.environment import use_available_threads
     from engine.runtime.prepared_run import WarmModel, prepare_run
 
@@ -94,18 +94,18 @@ def _new_runs(args: argparse.Namespace) -> Ran:
 
 
 def _experiment(args: argparse.Namespace, warm: WarmModel | None = None) -> Ran:
-    """An experiment, a new one or that of --resume: how many runs it asks for, and those that there are, in order."""
+    """Run a new experiment or the one in --resume: its results in plan order, and how many runs it has in total."""
     logged = carry_out(args, KIND, lambda: _repeats_plan(args), warm=warm)
     newest = newest_records(logged.records)
-    there = [(point, newest[point.point_id]) for point in logged.plan.points if point.point_id in newest]
-    results = [{"engine": p.config.engine, **_flat(record.run_id, record.to_dict())} for p, record in there]
+    recorded = [(point, newest[point.point_id]) for point in logged.plan.points if point.point_id in newest]
+    results = [{"engine": p.config.engine, **_flat(record.run_id, record.to_dict())} for p, record in recorded]
     return Ran(results=results, asked=len(logged.plan.points), experiment_id=logged.plan.experiment_id)
 
 
 def _run_once(
     prepared: PreparedRun, out: Path, warm: WarmModel, should_stop: ShouldStop, tell: Tell
 ) -> list[dict[str, Any]]:
-    """The one run's result; none when it was stopped while it waited for the device."""
+    """The run's result; empty if it was stopped while waiting for the device."""
     from engine.runtime.run import execute_run
 
     run_id = new_run_id()
@@ -127,10 +127,10 @@ def _flat(run_id: str | None, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
-    """One flat object: the run itself, or the medians over the completed repeats, with all of them under `runs`.
+    """One flat object: the run itself, or the medians over the completed repeats, with all runs under `runs`.
 
-    Completed only when all `asked` runs are. Of several engines, as Bench repeats them, each has its medians under
-    `engines`.
+    The status is completed only if all `asked` runs are. With several engines (repeats from Bench), each engine's
+    medians are under `engines`.
     """
     if asked == 1 and results:
         return results[0]
@@ -150,7 +150,7 @@ def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
 
 
 def _medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of every number its median, of all else what the runs have in common; nothing without a run."""
+    """The median of every number, and every other value that all runs share; empty without a run."""
     medians: dict[str, Any] = {}
     for name in runs[0] if runs else ():
         values = [r[name] for r in runs]
@@ -166,11 +166,11 @@ def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
     for engine, figures in (report.get("engines") or {None: report}).items():
         lines += [f"{engine}:"] if engine else []
         known = [(label, figures.get(name), unit) for name, label, unit in SUMMARY]
-        cells = [[label, number(value), unit] for label, value, unit in known if value is not None]
-        lines += [f"  {line}" for line in table_lines(cells, "lrl")]
+        cells = [[label, aligned(value, unit)] for label, value, unit in known if value is not None]
+        lines += [f"  {line}" for line in table_lines(cells, "ll")]
     if report.get("runs"):
         completed = sum(r["status"] == "completed" for r in report["runs"])
-        each = ", each engine's over its own" if report.get("engines") else ""
+        each = ", per engine" if report.get("engines") else ""
         lines.append(f"  medians over {completed} completed runs{each}")
     return "\n".join(lines)
 
@@ -182,6 +182,6 @@ def _headline(report: dict[str, Any], experiment_id: str | None) -> str:
         subject = "no run" if report["run_id"] is None else f"run {report['run_id']}"
         return f"{subject}: {ended}"
     completed = sum(each["status"] == "completed" for each in report["runs"])
-    said = f"experiment {experiment_id}: {completed} run{'' if completed == 1 else 's'} completed"
-    said += ", medians" if completed > 1 else ""
-    return said if report["status"] == "completed" else f"{said}; {ended}"
+    text = f"experiment {experiment_id}: {completed} run{'' if completed == 1 else 's'} completed"
+    text += ", medians" if completed > 1 else ""
+    return text if report["status"] == "completed" else f"{text}; {ended}"

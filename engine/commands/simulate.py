@@ -1,4 +1,4 @@
-"""`engine simulate`: a run nobody has to wait for: the real policies, each pass as long as a machine's figures say."""
+"""`engine simulate`: simulates a run with the engines' own schedulers and step times from a hardware model."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from engine.core.run_id import new_run_id
 from engine.core.terminal import table_lines
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.roofline import WEIGHT_WIDTH
-from engine.memory.memory_model import TERM_WORDS
-from engine.simulator.router import Routing, simulate_replicas
-from engine.simulator.simulated_machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
-from engine.simulator.simulated_metrics import (
+from engine.memory.memory_model import TERM_LABELS
+from engine.simulator.machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
+from engine.simulator.metrics import (
     decode_figures,
     largest_need,
     machine_figures,
@@ -32,6 +31,7 @@ from engine.simulator.simulated_metrics import (
     replica_metrics,
     simulated_metrics,
 )
+from engine.simulator.router import Routing, simulate_replicas
 from engine.simulator.simulator import Simulation, estimated_tokens
 from engine.workload.workload import Workload, build_workload
 
@@ -39,17 +39,17 @@ DEFAULTS = {"warmups": 0}
 OWN: options.Own = {
     "hardware": {
         "default": THIS,
-        "help": f"{', '.join(HARDWARE)}, or this: the newest calibration",
+        "help": f"{', '.join(HARDWARE)}, or this (the newest calibration)",
         "takes": Text(),
     },
-    "weight_bits": {"help": "of a preset's weights (default 16)", "takes": Choices((8, 16))},
+    "weight_bits": {"help": "bits per weight of a preset (default 16)", "takes": Choices((8, 16))},
 }
-LOWEST_RATE = 1e-6  # below it a pass's time is no number that means anything
+LOWEST_RATE = 1e-6  # below it the time of a pass overflows
 KEPT_STREAMS = ("passes", "spans", "blocks", "events")
 LINES = (
     ("decode_step_s", "decode step", "s"),
-    ("tokens_per_s_per_request", "tokens a second, one request", "tok/s"),
-    ("tokens_per_s", "tokens a second, all", "tok/s"),
+    ("tokens_per_s_per_request", "tokens/s per request", "tok/s"),
+    ("tokens_per_s", "tokens/s, total", "tok/s"),
     ("output_tokens", "output tokens", ""),
     ("duration_s", "duration", "s"),
     ("output_tokens_per_s", "throughput of the run", "tok/s"),
@@ -69,14 +69,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(**DEFAULTS)
     group = parser.add_argument_group("machine")
     options.add_options(group, (CARD, WEIGHT_WIDTH), OWN)
-    group.add_argument("--read-gb-per-s", type=float, metavar="N", help="instead of the preset's read rate")
-    group.add_argument("--tflop-per-s", type=float, metavar="N", help="instead of the preset's arithmetic rate")
-    group.add_argument("--launch-us", type=float, metavar="N", help="instead of the preset's cost of a launch")
-    group.add_argument("--efficiency", type=float, metavar="SHARE", help="of both rates that passes reach (default 1)")
+    group.add_argument("--read-gb-per-s", type=float, metavar="N", help="memory read rate (default: the preset's)")
+    group.add_argument("--tflop-per-s", type=float, metavar="N", help="compute rate (default: the preset's)")
+    group.add_argument("--launch-us", type=float, metavar="N", help="cost of a kernel launch (default: the preset's)")
+    group.add_argument(
+        "--efficiency", type=float, metavar="SHARE", help="share of both rates that passes reach (default 1)"
+    )
     options.add_options(group, options_of(Routing).values())
     group = parser.add_argument_group("run log")
-    group.add_argument("--out", metavar="FOLDER", help="folder of run folders (default $LAB_HOME/runs)")
-    group.add_argument("--no-token-rows", action="store_true", help="leave the tokens' table out of the run log")
+    group.add_argument("--out", metavar="FOLDER", help="folder for run folders (default $LAB_HOME/runs)")
+    group.add_argument("--no-token-rows", action="store_true", help="write the run log without its token rows")
     group.add_argument("--no-log", action="store_true", help="write no run log")
     parser.add_argument("--json", action="store_true", help="one flat JSON object")
 
@@ -118,7 +120,7 @@ def _overrides(args: argparse.Namespace) -> Overrides:
 
 def _rate(option: str, value: float | None, unit: float) -> float | None:
     if value is not None and not (value >= LOWEST_RATE and math.isfinite(value * unit)):
-        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use a number above 0, from {LOWEST_RATE:f} on")
+        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use a number of at least {LOWEST_RATE:f}")
     return None if value is None else value * unit
 
 
@@ -147,8 +149,8 @@ def _write(
     simulations: Sequence[Simulation],
     totals: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """A run folder a replica; several are one experiment. Returns the runs' ids."""
-    # pyarrow is needed by the log alone, and takes a while to load.
+    """One run folder per replica; several replicas are one experiment. Returns the run ids."""
+    # Only the log needs pyarrow, which is slow to load.
     from engine.runlog.simulated_run import describe_simulation, write_simulation
 
     out = Path(args.out) if args.out else runs_folder()
@@ -169,7 +171,7 @@ def _write(
 
 
 def _part_of(workload: Workload, simulation: Simulation) -> Workload:
-    """The requests that came to this replica."""
+    """The workload with only the requests of this replica."""
     here = set(simulation.sink.requests()["request_id"].tolist())
     return replace(workload, requests=tuple(spec for spec in workload.requests if spec.request_id in here))
 
@@ -181,7 +183,7 @@ def _report(
     run_ids: Sequence[str],
     metrics: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One flat object: how it ended, the machine, a decode step, every metric; with replicas over all of them."""
+    """One flat object: status, machine, decode step and every metric, over all replicas."""
     ended = next((s for s in simulations if s.status != "completed"), simulations[0])
     shortage = ended.shortage
     return {
@@ -189,7 +191,7 @@ def _report(
         "run_ids": list(run_ids),
         "status": ended.status,
         "error": None if shortage is None else str(shortage),
-        "oom": None if shortage is None else shortage.facts(),
+        "oom": None if shortage is None else shortage.to_dict(),
         "simulated": True,
         "model": config.model,
         "engine": config.engine,
@@ -217,24 +219,24 @@ def _table(report: Mapping[str, Any]) -> str:
 
 
 def _decode_text(report: Mapping[str, Any]) -> str:
-    """Of which batch the first three figures are."""
-    rows = f"{counted(report['decode_rows'])} row{'' if report['decode_rows'] == 1 else 's'} at the median"
+    """The batch size behind the first three figures."""
+    rows = f"median batch of {counted(report['decode_rows'])} row{'' if report['decode_rows'] == 1 else 's'}"
     if report["replicas"] == 1:
-        return f"The first three are of decode steps alone, no prompt read in them: {rows}."
+        return f"First three figures: decode steps without prefill, {rows}."
     return (
-        f"The first three are of decode steps alone, no prompt read in them: {rows} on a replica; tokens a second, "
-        f"all, is of the {report['replicas']} replicas together."
+        f"First three figures: decode steps without prefill, {rows} per replica; "
+        f"tokens/s, total, is over {report['replicas']} replicas."
     )
 
 
 def _too_much(report: Mapping[str, Any]) -> str:
-    """By how much the largest pass would not fit the card, and where."""
+    """How much memory the largest pass needs, and the allocation that fails."""
     peak, memory, asked, free = (
         size(report[name]) for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
     )
     pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
     return (
-        f"it would not fit: about {peak} at the peak, on a card of {memory}; of what may be used of "
-        f"it the {TERM_WORDS[report['failing_term']]} asks for {asked} in one piece{pieces} and finds "
-        f"{free}"
+        f"does not fit: about {peak} at the peak, on a GPU with {memory}; "
+        f"the {TERM_LABELS[report['failing_term']]} needs {asked} in one piece{pieces}, and "
+        f"{free} of the usable memory are free"
     )

@@ -1,4 +1,4 @@
-"""`engine sweep`: batch sizes by prompt lengths, and ragged batches beside their controls, as one experiment."""
+"""`engine sweep`: measures batch sizes by prompt lengths, and ragged batches with controls, as one experiment."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from engine.runlog.experiment_log import LoggedExperiment
 
 OWN: options.Own = {
     "prompts": {"default": None, "help": f"prompt lengths (default {PROMPT_GRID.default}, none with a mix)"},
-    "budget": {"default": DEFAULTS["budget"], "help": "new tokens; a uniform batch takes the largest, 256 of 64-256"},
+    "budget": {
+        "default": DEFAULTS["budget"],
+        "help": "output tokens; a uniform batch takes the largest (256 of 64-256)",
+    },
     "engine": {"default": DEFAULTS["engine"]},
 }
-WITH_RESUME = ("flop_per_s", "bytes_per_s")  # what a report is asked, not a run
+WITH_RESUME = ("flop_per_s", "bytes_per_s")  # these change the report, not the runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every point has come to an end and none failed; a point without memory is an answer."""
+    """0 if every point ended and none failed; out of memory is a valid result."""
     given = given_ceilings(args)
     logged = carry_out(args, "sweep", lambda: _plan(args, given))
     report = sweep_report(logged, args)
@@ -65,15 +68,15 @@ def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
 
 
 def base_config(args: argparse.Namespace) -> RunConfig:
-    """What all points share. The requests, their prompts and the slots are each point's own."""
+    """What all points share. Each point sets its own requests, prompts and slots."""
     own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
     return options.run_config(argparse.Namespace(**{**vars(args), **own}))
 
 
 def sweep_report(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str, Any]:
-    """experiment_id, status, where the ceilings are from, and a row a point, as `--json` prints it."""
+    """The `--json` object: experiment_id, status, source of the ceilings, and one row per point."""
     info = model_and_device(logged, args)
-    shape, ceilings, source = None, None, "no run to tell the model and the device"
+    shape, ceilings, source = None, None, "no run yet, so the model and the device are unknown"
     if info is not None:
         shape = shape_of_run(info["model"])
         settings = {**logged.plan.settings, **given_ceilings(args)}
@@ -93,7 +96,7 @@ def sweep_report(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str
 
 
 def model_and_device(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str, Any] | None:
-    """run.json of a run of the experiment; None when none came so far."""
+    """run.json of one run of the experiment; None if there is none yet."""
     from engine.runlog.reader import RunLogReader
 
     out = output_folder(args.out)

@@ -1,4 +1,4 @@
-"""A sweep's table in text: a block a series, a line a batch size, failed points in their place."""
+"""A sweep's report as text: one table per series, one line per batch size, failed points included."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ COLUMNS = (
     ("run tok/s", "output_tokens_per_s", 1.0),
     ("spread %", "spread", 100.0),
 )
-ALIGN = "r" * len(COLUMNS) + "l"  # and how a row ended that did not complete
+ALIGN = "r" * len(COLUMNS) + "l"  # the last column: how an incomplete row ended
 
 
 def sweep_text(report: Mapping[str, Any]) -> str:
-    """The whole report for a reader."""
+    """The whole report."""
     lines = [f"sweep {report['experiment_id']}: {report['status']}"]
     if report["model"] is not None:
         lines.append(f"{report['model']} on {report['device']}; ceilings: {ceilings_text(report)}")
@@ -41,7 +41,7 @@ def sweep_text(report: Mapping[str, Any]) -> str:
 
 
 def ceilings_text(report: Mapping[str, Any]) -> str:
-    """`27.6 TFLOP/s and 318 GB/s (given)`, or why there are none."""
+    """`27.6 TFLOP/s and 318 GB/s (given)`, or why they are unknown."""
     if report["flop_per_s"] is None:
         return str(report["ceilings"])
     products = quantity(report["flop_per_s"] / 1e12, "TFLOP/s")
@@ -67,23 +67,23 @@ def _figure(value: float | None, scale: float) -> str:
 
 
 def _trouble(row: Mapping[str, Any]) -> str:
-    """Of a row whose repeats did not all complete: how many ended otherwise, and why."""
+    """For a row with incomplete repeats: how many did not complete, and why."""
     count = "" if row["repeats"] == 1 else f" ({row['repeats'] - row['completed']} of {row['repeats']})"
     if row["status"] == "oom" and row["asked_bytes"] is not None:
         free = "" if row["free_bytes"] is None else f", {size(row['free_bytes'])} were free"
-        return f"oom{count}: {row['oom_where']} asked for {size(row['asked_bytes'])}{free}"
+        return f"oom{count}: {row['oom_where']} needed {size(row['asked_bytes'])}{free}"
     return f"{row['status']}{count}" + (f": {row['error']}" if row["error"] else "")
 
 
 def _disturbed_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """That B = 1 was disturbed, where a batch decodes well above B times its rate; empty elsewhere."""
+    """A warning that B = 1 was disturbed, if a batch decodes well above B times its rate; else empty."""
     rates = [(row["decode_tokens_per_s"], row["linear_tokens_per_s"], row["batch_size"]) for row in rows]
     share, rows_at_once = max(((rate / line, rows) for rate, line, rows in rates if rate and line), default=(0.0, 0))
     if share <= DISTURBED:
         return ""
     return (
-        f"B = {rows_at_once} decodes {percent(share)} of {rows_at_once} times the rate at B = 1: B = 1 was most "
-        f"likely disturbed. Measure it again; serial s and speed-up rest on it too."
+        f"B = {rows_at_once} decodes {percent(share)} of {rows_at_once} times the rate at B = 1, so B = 1 was "
+        "probably disturbed. Measure it again; serial s and speed-up depend on it."
     )
 
 

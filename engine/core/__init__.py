@@ -1,1 +1,1 @@
-"""Plain Python over requests and a clock: no torch, no transformers, no database, no page."""
+"""The inference core: configuration, requests, schedulers, KV layouts, the recorder. Plain Python, without torch."""

@@ -1,10 +1,10 @@
-"""The KV pool's blocks: which are free, which request holds which, and what changed hands.
+"""The blocks of the KV pool: which are free, which request holds which, and the log of changes.
 
     pool of num_blocks blocks -> a block holds block_size token positions -> a request's table lists its blocks in order
 
 Paged KV memory follows PagedAttention (Kwon et al., SOSP 2023). A request's table is `Request.block_table`: position p
-lives in block `block_table[p // block_size]`, at offset `p % block_size`. The manager knows ids and counts; the keys
-and values are the runtime's, and whom to preempt when no block is left is the scheduler's business.
+is in block `block_table[p // block_size]` at offset `p % block_size`. The manager knows only block ids and counts: the
+runtime holds the keys and values, and the scheduler decides what to preempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from engine.core.passes import BlockEvent
 from engine.core.request import Request
 
-WATERMARK = 0.01  # of the pool, kept free by admissions so that those who run have room to grow
+WATERMARK = 0.01  # share of the pool that admissions leave free for running requests
 
 
 def blocks_for_tokens(num_tokens: int, block_size: int) -> int:
@@ -25,29 +25,28 @@ def blocks_for_tokens(num_tokens: int, block_size: int) -> int:
 
 
 def watermark_blocks(num_blocks: int, watermark: float = WATERMARK) -> int:
-    """Blocks that an admission has to leave free."""
+    """Blocks that an admission must leave free."""
     return math.ceil(watermark * num_blocks)
 
 
 def blocks_without_waiting(blocks: Sequence[int], slots: int) -> int:
-    """The fewest blocks that avoid preemption and waiting for blocks, with `slots` requests at once.
+    """The fewest blocks with which no request is preempted or waits for blocks, with `slots` requests at once.
 
-    `blocks` are what each request needs from its prompt to its last token.
+    `blocks` is how many blocks each request needs in all.
     """
     largest = sorted(blocks, reverse=True)[:slots]
     needed = num_blocks = sum(largest)
     while len(largest) > 1 and num_blocks - watermark_blocks(num_blocks) < needed:
-        num_blocks += 1  # a request that runs alone may use the watermark up
+        num_blocks += 1  # a request that runs alone may use the watermark
     return num_blocks
 
 
 class BlockManager:
-    """Hands out the blocks 0 .. num_blocks - 1, each to one request at a time.
+    """Allocates the blocks 0 .. num_blocks - 1, each to one request at a time.
 
-    The free list is a stack. At first the lowest id lies on top; a table that is freed goes back so that it would be
-    handed out again in its own order. So ids stay low and contiguous, no block is touched for the first time while one
-    that was used before is free, and both ways cost a slice, however many blocks. Nothing is random: the same calls
-    give the same ids.
+    The free list is a stack with the lowest id on top. Freed blocks return in reverse, so the next allocation takes
+    them in their old order. Ids therefore stay low and contiguous, blocks used before are used first, and allocating
+    or freeing costs one slice. Nothing is random: the same calls give the same ids.
     """
 
     def __init__(self, num_blocks: int, block_size: int, watermark: float = WATERMARK) -> None:
@@ -59,7 +58,7 @@ class BlockManager:
         self.watermark_blocks = watermark_blocks(num_blocks, watermark)
         self._free = list(range(num_blocks - 1, -1, -1))
         self._events: list[BlockEvent] = []
-        self.notes_events = True  # False where the events are not read: there is one for each block that changes hands
+        self.notes_events = True  # set to False where events are not read: each block makes one
 
     @property
     def num_free(self) -> int:
@@ -70,20 +69,20 @@ class BlockManager:
         return self.num_blocks - len(self._free)
 
     def can_allocate(self, num_tokens: int) -> bool:
-        """Whether an admission may reserve `num_tokens` positions, the watermark left over.
+        """Whether an admission may reserve `num_tokens` positions and leave the watermark free.
 
-        A pool that is not in use may be filled to the last block: no request runs that could need the rest.
+        An empty pool may be filled completely: no running request could need the rest.
         """
         spare = 0 if self.num_free == self.num_blocks else self.watermark_blocks
         return blocks_for_tokens(num_tokens, self.block_size) + spare <= self.num_free
 
     def allocate(self, request: Request, num_tokens: int) -> None:
-        """Give a request that holds no blocks a table for `num_tokens` positions. Ask `can_allocate` first."""
+        """Allocate blocks for `num_tokens` positions to a request that holds none. Check `can_allocate` first."""
         assert not request.block_table, f"request {request.request_id} holds blocks already"
         self.append(request, num_tokens)
 
     def append(self, request: Request, num_tokens: int) -> None:
-        """Make the request's table hold `num_tokens` positions. There must be enough free; the watermark counts."""
+        """Extend the request's table to `num_tokens` positions. The blocks must be free; the watermark may be used."""
         held = len(request.block_table)
         missing = blocks_for_tokens(num_tokens, self.block_size) - held
         if missing <= 0:
@@ -93,36 +92,36 @@ class BlockManager:
         self._note(request, taken, held, allocated=True)
 
     def append_one_each(self, requests: Collection[Request]) -> None:
-        """One more block for each request, whose tables are full. There have to be as many free."""
+        """Allocate one more block to each of these requests, whose tables are full. Enough blocks must be free."""
         for request, block in zip(requests, self._take(len(requests)), strict=True):
             index = len(request.block_table)
             request.block_table.append(block)
             self._note(request, (block,), index, allocated=True)
 
     def free(self, request: Request) -> None:
-        """Take back all blocks of the request; its table is empty then."""
+        """Free all blocks of the request and empty its table."""
         self._free += reversed(request.block_table)
         self._note(request, request.block_table, 0, allocated=False)
         request.block_table.clear()
 
     def drain_events(self) -> tuple[BlockEvent, ...]:
-        """What changed hands since the last call, in order."""
+        """The blocks allocated and freed since the last call, in order."""
         events, self._events = tuple(self._events), []
         return events
 
     def check_invariants(self, requests: Iterable[Request]) -> None:
-        """AssertionError with what is wrong, where `requests` are all that may hold blocks.
+        """Check the pool; AssertionError names the fault. `requests` are all that may hold blocks.
 
-        Every block is free or in one table once. A table holds all computed positions and no more blocks than the
-        request's tokens fill; of a request that ended, none.
+        Every block is free, or in exactly one table once. A table covers all computed positions and has no more blocks
+        than the request's tokens fill. A request that has ended holds none.
         """
         tables = {request.request_id: request for request in requests}
         owned = [block for request in tables.values() for block in request.block_table]
         for block, count in Counter([*owned, *self._free]).items():
-            assert 0 <= block < self.num_blocks, f"block {block} is not of this pool of {self.num_blocks}"
+            assert 0 <= block < self.num_blocks, f"block {block} is outside this pool of {self.num_blocks}"
             assert count == 1, f"block {block} is held {count} times"
         assert len(owned) + self.num_free == self.num_blocks, (
-            f"{len(owned)} owned and {self.num_free} free blocks are not the pool's {self.num_blocks}"
+            f"{len(owned)} held and {self.num_free} free blocks do not add up to {self.num_blocks}"
         )
         for request in tables.values():
             self._check_table(request)
@@ -140,8 +139,8 @@ class BlockManager:
         assert held <= most, f"request {request.request_id} of {request.num_tokens} tokens holds {held} blocks"
 
     def _take(self, count: int) -> list[int]:
-        """The next free blocks, in the order in which the stack gives them."""
-        assert count <= len(self._free), f"{count} blocks wanted, {len(self._free)} free"
+        """Pop `count` blocks from the free stack, top first."""
+        assert count <= len(self._free), f"{count} blocks needed, {len(self._free)} free"
         taken = self._free[len(self._free) - count :]
         del self._free[len(self._free) - count :]
         taken.reverse()

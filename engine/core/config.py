@@ -1,7 +1,7 @@
-"""What a person sets: the engine, the model, the workload, the sampling. Checked once, here, with one clear line each.
+"""The settings of a run: engine, model, workload, sampling. They are checked here, once, with one clear line each.
 
-Every configuration is a frozen value that survives a round trip through JSON (`to_dict`, `from_dict`): the page, the
-command line, the worker and the run log all speak this one form.
+Every configuration is a frozen value with an exact JSON form (`to_dict`, `from_dict`). Pages, command line, worker and
+run log all use it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
-from engine.core.dtypes import DTYPE_BYTES
 from engine.core.errors import FieldError
 from engine.core.option import Bounds, Choices, Lines, Option, Text, check_options, option, options_of
+from engine.core.units import DTYPE_BYTES
 
 ENGINES = ("serial", "static", "continuous", "paged", "chunked")
 DEVICES = ("auto", "cpu", "cuda")
@@ -23,23 +23,23 @@ RETURNS = ("stream", "whole")
 
 MAX_REQUESTS = 100_000
 MAX_SLOTS = 4096
-BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # token positions; powers of two, so that a kernel can shift
+BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # token positions; powers of two, so a kernel can shift
 MAX_BATCHED_TOKENS = 1_000_000
 MAX_GIB = 1_000_000
-MIN_TEMPERATURE = 0.01  # logits over less overflow; it is greedy long before
+MIN_TEMPERATURE = 0.01  # logits divided by less overflow; sampling is greedy long before
 _GIB = Bounds(low=0, high=MAX_GIB, whole=False, above=True, noun="a size in GiB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormRule:
-    """When a static batch is formed: from what has `arrived`, when `full`, or when full or after `timeout:S`."""
+    """When to form a static batch: at once from `arrived` requests, when `full`, or when full or after `timeout:S`."""
 
     rule: Literal["arrived", "full", "timeout"] = "arrived"
     timeout_s: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`arrived`, `full` or `timeout:S` with S in seconds. ValueError says what is accepted."""
+        """Parse `arrived`, `full` or `timeout:S`, S in seconds. A ValueError names the accepted forms."""
         if text == "arrived":
             return cls(rule="arrived")
         if text == "full":
@@ -56,18 +56,18 @@ class FormRule:
         return cls(rule="timeout", timeout_s=timeout_s)
 
     def __str__(self) -> str:
-        # repr, since every digit has to survive the round trip.
+        # repr keeps every digit.
         return f"timeout:{self.timeout_s!r}".removesuffix(".0") if self.rule == "timeout" else self.rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingConfig:
-    """How the next token is picked: temperature 0 is greedy. top_k 0 and top_p 1 leave the distribution whole."""
+    """How the next token is drawn. Temperature 0 is greedy; top_k 0 and top_p 1 cut nothing off the distribution."""
 
     temperature: float = option(
         0.0,
         label="Temperature",
-        help="0 is greedy: the likeliest token",
+        help="0 is greedy: the most likely token",
         flags=("--temperature",),
         takes=Bounds(
             low=MIN_TEMPERATURE, high=10, whole=False, also=0, says=f"use 0 (greedy), or {MIN_TEMPERATURE} to 10"
@@ -77,7 +77,7 @@ class SamplingConfig:
     top_k: int = option(
         0,
         label="Top-k",
-        help="draw from the K likeliest tokens; 0 is off",
+        help="draw from the K most likely tokens; 0 is off",
         flags=("--top-k",),
         takes=Bounds(low=0, says="use 0 (off) or a count of tokens"),
         metavar="K",
@@ -86,7 +86,7 @@ class SamplingConfig:
     top_p: float = option(
         1.0,
         label="Top-p",
-        help="draw from the likeliest tokens that make up the share P; 1 is off",
+        help="draw from the most likely tokens whose probabilities add up to P; 1 is off",
         flags=("--top-p",),
         takes=Bounds(low=0, high=1, whole=False, above=True, says="use a share above 0, up to 1 (off)"),
         metavar="P",
@@ -103,10 +103,10 @@ class SamplingConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadConfig:
-    """The requests to make: prompts, how many, budgets, arrivals. The same seed gives the same requests to any engine.
+    """The requests of a run: prompts, count, budgets, arrivals. The same seed gives every engine the same requests.
 
-    `prompts` is `chat`, exact lengths (`p16,p64`; `p16:3,p4096:1` with weights) or `file`, whose text is then in
-    `prompt_lines`, so that a workload never depends on a file that may change.
+    `prompts` is `chat`, exact lengths (`p16,p64`; `p16:3,p4096:1` with weights) or `file`. A file's text is kept in
+    `prompt_lines`, so the workload does not change with the file.
     """
 
     prompts: str = option(
@@ -130,7 +130,7 @@ class WorkloadConfig:
     requests: int = option(
         8,
         label="Requests",
-        help="how many requests",
+        help="number of requests",
         flags=("--requests",),
         takes=Bounds(low=0, high=MAX_REQUESTS),
         metavar="N",
@@ -139,7 +139,7 @@ class WorkloadConfig:
     budget: str = option(
         "8-48",
         label="Output tokens (budget)",
-        help="new tokens a request: 64, 64-256, 8x32+8x256, eos, eos:200",
+        help="output tokens a request: 64, 64-256, 8x32+8x256, eos, eos:200",
         flags=("--budget",),
         takes=Text(examples="64; 64-256; 8x32+8x256 (shuffled); eos; eos:200"),
         group="workload",
@@ -155,7 +155,7 @@ class WorkloadConfig:
     seed: int = option(
         0,
         label="Seed",
-        help="draws prompts, budgets, arrivals and sampling",
+        help="seed of prompts, budgets, arrivals and sampling",
         flags=("--seed",),
         takes=Bounds(low=0, high=2**32 - 1, says="use a whole number from 0 to 4294967295"),
         metavar="N",
@@ -170,16 +170,16 @@ class WorkloadConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """One run: an engine over a workload. Memory sizes are in GiB (2^30 bytes).
+    """One run: an engine, a model and a workload. Memory sizes are in GiB (2^30 bytes).
 
-    `block_size` (token positions) is read by the paged layouts alone, `max_num_batched_tokens` (tokens a step) by
-    chunked alone.
+    Only the paged layouts use `block_size` (token positions); only chunked uses `max_num_batched_tokens` (tokens a
+    step).
     """
 
     engine: str = option(
         "continuous",
         label="Engine",
-        help="which rows run in a step, and where their keys and values live",
+        help="scheduling policy and KV layout: which rows run in a step, how their KV is stored",
         flags=("--engine",),
         takes=Choices(ENGINES),
         group="engine",
@@ -198,7 +198,7 @@ class RunConfig:
     device: str = option(
         "auto",
         label="Device",
-        help="auto: CUDA where there is one",
+        help="auto: CUDA if available, else CPU",
         flags=("--device",),
         takes=Choices(DEVICES),
         group="model",
@@ -206,7 +206,7 @@ class RunConfig:
     dtype: str = option(
         "auto",
         label="Dtype",
-        help="number format; auto: fp32 on a CPU, bf16 on CUDA",
+        help="dtype of weights and KV; auto: fp32 on a CPU, bf16 on CUDA",
         flags=("--dtype",),
         takes=Choices(DTYPES),
         group="model",
@@ -222,7 +222,7 @@ class RunConfig:
     timing: str = option(
         "sync",
         label="Timing",
-        help="sync stops after each pass; async does not",
+        help="sync waits for the device after each pass; async does not",
         flags=("--timing",),
         takes=Choices(TIMINGS),
         group="engine",
@@ -230,7 +230,7 @@ class RunConfig:
     slots: int = option(
         4,
         label="Slots: rows that run at once (max-num-seqs)",
-        help="rows at once: the static batch, the slots of the others",
+        help="requests that run at once; for static, the batch size",
         flags=("--slots", "--max-num-seqs"),
         takes=Bounds(low=1, high=MAX_SLOTS),
         metavar="B",
@@ -248,7 +248,7 @@ class RunConfig:
     max_num_batched_tokens: int = option(
         512,
         label="Tokens a step, at most (max-num-batched-tokens)",
-        help="chunked: tokens a step, those that decode first",
+        help="chunked: most tokens a step; decode rows come first",
         flags=("--max-num-batched-tokens",),
         takes=Bounds(low=1, high=MAX_BATCHED_TOKENS, unit="tokens a step"),
         metavar="N",
@@ -257,7 +257,7 @@ class RunConfig:
     form: FormRule = option(
         FormRule(),
         label="A batch is formed when",
-        help="static: when a batch forms: arrived, full or timeout:S",
+        help="static: when to form a batch: arrived, full or timeout:S",
         flags=("--form",),
         takes=Text(examples="arrived, full or timeout:S"),
         parse=FormRule.parse,
@@ -266,7 +266,7 @@ class RunConfig:
     returns: str = option(
         "stream",
         label="Response mode",
-        help="static: send each token as it comes, or the whole answer when the batch ends",
+        help="static: stream each token, or return whole answers when the batch ends",
         flags=("--return",),
         takes=Choices(RETURNS),
         group="passes",
@@ -285,7 +285,7 @@ class RunConfig:
     pool_gib: float | None = option(
         None,
         label="KV pool, at most GiB (pool-gib)",
-        help="cap of the KV pool",
+        help="limit of the KV pool",
         flags=("--pool-gib",),
         takes=_GIB,
         metavar="GIB",
@@ -294,7 +294,7 @@ class RunConfig:
     capacity_gib: float | None = option(
         None,
         label="All memory, at most GiB (capacity-gib)",
-        help="cap of all memory",
+        help="limit of all memory",
         flags=("--capacity-gib",),
         takes=_GIB,
         metavar="GIB",
@@ -315,11 +315,11 @@ class RunConfig:
         if self.engine == "chunked" and self.max_num_batched_tokens < self.slots:
             raise FieldError(
                 "max_num_batched_tokens",
-                f"max-num-batched-tokens {self.max_num_batched_tokens}: every row decodes one token a step, so that "
-                f"{self.slots} slots need at least {self.slots}; raise it or use fewer slots",
+                f"max-num-batched-tokens {self.max_num_batched_tokens}: {self.slots} slots need at least {self.slots} "
+                "tokens a step, one for each decode row; raise it or use fewer slots",
             )
         if self.engine != "static" and self.returns != "stream":
-            raise FieldError("return", f"return {self.returns}: only the static engine holds results")
+            raise FieldError("return", f"return {self.returns}: only the static engine returns whole answers")
         if self.engine != "static" and self.form.rule != "arrived":
             raise FieldError("form", f"form {self.form}: only the static engine forms batches")
 
@@ -329,7 +329,7 @@ class RunConfig:
         return 1 if self.engine == "serial" else self.slots
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, nested as the fields are."""
+        """The configuration as plain JSON values, nested like its fields."""
         data = asdict(self)
         data["form"] = str(self.form)
         data["workload"]["prompt_lines"] = list(self.workload.prompt_lines)
@@ -337,7 +337,7 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`. ValueError for a name that is not a setting, or a value that is out of range."""
+        """The inverse of `to_dict`. ValueError for an unknown setting or a value that is out of range."""
         values = _settings(cls, data)
         if "workload" in values:
             values["workload"] = WorkloadConfig(**_settings(WorkloadConfig, values["workload"], "workload."))
@@ -348,11 +348,11 @@ class RunConfig:
 
 SETTINGS: dict[str, Option] = {
     each.name: each for kind in (RunConfig, WorkloadConfig, SamplingConfig) for each in options_of(kind).values()
-}  # every option of a run, by its name
+}  # every option of a run, by name
 
 
 def _settings(kind: type, data: dict[str, Any], inside: str = "") -> dict[str, Any]:
-    """`data` as settings of `kind`. ValueError for a name that is none, or a value of another type than it has."""
+    """`data` as settings of `kind`. ValueError for an unknown name or a value of the wrong type."""
     declared = options_of(kind)
     unknown = sorted(set(data) - {each.name for each in fields(kind)})
     if unknown:

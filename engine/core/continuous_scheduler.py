@@ -13,7 +13,7 @@ from engine.core.scheduler import Scheduler
 
 
 class ContinuousScheduler(Scheduler):
-    """Admit whenever a slot is free; evict at once; the last live rows move into the freed slots, each at most once."""
+    """Admits when a slot is free and evicts at once. The last live rows move into freed slots, each at most once."""
 
     def num_admissible(self, now_s: float) -> int:
         return min(len(self.waiting), self.slots - len(self.running))

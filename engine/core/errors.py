@@ -1,4 +1,4 @@
-"""The error that names the setting it is about."""
+"""The errors that the lab raises on purpose: a setting that cannot be used, and memory that is not available."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from engine.core.format import breakable, size
 
 
 class FieldError(ValueError):
-    """A setting that cannot be used. `field` is its name, as an address and the command line (with `-`) write it."""
+    """A setting that cannot be used. `field` is its name in an address; the command line writes it with `-`."""
 
     def __init__(self, field: str, message: str) -> None:
-        super().__init__(field, message)  # both are args, so that a copy in another process keeps them
+        super().__init__(field, message)  # both are args, so pickling keeps them
         self.field = field
         self.message = message
 
@@ -19,20 +19,17 @@ class FieldError(ValueError):
         return self.message
 
 
-# An allocation that failed, told as facts: how much was asked for, what was free, in which shape.
-
-
 @dataclass(eq=False)
 class EngineOutOfMemory(Exception):
-    """Raised where the lab itself refuses an allocation: over a cap that a person set."""
+    """An allocation failed or exceeds a memory limit that the user set. `shape` and `where` say what was allocated."""
 
     asked_bytes: int | None
     free_bytes: int | None
     shape: str
     where: str
 
-    def facts(self) -> dict[str, int | str | None]:
-        """Plain JSON values, as result.json and an experiment's records hold them."""
+    def to_dict(self) -> dict[str, int | str | None]:
+        """Plain JSON values, as in result.json and an experiment's records."""
         return {
             "asked_bytes": self.asked_bytes,
             "free_bytes": self.free_bytes,

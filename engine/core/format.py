@@ -1,4 +1,4 @@
-"""How a number is written for people: one home for tiles, captions, hover texts, badges, tables and the command line.
+"""Numbers as text: the one formatter for tiles, captions, hover texts, badges, tables and the command line.
 
 Times arrive in seconds, memory in bytes, shares between 0 and 1. JSON and CSV hold the numbers themselves.
 
@@ -17,12 +17,12 @@ Times arrive in seconds, memory in bytes, shares between 0 and 1. JSON and CSV h
 | exact | 0.5 and "GiB", 5 and "%" | 0.5 GiB, 5 % |
 
 - Three significant digits, the zeros at the end included, and thousands separators. Never a power of ten.
-- The unit is chosen for the rounded value: 0.9996 s is 1.00 s, not 1,000 ms.
-- `count` and `plural` write whole numbers in full. `exact` writes what a person chose (a limit, a setting) as it was
-  chosen: 5 %, not 5.00 %.
-- A small share is not rounded to nothing, nor nearly all to all.
-- What was not measured (None, NaN, pandas' NA) is a dash, never a zero. Infinity is ∞, without a unit.
-- A no-break space stands before a unit and before %, so that a line never breaks there. Nouns follow a usual space.
+- The unit fits the rounded value: 0.9996 s is 1.00 s, not 1,000 ms.
+- `count` and `plural` write whole numbers in full. `exact` writes a limit or a setting as it was chosen: 5 %, not
+  5.00 %.
+- A small share is not rounded to 0 %, and one near 1 not to 100 %.
+- A missing value (None, NaN, pandas' NA) is a dash, never a zero. Infinity is ∞, without a unit.
+- A no-break space precedes units and %, so lines do not break there. A normal space precedes nouns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNIT_FREE = (MISSING, "∞", "-∞")
 SMALLEST_SHARE = 1e-4
 NEARLY_ALL = 0.9995
 SMALLEST_CHANGE = 5e-5
-ROUNDING = 1e-12  # how far from 1 the sum of all shares may be
+ROUNDING = 1e-12  # a share this close to 1 counts as 1
 
 _BEFORE_UNIT = re.compile(
     r"(?<=[0-9∞]) (?=(?:%|(?:s|ms|µs|[KMGT]i?B|[MGT]B/s|[MGT]?FLOP/s|FLOP/byte|(?:tok|tokens|requests?)/s)(?![\w/])))"
@@ -82,7 +82,7 @@ def plural(amount: float, noun: str, plural_noun: str | None = None) -> str:
 
 
 def counted(value: float | None) -> str:
-    """Something counted that may be a mean: in full where it is whole, 4,096, else three significant digits, 12.5."""
+    """A count or a mean of counts: whole numbers in full, 4,096, others to three significant digits, 12.5."""
     return count(value) if value is not None and not is_missing(value) and value % 1 == 0 else number(value)
 
 
@@ -92,7 +92,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def exact(value: float, unit: str = "", digits: int = 6) -> str:
-    """What a person chose, as it was chosen, to `digits` significant digits: `5 %`, `0.5 GiB`, `1,024`."""
+    """A limit or setting as it was chosen, to `digits` significant digits: `5 %`, `0.5 GiB`, `1,024`."""
     rounded = value if value % 1 == 0 else float(f"{value:.{digits}g}")
     text = f"{rounded:,.12f}".rstrip("0").rstrip(".")
     return _with_unit(text, unit)
@@ -109,7 +109,7 @@ def duration(value_s: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share between 0 and 1: 43.8 %. A trace is never rounded to nothing, nor nearly all to all."""
+    """A share between 0 and 1: 43.8 %. Only 0 is 0 %, only 1 is 100 %."""
     if share is None or is_missing(share):
         return MISSING
     if 0 < share < SMALLEST_SHARE:
@@ -120,7 +120,7 @@ def percent(share: float | None) -> str:
 
 
 def change(share: float | None) -> str:
-    """By what share a value grew or fell: +24.1 %, -0.300 %, 0 %."""
+    """A relative change: +24.1 %, -0.300 %, 0 %."""
     if share is None or is_missing(share):
         return MISSING
     if abs(share) < SMALLEST_CHANGE:
@@ -129,7 +129,7 @@ def change(share: float | None) -> str:
 
 
 def ratio(value: float | None, digits: int = 3) -> str:
-    """How many times: 1.92x."""
+    """A ratio: 1.92x."""
     text = number(value, digits)
     return text if text in UNIT_FREE else f"{text}x"
 
@@ -147,29 +147,29 @@ def size(value: float | None) -> str:
 
 
 def in_unit(value: float | None, unit: str) -> str:
-    """A metric's value by its unit: s, share, bytes, times, or what stands behind the number; counts have none."""
+    """A metric's value in its unit: s, share, bytes, times, any other unit, or none for a count."""
     by_unit = {"s": duration, "share": percent, "bytes": size, "times": ratio, "": counted}
     return by_unit[unit](value) if unit in by_unit else quantity(value, unit)
 
 
 def aligned(value: float | None, unit: str, width: int = 10) -> str:
-    """A line's value on the terminal: the number at the right of `width` characters, its unit behind them."""
+    """A value on the terminal: the number right-aligned in `width` characters, followed by its unit."""
     text, space, unit_text = in_unit(value, unit).partition(NO_BREAK_SPACE)
     return f"{text:>{width}}{space}{unit_text}"
 
 
 def breakable(text: str) -> str:
-    """The text with usual spaces alone: for files, JSON and CSV."""
+    """The text with normal spaces, for files, JSON and CSV."""
     return text.replace(NO_BREAK_SPACE, " ")
 
 
 def unbroken(text: str) -> str:
-    """A finished text, from a file or a store, with no-break spaces between its numbers and their units."""
+    """A stored text with no-break spaces between numbers and units."""
     return _BEFORE_UNIT.sub(NO_BREAK_SPACE, text)
 
 
 def fit_terminal(*streams: TextIO) -> None:
-    """Let streams whose encoding lacks a character (ASCII has no no-break space) write a space or a ? for it."""
+    """Let streams whose encoding lacks a character (ASCII has no no-break space) write a space or ? instead."""
     codecs.register_error(PLAIN_CHARACTERS, _plain_character)
     for stream in streams:
         if isinstance(stream, io.TextIOWrapper):

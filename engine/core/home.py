@@ -1,4 +1,4 @@
-"""Where the lab keeps its things: LAB_HOME for runs and the store, the user's cache folder for models."""
+"""The lab's folders: LAB_HOME for runs and the store, the user's cache folder for models and locks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def lab_home() -> Path:
-    """LAB_HOME, or ./data: holds lab.duckdb and runs/. The folder may not exist yet."""
+    """LAB_HOME, or ./data. It holds lab.duckdb and runs/, and may not exist yet."""
     return Path(os.environ.get("LAB_HOME") or "data").expanduser().resolve()
 
 
@@ -17,7 +17,7 @@ def runs_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """LAB_CACHE, or the user's cache folder: converted models and the devices' locks, shared by every LAB_HOME."""
+    """LAB_CACHE, or the user's cache folder. It holds converted models and device locks for every LAB_HOME."""
     explicit = os.environ.get("LAB_CACHE")
     if explicit:
         return Path(explicit).expanduser().resolve()
@@ -26,11 +26,11 @@ def cache_folder() -> Path:
 
 
 def device_lock(device: str) -> Path:
-    """The lock of one device of this machine (`cpu`, `cuda`, `cuda:1`): whoever measures holds it."""
+    """The lock file of one device of this machine (`cpu`, `cuda`, `cuda:1`), held while a process measures on it."""
     name = "cuda0" if device == "cuda" else device.replace(":", "")
     return cache_folder() / "locks" / f"device-{name}.lock"
 
 
 def device_locks() -> list[Path]:
-    """The locks of all devices that anything was ever measured on here."""
+    """The lock files of all devices of this machine that were ever measured on."""
     return sorted((cache_folder() / "locks").glob("device-*.lock"))

@@ -1,7 +1,7 @@
-"""Where keys and values live, as arithmetic: how wide each pass is and how much of what it computes is padding.
+"""KV layouts as arithmetic: how many positions are reserved, how wide a pass is, and how much of it is padding.
 
-The runtime's KV caches follow these shapes; so can a simulator. Lengths count the columns that a row attends over in
-the pass at hand, its own new token included.
+The runtime's KV caches and the simulator both follow these shapes. Lengths count the columns that a row attends over in
+the current pass, including its new token.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from engine.core.config import RunConfig
 from engine.core.passes import Chunk, KVHeld, PassKind, PassShape, PlannedPass
 from engine.core.request import Length, Request
 
-# Mapped over hundreds of rows a step: several times faster than a loop.
+# Mapped over hundreds of rows each step; several times faster than a loop.
 _num_computed_tokens = attrgetter("num_computed_tokens")
 
 
 class KVLayout(ABC):
-    """How rows share the KV cache. `reserved` and what is `held` are in token positions.
+    """How rows share the KV cache. `reserved` and `held` are in token positions.
 
-    An instance follows one run. The class methods answer before there is one, for requests of given lengths that all
-    wait from the start: how much is allocated when, and what the largest prefill computes.
+    An instance tracks one run. The class methods estimate before a run, for requests of given lengths that all wait
+    from the start: how much memory is allocated, and how large the largest prefill is.
     """
 
     name: ClassVar[str]
-    has_blocks: ClassVar[bool] = False  # rows share a pool of blocks, so requests may wait for blocks or be preempted
+    has_blocks: ClassVar[bool] = False  # rows share a block pool, so requests may wait for blocks or be preempted
 
     @classmethod
     @abstractmethod
     def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
-        """The layout of a run. `num_blocks` of its pool, where it has one; None for as many as it can use."""
+        """The layout of a run. `num_blocks` is the size of its block pool; None for as many blocks as it can use."""
 
     @classmethod
     @abstractmethod
     def most_positions(cls, lengths: Sequence[Length], slots: int, block_size: int) -> int:
-        """Positions that are allocated for these requests, of which there is at least one."""
+        """The most positions allocated for these requests (at least one)."""
 
     @classmethod
     def prefill_tokens(cls, lengths: Sequence[Length], slots: int, *, preempted: bool) -> int:
-        """New tokens of the largest prefill. A `preempted` request is read again with the tokens it has generated."""
+        """New tokens of the largest prefill. A `preempted` request prefills its generated tokens again, too."""
         return sum(sorted((e.positions if preempted else e.prompt_tokens for e in lengths), reverse=True)[:slots])
 
     @classmethod
@@ -52,12 +52,12 @@ class KVLayout(ABC):
 
     @classmethod
     def run_buffer(cls, lengths: Sequence[Length], slots: int) -> tuple[int, int] | None:
-        """Rows and columns of a buffer that is kept for the whole run; None if there is none."""
+        """Rows and columns of the buffer that is kept for the whole run; None if there is none."""
         return None
 
     @classmethod
     def batch_buffer(cls, planned: PlannedPass) -> tuple[int, int] | None:
-        """Rows and columns of the buffer that is allocated for this prefill; None if there is none."""
+        """Rows and columns of the buffer that this prefill allocates; None if there is none."""
         return None
 
     @property
@@ -65,7 +65,7 @@ class KVLayout(ABC):
     def reserved(self) -> int: ...
 
     def admit(self, admitted: Sequence[Request]) -> None:  # noqa: B027 - most layouts have nothing to do
-        """These requests have joined."""
+        """Account for newly admitted requests."""
 
     @abstractmethod
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape: ...
@@ -74,20 +74,20 @@ class KVLayout(ABC):
     def held(self, running: Sequence[Request], used: int) -> KVHeld: ...
 
     def release_all(self) -> None:  # noqa: B027 - most layouts have nothing to do
-        """Every row has left."""
+        """Reset after every row has left."""
 
 
 def decode_widths(rows: Sequence[Request]) -> tuple[int, int, int]:
-    """The least, the largest and all columns together that the rows attend over in their next decode pass.
+    """The smallest, the largest and the total number of columns that rows attend over in their next decode pass.
 
-    A row sees what it has computed and its newest token, whose keys and values that pass writes.
+    A row attends over its computed tokens and its newest token, whose keys and values that pass writes.
     """
     computed = list(map(_num_computed_tokens, rows))
     return min(computed) + 1, max(computed) + 1, sum(computed) + len(computed)
 
 
 class SlotLayout(KVLayout):
-    """`slots` rows of one fixed width; each row fills its own slot from column 0 and keeps its own length.
+    """`slots` rows of one fixed width. Each row fills its slot from column 0 and keeps its own length.
 
     A decode pass spans every column up to the widest live row. A prefill packs the prompts' real tokens end to end.
     """
@@ -141,7 +141,7 @@ class SlotLayout(KVLayout):
 class PaddedLayout(KVLayout):
     """One buffer a batch: rows x (longest prompt + longest budget), prompts left-padded to the longest.
 
-    All rows share one column counter. A batch of equal prompts has no padding and takes the unmasked path.
+    All rows share one column counter. A batch of equally long prompts has no padding and needs no mask.
     """
 
     name = "padded"
@@ -167,7 +167,7 @@ class PaddedLayout(KVLayout):
 
     @classmethod
     def row_width(cls, lengths: Sequence[Length]) -> int:
-        """As wide as the widest batch could be."""
+        """The width of the widest possible batch."""
         longest_prompt = max((each.prompt_tokens for each in lengths), default=1)
         return longest_prompt + max((each.budget_tokens for each in lengths), default=1)
 
@@ -202,7 +202,7 @@ class PaddedLayout(KVLayout):
         self.uniform = True
 
     def shape(self, kind: PassKind, rows: Sequence[Request], live: Sequence[int]) -> PassShape:
-        # Rows that still run have all generated equally many tokens.
+        # All live rows have generated the same number of tokens.
         generated = 0 if kind is PassKind.PREFILL else rows[live[0]].num_scheduled
         width = self.prompt_width + generated
         padding = sum(map(self._pads.__getitem__, live))
@@ -216,9 +216,9 @@ class PaddedLayout(KVLayout):
 
 
 class PagedLayout(KVLayout):
-    """Blocks of one pool, listed by each request's table. A row is read at its true length, so nothing is padding.
+    """Blocks of one pool, listed in each request's block table. A row is read at its true length, without padding.
 
-    What a table holds and does not use is the unfilled end of its last block.
+    The only waste is the unfilled end of each request's last block.
     """
 
     name = "paged"
@@ -250,7 +250,7 @@ class PagedLayout(KVLayout):
         return _unpadded(max(tokens), sum(tokens))
 
     def packed(self, decoding: Sequence[Request], chunks: Sequence[Chunk]) -> PassShape:
-        """The shape of a pass over `decoding` rows, one token each, and the tokens of `chunks`, end to end."""
+        """The shape of a pass over `decoding` rows, one token each, followed by the tokens of `chunks`."""
         width = computed = 0
         if decoding:
             _, width, computed = decode_widths(decoding)
@@ -265,15 +265,15 @@ def _unpadded(width: int, computed: int) -> PassShape:
 
 
 def slot_width(requests: Sequence[Request]) -> int:
-    """Columns that hold any of the requests from its prompt to its last token."""
+    """Columns that hold any of the requests, prompt to last token."""
     return max((r.length.positions for r in requests), default=1)
 
 
 def blocks_of(length: Length, block_size: int) -> int:
-    """Blocks that a request needs from its prompt to its last token, whose own keys are never read."""
+    """Blocks that a request needs in all. The keys and values of its last token are never read, so never stored."""
     return blocks_for_tokens(length.positions - 1, block_size)
 
 
 def blocks_for(config: RunConfig, requests: Sequence[Request]) -> int:
-    """The fewest blocks that avoid preemption and block-bound waiting."""
+    """The fewest blocks with which no request is preempted or waits for blocks."""
     return blocks_without_waiting([blocks_of(r.length, config.block_size) for r in requests], config.num_slots)

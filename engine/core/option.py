@@ -1,7 +1,7 @@
-"""One option, declared once: its name, default, limits and help.
+"""Options: name, default, limits and help of each setting, declared once.
 
-A field of a configuration declares its option with `option`; what is no field of one is an `Option` beside the code
-that reads it. The command line, the pages' fields, the addresses and docs/options.md are made from these.
+A configuration's field declares its option with `option`; other options are `Option` values next to the code that uses
+them. The command line, the pages' fields, the addresses and docs/options.md are generated from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.core.errors import FieldError
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """One of a few values, all text or all whole numbers. `unit` follows them in an error."""
+    """One of a few values, all text or all whole numbers. Errors add `unit`."""
 
     values: tuple[str, ...] | tuple[int, ...]
     unit: str = ""
@@ -35,7 +35,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """A finite number from `low` to `high`, or `also`; `low` itself is out when `above` is true.
+    """A finite number from `low` to `high`, or the value `also`. `above` excludes `low` itself.
 
     An error reads `use 1 to 4,096 tokens` with a `unit`, `use a share above 0, up to 1` with a `noun`, or as `says`.
     """
@@ -69,7 +69,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Free text in a form such as `examples`. `required` is said of blank text, where that is refused."""
+    """Free text, for instance `examples`. If `required` is given, blank text is refused with it as the error."""
 
     examples: str = ""
     required: str = ""
@@ -107,11 +107,10 @@ Kind = Choices | Bounds | Text | Lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What a user can set. A default of None means: not set.
+    """One setting. A default of None means: not set.
 
-    `flags` are its names on the command line, the first the usual one; `parameter` is its name in an address, where
-    that is not the flag's. `parse` makes the value of what is typed, where that is text of a form of its own. `group`
-    is the heading that it stands under in --help.
+    `flags` are its names on the command line, the usual one first. `parameter` is its name in an address, if it differs
+    from the flag. `parse` converts typed text in a special form to the value. `group` is its heading in --help.
     """
 
     default: Any
@@ -133,25 +132,25 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The flag, as a name in Python."""
+        """The flag as a Python name."""
         return self.flag.removeprefix("--").replace("-", "_")
 
     def check(self, value: Any) -> None:
-        """FieldError, one clear line, for a value that is refused."""
+        """Raise FieldError, with one clear line, for a value that is not accepted."""
         if (value is None and self.default is None) or self.takes.fits(value):
             return
         shown = "" if isinstance(self.takes, Text) else f" {value!r}" if isinstance(value, str) else f" {value}"
         raise FieldError(self.parameter, f"{self.flag.removeprefix('--')}{shown}: {self.takes.rule}")
 
     def value_of(self, given: Any) -> Any:
-        """The setting that `given`, of an option, a widget or JSON, stands for."""
+        """`given`, from the command line, a widget or JSON, as the setting's value."""
         if isinstance(given, str):
             return self.parse(given) if self.parse is not None else self.takes.type(given)
         return tuple(given) if isinstance(self.takes, Lines) else given
 
     @property
     def json_types(self) -> tuple[tuple[type, ...], str]:
-        """The types that its value has in JSON, and their name in an error."""
+        """The accepted JSON types of its value, and their name in an error."""
         if isinstance(self.takes, Lines):
             return (list, tuple), "a list of texts"
         known: dict[type, tuple[tuple[type, ...], str]] = {
@@ -164,22 +163,22 @@ class Option:
 
 
 def option(default: Any, **declared: Any) -> Any:
-    """A field of a configuration with this default, declared as an Option."""
+    """A dataclass field that declares an Option with this default."""
     return field(default=default, metadata={"option": Option(default=default, **declared)})
 
 
 def options_of(config_class: type) -> Mapping[str, Option]:
-    """By their fields' names, in order, the options that a configuration's class declares."""
+    """The options that a configuration class declares, by field name, in order."""
     return {each.name: each.metadata["option"] for each in fields(config_class) if "option" in each.metadata}
 
 
 def check_options(config: Any) -> None:
-    """FieldError for the first setting of a configuration that its option refuses."""
+    """Raise FieldError for the first setting of a configuration that is not accepted."""
     for name, declared in options_of(type(config)).items():
         declared.check(getattr(config, name))
 
 
 def settings_of(config_class: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of `values`, by the names of options, those that a configuration's class has, by the names of its fields."""
+    """Select from `values` (by option name) the settings of a configuration class, by field name."""
     declared = options_of(config_class).items()
     return {name: each.value_of(values[each.name]) for name, each in declared if each.name in values}

@@ -1,11 +1,11 @@
-"""Continuous batching over a pool of blocks: admission, growth and preemption by what is free.
+"""Continuous batching over a pool of KV blocks: free blocks decide on admission, growth and preemption.
 
-A request is admitted when a slot is free and the pool can hold all that it has to compute. A row that decodes takes a
-block when its last one is full. When none is left, the youngest (the last to be admitted) gives its blocks back and
-waits again, first in the queue; what it had computed is computed again (recompute, as in vLLM). So the oldest is never
-disturbed, each request becomes the oldest in time, and the engine always makes progress.
+A request is admitted when a slot is free and the pool can hold all its tokens so far. A decode row takes a new block
+when its last one is full. When no block is free, the youngest request (admitted last) is preempted: it frees its
+blocks, returns to the front of the queue, and later recomputes its tokens, as in vLLM. The oldest request is never
+preempted and every request becomes the oldest in time, so the engine always makes progress.
 
-A slot is a lane here and stays: no row ever moves, since its keys and values lie where its table says.
+A request's slot is its lane. No row moves, because its block table says where its keys and values are.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.core.scheduler import DecodeRows, Scheduler
 
 
 class PagedScheduler(Scheduler):
-    """Each step: admit, prefill the admitted requests whole, one decode pass over all rows, evict.
+    """Each step admits, prefills the admitted requests whole, runs one decode pass over all rows, and evicts.
 
-    `running` is in order of admission, oldest first. Each request must fit the pool when it has it to itself.
+    `running` is in order of admission, oldest first. Each request must fit into an empty pool.
     """
 
     layout: PagedLayout
@@ -38,10 +38,10 @@ class PagedScheduler(Scheduler):
         assert largest <= blocks.num_blocks, "a request is larger than the pool"
         self.blocks = blocks
         self.prefilling: dict[Request, None] = {}  # running, prefill not complete; oldest first
-        self._lost: dict[Request, int] = {}  # the most positions that a request had computed when it was preempted
+        self._computed_before: dict[Request, int] = {}  # the most positions computed before a preemption
         self._preemptions: list[Preemption] = []
-        # A decode pass fills one position a row. So the rows whose last block is full before decode pass n, and which
-        # need a block for it, are always those of group n % block_size.
+        # Every decode pass fills one position a row, so a row's last block is full every block_size passes. Group
+        # n % block_size holds the rows that need a new block before decode pass n.
         self._full_before: list[dict[Request, None]] = [{} for _ in range(blocks.block_size)]
 
     @classmethod
@@ -50,7 +50,7 @@ class PagedScheduler(Scheduler):
         return cls(requests, config.num_slots, layout.blocks)
 
     def num_admissible(self, now_s: float) -> int:
-        """As many as slots are free; `_reserve_blocks` stops admission where blocks are short."""
+        """As many as slots are free; `_reserve_blocks` stops admission when too few blocks are free."""
         return min(len(self.waiting), self.slots - len(self.running))
 
     def _reserve_blocks(self, request: Request) -> bool:
@@ -78,7 +78,7 @@ class PagedScheduler(Scheduler):
         return self._decode_rows
 
     def _pack(self, rows: tuple[Request, ...], live: tuple[int, ...], chunks: list[Chunk]) -> PlannedPass | None:
-        """One pass over decode rows and chunks, of the kind that these make it; None when there are neither."""
+        """One pass over decode rows and prefill chunks; None when there are neither."""
         if not rows and not chunks:
             return None
         decoding, tokens = rows, len(rows) + sum(c.tokens for c in chunks)
@@ -109,18 +109,18 @@ class PagedScheduler(Scheduler):
             start=start,
             tokens=tokens,
             is_last=end == request.num_tokens,
-            recomputed=max(0, min(self._lost.get(request, 0), end) - start),
+            recomputed=max(0, min(self._computed_before.get(request, 0), end) - start),
         )
 
     def complete(self, planned: PlannedPass, at_eos: Collection[int] = ()) -> PassOutcome:
-        whole = planned.rows[planned.num_decode_rows :]
+        prefilled = planned.rows[planned.num_decode_rows :]
         for chunk in planned.partial_chunks:
             chunk.request.num_computed_tokens = chunk.start + chunk.tokens
-        for request in whole:
+        for request in prefilled:
             del self.prefilling[request]
             self._decode_rows = None
         outcome = super().complete(planned, at_eos)
-        for request in whole:
+        for request in prefilled:
             if request.finish_reason is None:
                 self._group(request)[request] = None
         return outcome
@@ -130,18 +130,18 @@ class PagedScheduler(Scheduler):
         return self._full_before[self.num_decodes % self.blocks.block_size]
 
     def _group(self, request: Request) -> dict[Request, None]:
-        """The same for as long as the request decodes, since both numbers grow by one a pass."""
+        """The request's group in `_full_before`. It stays the same while the request decodes: both counts grow by 1."""
         return self._full_before[(self.num_decodes - request.num_computed_tokens) % self.blocks.block_size]
 
     def _grow(self) -> None:
-        """Reserve one more position for every row that decodes; where blocks are short, preempt the youngest."""
+        """Reserve one more position for every decode row; if blocks are short, preempt the youngest requests."""
         full = self.full_rows()
         if len(full) <= self.blocks.num_free:
             self.blocks.append_one_each(full)
             return
-        for request in [r for r in self.running if r in full]:  # the oldest first
+        for request in [r for r in self.running if r in full]:  # oldest first
             while request.slot is not None and self.blocks.num_free == 0:
-                self._preempt(self.running[-1])  # which may be the request itself
+                self._preempt(self.running[-1])  # possibly this request
             if request.slot is not None:
                 self.blocks.append(request, request.num_computed_tokens + 1)
 
@@ -152,9 +152,9 @@ class PagedScheduler(Scheduler):
         self._preemptions.append(
             Preemption(request=request, lane=request.lane, blocks=len(request.block_table), tokens=computed)
         )
-        self._lost[request] = max(computed, self._lost.get(request, 0))
+        self._computed_before[request] = max(computed, self._computed_before.get(request, 0))
         self.num_used -= computed
-        self._forget(request)
+        self._release(request)
         self.running.pop()
         heappush(self._free_lanes, request.lane)
         request.num_computed_tokens = 0
@@ -163,8 +163,8 @@ class PagedScheduler(Scheduler):
         request.state = RequestState.WAITING
         self.waiting.appendleft(request)
 
-    def _forget(self, request: Request) -> None:
-        """It runs no longer: its blocks are free, and no pass is planned with it."""
+    def _release(self, request: Request) -> None:
+        """Free the blocks of a request that leaves, and plan no more passes with it."""
         self._group(request).pop(request, None)
         self.prefilling.pop(request, None)
         self._decode_rows = None
@@ -174,11 +174,11 @@ class PagedScheduler(Scheduler):
         gone = set(ended)
         self.running = [r for r in self.running if r not in gone]
         for request in ended:
-            self._forget(request)
+            self._release(request)
         return tuple(ended), ()
 
     def end_late(self, requests: Sequence[Request], issued: Collection[Request]) -> PassOutcome:
-        """As the base class; a request may also have been preempted since, and then leaves the queue."""
+        """As in the base class. A request that was preempted meanwhile leaves the queue."""
         preempted = [r for r in requests if r.slot is None and r.finish_reason is None]
         for request in preempted:
             self.waiting.remove(request)
@@ -189,7 +189,7 @@ class PagedScheduler(Scheduler):
         return replace(outcome, ended=tuple(requests))
 
     def check_invariants(self) -> None:
-        """AssertionError with what is wrong with the pool, between two passes."""
+        """Check the block pool between two passes; AssertionError names the fault."""
         self.blocks.check_invariants([*self.running, *self.waiting])
 
     def _drain_preemptions(self) -> tuple[Preemption, ...]:

@@ -1,7 +1,7 @@
-"""What one forward pass is: which rows it runs, how wide it is, and how much of it is waste.
+"""One forward pass: which rows it runs, how wide it is, and how much of it is waste.
 
-The scheduler plans a pass, the runner (or the simulator) carries it out, the recorder logs it. These frozen values are
-the whole contract between the three.
+The scheduler plans a pass, the runner (or the simulator) executes it, the recorder logs it. These frozen values are the
+entire contract between the three.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PassShape:
     """The columns that a pass attends over, and what they hold.
 
     `computed_positions` = real + `padding_positions` + `dead_positions`. A padded or slot-shaped pass computes rows x
-    width positions; a packed prefill computes just its real tokens, and a paged decode each row's true length.
+    width positions, a packed prefill only its real tokens, a paged decode each row's true length.
     """
 
     width: int
@@ -37,8 +37,8 @@ class PassShape:
 class Chunk:
     """Tokens [start, start + tokens) of a request (its prompt, then its output), computed in one pass.
 
-    `is_last` when nothing of it is left to compute after this pass: only then does the row yield a token. `recomputed`
-    of the tokens had been computed once before and were lost to a preemption.
+    `is_last`: the request has nothing left to prefill after this pass. Only then does the row yield a token.
+    `recomputed` counts tokens that were computed before and lost to a preemption.
     """
 
     request: Request
@@ -50,7 +50,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockEvent:
-    """A block of the KV pool changed hands: it became place `table_index` of a request's block table, or left it."""
+    """A KV block was allocated to a request, as entry `table_index` of its block table, or freed."""
 
     block_id: int
     request_id: int
@@ -60,9 +60,9 @@ class BlockEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A running request lost its `blocks` blocks and waits again; `tokens` positions have to be computed again.
+    """A running request lost its `blocks` blocks and waits again; `tokens` positions must be recomputed.
 
-    `request` keeps its place at the front of the queue. `lane` is the one it left.
+    The request goes to the front of the queue. `lane` is the lane that it left.
     """
 
     request: Request
@@ -73,11 +73,10 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVHeld:
-    """Token positions that the layout holds allocated, by what is in them once the pass is done.
+    """Token positions that the layout has allocated, by what they hold after the pass.
 
-    `reserved` is all of them. `used` holds tokens of running requests, `padding` their padding columns, `dead` whatever
-    rows that ended still hold, `fragment` the unfilled end of each last block. The rest of `reserved` is kept for
-    tokens to come.
+    `reserved` is the total. `used` holds tokens of running requests, `padding` their padding columns, `dead` what ended
+    rows still hold, `fragment` the unfilled end of each last block. The remainder is reserved for future tokens.
     """
 
     reserved: int
@@ -87,21 +86,22 @@ class KVHeld:
     fragment: int = 0
 
     @property
-    def room(self) -> int:
+    def unused_reservation(self) -> int:
+        """Positions reserved for future tokens."""
         return self.reserved - self.used - self.padding - self.dead - self.fragment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPass:
-    """One forward pass, decided. `live` lists the places in `rows` whose request still runs.
+    """One planned forward pass. `live` lists the indices in `rows` whose request still runs.
 
-    `rows` are the requests that yield a token in this pass. Of a prefill they are the newly admitted ones; of a decode
-    pass all that run, in physical slot order; of a mixed pass the decoding ones first, then those whose last chunk this
-    is. `chunks` (paged layouts only) lists what is prefilled, in the order in which it is packed: chunks that are not
-    the last yield no token, and their requests are not in `rows`. `tokens` counts the new tokens computed, the
-    padding of a padded batch among them.
+    `rows` are the requests that yield a token in this pass: the newly admitted ones of a prefill; all running ones of a
+    decode pass, in physical slot order; in a mixed pass the decode rows, then the requests whose last chunk runs.
+    `chunks` (paged layouts only) lists the prefill chunks in packed order. A chunk that is not the last yields no
+    token, and its request is not in `rows`. `tokens` counts the new tokens computed, padding of a padded batch
+    included.
 
-    `block_events` and `preemptions` are what became of the KV pool since the pass before, in order.
+    `block_events` and `preemptions` list the changes of the KV pool since the previous pass, in order.
     """
 
     index: int
@@ -120,19 +120,19 @@ class PlannedPass:
 
     @property
     def num_decode_rows(self) -> int:
-        """How many of `rows` decode; they stand first. Of a prefill without chunks (slots, padded) there are none."""
+        """How many of `rows` decode; they come first. 0 for a prefill without chunks (slots, padded)."""
         if self.kind is PassKind.DECODE:
             return len(self.rows)
         return len(self.rows) - sum(c.is_last for c in self.chunks) if self.chunks else 0
 
     @property
     def partial_chunks(self) -> tuple[Chunk, ...]:
-        """The chunks whose request has more to compute: they yield no token."""
+        """The chunks that are not a request's last; they yield no token."""
         return tuple(c for c in self.chunks if not c.is_last)
 
     @property
     def prefilled_slots(self) -> tuple[int, ...]:
-        """The physical slots of the requests that the pass prefills, in its order, before any of them moves."""
+        """The physical slots of the requests that the pass prefills, in pass order, before any row moves."""
         if self.kind is PassKind.DECODE:
             return ()
         requests = [c.request for c in self.chunks] if self.chunks else self.rows
@@ -145,7 +145,7 @@ class PlannedPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The row in physical slot `source` now lives in slot `target`: its keys and values have to follow."""
+    """A row moves from physical slot `source` to `target`; its keys and values must move too."""
 
     request: Request
     source: int
@@ -154,9 +154,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassOutcome:
-    """What a pass changed: the requests that ended, those that left the engine, and the rows that moved up.
+    """The result of a pass: the requests that ended, those that left the engine, and the rows that moved.
 
-    A request that ended but was not released stays in its row as a dead row (static batching).
+    A request that ended but was not released stays as a dead row (static batching).
     """
 
     ended: tuple[Request, ...]
@@ -168,13 +168,13 @@ class PassOutcome:
 class PassTiming:
     """Seconds on the run's clock. `issue_s` is the CPU's time to issue the pass (None where the CPU runs it itself).
 
-    `device_s` is the device's time from the pass's first kernel to its last, by its own events: the pauses in which it
-    waits for the next kernel to be issued are in it.
+    `device_s` is the time between the pass's first and last kernel by the device's own events. It includes pauses in
+    which the device waits for the next kernel to be issued.
 
-    `produced_s` is when the device had the tokens, `delivered_s` when the host could hand them to a client.
+    `produced_s` is when the device had the tokens, `delivered_s` when the host could send them to a client.
 
-    `bucket_tokens` is how many tokens the pass computed with the padding of its CUDA graph's bucket; None where the
-    pass was not captured.
+    `bucket_tokens` is the number of tokens computed, padding of the CUDA graph's bucket included; None if the pass was
+    not captured.
     """
 
     start_s: float

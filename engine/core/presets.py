@@ -1,4 +1,4 @@
-"""An engine's name as two axes: a policy (which rows run this step) and a KV layout (where keys and values live)."""
+"""The engines by name. Each combines a policy (which rows run in a step) with a KV layout (how KV is stored)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.core.static_scheduler import StaticScheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """`policy` and `kv_layout` are what the run log records; `shows` is what a user learns from it."""
+    """One engine. The run log records `policy` and `kv_layout`; `shows` is what the engine demonstrates."""
 
     name: str
     scheduler: type[Scheduler]
@@ -32,12 +32,12 @@ class Preset:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether rows share a pool of blocks, so that its size is a setting and requests may be preempted."""
+        """Whether rows share a block pool, whose size is a setting and which may cause preemptions."""
         return self.layout.has_blocks
 
     @property
     def is_chunked(self) -> bool:
-        """Whether a pass may hold decode rows and pieces of prompts, up to a token budget."""
+        """Whether a pass may mix decode rows and prompt chunks, up to a token budget."""
         return PassKind.MIXED in self.scheduler.kinds
 
 
@@ -49,44 +49,44 @@ PRESETS: dict[str, Preset] = {
             scheduler=ContinuousScheduler,
             layout=SlotLayout,
             policy="one request at a time",
-            shows="the cached one-row baseline: what a request costs when it has the machine to itself",
+            shows="the baseline: the cost of one request at a time, with a KV cache",
         ),
         Preset(
             name="static",
             scheduler=StaticScheduler,
             layout=PaddedLayout,
             policy="batch runs to its slowest member",
-            shows="padding, dead slots and waiting for a batch one may not join",
+            shows="padding, dead slots, and requests that wait for the batch to end",
         ),
         Preset(
             name="continuous",
             scheduler=ContinuousScheduler,
             layout=SlotLayout,
             policy="admit and evict every step",
-            shows="no dead slots; what is left is the width of the widest row, and the stall of each admission",
+            shows="no dead slots; what remains is padding to the widest row, and a stall at each admission",
         ),
         Preset(
             name="paged",
             scheduler=PagedScheduler,
             layout=PagedLayout,
             policy="admit and evict every step",
-            shows="no padding left: each row is read at its true length; what is left is the stall of each admission",
+            shows="no padding: each row is read at its true length; what remains is a stall at each admission",
         ),
         Preset(
             name="chunked",
             scheduler=ChunkedScheduler,
             layout=PagedLayout,
             policy="a token budget a step, decode first",
-            shows="bounded stalls: prompts are read in chunks, beside the rows that decode",
+            shows="bounded stalls: prompts are prefilled in chunks, together with decode rows",
         ),
     )
 }
 
 
 def make_scheduler(config: RunConfig, requests: Sequence[Request], num_blocks: int | None = None) -> Scheduler:
-    """The scheduler of `config.engine` over `requests`, its layout sized for them.
+    """The scheduler of `config.engine`, with a KV layout sized for `requests`.
 
-    Only the paged layouts use `num_blocks`; None for as many blocks as `kv_layout.blocks_for` gives.
+    Only the paged layouts use `num_blocks`; None means as many as `kv_layout.blocks_for` calculates.
     """
     preset = PRESETS[config.engine]
     return preset.scheduler.for_run(config, requests, preset.layout.for_run(config, requests, num_blocks))

@@ -1,7 +1,7 @@
-"""What is left of a run once it is over, as columns of numbers: the only thing that metrics are computed from.
+"""A finished run as columns of numbers. All metrics are computed from these.
 
-Three tables, named and typed as the run log's: `requests` (one row a request), `passes` and `tokens`. Where a value is
-missing, a float column holds NaN, an integer column -1 and a text column None. Rows may come in any order.
+Three tables with the run log's names and types: `requests` (one row a request), `passes` and `tokens`. A missing value
+is NaN in a float column, -1 in an integer column and None in a text column. Rows are in any order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOKEN_COLUMNS = {"request_id": np.int32, "token_index": np.int32, "delivered_s":
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunRecord:
-    """One run's columns. A table may hold more columns than the metrics read; all columns of a table are one length."""
+    """One run's tables. A table may have more columns than metrics need; its columns are equally long."""
 
     requests: Table
     passes: Table
@@ -65,7 +65,7 @@ class RunRecord:
         passes: Sequence[Mapping[str, Any]] = (),
         tokens: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
-        """A record of the columns that metrics read, from one mapping a row; what a row leaves out is missing."""
+        """A record with the columns that metrics need, from one mapping per row. Absent keys are missing values."""
         return cls(
             requests=_columns(requests, REQUEST_COLUMNS),
             passes=_columns(passes, PASS_COLUMNS),

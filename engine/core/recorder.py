@@ -1,7 +1,7 @@
-"""Turns what an engine does into rows of the run log, in the order in which it happened.
+"""Records what an engine does as rows of the run log, in order.
 
-The recorder sees requests and passes, never tensors; a simulator can drive it as well. Lanes are followed here: a lane
-is a request's row in the drawing, fixed at admission, while its physical slot may change under it.
+The recorder sees requests and passes, never tensors, so the simulator uses it too. It tracks lanes: a lane is a
+request's row in the timeline, fixed at admission, while its physical slot may change.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["Recorder", "Sink"]
 
 
 class Recorder:
-    """Logs one run over `num_lanes` lanes. `returns_whole`: results are handed over at the batch's end only.
+    """Logs one run over `num_lanes` lanes. `returns_whole`: answers are delivered only when their batch ends.
 
-    `logs_tokens` is False for a simulator, which knows its tokens' times by itself.
+    `logs_tokens` is False for the simulator, which derives token times itself.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Recorder:
         self._spans = SpanLog(sink, num_lanes)
         self._unfinished: dict[int, Request] = {}
         self._preemptions: dict[Request, int] = {}
-        self._speaking = _Speaking((), ())
+        self._live_rows = _LiveRows((), ())
 
     def submitted(self, requests: Iterable[Request], prompt_texts: Mapping[int, str]) -> None:
         """The engine has seen these requests arrive."""
@@ -62,15 +62,15 @@ class Recorder:
                 prompt_text=prompt_texts.get(request.request_id),
             )
 
-    def admitted(self, newcomers: Iterable[Request]) -> None:
-        """These requests have a lane now.
+    def admitted(self, requests: Iterable[Request]) -> None:
+        """These requests were assigned a lane.
 
-        One that comes back after a preemption is logged with the pass that computes it anew: the pass that took its
-        blocks may still be under way, and its row has to come first.
+        A request that returns after a preemption is logged with the pass that recomputes it, because the pass that
+        preempted it may still run and must be logged first.
         """
-        for request in newcomers:
+        for request in requests:
             assert request.lane is not None
-            self._spans.seat(request, request.lane)
+            self._spans.assign_lane(request, request.lane)
             if not request.num_preemptions:
                 self.sink.append(
                     "requests",
@@ -88,8 +88,8 @@ class Recorder:
         token_ids: Sequence[int],
         slots: Sequence[int],
     ) -> None:
-        """One pass is over. `token_ids` follow `planned.live`; `slots` are the physical slots of what it prefilled: of
-        its chunks, or of a prefill's rows; a decode pass has none."""
+        """One pass has ended. `token_ids` are in the order of `planned.live`; `slots` are the physical slots of the
+        requests that it prefilled (`planned.prefilled_slots`)."""
         self.last_pass = planned.index
         self._log_preemptions(planned, timing)
         self.log_blocks(planned.block_events, planned.index, timing.start_s)
@@ -105,8 +105,7 @@ class Recorder:
         self._spans.end_pass(planned, outcome, timing)
 
     def passed_again(self, rows: Sequence[Request], count: int, last_pass: int) -> None:
-        """`count` more decode passes of these live rows are over, as a simulator runs through them; their passes and
-        tokens were logged in one piece."""
+        """The simulator has run `count` more decode passes of these live rows and logged their passes and tokens."""
         self.last_pass = last_pass
         self.num_output_tokens += count * len(rows)
         unknown = [0] * count
@@ -114,7 +113,7 @@ class Recorder:
             request.output_ids += unknown
 
     def close(self, now_s: float) -> None:
-        """The run ends here: close what is open, and mark the requests that did not get to their end."""
+        """End the run: close open spans and mark unfinished requests as stopped."""
         for request in self._unfinished.values():
             request.state = RequestState.STOPPED
             self.sink.append(
@@ -141,7 +140,7 @@ class Recorder:
                 pass_index=planned.index,
                 time_s=timing.start_s,
             )
-            # Its last token, which landed meanwhile, may have turned out to be its end: then it does not wait.
+            # If its last token turned out to be EOS, the request has finished and does not wait.
             waits = request.request_id in self._unfinished
             self.sink.append(
                 "requests",
@@ -152,7 +151,7 @@ class Recorder:
             self._spans.vacate(preemption.lane, planned.index, timing.start_s)
 
     def _log_returns(self, planned: PlannedPass) -> None:
-        """Requests that run again after a preemption; their first admission stays the one that counts."""
+        """Log requests that run again after a preemption. Their first admission time is kept."""
         for chunk in planned.chunks:
             if chunk.start == 0 and chunk.request in self._preemptions:
                 self.sink.append(
@@ -163,7 +162,7 @@ class Recorder:
                 )
 
     def log_blocks(self, events: Sequence[BlockEvent], pass_index: int, start_s: float) -> None:
-        """Blocks changed hands before this pass."""
+        """Log the blocks allocated and freed before this pass."""
         if not events:
             return
         self.sink.extend(
@@ -210,9 +209,9 @@ class Recorder:
         )
 
     def _log_tokens(self, planned: PlannedPass, timing: PassTiming, token_ids: Sequence[int]) -> None:
-        if not self._speaking.are_of(planned):
-            self._speaking = _Speaking(planned.rows, planned.live)
-        outputs = self._speaking.outputs
+        if not self._live_rows.match(planned):
+            self._live_rows = _LiveRows(planned.rows, planned.live)
+        outputs = self._live_rows.outputs
         if self.logs_tokens:
             self._log_token_rows(planned, timing, token_ids)
         for output_ids, token_id in zip(outputs, token_ids, strict=True):
@@ -225,8 +224,8 @@ class Recorder:
         self.sink.extend(
             "tokens",
             {
-                "request_id": self._speaking.request_ids,
-                "token_index": list(map(len, self._speaking.outputs)),
+                "request_id": self._live_rows.request_ids,
+                "token_index": list(map(len, self._live_rows.outputs)),
                 "token_id": token_ids,
                 "pass_index": [planned.index] * count,
                 "produced_s": [timing.produced_s] * count,
@@ -251,8 +250,8 @@ class Recorder:
         )
 
 
-class _Speaking:
-    """The live rows of a pass: their ids and outputs, looked up once for as many passes as run the same rows."""
+class _LiveRows:
+    """Ids and outputs of a pass's live rows, reused while passes run the same rows."""
 
     def __init__(self, rows: tuple[Request, ...], live: tuple[int, ...]) -> None:
         self.rows = rows
@@ -260,5 +259,5 @@ class _Speaking:
         self.request_ids = [rows[i].request_id for i in live]
         self.outputs = [rows[i].output_ids for i in live]
 
-    def are_of(self, planned: PlannedPass) -> bool:
+    def match(self, planned: PlannedPass) -> bool:
         return planned.rows is self.rows and planned.live is self.live

@@ -1,7 +1,7 @@
-"""One request on its way through an engine: what was asked, and the state that the scheduler moves along.
+"""One request: its specification, and its state while an engine runs it.
 
-`RequestSpec` is what a workload fixes before any engine runs. `Request` is the only mutable object of the engines: it
-is created when a run starts and carries the request from waiting through running to finished.
+A workload fixes the `RequestSpec`s before any engine runs. `Request` is the engines' only mutable object: it is created
+when a run starts and goes from waiting through running to finished.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPrompt:
-    """Text that a person wrote. `chat` wraps them in the model's chat template, where it has one."""
+    """Free text. `chat` wraps it in the model's chat template if it has one."""
 
     text: str
     chat: bool = True
@@ -21,7 +21,7 @@ class TextPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactPrompt:
-    """Exactly `tokens` tokens of real text, cut from the lab's own prose from its `passage`-th starting point on."""
+    """Exactly `tokens` tokens of real text: the lab's prose from its `passage`-th starting point."""
 
     tokens: int
     passage: int
@@ -36,10 +36,10 @@ Prompt = TextPrompt | ExactPrompt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSpec:
-    """What a workload asks for: the prompt, how many new tokens, and when it intends to arrive.
+    """A request as its workload specifies it: the prompt, the number of output tokens, and its arrival time.
 
-    `ignore_eos` is true for a numeric budget, so that counts are exact. `sampling_seed` seeds the random draws that
-    belong to this request alone, whatever its neighbors in a batch.
+    `ignore_eos` is true for a numeric budget, which makes token counts exact. `sampling_seed` seeds this request's own
+    random draws, so they do not depend on its batch.
     """
 
     request_id: int
@@ -52,7 +52,7 @@ class RequestSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length:
-    """A request as far as memory is concerned."""
+    """A request's length in tokens, from which its memory follows."""
 
     prompt_tokens: int
     budget_tokens: int
@@ -76,15 +76,15 @@ class FinishReason(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Request:
-    """A request inside a run. Times are seconds on the run's clock; None until they have happened."""
+    """A request inside a run. Times are seconds on the run's clock; None until they happen."""
 
     spec: RequestSpec
     prompt_ids: list[int]
     state: RequestState = RequestState.WAITING
     output_ids: list[int] = field(default_factory=list)
-    num_scheduled: int = 0  # output tokens that passes were issued for; ahead of len(output_ids) in async timing
-    num_computed_tokens: int = 0  # tokens whose keys and values passes were issued for
-    block_table: list[int] = field(default_factory=list)  # the blocks that hold them, in order (paged layouts)
+    num_scheduled: int = 0  # output tokens of issued passes; ahead of len(output_ids) in async timing
+    num_computed_tokens: int = 0  # tokens whose keys and values issued passes compute
+    block_table: list[int] = field(default_factory=list)  # the blocks that hold them, in order (paged layouts only)
     num_preemptions: int = 0
     submitted_s: float | None = None
     admitted_s: float | None = None
@@ -103,16 +103,16 @@ class Request:
 
     @property
     def num_tokens(self) -> int:
-        """Prompt tokens and every output token that a pass was issued for."""
+        """Prompt tokens plus output tokens of issued passes."""
         return self.num_prompt_tokens + self.num_scheduled
 
     @property
     def length(self) -> Length:
-        """From its prompt to its last token, as asked for."""
+        """Its prompt tokens and its budget."""
         return Length(prompt_tokens=self.num_prompt_tokens, budget_tokens=self.spec.budget_tokens)
 
 
 def slot_of(request: Request) -> int:
-    """The physical slot of a request that runs."""
+    """The physical slot of a running request."""
     assert request.slot is not None
     return request.slot

@@ -1,8 +1,8 @@
-"""Run ids: short, unique, and in alphabetical order of their making, so that a plain listing is a history.
+"""Run ids and the current time. A run id is short and unique; ids sort by the time when they were made.
 
-Nine characters of milliseconds since 1970 (enough until the year 3084) and three drawn at random, in Crockford's base
-32, whose alphabet leaves out i, l, o and u. Two ids made in one millisecond by one machine differ with 32,767 chances
-in 32,768; they carry no order between each other.
+An id is nine characters of milliseconds since 1970 (enough until the year 3084) and three random ones, in Crockford's
+base 32, whose alphabet leaves out i, l, o and u. Two ids of the same millisecond are equal with a probability of 1 in
+32,768, and their order is random.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ RANDOM_CHARACTERS = 3
 
 
 def new_run_id() -> str:
-    """Twelve lower-case characters."""
+    """A run id for now: twelve lower-case characters."""
     return run_id_at(time.time_ns() // 1_000_000)
 
 
 def run_id_at(time_ms: int) -> str:
-    """An id for that many milliseconds since 1970."""
+    """A run id for `time_ms` milliseconds since 1970."""
     drawn = secrets.randbelow(32**RANDOM_CHARACTERS)
     return _base32(time_ms, TIME_CHARACTERS) + _base32(drawn, RANDOM_CHARACTERS)
 
@@ -32,9 +32,6 @@ def _base32(number: int, characters: int) -> str:
     return "".join(ALPHABET[number >> 5 * place & 31] for place in reversed(range(characters)))
 
 
-# The moment now, as run logs and experiments write it.
-
-
 def utc_now() -> str:
-    """ISO 8601 in UTC, to the millisecond."""
+    """The current time as run logs and experiments write it: ISO 8601 in UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

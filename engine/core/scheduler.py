@@ -1,14 +1,14 @@
-"""What every policy shares: a step admits requests, plans its passes, counts their tokens, and evicts what has ended.
+"""The base of every policy: a step admits requests, plans its passes, counts their tokens, evicts what has ended.
 
-    submit_arrived   pending -> waiting                                          the clock says who has arrived
-    admit            waiting -> running: a slot, a lane, and reserved KV          `num_admissible`, `_reserve_blocks`
-    plan, complete   the prefill of the admitted requests, then one decode pass over all rows
-    evict            running -> out: what ended and may leave                    `evict`
+    submit_arrived   pending -> waiting    requests whose arrival time has come
+    admit            waiting -> running    assign a slot and a lane, reserve KV blocks
+    plan, complete                         the prefill of the admitted requests, then one decode pass over all rows
+    evict            running -> out        requests that have ended and may leave
 
-A policy is a subclass, a file each: static_scheduler, continuous_scheduler, paged_scheduler, chunked_scheduler. It says
-at least how many requests join (`num_admissible`) and which leave (`evict`). The scheduler knows requests and a clock:
-no torch, no KV memory, no tokens beyond "was it the end of the sequence". The real engine and the simulator drive the
-same object.
+Each policy is a subclass in its own file: static_scheduler, continuous_scheduler, paged_scheduler, chunked_scheduler.
+It defines at least how many requests to admit (`num_admissible`) and which to release (`evict`). The scheduler knows
+requests and a clock. It knows no torch, no KV memory, and of a token only whether it ended the sequence. The real
+engine and the simulator drive the same object.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from engine.core.request import FinishReason, Request, RequestState
 
 
 class DecodeRows(NamedTuple):
-    """The rows of a decode pass in slot order, and the places of those that still run."""
+    """The rows of a decode pass in slot order, and the indices of those that still run."""
 
     rows: tuple[Request, ...]
     live: tuple[int, ...]
 
 
 class Scheduler(ABC):
-    """Requests on their way from `pending` (not arrived) through `waiting` and `running` to the end.
+    """Moves requests from `pending` (not arrived) through `waiting` and `running` to the end.
 
     `running[i]` occupies physical slot i. Times are seconds on the run's clock. `kinds` are the passes of a step, in
     the order in which they are planned and run.
 
-    A decode pass has a few milliseconds for hundreds of rows, so planning one does constant work beside counting each
-    row's token: the rows stay one tuple until a request comes or goes, and which requests spend their budget in a pass
-    is looked up by the pass's number.
+    A decode pass over hundreds of rows takes a few milliseconds, so planning must be cheap. Besides counting one token
+    a row, it does constant work: the tuple of rows is reused until a request joins or leaves, and the requests that
+    reach their budget in a pass are looked up by the pass's number.
     """
 
     kinds: ClassVar[tuple[PassKind, ...]] = (PassKind.PREFILL, PassKind.DECODE)
@@ -57,14 +57,14 @@ class Scheduler(ABC):
         self.num_passes = 0
         self.num_decodes = 0
         self.num_used = 0  # positions that the running requests have computed
-        self.spent_with: defaultdict[int, list[Request]] = defaultdict(list)  # by the number of their last decode pass
-        self._admitted: tuple[Request, ...] = ()  # in this step
-        self._free_lanes = list(range(slots))  # a heap: the lowest free lane is the next to be taken
-        self._decode_rows: DecodeRows | None = None  # None: a request has come or gone
+        self.spent_with: defaultdict[int, list[Request]] = defaultdict(list)  # by their last decode pass
+        self._admitted: tuple[Request, ...] = ()  # in the current step
+        self._free_lanes = list(range(slots))  # a heap: the lowest free lane is assigned next
+        self._decode_rows: DecodeRows | None = None  # None after a request joined or left
 
     @classmethod
     def for_run(cls, config: RunConfig, requests: Sequence[Request], layout: KVLayout) -> Self:
-        """The scheduler of a run. A policy with options of its own takes them from `config` here."""
+        """The scheduler of a run. A policy reads its own options from `config` here."""
         return cls(requests, config.num_slots, layout)
 
     @property
@@ -72,7 +72,7 @@ class Scheduler(ABC):
         return not (self.pending or self.waiting or self.running)
 
     def submit_arrived(self, now_s: float) -> list[Request]:
-        """Move every request whose intended arrival has come into the queue, in order of arrival."""
+        """Move the requests that have arrived by `now_s` into the queue, in order of arrival."""
         submitted = []
         while self.pending and self.pending[0].spec.arrival_s <= now_s:
             request = self.pending.popleft()
@@ -82,15 +82,15 @@ class Scheduler(ABC):
         return submitted
 
     def wake_s(self, now_s: float) -> float | None:
-        """When an idle engine has to look again: the next arrival. None when nothing more will come."""
+        """When an idle engine checks again: at the next arrival. None when no more requests arrive."""
         return self.pending[0].spec.arrival_s if self.pending else None
 
     @abstractmethod
     def num_admissible(self, now_s: float) -> int:
-        """How many of the waiting requests join now, if there is KV memory for them."""
+        """How many waiting requests to admit now, if KV memory allows."""
 
     def admit(self, now_s: float) -> tuple[Request, ...]:
-        """Begin a step: give waiting requests their slot and lane. Returns the admitted requests, in slot order."""
+        """Begin a step: assign slots and lanes to waiting requests. Returns the admitted requests in slot order."""
         admitted = []
         for _ in range(self.num_admissible(now_s)):
             if not self._reserve_blocks(self.waiting[0]):
@@ -103,7 +103,7 @@ class Scheduler(ABC):
         return self._admitted
 
     def _reserve_blocks(self, request: Request) -> bool:
-        """Reserve what an admitted request needs beside its slot; False, and nothing reserved, if it is not free."""
+        """Reserve the KV blocks that a request needs. Returns False, and reserves none, if too few are free."""
         return True
 
     def _assign_slot(self, request: Request, now_s: float) -> Request:
@@ -142,7 +142,7 @@ class Scheduler(ABC):
         )
 
     def decode_rows(self) -> DecodeRows:
-        """What the next decode pass runs."""
+        """The rows of the next decode pass."""
         if self._decode_rows is None:
             live = tuple(i for i, r in enumerate(self.running) if r.finish_reason is None)
             self._decode_rows = DecodeRows(tuple(self.running), live)
@@ -153,9 +153,9 @@ class Scheduler(ABC):
         return self.num_passes - 1
 
     def complete(self, planned: PlannedPass, at_eos: Collection[int] = ()) -> PassOutcome:
-        """Count the pass's tokens, end requests that are spent or reached EOS, and release those that may leave.
+        """Count the pass's tokens, end requests that reached their budget or EOS, and release those that may leave.
 
-        `at_eos` holds the places in `planned.rows` whose token was the end of the sequence.
+        `at_eos` holds the indices in `planned.rows` whose token ended the sequence.
         """
         self.num_used = planned.kv.used
         spent = self._count_decoded(planned) + self._count_prefilled(planned)
@@ -171,7 +171,7 @@ class Scheduler(ABC):
         return self._end(ended)
 
     def _count_decoded(self, planned: PlannedPass) -> list[Request]:
-        """One more token for each live row that decodes. Returns those that have reached their budget."""
+        """Count one token for each live decode row. Returns the requests that have reached their budget."""
         count = planned.num_decode_rows
         if not count:
             return []
@@ -180,12 +180,12 @@ class Scheduler(ABC):
             request.num_scheduled += 1
             request.num_computed_tokens += 1
         self.num_decodes += 1
-        # The list may hold a request that was preempted since: it is behind, or other passes have spent its budget.
+        # A request preempted after it was listed may have tokens left; one that has ended already is skipped later.
         due = self.spent_with.pop(self.num_decodes, ())
         return [r for r in due if r.num_scheduled >= r.spec.budget_tokens]
 
     def _count_prefilled(self, planned: PlannedPass) -> list[Request]:
-        """The first token (after a preemption the next) of each row whose prefill is complete. Returns the spent."""
+        """Count the token that each completed prefill yields. Returns the requests that have reached their budget."""
         spent = []
         for request in planned.rows[planned.num_decode_rows :]:
             request.num_computed_tokens = request.num_tokens
@@ -198,10 +198,10 @@ class Scheduler(ABC):
         return spent
 
     def end_late(self, requests: Sequence[Request], issued: Collection[Request]) -> PassOutcome:
-        """The last token of these requests was the end of the sequence, which is known only now.
+        """End requests whose last token turns out, after the next pass was planned, to be EOS.
 
-        `issued` are those of them that the pass after it runs once more: its token is discarded and taken back. Those
-        that have left already, their budget spent with that pass, only get their reason.
+        `issued` are those that the next pass has already run again: that token is discarded and no longer counted. A
+        request that has left because that pass spent its budget only has its finish reason changed.
         """
         for request in issued:
             request.num_scheduled -= 1
@@ -223,9 +223,9 @@ class Scheduler(ABC):
 
     @abstractmethod
     def evict(self, ended: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Move, ...]]:
-        """Take out the requests that may leave, now that `ended` (in slot order) have come to their end.
+        """Release the requests that may leave after `ended` (in slot order) have ended.
 
-        Returns them and the rows that moved to keep the live ones in front.
+        Returns the released requests and the rows that moved to keep live rows in front.
         """
 
     def _free_lanes_of(self, released: Iterable[Request]) -> None:

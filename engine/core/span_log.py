@@ -1,7 +1,7 @@
-"""Lanes over time: what each one held from one pass to another. A lane is a request's row in the drawing.
+"""Spans: what each lane holds from one pass to another. A lane is a request's row in the timeline.
 
-The spans of a lane are prefill, decode, dead (computed on after its request ended) and empty. A request keeps its lane
-from its admission until it leaves or is preempted, while its physical slot may change under it.
+A span is prefill, decode, dead (still computed after its request ended) or empty. A request keeps its lane from
+admission until it leaves or is preempted; its physical slot may change.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from engine.core.passes import Chunk, PassKind, PassOutcome, PassTiming, PlannedPass
 from engine.core.request import Request
 
-IDLE_GAP_S = 0.010  # a vacant lane shows as empty between two passes only if the engine was really idle that long
+IDLE_GAP_S = 0.010  # a shorter vacancy between two passes is not logged as an empty span
 
 
 class Sink(Protocol):
-    """Where rows go: the run log's writer, or a list in memory."""
+    """Receives log rows: the run log's writer, or lists in memory."""
 
     def append(self, stream: str, **row: Any) -> None: ...
 
@@ -33,7 +33,7 @@ class _OpenSpan:
 
 
 class SpanLog:
-    """The open span of every lane, logged when it opens and again when it closes."""
+    """Keeps the open span of every lane. A span is logged when it opens and again when it closes."""
 
     def __init__(self, sink: Sink, num_lanes: int) -> None:
         self.sink = sink
@@ -42,19 +42,19 @@ class SpanLog:
         self.open: dict[int, _OpenSpan] = {}
         self.vacant_since_s = dict.fromkeys(range(num_lanes), 0.0)
         self._vacant = set(range(num_lanes))
-        self._seats: dict[Request, deque[int]] = {}  # lanes that a request was admitted to and no pass has shown yet
+        self._assigned: dict[Request, deque[int]] = {}  # lanes assigned at admission, before the first prefill
         self._lanes: dict[Request, int] = {}
-        self._chunks: dict[Request, int] = {}  # of requests whose prompt is read in several
+        self._chunks: dict[Request, int] = {}  # chunk numbers of requests prefilled in chunks
 
-    def seat(self, request: Request, lane: int) -> None:
-        """`request` was admitted to `lane`; it is drawn there from its next prefill on.
+    def assign_lane(self, request: Request, lane: int) -> None:
+        """`request` was admitted to `lane`, where it is drawn from its next prefill on.
 
-        Passes may still be under way in which it had another lane, before it was preempted.
+        Passes from before a preemption may still be running, in which it had another lane.
         """
-        self._seats.setdefault(request, deque()).append(lane)
+        self._assigned.setdefault(request, deque()).append(lane)
 
     def lane_of(self, request: Request) -> int:
-        """Where the request is drawn, or was last."""
+        """The lane in which the request is drawn, or was drawn last."""
         return self._lanes[request]
 
     def begin_pass(self, planned: PlannedPass, timing: PassTiming, slots: Sequence[int]) -> None:
@@ -84,13 +84,13 @@ class SpanLog:
             self._turn(move.request, phase, following, timing.end_s, move.target)
 
     def vacate(self, lane: int, at_pass: int, now_s: float) -> None:
-        """Whoever held the lane holds it no longer."""
+        """Close the lane's span: its request has left."""
         if lane in self.open:
             self._close(lane, at_pass, now_s)
         self.vacant_since_s[lane] = now_s
 
     def _begin_chunk(self, chunk: Chunk, slot: int, at_pass: int, now_s: float) -> None:
-        """A prefill in one piece is one span without a number; a chunk is a span each, from number 0 on."""
+        """Open a chunk's span. Chunks are numbered from 0; a prefill in one piece has no number."""
         request = chunk.request
         if chunk.start == 0:
             self._chunks[request] = 0
@@ -102,7 +102,7 @@ class SpanLog:
         self._open(lane, "prefill", request, at_pass, now_s, slot, self._chunks[request])
 
     def _begin_prefill(self, request: Request, slot: int, at_pass: int, now_s: float, chunk: int | None) -> None:
-        lane = self._lanes[request] = self._seats[request].popleft()
+        lane = self._lanes[request] = self._assigned[request].popleft()
         self._fill(lane, at_pass, now_s)
         self._open(lane, "prefill", request, at_pass, now_s, slot, chunk)
 
@@ -111,7 +111,7 @@ class SpanLog:
             self._close(lane, end_pass, now_s)
 
     def _fill(self, lane: int, at_pass: int, now_s: float) -> None:
-        """End a lane's emptiness, or log it after the fact where the whole engine stood idle between two passes."""
+        """Close the lane's empty span, or log one afterward if the engine was idle between two passes."""
         if lane in self.open:
             self._close(lane, at_pass, now_s)
         elif now_s - self.vacant_since_s[lane] >= IDLE_GAP_S:
@@ -157,7 +157,7 @@ class SpanLog:
 
 
 def _prefilled(planned: PlannedPass) -> tuple[Request, ...]:
-    """The requests whose prompt is whole with this pass."""
+    """The requests whose prefill ends with this pass."""
     if planned.chunks:
         return tuple(c.request for c in planned.chunks if c.is_last)
     return planned.rows if planned.kind is PassKind.PREFILL else ()

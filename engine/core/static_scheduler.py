@@ -1,4 +1,4 @@
-"""Static batching: a batch is formed once and runs to its slowest member. What continuous batching replaced."""
+"""Static batching: a batch is formed once and runs until its slowest request ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.core.scheduler import Scheduler
 
 
 class StaticScheduler(Scheduler):
-    """Admit a batch when the last one has left, by the rule `form`; ended rows stay and are computed as dead rows."""
+    """Forms a batch by the rule `form` when the last one has left. Ended rows stay and are computed as dead rows."""
 
     def __init__(self, requests: Sequence[Request], slots: int, layout: KVLayout, form: FormRule) -> None:
         super().__init__(requests, slots, layout)
@@ -46,7 +46,7 @@ class StaticScheduler(Scheduler):
         return released, ()
 
     def _timeout_s(self) -> float:
-        """When the oldest waiting request has waited long enough; never, for a batch that must be full."""
+        """When the oldest waiting request times out; infinity for a batch that must be full."""
         if self.form.timeout_s is None:
             return float("inf")
         return self.waiting[0].spec.arrival_s + self.form.timeout_s

@@ -1,6 +1,6 @@
-"""Tables on the terminal: plain text, columns of equal width two spaces apart, nothing cut off and nothing in color.
+"""Tables on the terminal: plain text in aligned columns, two spaces apart. Cells are never cut off or colored.
 
-Laid out by tabulate. A machine without it still gets every cell: unaligned, and standard error says why.
+tabulate does the layout. Without it, cells are printed unaligned, with a note on standard error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SIDES = {"l": "left", "r": "right"}
 
 
 def table_lines(rows: Iterable[Sequence[str]], align: str, header: Sequence[str] = ()) -> list[str]:
-    """A line a row, below the header where there is one. `align` has a letter a column: `l` or `r`."""
+    """One line per row, after an optional header. `align` has one letter per column: `l` or `r`."""
     lines = [list(row) for row in ([header] if header else [])] + [list(row) for row in rows]
     assert all(len(line) == len(align) for line in lines)
     if not lines:

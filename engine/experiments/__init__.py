@@ -1,1 +1,1 @@
-"""What several runs make: plans, sweeps, repeats, overhead, and their tables."""
+"""Experiments of several runs: plans, sweeps, repeats, overhead, and their tables."""

@@ -1,7 +1,7 @@
-"""Whether a plan that was read from a file can be gone on with, and shown: what its kind needs, of the right type.
+"""Checks of a plan that was read from a file: each kind's required values and settings, with the right types.
 
-A file can be damaged, copied or written by hand; `Plan.from_dict` sees that it has the form of a plan, this that it
-makes sense. What is missing from `settings` is missing; `needs_settings` says which a kind cannot go on without.
+A file can be damaged, copied or written by hand. `Plan.from_dict` checks the structure; this module checks the content.
+Missing settings are allowed for display; `require_settings` names those that are needed to resume.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from engine.experiments.experiment import Plan, Point, PointId
 
 MAX_COUNT = 2**31 - 1
 
-Check = Callable[[Any], bool]
+ValueCheck = Callable[[Any], bool]
 
 
 def is_count(value: Any, least: int = 0) -> bool:
-    """A whole number that a table's column holds."""
+    """Whether the value is a whole number that fits an integer column."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_COUNT
 
 
@@ -41,11 +41,11 @@ def _is_from_one(value: Any) -> bool:
     return is_count(value, 1)
 
 
-def _is_list_of(check: Check) -> Check:
+def _is_list_of(check: ValueCheck) -> ValueCheck:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-VALUES: dict[str, Check] = {
+VALUES: dict[str, ValueCheck] = {
     "engine": _is_text,
     "prompts": _is_text,
     "prompt_tokens": _is_from_one,
@@ -61,7 +61,7 @@ NEEDED = {
     "overhead": ("engine", "prompts", "prompt_tokens", "batch_size", "config", "timing"),
     "repeats": (),
 }
-SETTINGS: dict[str, dict[str, Check]] = {
+SETTINGS: dict[str, dict[str, ValueCheck]] = {
     "sweep": {
         "prompts": _is_text_or_none,
         "mix": _is_text_or_none,
@@ -86,7 +86,7 @@ NEEDED_SETTINGS = {"load": ("engines", "rates_per_s", "law", "repeats", "ttft_li
 
 
 def check_plan(plan: Plan) -> None:
-    """ValueError, one clear line, for the first thing of a plan that its kind cannot have."""
+    """ValueError for the first value or setting that is wrong for the plan's kind."""
     for name, check in SETTINGS[plan.kind].items():
         if name in plan.settings and not check(plan.settings[name]):
             raise ValueError(f"settings: {name} is {plan.settings[name]!r:.60}")
@@ -94,21 +94,21 @@ def check_plan(plan: Plan) -> None:
     for point in plan.points:
         _check_point(plan.kind, point)
         if point.point_id in seen:
-            raise ValueError(f"point {point.key[:60]!r}, repeat {point.repeat}, is there twice")
+            raise ValueError(f"point {point.key[:60]!r}, repeat {point.repeat}: listed twice")
         seen.add(point.point_id)
 
 
-def needs_settings(plan: Plan) -> None:
-    """ValueError where a plan lacks a setting without which its kind cannot go on."""
+def require_settings(plan: Plan) -> None:
+    """ValueError if the plan lacks a setting that its kind needs to resume."""
     missing = [name for name in NEEDED_SETTINGS.get(plan.kind, ()) if name not in plan.settings]
     if missing:
-        raise ValueError(f"settings: without {', '.join(missing)}")
+        raise ValueError(f"settings: missing {', '.join(missing)}")
 
 
-def check_ids(plan: Plan, told: Mapping[PointId, str]) -> None:
-    """ValueError for the first of what is `told` of points (where it stands, by point) whose point the plan lacks."""
+def check_ids(plan: Plan, locations: Mapping[PointId, str]) -> None:
+    """ValueError for the first recorded point that the plan lacks. `locations` maps each to its place in the file."""
     known = {point.point_id for point in plan.points}
-    for (key, repeat), where in told.items():
+    for (key, repeat), where in locations.items():
         if (key, repeat) not in known:
             raise ValueError(f"{where}: the plan has no point {key[:60]!r}, repeat {repeat}")
 

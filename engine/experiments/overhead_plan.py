@@ -1,8 +1,8 @@
-"""What the measuring itself costs: the same batches with a stop after each pass and without, in turn.
+"""The cost of measuring: the same batches with and without a stop after each pass, in turn.
 
-`sync` timing waits for the device after every pass, `async` reads the device's own events and never stops. Both arms of
-a configuration run one right after the other, and all of them again (ABAB), so that what drifts with time weighs on
-both. On a CPU, which has computed when a pass returns, there is nothing to stop for and the two are the same.
+`sync` timing waits for the device after every pass; `async` reads the device's events and never waits. Both arms of a
+configuration run directly one after the other, then all of them again (ABAB), so that drift affects both equally. On a
+CPU a pass has been computed when it returns, so both arms are the same.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TIMINGS = ("sync", "async")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverheadRow:
-    """One configuration: medians of a run's duration over the completed repeats of each arm.
+    """One configuration: the median run duration over the completed repeats of each arm.
 
-    `ratio` is sync over async: 1.04 says that without the stops a run is 4 % faster. `ratio_low` and `ratio_high` are
-    the least and the greatest of the repeats, each held against its neighbor. Spreads are (highest - lowest) / median.
+    `ratio` is sync / async: 1.04 means that the stops make a run 4 % slower. `ratio_low` and `ratio_high` are the
+    lowest and highest ratio of neighboring repeats. Spreads are (highest - lowest) / median.
     """
 
     config: str
@@ -51,31 +51,31 @@ class OverheadRow:
 
 
 def parse_configs(text: str) -> tuple[tuple[int, int], ...]:
-    """`p256:8,p16:512`: prompt tokens and batch size of each. ValueError says what is accepted."""
+    """`p256:8,p16:512`: prompt tokens and batch size of each. ValueError for anything else."""
     configs = []
     for part in text.split(","):
         match = re.fullmatch(r"p(\d{1,9}):(\d{1,9})", part.strip(), re.ASCII)
         if match is None:
             raise FieldError(
-                "configs", f"configs {part.strip()!r:.60}: use prompt length and batch size, as p256:8,p16:512"
+                "configs", f"configs {part.strip()!r:.60}: use prompt length and batch size, for example p256:8,p16:512"
             )
         tokens, size = int(match[1]), int(match[2])
         if not (1 <= tokens <= MAX_PROMPT_TOKENS and 1 <= size <= MAX_SLOTS):
             raise FieldError(
                 "configs",
                 f"configs {part.strip()!r}: use prompts of 1 to {MAX_PROMPT_TOKENS:,} tokens and batches of 1 to "
-                f"{MAX_SLOTS:,} rows, as p256:8",
+                f"{MAX_SLOTS:,} rows, for example p256:8",
             )
         configs.append((tokens, size))
     if len(set(configs)) < len(configs):
-        raise FieldError("configs", f"configs {text!r:.60}: name each once, and ask for repeats to measure again")
+        raise FieldError("configs", f"configs {text!r:.60}: name each once; use repeats to measure again")
     return tuple(configs)
 
 
 def plan_overhead(
     base: RunConfig, *, experiment_id: str, created_at: str, configs: str, repeats: int = 1, label: str = ""
 ) -> Plan:
-    """Both timings of each of `configs`; `base` says the rest. ValueError, one clear line, for what cannot be read."""
+    """Both timings of each of `configs`; all other settings come from `base`. ValueError for invalid settings."""
     pairs = parse_configs(configs)
     check_repeats(repeats)
     check_points("overhead", len(TIMINGS) * len(pairs) * repeats, "configs or repeats")
@@ -92,7 +92,7 @@ def plan_overhead(
 
 
 def overhead_rows(points: Sequence[Mapping[str, Any]]) -> list[OverheadRow]:
-    """One row a configuration, in the order of `points`: flat rows of `engine.experiments.experiment.point_rows`."""
+    """One row per configuration, in the order of `points` (rows of `engine.experiments.experiment.point_rows`)."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for point in points:
         groups.setdefault(str(point["config"]), []).append(point)
@@ -125,7 +125,7 @@ def _row(config: str, group: Sequence[Mapping[str, Any]]) -> OverheadRow:
 
 
 def _arm(group: Sequence[Mapping[str, Any]], timing: str, name: str) -> dict[int, float]:
-    """A figure of one timing's completed runs, by repeat."""
+    """A metric of one timing's completed runs, by repeat."""
     mine = [p for p in group if p["timing"] == timing and p["status"] == "completed"]
     return {int(p["repeat"]): float(p[name]) for p in mine if p.get(name) is not None}
 

@@ -1,9 +1,9 @@
-"""What a sweep measures: a grid of prompt lengths and batch sizes, and ragged batches beside their uniform controls.
+"""The plan of a sweep: a grid of prompt lengths and batch sizes, and ragged batches with uniform controls.
 
-A point of the grid is one uniform batch: B requests of one prompt length and one budget, all there at the start, in B
-slots. A ragged batch draws its prompts from a mix of lengths, and its budgets as the workload says. Its control is the
-uniform batch of as many rows whose every prompt is as long as the longest that the ragged batch drew: both attend over
-the same width in every pass, and the difference is what mixed lengths cost beyond it.
+A grid point is one uniform batch: B requests with the same prompt length and output tokens, all arriving at the start,
+in B slots. A ragged batch draws its prompts from a mix of lengths. Its control is a uniform batch with as many rows,
+where every prompt has the length of the longest ragged prompt. Both attend over the same width in every pass, so the
+difference is the cost of mixed lengths.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PROMPT_GRID = Option(
     label="Prompt lengths",
     help="prompt lengths in tokens",
     flags=("--prompts",),
-    takes=Text(examples="p16,p64,p256, each a line in the figures"),
+    takes=Text(examples="p16,p64,p256 (one line each in the figures)"),
     metavar="P16,P64",
     group="grid",
 )
 BATCH_SIZES = Option(
     default="1,2,4,8",
     label="Batch sizes B",
-    help="rows at once",
+    help="rows per batch",
     flags=("--batch-size",),
     takes=Text(examples="1,2,4,8,16,32"),
     metavar="1,2,4",
@@ -42,33 +42,35 @@ BATCH_SIZES = Option(
 )
 RAGGED_MIX = Option(
     default=None,
-    label="Mix of a ragged batch",
-    help="ragged batches of these lengths, each next to a uniform batch as wide",
+    label="Ragged mix",
+    help="ragged batches with these prompt lengths, each with a uniform control of the same width",
     flags=("--mix",),
     takes=Text(examples="p16,p64,p256 or p16:3,p4096:1"),
     metavar="P16:3,P4096:1",
     group="grid",
 )
-DEFAULTS = {"engine": "static", "budget": "32"}  # of a sweep, where a run's own are others
+DEFAULTS = {"engine": "static", "budget": "32"}  # where a sweep differs from a run
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:
-    """`1,2,4,8`, in the order given. ValueError says what is accepted."""
+    """`1,2,4,8`, in the given order. ValueError for anything else."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not re.fullmatch(r"\d{1,9}", part, re.ASCII) or not 1 <= int(part) <= MAX_SLOTS:
             raise FieldError(
-                "batch_size", f"batch-size {part!r}: use counts of rows from 1 to {MAX_SLOTS:,}, as 1,2,4,8"
+                "batch_size", f"batch-size {part!r}: use rows from 1 to {MAX_SLOTS:,}, for example 1,2,4,8"
             )
     sizes = tuple(int(part) for part in parts)
     return _each_once(sizes, BATCH_SIZES)
 
 
 def parse_prompt_grid(text: str) -> tuple[int, ...]:
-    """`p16,p64`: prompt lengths in tokens, in the order given. ValueError says what is accepted."""
+    """`p16,p64`: prompt lengths in tokens, in the given order. ValueError for anything else."""
     mix = parse_prompts(text)
     if mix.source != "exact" or ":" in text:
-        raise FieldError("prompts", f"prompts {text!r}: use a grid of exact lengths, as p16,p64; weights are for a mix")
+        raise FieldError(
+            "prompts", f"prompts {text!r}: use exact lengths, for example p16,p64; weights belong in the mix"
+        )
     return _each_once(mix.lengths, PROMPT_GRID)
 
 
@@ -84,27 +86,28 @@ def plan_sweep(
     label: str = "",
     settings: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """The sweep of `base` over a grid, a mix, or both; `base` says all but the prompts, the requests and the slots.
+    """The sweep of `base` over a grid, a mix, or both; it sets prompts, requests and slots, `base` the rest.
 
-    `settings` are kept with the plan, beside what was asked. ValueError, one clear line, for what cannot be
-    read, is no grid, or is too large.
+    `settings` are stored with the plan, next to the grid's own. ValueError for invalid settings and too many runs.
     """
     lengths = () if prompts is None else parse_prompt_grid(prompts)
     sizes = parse_batch_sizes(batch_sizes)
     if not lengths and mix is None:
-        raise FieldError("prompts", "prompts: name prompt lengths, as p16,p64, or a mix of them, as p16:3,p4096:1")
+        raise FieldError(
+            "prompts", "prompts: name prompt lengths, for example p16,p64, or a mix, for example p16:3,p4096:1"
+        )
     check_repeats(repeats)
-    asked = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
-    check_points("sweep", asked, "prompt lengths, batch sizes or repeats")
+    num_points = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
+    check_points("sweep", num_points, "prompt lengths, batch sizes or repeats")
     points = [grid_point(base, length, size) for length in lengths for size in sizes]
     if mix is not None:
         points += [point for size in sizes for point in ragged_points(base, mix, size)]
     placed = [replace(point, position=place) for place, point in enumerate(points)]
-    asked_for = ", ".join(filter(None, (prompts, mix)))
+    prompts_text = ", ".join(filter(None, (prompts, mix)))
     return Plan(
         experiment_id=experiment_id,
         kind="sweep",
-        label=label or f"{base.engine}, {asked_for}",
+        label=label or f"{base.engine}, {prompts_text}",
         created_at=created_at,
         settings={"prompts": prompts, "mix": mix, "batch_sizes": list(sizes), "repeats": repeats, **(settings or {})},
         points=interleaved(placed, repeats),
@@ -112,7 +115,7 @@ def plan_sweep(
 
 
 def grid_point(base: RunConfig, prompt_tokens: int, batch_size: int, role: str = "point") -> Point:
-    """One uniform batch, every row with the largest budget that the workload's spec allows."""
+    """One uniform batch, every row with the largest budget of the workload."""
     budget = _uniform_budget(base.workload.budget)
     config = _closed_batch(base, f"p{prompt_tokens}", batch_size)
     config = replace(config, workload=replace(config.workload, budget=budget))
@@ -126,7 +129,7 @@ def ragged_points(base: RunConfig, mix: str, batch_size: int) -> tuple[Point, Po
     except FieldError as error:
         raise FieldError(RAGGED_MIX.parameter, error.message) from None
     if source != "exact":
-        raise FieldError("mix", f"mix {mix!r}: use exact lengths with weights, as p16:3,p4096:1")
+        raise FieldError("mix", f"mix {mix!r}: use exact lengths with weights, for example p16:3,p4096:1")
     config = _closed_batch(base, mix, batch_size)
     requests = build_workload(config.workload).requests
     longest = max(spec.prompt.tokens for spec in requests if isinstance(spec.prompt, ExactPrompt))
@@ -139,7 +142,7 @@ def _closed_batch(base: RunConfig, prompts: str, batch_size: int) -> RunConfig:
 
 
 def _uniform_budget(text: str) -> str:
-    """One budget for all: the largest that the spec allows; `eos` stays what it is, since the model ends it."""
+    """One budget for all rows: the largest of the workload; `eos` stays, since the model ends the answer."""
     budget = parse_budget(text)
     return str(largest_budget(budget)) if budget.ignore_eos else text
 
@@ -163,6 +166,6 @@ def _each_once(values: Sequence[int], option: Option) -> tuple[int, ...]:
             name = option.flag.removeprefix("--")
             raise FieldError(
                 option.parameter,
-                f"{name}: {value} is named twice; name each once, and ask for repeats to measure again",
+                f"{name}: {value} is named twice; name each once and use repeats to measure again",
             )
     return tuple(values)

@@ -1,11 +1,11 @@
-"""The table of a sweep: a row a point, medians over its repeats, beside what the machine could do at best.
+"""The table of a sweep: one row per point with medians over its repeats, next to the machine's ceilings.
 
-Columns follow the usual reading of a static batch of B rows: TTFT, TPOT, tokens a second for one reader (1 / TPOT) and
-for all (B / TPOT), peak memory, arithmetic intensity of a decode pass at the mean context, and the shares of the
-arithmetic and of the read ceiling that the TPOT amounts to (estimates: FLOP and bytes are counted, not measured).
+For a static batch of B rows: TTFT, TPOT, tokens/s per request (1 / TPOT) and total (B / TPOT), peak memory, arithmetic
+intensity of a decode pass at the mean context, and the shares of the compute and read ceilings at this TPOT (estimates:
+FLOP and bytes are counted, not measured).
 
-Serial time is B times what the B = 1 batch of the same prompts took. A ragged batch has no rate a reader, no serial
-time and no intensity: its rows share one clock and end at different steps; what it has is the share of its control.
+Serial time is B times the duration of the B = 1 batch with the same prompts. A ragged batch has no rate per request,
+serial time or intensity, since its rows end at different steps; it has its throughput as a share of its control's.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ from engine.hardware.roofline import (
 )
 
 UNIFORM = ("point", "control")
-DISTURBED = 1.15  # of B times the rate of one row: more rows make no step faster, so the one row was held up
+DISTURBED = (
+    1.15  # above B times the B = 1 rate by this factor, the B = 1 run was disturbed: rows do not speed up a step
+)
 WORST_FIRST = ("failed", "crashed", "oom", "stopped", "running", "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """A point over its repeats. What was not measured, or does not apply, is None.
+    """A point over its repeats. None: not measured or not applicable.
 
-    `status` is `completed` when every repeat is; else the worst of the others, beside medians over those `completed`.
+    `status` is `completed` if every repeat is, else the worst status; medians are over the completed repeats.
     `linear_tokens_per_s` is B times the decode rate at B = 1, `of_control` a ragged batch's throughput as a share of
-    its control's. `spread` is (highest - lowest) / median of the run's output tokens a second; None for one repeat.
+    its control's. `spread` is (highest - lowest) / median of output tokens/s; None for one repeat.
     """
 
     engine: str
@@ -76,11 +78,11 @@ class SweepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChoice:
-    """What latency limits allow, and what ignoring them would cost a reader.
+    """The largest batch within latency limits, and the cost of ignoring them.
 
-    `chosen` is the largest batch within the limits, None where not even the smallest is. `next_up` is the smallest
-    larger batch that ran and is over a limit; it misses TTFT and TPOT by `over_ttft` and `over_tpot` (0.02: by 2 % of
-    the limit), None where that limit holds. `fastest` has the highest decode rate of all.
+    `chosen` is the largest batch within the limits, None if none is. `next_up` is the next larger batch that ran;
+    `over_ttft` and `over_tpot` say how far it exceeds a limit (0.02: by 2 %), None where it does not. `fastest` has
+    the highest decode rate.
     """
 
     chosen: SweepRow | None
@@ -91,26 +93,26 @@ class BatchChoice:
 
     @property
     def throughput_gain(self) -> float | None:
-        """How many times the chosen batch's tokens a second the fastest one gives."""
+        """Tokens/s of the fastest batch divided by the chosen batch's."""
         return _between(self.fastest, self.chosen, "decode_tokens_per_s")
 
     @property
     def ttft_cost(self) -> float | None:
-        """How many times as long a reader waits for the first token with the fastest batch."""
+        """TTFT of the fastest batch divided by the chosen batch's."""
         return _between(self.fastest, self.chosen, "ttft_s")
 
     @property
     def tpot_cost(self) -> float | None:
-        """How many times as long each further token takes with the fastest batch."""
+        """TPOT of the fastest batch divided by the chosen batch's."""
         return _between(self.fastest, self.chosen, "tpot_s")
 
 
 def choose_batch(
     rows: Sequence[SweepRow], ttft_limit_s: float | None = None, tpot_limit_s: float | None = None
 ) -> BatchChoice:
-    """The largest batch whose TTFT and TPOT are within the limits (None: no limit), by the table as it is.
+    """The largest measured batch whose TTFT and TPOT are within the limits (None: no limit).
 
-    `rows` are of one engine and one prompt length. A batch just over a limit is over it: it is `next_up`.
+    `rows` are of one engine and one prompt length. There is no tolerance: a batch just over a limit is over it.
     """
     ran = sorted(
         (r for r in rows if r.role == "point" and r.ttft_s is not None and r.decode_tokens_per_s is not None),
@@ -137,21 +139,21 @@ def choose_batch(
 def sweep_rows(
     points: Sequence[Mapping[str, Any]], ceilings: Ceilings | None = None, shape: ModelShape | None = None
 ) -> list[SweepRow]:
-    """One row per (engine, prompts, batch size, role), in the order in which the points first come.
+    """One row per (engine, prompts, batch size, role), in order of first appearance.
 
-    `points` are flat: a point's values, how it ended, and its run's metrics by their names (missing, None or NaN where
-    there are none). Without `shape` there is no intensity, without `ceilings` no share of them.
+    `points` are flat rows: a point's values, its status, and its run's metrics by name (missing, None or NaN if
+    unknown). Intensity needs `shape`; the shares of the ceilings also need `ceilings`.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for point in points:
         key = (point["engine"], point["prompts"], int(point["batch_size"]), point["role"])
         groups.setdefault(key, []).append(point)
-    rows = [_measured(group, ceilings, shape) for group in groups.values()]
+    rows = [_summarized(group, ceilings, shape) for group in groups.values()]
     return [_compared(row, rows) for row in rows]
 
 
-def _measured(group: Sequence[Mapping[str, Any]], ceilings: Ceilings | None, shape: ModelShape | None) -> SweepRow:
-    """What the repeats of one point say by themselves."""
+def _summarized(group: Sequence[Mapping[str, Any]], ceilings: Ceilings | None, shape: ModelShape | None) -> SweepRow:
+    """The row of one point, without the columns that need another row."""
     first = group[0]
     done = [point for point in group if point["status"] == "completed"]
     bad = next((p for status in WORST_FIRST for p in group if p["status"] == status), None)
@@ -174,7 +176,7 @@ def _measured(group: Sequence[Mapping[str, Any]], ceilings: Ceilings | None, sha
         kv_unused_fraction=_median(done, "kv_unused_fraction"),
         spread=None if throughput is None else throughput.spread,
         run_ids=tuple(str(point["run_id"]) for point in group if isinstance(point.get("run_id"), str)),
-        **_trouble(bad),
+        **_error_columns(bad),
     )
     if role not in UNIFORM or not tpot_s:
         return row
@@ -186,26 +188,26 @@ def _measured(group: Sequence[Mapping[str, Any]], ceilings: Ceilings | None, sha
 def _with_roofline(
     row: SweepRow, shape: ModelShape, ceilings: Ceilings | None, rows_at_once: int, context_tokens: int
 ) -> SweepRow:
-    """Intensity of a decode pass at a mean context, and the shares of the ceilings that the row's TPOT amounts to."""
-    facts = decode_stats(rows_at_once, context_tokens)
-    row = replace(row, intensity_flop_per_byte=intensity_flop_per_byte(shape, facts))
+    """Adds the intensity of a decode pass at the mean context, and the shares of the ceilings at the row's TPOT."""
+    stats = decode_stats(rows_at_once, context_tokens)
+    row = replace(row, intensity_flop_per_byte=intensity_flop_per_byte(shape, stats))
     if ceilings is None or row.tpot_s is None:
         return row
     return replace(
         row,
-        compute_fraction=compute_fraction(shape, facts, row.tpot_s, ceilings),
-        bandwidth_fraction=bandwidth_fraction(shape, facts, row.tpot_s, ceilings),
+        compute_fraction=compute_fraction(shape, stats, row.tpot_s, ceilings),
+        bandwidth_fraction=bandwidth_fraction(shape, stats, row.tpot_s, ceilings),
     )
 
 
 def _mean_context(point: Mapping[str, Any]) -> int:
-    """Columns that a decode pass attends over at half-time: the prompt and half of what is generated."""
+    """Positions a decode pass attends over on average: the prompt and half of the output tokens."""
     output, requests = _number(point.get("output_tokens")), _number(point.get("requests"))
     generated = 0.0 if output is None or not requests else output / requests
     return round(int(point["prompt_tokens"]) + generated / 2)
 
 
-def _trouble(bad: Mapping[str, Any] | None) -> dict[str, Any]:
+def _error_columns(bad: Mapping[str, Any] | None) -> dict[str, Any]:
     if bad is None:
         return {}
     asked, free = _number(bad.get("asked_bytes")), _number(bad.get("free_bytes"))
@@ -218,7 +220,7 @@ def _trouble(bad: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _compared(row: SweepRow, rows: Sequence[SweepRow]) -> SweepRow:
-    """The columns that need another row: the batch of one, or the control."""
+    """Adds the columns that need another row: the batch of one, or the control."""
     if row.role == "ragged":
         control = _find(rows, row, batch_size=row.batch_size, role="control")
         return replace(row, of_control=_between(row, control, "output_tokens_per_s"))
@@ -236,7 +238,7 @@ def _compared(row: SweepRow, rows: Sequence[SweepRow]) -> SweepRow:
 
 
 def _excess(value: float | None, limit: float | None) -> float | None:
-    """By which share of the limit a value is over it; None where it is not."""
+    """How far a value exceeds the limit, as a share of the limit; None if it does not."""
     return None if value is None or limit is None or value <= limit else value / limit - 1
 
 
@@ -245,7 +247,7 @@ def _between(above: SweepRow | None, below: SweepRow | None, name: str) -> float
 
 
 def _find(rows: Sequence[SweepRow], like: SweepRow, *, batch_size: int, role: str) -> SweepRow | None:
-    """The row of that size and role whose prompts are as long as those of `like`, by the same engine."""
+    """The row of that size and role with the engine and prompt length of `like`."""
     wanted = (like.engine, like.prompt_tokens, batch_size, role)
     return next((r for r in rows if (r.engine, r.prompt_tokens, r.batch_size, r.role) == wanted), None)
 
@@ -260,7 +262,7 @@ def _summary(points: Sequence[Mapping[str, Any]], name: str) -> Summary | None:
 
 
 def _number(value: Any) -> float | None:
-    """None for what is missing, as a record or as a data frame says it."""
+    """None for a missing value: None, text or NaN."""
     if value is None or isinstance(value, str):
         return None
     number = float(value)

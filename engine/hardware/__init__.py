@@ -1,1 +1,1 @@
-"""Machines and models as numbers: specifications, ceilings, shapes, the roofline, step costs."""
+"""Machines and models as numbers: GPU specifications, ceilings, shapes, the roofline, step costs."""

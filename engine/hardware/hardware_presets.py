@@ -1,7 +1,7 @@
-"""Cards as ceilings: what the maker states, the share of it that somebody really got, and who says so.
+"""Presets of GPUs: nominal rates, achieved rates, and the source of each number.
 
-An efficiency is a measured share, not a promise: another model, another engine or another driver gets another one.
-`source` says where each number is from; where none was to be had, it says that the number is assumed.
+An efficiency (achieved / nominal) was measured with one model, engine and driver; others reach different shares.
+`source` names the origin of each number, or says that it is assumed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from engine.hardware.roofline import Ceilings, ModelShape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwarePreset:
-    """`nominal_*` are the maker's figures (dense 16-bit arithmetic), None where only a measurement is known.
+    """`nominal_*` are the vendor's numbers (dense 16-bit arithmetic), None where only a measurement is known.
 
-    `launch_s` is what issuing one kernel of an eager pass took on that card's host: a host's figure, not the card's.
-    `copies_kv_per_query_head`: masked attention, as it was run on that card, first copies keys and values for each
-    query head of their group; `masked_kv_reads` says what that means for a model. `host_s` (in sync timing) as in
-    `Ceilings`.
+    `launch_s` is the time to launch one kernel of an eager pass; it depends on the host, not on the GPU.
+    `copies_kv_per_query_head`: masked attention on that GPU first copied keys and values for each query head of their
+    group; `masked_kv_reads` gives the extra reads for a model. `host_s` (sync timing) as in `Ceilings`.
     """
 
     name: str
@@ -38,27 +37,27 @@ class HardwarePreset:
 
     @property
     def bandwidth_efficiency(self) -> float | None:
-        """The achieved share of the maker's read rate."""
+        """The achieved share of the nominal read rate."""
         nominal = self.nominal_read_bytes_per_s
         return None if nominal is None else self.read_bytes_per_s / nominal
 
     @property
     def compute_efficiency(self) -> float | None:
-        """The achieved share of the maker's arithmetic rate."""
+        """The achieved share of the nominal FLOP/s."""
         nominal = self.nominal_flop_per_s
         return None if nominal is None else self.flop_per_s / nominal
 
     def masked_kv_reads(self, shape: ModelShape) -> float:
-        """How many times a cached position crosses memory where a pass needs a mask.
+        """How often a cached position crosses memory in a masked pass.
 
-        1 where nothing is copied, as with as many KV heads as query heads; else read once, and written and read again
-        for each query head of its group.
+        1 if nothing is copied, also if there are as many KV heads as query heads. Otherwise it is read once, then
+        written and read again for each query head of its group.
         """
         group = shape.heads / shape.kv_heads
         return 1 + 2 * group if self.copies_kv_per_query_head and group > 1 else 1.0
 
     def ceilings(self, shape: ModelShape) -> Ceilings:
-        """The ceilings for one model: the kernels of an eager pass are counted from its layers."""
+        """The ceilings for one model; the kernels of an eager pass follow from its layers."""
         return Ceilings(
             read_bytes_per_s=self.read_bytes_per_s,
             flop_per_s=self.flop_per_s,
@@ -83,10 +82,10 @@ HARDWARE: dict[str, HardwarePreset] = {
             launch_s=20.7e-3 / 1123,
             copies_kv_per_query_head=True,
             host_s=1.3e-3,
-            source="Maker: 600 GB/s, 125 TFLOP/s. Arithmetic as published for static batching of a 1.5 B model: 12,766 "
-            "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms a step, less 1.3 ms for the stop after each pass "
-            "(its 6 %), over 1,123 kernels. Read rate: 70 % assumed. Masked attention: keys and values read once, "
-            "written and read again for each query head of their group (six of that model).",
+            source="Vendor: 600 GB/s, 125 TFLOP/s. FLOP/s from published static batching of a 1.5 B model: 12,766 "
+            "tokens/s are 39.4 TFLOP/s (32 %). Launches: 22 ms per step minus 1.3 ms (6 %) for the stop after "
+            "each pass, over 1,123 kernels. Read rate: 70 % assumed. Masked attention: keys and values are "
+            "read once, then written and read again for each query head of their group (six in that model).",
         ),
         HardwarePreset(
             name="rtx3060",
@@ -96,9 +95,9 @@ HARDWARE: dict[str, HardwarePreset] = {
             read_bytes_per_s=318e9,
             flop_per_s=27.6e12,
             launch_s=18.1e-3 / 1123,
-            source="Back-computed from a published batch sweep of a 1.5 B model (percent of both ceilings at B=1 to "
-            "128): 318 GB/s (88 % of the maker's 360), 27.6 TFLOP/s. Launches: its flat 18.1 ms a step over 1,123 "
-            "kernels.",
+            source="Derived from a published batch sweep of a 1.5 B model (percent of both ceilings at B=1 to 128): "
+            "318 GB/s (88 % of the vendor's 360), 27.6 TFLOP/s. Launches: its constant 18.1 ms per step over "
+            "1,123 kernels.",
         ),
         HardwarePreset(
             name="a100",
@@ -110,8 +109,8 @@ HARDWARE: dict[str, HardwarePreset] = {
             flop_per_s=0.5 * 312e12,
             launch_s=10e-6,
             host_s=30e-6,
-            source="Maker: 2.039 TB/s, 312 TFLOP/s. Assumed: efficiencies of 75 % and 50 %, 10 us a launch, 30 us for "
-            "the stop after each pass.",
+            source="Vendor: 2.039 TB/s, 312 TFLOP/s. Assumed: efficiencies of 75 % and 50 %, 10 us per launch, 30 us "
+            "for the stop after each pass.",
         ),
         HardwarePreset(
             name="h100",
@@ -123,9 +122,9 @@ HARDWARE: dict[str, HardwarePreset] = {
             flop_per_s=362e12,
             launch_s=10e-6,
             host_s=30e-6,
-            source="Maker: 3.35 TB/s, 989 TFLOP/s. As published for an 8 B model: the bytes of each step over its time "
-            "give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). Assumed: "
-            "10 us a launch, 30 us for the stop after each pass.",
+            source="Vendor: 3.35 TB/s, 989 TFLOP/s. From published times of an 8 B model: the bytes of a step over "
+            "its time give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). "
+            "Assumed: 10 us per launch, 30 us for the stop after each pass.",
         ),
         HardwarePreset(
             name="h200",
@@ -137,12 +136,12 @@ HARDWARE: dict[str, HardwarePreset] = {
             flop_per_s=806e12,
             launch_s=84e-3 / 1123,
             host_s=30e-6,
-            source="Measured here on one card: 4.39 TB/s read (91 % of the maker's 4.8), 806 TFLOP/s in bf16 (81 % of "
-            "989). Launches: 84 ms for an eager decode step of a 1.5 B model in transformers on that day, spread over "
-            "the 1,123 kernels that are counted for it here (1,170 were seen): a host that launches slowly, and not "
-            "always equally: another day in docs/performance.md has 7.2 us an operation and 60 ms a pass. "
-            "Ceilings, not what a pass gets: a captured decode pass took twice its floor. Assumed: 30 us for the stop "
-            "after each pass.",
+            source="Measured on one GPU: 4.39 TB/s read (91 % of the vendor's 4.8), 806 TFLOP/s in bf16 (81 % of "
+            "989). Launches: 84 ms for an eager decode step of a 1.5 B model in transformers over its 1,123 "
+            "estimated kernels (1,170 observed). This host launches slowly and not always equally: "
+            "docs/performance-eager.md has 7.2 us per operation and 60 ms per pass on another day. These are "
+            "ceilings: a captured decode pass took twice its lower bound. Assumed: 30 us for the stop after "
+            "each pass.",
         ),
     )
 }
@@ -151,7 +150,7 @@ HARDWARE: dict[str, HardwarePreset] = {
 CARD = Option(
     default=None,
     label="GPU",
-    help="the memory of a known GPU instead of this machine's",
+    help="memory of a known GPU instead of this machine's",
     flags=("--hardware",),
     parameter="card",
     takes=Choices(tuple(HARDWARE)),
@@ -160,7 +159,7 @@ CARD = Option(
 
 
 def hardware_preset(name: str) -> HardwarePreset:
-    """The preset of that name. ValueError names those that there are."""
+    """The preset of that name. ValueError lists the known names."""
     if name not in HARDWARE:
         raise FieldError(
             "card", f"hardware {name!r}: use one of {', '.join(HARDWARE)}, or this for the newest calibration"

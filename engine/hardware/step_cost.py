@@ -1,18 +1,18 @@
-"""What a forward pass costs in seconds, as named terms: by the roofline, or by the passes that were measured.
+"""The time of a forward pass in seconds, as named terms: by the roofline, or by measured passes.
 
-Roofline: the largest of three resources, nothing added up between them. `bandwidth` reads weights and cached keys and
-values, `compute` does the FLOP, `launches` is the host that issues the kernels.
+Roofline: the maximum of three resources. `bandwidth` reads weights and cached keys and values, `compute` does the FLOP,
+`launches` is the host that issues the kernels.
 
 Calibrated: curves through the passes that `engine calibrate` measured; all terms add up.
 
     decode:   seconds = a(rows)   + c x cached positions read
     prefill:  seconds = b(tokens) + d x scores (a query against a position, each prompt's own triangle)
 
-a and b are straight between the measured sizes and go on beyond the largest; c and d are slopes, fitted to the relative
-errors together with the curves. Of padding's positions and scores a share counts: 1 where they cost what others cost, 0
-where a kernel leaves them out. Beside that a decode pass that needs a mask costs a factor more or less, the same for
-all sizes. A mixed pass is a prefill of all its tokens, with c for the rows that decode. Each KV layout, execution and
-timing has its own. It knows nothing that was not measured: one model in one dtype on one device.
+a and b are linear between the measured sizes and extrapolated beyond the largest; c and d are slopes, fitted together
+with the curves to minimize relative errors. Padding counts with a share: 1 if padded positions cost as much as others,
+0 if a kernel skips them. A masked decode pass also has a constant factor. A mixed pass is a prefill of all its tokens,
+plus c for its decoding rows. Each KV layout, execution and timing has its own curves, valid for one model in one dtype
+on one device.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
-from engine.hardware.hardware import Calibration, MeasuredPass
-from engine.hardware.roofline import Ceilings, ModelShape, PassFacts, causal_pairs, kv_bytes, pass_bytes, pass_flop
+from engine.core.units import dtype_of
+from engine.hardware.calibration import Calibration, MeasuredPass
+from engine.hardware.roofline import Ceilings, ModelShape, PassStats, causal_pairs, kv_bytes, pass_bytes, pass_flop
 
 Resource = Literal["bandwidth", "compute", "launches"]
 
-GRAPH_LAUNCHES = 1  # a captured pass is one launch, however many kernels it holds
-_ROUNDS = 50  # of fitting the curve and the slope in turn: they have settled long before
+GRAPH_LAUNCHES = 1  # a captured pass is one launch
+_ROUNDS = 50  # alternating fits of curve and slope; they converge much earlier
 
 
 class CostModel(Protocol):
-    """Seconds of a pass on some machine. `host_s` as in `Ceilings`; 0 where it is part of `pass_s` or unknown."""
+    """Seconds of a pass on some machine. `host_s` as in `Ceilings`; 0 if it is part of `pass_s` or unknown."""
 
     @property
     def host_s(self) -> float: ...
 
-    def pass_s(self, facts: PassFacts) -> float: ...
+    def pass_s(self, stats: PassStats) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTerm:
-    """A named part of a pass's seconds. Terms of one resource add up; resources work at the same time."""
+    """A named part of a pass's time. Terms of one resource add up; resources work in parallel."""
 
     name: str
     resource: Resource | Literal["measured"]
@@ -56,7 +56,7 @@ class CostTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflineCost:
-    """Seconds of a pass of `shape` under `ceilings`. `launches` is 1 for a captured pass, else the eager kernels."""
+    """The time of a pass by the roofline. `launches` is 1 for a captured pass, else the number of eager kernels."""
 
     shape: ModelShape
     ceilings: Ceilings
@@ -71,28 +71,28 @@ class RooflineCost:
         """The host's time to issue one pass."""
         return self.launches * self.ceilings.launch_s
 
-    def by_resource(self, facts: PassFacts) -> dict[Resource, float]:
-        """Seconds of each resource, the one that hides the others' equal seconds first."""
+    def by_resource(self, stats: PassStats) -> dict[Resource, float]:
+        """Seconds of each resource; among equal ones the first is the bound."""
         ceilings = self.ceilings
-        read_bytes = pass_bytes(self.shape, facts, masked_kv_reads=ceilings.masked_kv_reads)
+        read_bytes = pass_bytes(self.shape, stats, masked_kv_reads=ceilings.masked_kv_reads)
         return {
             "launches": self.issue_s,
             "bandwidth": read_bytes / ceilings.read_bytes_per_s,
-            "compute": pass_flop(self.shape, facts) / ceilings.flop_per_s,
+            "compute": pass_flop(self.shape, stats) / ceilings.flop_per_s,
         }
 
-    def pass_s(self, facts: PassFacts) -> float:
-        return max(self.by_resource(facts).values())
+    def pass_s(self, stats: PassStats) -> float:
+        return max(self.by_resource(stats).values())
 
-    def bound(self, facts: PassFacts) -> Resource:
-        """The resource that the pass waits for."""
-        seconds = self.by_resource(facts)
+    def bound(self, stats: PassStats) -> Resource:
+        """The resource that limits the pass."""
+        seconds = self.by_resource(stats)
         return max(seconds, key=seconds.__getitem__)
 
-    def terms(self, facts: PassFacts) -> tuple[CostTerm, ...]:
-        """What each resource does: `pass_s` is the largest sum of one resource's terms."""
-        ceilings, seconds = self.ceilings, self.by_resource(facts)
-        cached_bytes = kv_bytes(self.shape, facts, masked_kv_reads=ceilings.masked_kv_reads)
+    def terms(self, stats: PassStats) -> tuple[CostTerm, ...]:
+        """All terms: `pass_s` is the largest sum over one resource."""
+        ceilings, seconds = self.ceilings, self.by_resource(stats)
+        cached_bytes = kv_bytes(self.shape, stats, masked_kv_reads=ceilings.masked_kv_reads)
         read = ("weights", self.shape.weight_bytes), ("kv", cached_bytes)
         return (
             *(CostTerm(name=n, resource="bandwidth", seconds=b / ceilings.read_bytes_per_s) for n, b in read),
@@ -109,16 +109,17 @@ def roofline_cost(shape: ModelShape, ceilings: Ceilings, execution: str) -> Roof
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassCurve:
-    """`seconds[i]` at `sizes[i]` (rows, or tokens), straight between them, plus `slope_s` for each unit of work."""
+    """`seconds[i]` at `sizes[i]` (rows or tokens), linear in between, plus `slope_s` per unit of work."""
 
     sizes: tuple[int, ...]
     seconds: tuple[float, ...]
     slope_s: float
 
     def at(self, size: int, work: float) -> float:
-        """Seconds of a pass of that size and work. Below the smallest size measured it is that one's.
+        """Seconds of a pass of that size and work.
 
-        Beyond the largest it rises as it did before, or stays.
+        Below the smallest measured size the curve is constant; beyond the largest it continues with the last slope,
+        or stays constant if that slope is negative.
         """
         sizes, seconds = self.sizes, self.seconds
         i = bisect_right(sizes, size)
@@ -134,7 +135,7 @@ class PassCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibratedCost:
-    """Seconds of a pass from the curves of one KV layout, execution and timing. The loop's own work is in them."""
+    """The time of a pass by the curves of one KV layout, execution and timing, with the loop's own work included."""
 
     decode: PassCurve
     prefill: PassCurve
@@ -144,47 +145,47 @@ class CalibratedCost:
 
     @property
     def host_s(self) -> float:
-        """Nothing beside the passes: each was measured from the end of the one before."""
+        """0: each pass was measured from the end of the previous one."""
         return 0.0
 
-    def pass_s(self, facts: PassFacts) -> float:
-        if facts.kind is PassKind.DECODE:
-            seconds = self.decode.at(facts.rows, self._positions_read(facts))
-            return seconds if facts.own_pairs is None else self.masked_decode_factor * seconds
-        return self.prefill.at(facts.tokens, self._scores(facts)) + self.decode.slope_s * facts.decode_positions
+    def pass_s(self, stats: PassStats) -> float:
+        if stats.kind is PassKind.DECODE:
+            seconds = self.decode.at(stats.rows, self._positions_read(stats))
+            return seconds if stats.own_pairs is None else self.masked_decode_factor * seconds
+        return self.prefill.at(stats.tokens, self._scores(stats)) + self.decode.slope_s * stats.decode_positions
 
-    def terms(self, facts: PassFacts) -> tuple[CostTerm, ...]:
-        """The size's part on the curve, and each slope's: `pass_s` is their sum."""
-        if facts.kind is PassKind.DECODE:
-            factor = 1.0 if facts.own_pairs is None else self.masked_decode_factor
-            kv_s = self.decode.slope_s * self._positions_read(facts)
-            seconds = {"rows": factor * self.decode.at(facts.rows, 0), "kv": factor * kv_s}
+    def terms(self, stats: PassStats) -> tuple[CostTerm, ...]:
+        """The part of the curve and the part of each slope; `pass_s` is their sum."""
+        if stats.kind is PassKind.DECODE:
+            factor = 1.0 if stats.own_pairs is None else self.masked_decode_factor
+            kv_s = self.decode.slope_s * self._positions_read(stats)
+            seconds = {"rows": factor * self.decode.at(stats.rows, 0), "kv": factor * kv_s}
         else:
             seconds = {
-                "tokens": self.prefill.at(facts.tokens, 0),
-                "scores": self.prefill.slope_s * self._scores(facts),
-                "kv": self.decode.slope_s * facts.decode_positions,
+                "tokens": self.prefill.at(stats.tokens, 0),
+                "scores": self.prefill.slope_s * self._scores(stats),
+                "kv": self.decode.slope_s * stats.decode_positions,
             }
         return tuple(CostTerm(name=name, resource="measured", seconds=value) for name, value in seconds.items())
 
-    def _positions_read(self, facts: PassFacts) -> float:
-        """Of a decode pass, padding's by its share."""
-        if facts.own_pairs is None:
-            return facts.kv_positions
-        return facts.own_pairs + self.padding_read_share * (facts.kv_positions - facts.own_pairs)
+    def _positions_read(self, stats: PassStats) -> float:
+        """Positions a decode pass reads; padding counts with its share."""
+        if stats.own_pairs is None:
+            return stats.kv_positions
+        return stats.own_pairs + self.padding_read_share * (stats.kv_positions - stats.own_pairs)
 
-    def _scores(self, facts: PassFacts) -> float:
-        """Of a prefill, padding's by their share. A mixed pass's decoding rows score each position they read, once."""
-        if facts.own_pairs is None:
-            return facts.attention_pairs - facts.decode_positions
-        return facts.own_pairs + self.padding_score_share * _beyond(facts.rows, facts.width, facts.own_pairs)
+    def _scores(self, stats: PassStats) -> float:
+        """Scores of a prefill; padding counts with its share. Those of a mixed pass's decoding rows are left out."""
+        if stats.own_pairs is None:
+            return stats.attention_pairs - stats.decode_positions
+        return stats.own_pairs + self.padding_score_share * _beyond(stats.rows, stats.width, stats.own_pairs)
 
 
 def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConfig) -> CalibratedCost:
-    """The cost model of `config`'s engine on the calibrated machine. ValueError says what has to be measured first."""
+    """The cost model of `config`'s engine on the calibrated machine. ValueError names the missing calibration."""
     if not _is_of_model(calibration, config):
         raise ValueError(
-            f"hardware this: it was calibrated with {calibration.model} in {calibration.dtype}, not with "
+            f"hardware this: calibrated with {calibration.model} in {calibration.dtype}, not with "
             f"{config.model} in {_dtype(calibration, config)}; run `{_command(config)}`"
         )
     mine = _passes_for(calibration, config)
@@ -192,8 +193,8 @@ def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConf
         layout = PRESETS[config.engine].kv_layout
         engine = next(name for name, preset in PRESETS.items() if preset.kv_layout == layout and name != "serial")
         raise ValueError(
-            f"hardware this: no passes of {config.engine} in {config.execution} execution, {config.timing} timing, "
-            f"were measured; run `{_command(config)} --engines {engine}`"
+            f"hardware this: no measured passes of {config.engine} with {config.execution} execution and "
+            f"{config.timing} timing; run `{_command(config)} --engines {engine}`"
         )
     decodes = [p for p in mine if p.kind == "decode"]
     prefills = [p for p in mine if p.kind == "prefill"]
@@ -210,7 +211,7 @@ def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConf
 
 
 def is_measured(calibration: Calibration, config: RunConfig) -> bool:
-    """Whether the calibration has what `calibrated_cost` of that configuration needs."""
+    """Whether the calibration has the passes that `calibrated_cost` needs for that configuration."""
     return _is_of_model(calibration, config) and _are_enough(_passes_for(calibration, config))
 
 
@@ -232,8 +233,8 @@ def _are_enough(passes: Sequence[MeasuredPass]) -> bool:
 def fit_curve(sizes: Sequence[int], work: Sequence[float], seconds: Sequence[float]) -> PassCurve:
     """The curve over `sizes` and the slope over `work` that fit `seconds` with the least squared relative error.
 
-    Both are least-squares fits by themselves, taken in turn. The curve may fall: products of three rows take longer
-    than those of four on a CPU whose kernels work by fours.
+    Curve and slope are fitted in turn. The curve may fall: on a CPU with kernels for four rows, three rows take longer
+    than four.
     """
     assert len(sizes) == len(work) == len(seconds) > 0
     weights = [1 / s**2 for s in seconds]
@@ -270,29 +271,29 @@ def _size(measured: MeasuredPass) -> int:
 
 
 def _work(measured: MeasuredPass) -> int:
-    """Positions that a decode pass reads, scores of a prefill; padding's are left out: each row's and prompt's own."""
+    """Positions that a decode pass reads, or scores of a prefill, without padding."""
     if measured.kind == "decode":
         return measured.computed_positions - measured.padding_positions
     return (measured.squared_lengths + measured.prompt_tokens) // 2
 
 
-def _paddings_work(measured: MeasuredPass) -> int:
-    """What there is beyond that where each row is as long as the longest."""
+def _padding_work(measured: MeasuredPass) -> int:
+    """The additional positions or scores when each row is as long as the longest."""
     if measured.kind == "decode":
         return measured.padding_positions
     return _beyond(measured.rows, measured.width, _work(measured))
 
 
 def _beyond(rows: int, width: int, own_pairs: int) -> int:
-    """The scores of a padded prefill whose rows all are as long as the longest, beyond its prompts' own."""
+    """The scores of a padded prefill beyond its prompts' own."""
     return rows * causal_pairs(width) - own_pairs
 
 
 def _padding_share(curve: PassCurve, masked: Sequence[MeasuredPass]) -> float:
-    """The share, from 0 to 1, that fits the masked passes with the least squared relative error; 1 without any."""
+    """The share (0 to 1) that fits the masked passes with the least squared relative error; 1 without any."""
     squares = product = 0.0
     for p in masked:
-        whole_s = curve.slope_s * _paddings_work(p)
+        whole_s = curve.slope_s * _padding_work(p)
         left_s = p.seconds - curve.at(_size(p), _work(p))
         squares += (whole_s / p.seconds) ** 2
         product += whole_s * left_s / p.seconds**2
@@ -300,13 +301,13 @@ def _padding_share(curve: PassCurve, masked: Sequence[MeasuredPass]) -> float:
 
 
 def _masked_factor(decode: PassCurve, read_share: float, masked: Sequence[MeasuredPass]) -> float:
-    """How much longer masked decode passes take than the curve says with that share; 1 without any."""
-    ratios = [p.seconds / decode.at(_size(p), _work(p) + read_share * _paddings_work(p)) for p in masked]
+    """The median ratio of masked decode passes to the curve with that share; 1 without any."""
+    ratios = [p.seconds / decode.at(_size(p), _work(p) + read_share * _padding_work(p)) for p in masked]
     return statistics.median(ratios) if ratios else 1.0
 
 
 def _is_of_model(calibration: Calibration, config: RunConfig) -> bool:
-    """Random weights in a model's shape take the same time as its own."""
+    """Whether model and dtype match; random weights of the same shape count as the same model."""
     names = {name.removesuffix("-random") for name in (calibration.model, config.model)}
     return len(names) == 1 and calibration.dtype == _dtype(calibration, config)
 

@@ -1,8 +1,8 @@
-"""What a batch size would cost, rebuilt from bytes: a decode step, a reader's rate, the end of "free", memory's wall.
+"""Estimates by batch size: time of a decode step, rate per request, memory limit, and when reading limits the user.
 
-    bytes of a step = weights + batch x sequence x KV bytes of a position;   seconds = bytes / achieved read rate
+    bytes of a step = weights + batch x sequence x KV bytes per position;   seconds = bytes / achieved read rate
 
-Every row decodes at the same length; a step's arithmetic counts too, and takes over where it takes longer.
+All rows decode at the same length. FLOP and launches count too: the slowest of the three determines the step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from engine.core.errors import FieldError
 from engine.hardware.roofline import Ceilings, ModelShape, decode_stats, pass_bytes, pass_flop
 from engine.hardware.step_cost import Resource, RooflineCost, roofline_cost
+
+WORDS_PER_TOKEN = 0.75
+WORDS_PER_MINUTE = 240  # the usual silent reading speed of English
+MAX_BATCH = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +45,15 @@ class WhatIf:
 
     @property
     def sequence_bytes(self) -> int:
-        """What one sequence's cached keys and values take, and what a step reads of them."""
+        """Bytes of one sequence's cached keys and values, all of which a step reads."""
         return self.sequence_tokens * self.shape.kv_position_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfRow:
-    """One batch size. `tokens_per_s_per_request` is what one reader sees, `tokens_per_s` all of them together.
+    """One batch size. `tokens_per_s_per_request` is the rate of one request, `tokens_per_s` the total.
 
-    `held_bytes` are weights and cache; `fits` says whether the memory holds them.
+    `held_bytes` are weights and cache; `fits` tells whether they fit the memory.
     """
 
     batch_size: int
@@ -66,60 +70,60 @@ class WhatIfRow:
 
 
 def step_bytes(case: WhatIf, batch_size: int) -> float:
-    """Bytes that one decode step reads."""
+    """Bytes one decode step reads."""
     return pass_bytes(case.shape, decode_stats(batch_size, case.sequence_tokens))
 
 
 def step_s(case: WhatIf, batch_size: int) -> float:
-    """Seconds of one decode step: the largest of reading, computing and launching."""
+    """Seconds of one decode step: the maximum of reading, computing and launching."""
     return case.cost.pass_s(decode_stats(batch_size, case.sequence_tokens))
 
 
 def free_until(case: WhatIf) -> float:
-    """The batch size at which a step reads as much cache as weights: up to about there, a row more is nearly free."""
+    """The batch size at which a step reads as much cache as weights; up to about there, another row is nearly free."""
     return case.shape.weight_bytes / case.sequence_bytes
 
 
 def memory_wall(case: WhatIf) -> int:
-    """The most sequences whose cache fits beside the weights; 0 where not even the weights fit."""
-    room = case.memory_bytes * case.utilization - case.shape.weight_bytes
-    return max(0, int(room // case.sequence_bytes))
+    """The largest number of sequences whose cache fits beside the weights; 0 if the weights do not fit."""
+    available_bytes = case.memory_bytes * case.utilization - case.shape.weight_bytes
+    return max(0, int(available_bytes // case.sequence_bytes))
 
 
-def compute_bend(case: WhatIf) -> float | None:
-    """The batch size from which computing takes longer than reading; None where it never does.
+def compute_bound_from(case: WhatIf) -> float | None:
+    """The batch size from which computing takes longer than reading; None if it never does.
 
-    Both grow with the batch: where a row's cache takes longer to read than a row takes to compute, reading stays ahead.
+    Both grow with the batch. If a row takes longer to read than to compute, steps stay bandwidth-bound.
     """
     one, two = (decode_stats(b, case.sequence_tokens) for b in (1, 2))
-    flop_a_row = pass_flop(case.shape, two) - pass_flop(case.shape, one)
-    row_s = flop_a_row / case.ceilings.flop_per_s - case.sequence_bytes / case.ceilings.read_bytes_per_s
+    flop_per_row = pass_flop(case.shape, two) - pass_flop(case.shape, one)
+    row_s = flop_per_row / case.ceilings.flop_per_s - case.sequence_bytes / case.ceilings.read_bytes_per_s
     return case.shape.weight_bytes / case.ceilings.read_bytes_per_s / row_s if row_s > 0 else None
 
 
-def launch_bend(case: WhatIf) -> float:
-    """The batch size up to which a step only waits for its launches; 0 where it never does."""
+def launch_bound_until(case: WhatIf) -> float:
+    """The batch size up to which launches limit the step; 0 if they never do."""
     launch_s = case.cost.issue_s
     spare_bytes = launch_s * case.ceilings.read_bytes_per_s - case.shape.weight_bytes
-    flop_a_row = pass_flop(case.shape, decode_stats(1, case.sequence_tokens))
-    return max(0.0, min(spare_bytes / case.sequence_bytes, launch_s * case.ceilings.flop_per_s / flop_a_row))
+    flop_per_row = pass_flop(case.shape, decode_stats(1, case.sequence_tokens))
+    return max(0.0, min(spare_bytes / case.sequence_bytes, launch_s * case.ceilings.flop_per_s / flop_per_row))
 
 
 def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
-    """One line of the table. ValueError for a batch of less than one row."""
+    """One row of the table. ValueError for a batch below 1."""
     if batch_size < 1:
         raise ValueError(f"batch size {batch_size}: use 1 or more")
-    facts = decode_stats(batch_size, case.sequence_tokens)
-    seconds = case.cost.pass_s(facts)
+    stats = decode_stats(batch_size, case.sequence_tokens)
+    seconds = case.cost.pass_s(stats)
     held = case.shape.weight_bytes + batch_size * case.sequence_bytes
     return WhatIfRow(
         batch_size=batch_size,
         weight_bytes=case.shape.weight_bytes,
         kv_bytes=batch_size * case.sequence_bytes,
-        step_bytes=pass_bytes(case.shape, facts),
-        step_flop=pass_flop(case.shape, facts),
+        step_bytes=pass_bytes(case.shape, stats),
+        step_flop=pass_flop(case.shape, stats),
         step_s=seconds,
-        bound=case.cost.bound(facts),
+        bound=case.cost.bound(stats),
         tokens_per_s_per_request=1 / seconds,
         tokens_per_s=batch_size / seconds,
         held_bytes=held,
@@ -128,19 +132,12 @@ def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
 
 
 def what_if_table(case: WhatIf, batch_sizes: Sequence[int]) -> list[WhatIfRow]:
-    """A row a batch size, in the order given."""
+    """One row per batch size, in the given order."""
     return [what_if_row(case, b) for b in batch_sizes]
 
 
-# How fast people read, against how fast tokens come: the batch size at which one reader's rate falls below reading.
-
-WORDS_PER_TOKEN = 0.75
-WORDS_PER_MINUTE = 240
-MOST = 1 << 24
-
-
 def reading_tokens_per_s(words_per_minute: float) -> float:
-    """The rate of tokens at which somebody reads along."""
+    """The token rate at which a user reads along."""
     return words_per_minute / 60 / WORDS_PER_TOKEN
 
 
@@ -149,8 +146,8 @@ def words_per_s(tokens_per_s: float) -> float:
 
 
 def readable_until(case: WhatIf, tokens_per_s: float) -> int:
-    """The largest batch whose step still gives each of its readers so many tokens a second; 0 where none does."""
-    low, high = 0, MOST  # a step takes longer with every row
+    """The largest batch that still gives each request that token rate; 0 if none does."""
+    low, high = 0, MAX_BATCH  # step time grows with every row
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if step_s(case, middle) * tokens_per_s <= 1 else (low, middle)

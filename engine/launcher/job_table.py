@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.experiments.experiment import GOES_ON
+from engine.experiments.experiment import CONTINUES_AFTER
 from engine.launcher.job import Job, JobRun, rest_of
 from engine.launcher.progress import ended_unrun
 
@@ -58,7 +58,7 @@ class JobTable:
         or crash."""
         if self._jobs[job_id].canceled:
             self.skip_rest(job_id, "canceled before it began")
-        elif status not in GOES_ON and not is_recorded:
+        elif status not in CONTINUES_AFTER and not is_recorded:
             self.skip_rest(job_id, f"not run: the run before it {status or 'did not end'}")
 
     def add_rest_of(self, job_id: str, runs_folder: Path, visitor: str) -> str:

@@ -53,7 +53,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
+class Progress:
     """The run's progress; at most four events per second."""
 
     run_id: str
@@ -82,7 +82,7 @@ class Died:
     stderr: str
 
 
-Event = Ready | Loading | Loaded | Waiting | Started | RunProgress | Finished | Died
+Event = Ready | Loading | Loaded | Waiting | Started | Progress | Finished | Died
 
 _EVENTS: dict[str, type] = {
     "ready": Ready,
@@ -90,7 +90,7 @@ _EVENTS: dict[str, type] = {
     "loaded": Loaded,
     "waiting": Waiting,
     "started": Started,
-    "progress": RunProgress,
+    "progress": Progress,
     "finished": Finished,
 }
 

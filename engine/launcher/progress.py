@@ -6,7 +6,7 @@ import signal
 from dataclasses import replace
 
 from engine.launcher.job import JobRun
-from engine.launcher.messages import Died, Event, Finished, Loaded, Loading, RunProgress, Started, Waiting
+from engine.launcher.messages import Died, Event, Finished, Loaded, Loading, Progress, Started, Waiting
 
 
 def after_event(run: JobRun, event: Event) -> JobRun:
@@ -22,7 +22,7 @@ def after_event(run: JobRun, event: Event) -> JobRun:
             return replace(run, state="waiting", message=event.message, fraction=None)
         case Started():
             return replace(run, state="running", message="", fraction=None, has_log=True)
-        case RunProgress():
+        case Progress():
             return replace(
                 run,
                 state="running",

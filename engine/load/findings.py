@@ -1,6 +1,6 @@
-"""What a load test found, in sentences made of its own figures: for the command line and for the page alike.
+"""The findings of a load test as sentences, for the command line and the page.
 
-Nothing here knows which engine ought to win; where two do alike, that is what is said.
+The sentences are neutral about engines: where two perform alike, the text says so.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 from engine.core.format import counted, duration, exact, number, percent, quantity
 from engine.load.load_plan import ABOVE, BELOW
-from engine.load.load_point import Little
+from engine.load.load_point import LittlesLaw
 from engine.load.load_report import GOODPUT
-from engine.load.load_table import ALIKE, Capacity, Knee, LoadRow, LoadTable
+from engine.load.load_table import ALIKE, Capacity, LoadRow, LoadTable, SaturationPoint
 from engine.load.queue_growth import ENOUGH_BATCHES, QueueGrowth
 
-SAME_PACE = 0.15  # decode passes that differ by less are taken for the same machine's
-LITTLE_TOLD = 20  # requests between the ramp's end and the last arrival, from which Little's law is told in words
+SPEED_TOLERANCE = 0.15  # decode passes that differ by less count as equally fast
+MIN_LITTLE_REQUESTS = 20  # arrivals between the ramp's end and the last arrival, needed to check Little's law
 
 
 def capacity_text(capacity: Capacity) -> str:
-    """What the engine completes when there is always somebody waiting, and whether the runs around it agree."""
+    """The completion rate with all requests there from the start, and whether the runs around it confirm it."""
     rate = capacity.requests_per_s
-    spread = f", the median of {rate.n} runs from {number(rate.low)} to {number(rate.high)}" if rate.n > 1 else ""
+    spread = f" (median of {rate.n} runs, {number(rate.low)} to {number(rate.high)})" if rate.n > 1 else ""
     return (
         f"{capacity.engine}: capacity {quantity(rate.median, 'requests/s')}, {number(capacity.tokens_per_s)} output "
         f"tokens/s, with all requests there from the start{spread}. {confirmation_text(capacity)}"
@@ -30,89 +30,97 @@ def capacity_text(capacity: Capacity) -> str:
 
 
 def confirmation_text(capacity: Capacity) -> str:
-    """What the runs just below and just above a capacity say of it."""
+    """Whether the runs just below and just above the capacity confirm it."""
     if capacity.refuted_by is not None:
         row = capacity.refuted_by
         served = quantity(row.median(lambda point: point.achieved_per_s) or 0.0, "requests/s")
         return (
-            f"Not confirmed: it is too low, at {_rate(row.rate_per_s)} {served} were served. The machine "
-            f"was slower in the run with all requests at once, or that run too short; repeat it.{_pace_text(capacity)}"
+            f"Not confirmed: the capacity is too low, since {served} were served at {_rate(row.rate_per_s)}. The run "
+            f"with all requests at once was too short, or the machine was slower then; repeat it."
+            f"{_speed_text(capacity)}"
         )
     around = ((BELOW, capacity.below), (ABOVE, capacity.above))
     missing = [f"{exact(share)} times" for share, row in around if row is None or row.grows is None]
     if missing:
-        return f"Not confirmed yet: the run at {' and at '.join(missing)} it is missing, or too small to tell."
+        return f"Not confirmed: the run at {' and '.join(missing)} the capacity is missing or too short to judge."
     if capacity.is_confirmed:
-        said = f"Confirmed: evenly spaced, the queue does not grow at {exact(BELOW)} times it and grows at "
-        said += f"{exact(ABOVE)} times."
-        return said + _pace_text(capacity)
+        return (
+            f"Confirmed: with evenly spaced requests the queue does not grow at {exact(BELOW)} times the capacity and "
+            f"grows at {exact(ABOVE)} times.{_speed_text(capacity)}"
+        )
     wrong = []
     if capacity.below is not None and capacity.below.grows:
-        wrong.append(f"the queue grows at {exact(BELOW)} times it already{_served(capacity.below)}")
+        wrong.append(f"the queue already grows at {exact(BELOW)} times the capacity{_served(capacity.below)}")
     if capacity.above is not None and not capacity.above.grows:
-        wrong.append(f"the queue does not grow at {exact(ABOVE)} times it yet{_served(capacity.above)}")
-    return f"Not confirmed: evenly spaced, {' and '.join(wrong)}.{_size_text(capacity)}{_pace_text(capacity)}"
-
-
-def _size_text(capacity: Capacity) -> str:
-    """Whether there were too few requests for the rule of growing queues to be relied on."""
-    if capacity.requests >= ENOUGH_BATCHES * capacity.most_running:
-        return ""
+        wrong.append(f"the queue does not grow at {exact(ABOVE)} times the capacity{_served(capacity.above)}")
     return (
-        f" {capacity.requests:,} requests are few for an engine that ran {capacity.most_running:,} at once: use "
-        f"{ENOUGH_BATCHES} times as many as there are slots, or more; of fewer a queue tells little."
+        f"Not confirmed: with evenly spaced requests {' and '.join(wrong)}."
+        f"{_size_text(capacity)}{_speed_text(capacity)}"
     )
 
 
-def _pace_text(capacity: Capacity) -> str:
-    """Whether the machine was as fast in the runs around a capacity as in that which it was read from."""
-    base_s = capacity.decode_pass_s
-    around = [row.median(lambda point: point.decode_pass_p50_s) for row in (capacity.below, capacity.above) if row]
-    paces = [pass_s / base_s for pass_s in around if pass_s is not None and base_s]
-    pace = max(paces, key=lambda pace: abs(pace - 1), default=1.0)
-    if base_s is None or abs(pace - 1) <= SAME_PACE:
+def _size_text(capacity: Capacity) -> str:
+    """A warning where there were too few requests to judge whether a queue grows."""
+    if capacity.requests >= ENOUGH_BATCHES * capacity.most_running:
         return ""
     return (
-        f" Decode passes took {duration(pace * base_s)} around it and {duration(base_s)} with all requests at once, "
-        f"{number(pace)} times: the machine was not equally fast."
+        f" {capacity.requests:,} requests are too few for an engine that ran {capacity.most_running:,} at once: use "
+        f"at least {ENOUGH_BATCHES} times as many requests as slots."
+    )
+
+
+def _speed_text(capacity: Capacity) -> str:
+    """A warning where decode passes took another time in the runs around the capacity than at saturation."""
+    base_s = capacity.decode_pass_s
+    around = [row.median(lambda point: point.decode_pass_p50_s) for row in (capacity.below, capacity.above) if row]
+    ratios = [pass_s / base_s for pass_s in around if pass_s is not None and base_s]
+    ratio = max(ratios, key=lambda ratio: abs(ratio - 1), default=1.0)
+    if base_s is None or abs(ratio - 1) <= SPEED_TOLERANCE:
+        return ""
+    return (
+        f" The machine was not equally fast: decode passes took {duration(ratio * base_s)} in these runs and "
+        f"{duration(base_s)} with all requests at once ({number(ratio)} times)."
     )
 
 
 def _served(row: LoadRow) -> str:
     rate = row.median(lambda point: point.achieved_per_s)
-    return "" if rate is None else f", where {quantity(rate, 'requests/s')} are served"
+    return "" if rate is None else f", where {quantity(rate, 'requests/s')} were served"
 
 
-def knee_text(knee: Knee) -> str:
-    """Between which rates the queue begins to grow, and what that does to the median wait."""
-    if knee.lost_per_s is None:
-        return f"{knee.engine}: the queue grew at no rate, up to {_rate(knee.held_per_s)}: the knee lies above."
-    if knee.held_per_s is None:
-        wait = "" if knee.lost_wait_s is None else f", where the median wait is {duration(knee.lost_wait_s)}"
-        return f"{knee.engine}: the queue grew at {_rate(knee.lost_per_s)} already{wait}: the knee lies below."
-    said = (
-        f"{knee.engine}: the queue does not grow at {_rate(knee.held_per_s)} and grows at "
-        f"{_rate(knee.lost_per_s)}: the knee lies between."
+def saturation_text(saturation: SaturationPoint) -> str:
+    """The rates between which the queue begins to grow, and the median queue wait at both."""
+    engine, held_per_s, lost_per_s = saturation.engine, saturation.held_per_s, saturation.lost_per_s
+    held_wait_s, lost_wait_s = saturation.held_wait_s, saturation.lost_wait_s
+    if lost_per_s is None:
+        return f"{engine}: saturation point above {_rate(held_per_s)}; the queue grew at no rate."
+    if held_per_s is None:
+        wait = "" if lost_wait_s is None else f", with a median queue wait of {duration(lost_wait_s)}"
+        return f"{engine}: saturation point below {_rate(lost_per_s)}; the queue grew even there{wait}."
+    text = (
+        f"{engine}: saturation point between {_rate(held_per_s)} (queue steady) and {_rate(lost_per_s)} (queue grows)"
     )
-    if knee.held_wait_s is None or knee.lost_wait_s is None:
-        return said
-    said += f" The median wait goes from {duration(knee.held_wait_s)} to {duration(knee.lost_wait_s)}"
-    return said + (f", {number(knee.wait_ratio)} times." if knee.wait_ratio else ".")
+    if held_wait_s is None or lost_wait_s is None:
+        return f"{text}."
+    times = f" ({number(saturation.wait_ratio)} times)" if saturation.wait_ratio else ""
+    return f"{text}; the median queue wait rises from {duration(held_wait_s)} to {duration(lost_wait_s)}{times}."
 
 
 def ratio_sentence(table: LoadTable) -> str:
-    """Capacities against the first engine's; empty where there are no two to compare."""
+    """Each capacity as a multiple of the first engine's; empty with fewer than two capacities."""
     base = table.capacity(table.engines[0]) if table.engines else None
     others = [(engine, table.capacity_ratio(engine)) for engine in table.engines[1:]]
     known = [(engine, ratio) for engine, ratio in others if ratio is not None]
     if base is None or not known:
         return ""
-    parts = [_against(engine, ratio, base.engine) for engine, ratio in known]
+    sentences = [_against(engine, ratio, base.engine) for engine, ratio in known]
     compared = [capacity for engine in (base.engine, *(e for e, _ in known)) if (capacity := table.capacity(engine))]
     unsure = [capacity.engine for capacity in compared if not capacity.is_confirmed]
-    if unsure:
-        parts.append(f"That is no finding yet: the capacity of {' and of '.join(unsure)} is not confirmed.")
-    return " ".join(parts)
+    if len(unsure) == 2 and len(compared) == 2:
+        sentences.append("Not conclusive: neither capacity was confirmed.")
+    elif unsure:
+        sentences.append(f"Not conclusive: the capacity of {' and of '.join(unsure)} was not confirmed.")
+    return " ".join(sentences)
 
 
 def _against(engine: str, ratio: float, base: str) -> str:
@@ -122,68 +130,66 @@ def _against(engine: str, ratio: float, base: str) -> str:
 
 
 def wait_text(rows: Sequence[LoadRow]) -> str:
-    """What the median request waits with each engine at one rate; empty where fewer than two engines tell."""
-    told = [(row.engine, row.median(lambda point: point.queue_wait_p50_s)) for row in rows]
-    known = [(engine, wait_s) for engine, wait_s in told if wait_s is not None]
+    """The median queue wait of each engine at one rate; empty with fewer than two engines."""
+    waits = [(row.engine, row.median(lambda point: point.queue_wait_p50_s)) for row in rows]
+    known = [(engine, wait_s) for engine, wait_s in waits if wait_s is not None]
     if len(known) < 2:
         return ""
-    said = ", ".join(f"{duration(wait_s)} with {engine}" for engine, wait_s in known)
+    by_engine = ", ".join(f"{duration(wait_s)} with {engine}" for engine, wait_s in known)
     shortest, longest = min(wait_s for _, wait_s in known), max(wait_s for _, wait_s in known)
-    times = f": {number(longest / shortest)} times as long" if shortest > 0 and longest > shortest else ""
-    return f"At {_rate(rows[0].rate_per_s)} the median request waits {said}{times}."
+    times = f" ({number(longest / shortest)} times)" if shortest > 0 and longest > shortest else ""
+    return f"Median queue wait at {_rate(rows[0].rate_per_s)}: {by_engine}{times}."
 
 
 def ttft_text(rows: Sequence[LoadRow]) -> str:
-    """How an engine's 95th percentile to the first token grows from the lowest to the highest rate; empty if unknown.
-
-    `rows` are one engine's at rising rates.
-    """
-    told = [(row, row.median(lambda point: point.ttft_p95_s)) for row in rows]
-    known = [(row, p95_s) for row, p95_s in told if p95_s is not None]
+    """TTFT p95 at the lowest and the highest rate; empty where it is unknown. `rows` are one engine's, rates rising."""
+    values = [(row, row.median(lambda point: point.ttft_p95_s)) for row in rows]
+    known = [(row, p95_s) for row, p95_s in values if p95_s is not None]
     if not known:
         return ""
     first, last = known[0], known[-1]
-    said = f"{first[0].engine}: TTFT p95 {duration(first[1])} at {_rate(first[0].rate_per_s)}"
-    return said + (f", {duration(last[1])} at {_rate(last[0].rate_per_s)}." if len(known) > 1 else ".")
+    text = f"{first[0].engine}: TTFT p95 {duration(first[1])} at {_rate(first[0].rate_per_s)}"
+    return text + (f", {duration(last[1])} at {_rate(last[0].rate_per_s)}." if len(known) > 1 else ".")
 
 
 def growth_text(engine: str, growth: QueueGrowth | None) -> str:
-    """What the rule says of one run's queue, with its figures."""
+    """Whether one run's queue grows by the rule of `queue_growth`, with its numbers."""
     if growth is None:
-        return f"{engine}: too few requests came over time to tell whether its queue grows."
-    over = f"from {duration(growth.begin_s)} to {duration(growth.end_s)}"
+        return f"{engine}: too few arrivals over time to tell whether the queue grows."
+    period = f"from {duration(growth.begin_s)} to {duration(growth.end_s)}"
     if growth.is_swamped:
-        last = duration(growth.end_s)
-        return f"{engine}: its queue grows; most requests still waited when the last one came, at {last}."
-    change = f"{counted(abs(growth.rise))} requests {'more' if growth.rise >= 0 else 'fewer'} left behind {over}"
+        return f"{engine}: queue grows; most requests still waited at the last arrival, at {duration(growth.end_s)}."
+    change = f"{counted(abs(growth.rise))} {'more' if growth.rise >= 0 else 'fewer'} requests in the backlog {period}"
     if growth.grows and not growth.rises:
-        left = f"{counted(growth.left_behind)} requests were left behind at last"
-        return f"{engine}: its queue grows; the engine never caught up {over}, and {left}."
+        return (
+            f"{engine}: queue grows; the engine never caught up {period}, and {counted(growth.backlog)} requests "
+            f"were in the backlog at the end."
+        )
     if growth.grows:
-        pace = f"{number(growth.slope_per_s)} requests a second"
-        return f"{engine}: its queue grows by {pace}, {change}{_sureness(growth.t)}."
-    return f"{engine}: its queue does not grow, {change}."
+        slope = quantity(growth.slope_per_s, "requests/s")
+        return f"{engine}: queue grows by {slope}, {change}{_t_text(growth.t)}."
+    return f"{engine}: queue does not grow, {change}."
 
 
-def _sureness(t: float) -> str:
+def _t_text(t: float) -> str:
     return f" (t = {number(t)})" if math.isfinite(t) else ""
 
 
-def little_text(engine: str, rate_per_s: float | None, little: Little) -> str:
-    """Little's law with the run's own figures: why so few requests a second keep so many in the system."""
-    if little.n < LITTLE_TOLD:
+def little_text(engine: str, rate_per_s: float | None, little: LittlesLaw) -> str:
+    """Little's law with one run's numbers: arrival rate x mean time in the system = mean number in the system."""
+    if little.n < MIN_LITTLE_REQUESTS:
         return (
-            f"{engine} at {_rate(rate_per_s)}: {little.n} requests came between the ramp's end and the last arrival, "
-            f"too few for Little's law (told from {LITTLE_TOLD})."
+            f"{engine} at {_rate(rate_per_s)}: too few requests to check Little's law "
+            f"({little.n} arrivals in the steady part; needs {MIN_LITTLE_REQUESTS})."
         )
     off = little.ratio - 1
-    counted = "as counted" if abs(off) < 0.005 else f"counted were {number(little.mean_number)}, {_off(off)}"
-    said = (
-        f"{engine} at {_rate(rate_per_s)}: {quantity(little.arrivals_per_s, 'requests/s')} from the ramp's end on x "
-        f"{duration(little.mean_stay_s)} each in the system = {number(little.expected_number)} there at a time; "
-        f"{counted}."
+    found = "as counted" if abs(off) < 0.005 else f"counted: {number(little.mean_number)}, {_off(off)}"
+    text = (
+        f"{engine} at {_rate(rate_per_s)}: {quantity(little.arrivals_per_s, 'requests/s')} after the ramp x "
+        f"{duration(little.mean_stay_s)} in the system = {number(little.expected_number)} requests in the system; "
+        f"{found}."
     )
-    return said if little.holds else f"{said} They came and left at different rates: this load was in no steady state."
+    return text if little.holds else f"{text} Arrivals and completions had different rates: no steady state."
 
 
 def _off(off: float) -> str:
@@ -191,19 +197,19 @@ def _off(off: float) -> str:
 
 
 def goodput_text(row: LoadRow) -> str:
-    """What an engine serves within the limits at a rate, and what each limit alone lets through."""
+    """The share of requests within the limits at one rate, and within each limit by itself."""
     share, rate = row.median(GOODPUT["goodput_share"]), row.median(GOODPUT["goodput_requests_per_s"])
     if share is None:
         return ""
     served = "" if rate is None else f", {quantity(rate, 'requests/s')}"
     ttft_share, tpot_share = row.median(GOODPUT["ttft_share"]), row.median(GOODPUT["tpot_share"])
-    alone = [
-        f"{percent(found)} keep the limit on {name}"
-        for name, found in (("the first token", ttft_share), ("the pauses", tpot_share))
+    each = [
+        f"{percent(found)} within the {name} limit"
+        for name, found in (("TTFT", ttft_share), ("TPOT", tpot_share))
         if found is not None
     ]
-    apart = f" ({', '.join(alone)})" if len(alone) > 1 else ""
-    return f"{row.engine} at {_rate(row.rate_per_s)}: {percent(share)} of requests within the limits{served}{apart}."
+    by_limit = f" ({', '.join(each)})" if len(each) > 1 else ""
+    return f"{row.engine} at {_rate(row.rate_per_s)}: {percent(share)} of requests within the limits{served}{by_limit}."
 
 
 def _rate(rate_per_s: float | None) -> str:

@@ -1,9 +1,8 @@
-"""Goodput: what an engine serves within the limits that a reader sets, instead of what it serves at all.
+"""Goodput: the requests an engine serves within latency limits (a service level objective, SLO).
 
-A service level objective (SLO) here is a limit on the time to first token, one on the time per output token, or both. A
-request keeps a limit when its own figure does not exceed it. One that was never finished keeps none: a failure is not
-left out of the share. One that has no time per output token, of a single token or returned whole, has no pause that
-could be too long: it keeps that limit.
+A limit applies to the time to first token (TTFT), the time per output token (TPOT), or both. A request meets a limit if
+its own value does not exceed it. An unfinished request meets none, so failures lower the share. A request without a
+TPOT (a single token, or the full response at once) meets the TPOT limit.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from engine.load.occupancy import Occupancy
 from engine.load.steady_window import Served
 from engine.metrics.latency import latencies
 
-_SECONDS = Bounds(low=0, whole=False, above=True, says="use seconds above 0, as 0.5")
+_SECONDS = Bounds(low=0, whole=False, above=True, says="use seconds above 0, for example 0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds; None where there is no such limit. ValueError for one that is no time."""
+    """Latency limits in seconds; None for no limit. ValueError unless a limit is above 0."""
 
     ttft_s: float | None = option(
         None,
-        label="First token within, s",
-        help="goodput: first tokens within this time",
+        label="TTFT limit, s",
+        help="goodput: maximum time to first token",
         flags=("--ttft-limit-s",),
         takes=_SECONDS,
         metavar="S",
@@ -37,8 +36,8 @@ class Limits:
     )
     tpot_s: float | None = option(
         None,
-        label="Each next within, s",
-        help="goodput: at most this time per output token",
+        label="TPOT limit, s",
+        help="goodput: maximum time per output token",
         flags=("--tpot-limit-s",),
         takes=_SECONDS,
         metavar="S",
@@ -54,9 +53,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodput:
-    """Shares are of all `n` requests of the run; rates are counted in its steady window, None where it has none.
+    """Shares are of all `n` requests; rates are counted in the steady window, None without one.
 
-    `ttft_share` and `tpot_share` are the shares that keep each limit alone, None where it is not set.
+    `ttft_share` and `tpot_share` are the shares within each limit by itself, None if that limit is not set.
     """
 
     n: int
@@ -68,7 +67,7 @@ class Goodput:
 
 
 def goodput(record: RunRecord, limits: Limits, occupancy: Occupancy, served: Served | None) -> Goodput | None:
-    """None without limits, or without requests. `served`: what came in the steady window, if there is one."""
+    """None without limits or requests. `served` is what the steady window delivered, if there is one."""
     if not limits or not len(occupancy):
         return None
     requests = latencies(record).requests

@@ -1,10 +1,9 @@
-"""What a load test runs: every engine on the same requests, at each rate and all at once, then around its capacity.
+"""The runs of a load test: each engine on the same requests at each rate, all at once, then around its capacity.
 
-The points of a rate give the same seeded trace to each engine: the same prompts and budgets at the same moments. A
-saturation point has all requests there at the start, so that its queue never empties before the last is admitted: its
-completion rate is the engine's capacity. When all those are done, `next_points` adds two more an engine: the same
-requests, evenly spaced, at 0.9 and at 1.1 times its capacity. Evenly spaced, since the chance of a random trace would
-hide what a tenth more or less does to the queue.
+At one rate all engines get the same seeded trace: the same prompts and budgets at the same times. At saturation all
+requests arrive at the start, so the queue never empties before the last admission and the completion rate is the
+engine's capacity. After that, `next_points` adds two runs per engine at 0.9 and 1.1 times its capacity, with evenly
+spaced requests: in a random trace, chance would hide what 10 % more or less does to the queue.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from engine.workload.workload import build_workload
 
 BELOW, ABOVE = 0.9, 1.1
 MAX_RATES = 50
-LAWS = "poisson, constant or gamma:CV, as gamma:3"
+LAWS = "poisson, constant or gamma:CV (example: gamma:3)"
 ENGINES_UNDER_LOAD = Option(
     default="static,continuous",
     label="Engines",
@@ -44,8 +43,8 @@ ENGINES_UNDER_LOAD = Option(
 )
 RATES = Option(
     default="1,2,3",
-    label="Rates, requests a second",
-    help="requests a second",
+    label="Rates, requests/s",
+    help="arrival rates in requests/s",
     flags=("--rates",),
     takes=Text(examples="0.5,1,2"),
     metavar="R,R",
@@ -53,8 +52,8 @@ RATES = Option(
 )
 LAW = Option(
     default="poisson",
-    label="How requests come",
-    help=f"{LAWS}; the rates are named by themselves",
+    label="Arrivals",
+    help=f"{LAWS}, without a rate",
     flags=("--arrival",),
     parameter="law",
     takes=Text(examples=LAWS),
@@ -63,20 +62,20 @@ LAW = Option(
 )
 CONFIRM = Option(
     default="yes",
-    label="Confirm each capacity with two runs around it",
-    help="leave out the runs at 0.9 and 1.1 times the capacity",
+    label="Confirm each capacity with two runs",
+    help="skip the runs at 0.9 and 1.1 times the capacity",
     flags=("--no-confirm",),
     parameter="confirm",
     takes=Choices(("yes", "no")),
     group="load",
 )
-DEFAULTS = {"requests": 48}  # of a load test, where a run's own are others
+DEFAULTS = {"requests": 48}  # where a load test differs from a run
 
 CapacityOf = Callable[[PointRecord], float | None]
 
 
 def parse_rates(text: str) -> tuple[float, ...]:
-    """`0.5,1,2`: requests a second, rising. ValueError says what is accepted."""
+    """`0.5,1,2` in requests/s, sorted. ValueError for anything else."""
     parts = [part.strip() for part in text.split(",")]
     rates = []
     for part in parts:
@@ -85,16 +84,18 @@ def parse_rates(text: str) -> tuple[float, ...]:
             parse_arrival(f"poisson:{part}")
         except ValueError:
             limits = f"{LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f}"
-            raise FieldError("rates", f"rates {text[:80]!r}: use requests a second, {limits}, as 0.5,1,2") from None
+            raise FieldError(
+                "rates", f"rates {text[:80]!r}: use requests/s from {limits}, for example 0.5,1,2"
+            ) from None
     if len(set(rates)) < len(rates):
-        raise FieldError("rates", f"rates {text!r}: name each once, and ask for repeats to measure again")
+        raise FieldError("rates", f"rates {text!r}: name each once; use repeats to measure again")
     if len(rates) > MAX_RATES:
-        raise FieldError("rates", f"rates: {len(rates)} of them; use {MAX_RATES} at most")
+        raise FieldError("rates", f"rates: {len(rates)} given; use at most {MAX_RATES}")
     return tuple(sorted(rates))
 
 
 def parse_engines(text: str) -> tuple[str, ...]:
-    """`static,continuous`, in the order given: the first is the base of ratios. ValueError says what is accepted."""
+    """`static,continuous`, in the given order; the first is the base of ratios. ValueError for anything else."""
     engines = tuple(part.strip() for part in text.split(","))
     unknown = next((name for name in engines if name not in ENGINES), None)
     if unknown is not None:
@@ -105,13 +106,13 @@ def parse_engines(text: str) -> tuple[str, ...]:
 
 
 def arrival_spec(law: str, rate_per_s: float) -> str:
-    """How requests come at a rate by a law without one: `poisson`, `constant`, `gamma:CV`. ValueError for another."""
+    """The arrival spec of a law (`poisson`, `constant`, `gamma:CV`) at a rate. ValueError for any other law."""
     name, _, variation = law.strip().partition(":")
     if (name in ("poisson", "constant") and not variation) or (name == "gamma" and variation):
         spec = f"{name}:{rate_per_s!r}" + (f":{variation}" if variation else "")
         parse_arrival(spec)
         return spec
-    raise FieldError("law", f"arrival {law!r}: use {LAWS}; the rates are named by themselves")
+    raise FieldError("law", f"arrival {law!r}: use {LAWS}, without a rate")
 
 
 def plan_load(
@@ -127,25 +128,23 @@ def plan_load(
     confirm: bool = True,
     label: str = "",
 ) -> Plan:
-    """The load test of `base` over engines and rates; `base` says all but the engine and the arrivals.
+    """The load test of `base` over engines and rates; all other settings come from `base`.
 
-    What only the static engine reads (form, returns) it alone gets. `confirm`: to add the points around each engine's
-    capacity. ValueError, one clear line, for what cannot be read, cannot be had by an engine, or is too large.
+    Only the static engine gets `form` and `returns`. `confirm` adds the runs around each engine's capacity later.
+    ValueError for invalid settings and for too many runs.
     """
     check_repeats(repeats)
     if base.workload.requests < 1:
-        raise FieldError(
-            "requests", f"requests {base.workload.requests}: use 1 or more; a load test needs some to arrive"
-        )
-    asked = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
-    check_points("arrivals", asked, "engines, rates or repeats")
+        raise FieldError("requests", f"requests {base.workload.requests}: use 1 or more")
+    num_points = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
+    check_points("arrivals", num_points, "engines, rates or repeats")
     points = []
     for rate_per_s in rates_per_s:
         spec = arrival_spec(law, rate_per_s)
         points += [load_point_of(base, engine, "rate", rate_per_s, spec) for engine in engines]
-    # Last, when the machine is warm, and next to the points around the capacity that it finds.
+    # Last: the machine is warm, and the runs around the capacity follow directly.
     points += [load_point_of(base, engine, "saturation", None, "closed") for engine in engines]
-    build_workload(points[-1].config.workload)  # what is wrong with it is said before anything runs
+    build_workload(points[-1].config.workload)  # reports an invalid workload before anything runs
     limits = limits or Limits()
     return Plan(
         experiment_id=experiment_id,
@@ -166,7 +165,7 @@ def plan_load(
 
 
 def load_point_of(base: RunConfig, engine: str, role: str, rate_per_s: float | None, arrival: str) -> Point:
-    """One engine at one rate. ValueError where the engine cannot have these settings."""
+    """One engine at one rate. ValueError if the engine does not support these settings."""
     form, returns = (base.form, base.returns) if engine == "static" else (FormRule(), "stream")
     workload = replace(base.workload, arrival=arrival)
     config = replace(base, engine=engine, workload=workload, form=form, returns=returns)
@@ -176,10 +175,10 @@ def load_point_of(base: RunConfig, engine: str, role: str, rate_per_s: float | N
 
 
 def next_points(plan: Plan, records: Iterable[PointRecord], capacity_of: CapacityOf) -> tuple[Point, ...]:
-    """The points around the capacity of each engine that has one: the median over its saturation points' repeats.
+    """The points around each engine's capacity, which is the median over its saturation runs.
 
-    `capacity_of` tells it of a saturation point's completed run, None where that run shows none. Empty when they are in
-    the plan already, or were not asked for.
+    `capacity_of` returns the capacity of a completed saturation run, or None. Empty if the plan already has these
+    points or was made without `confirm`.
     """
     settings = plan.settings
     if not settings.get("confirm") or any(point.values.get("role") == "below" for point in plan.points):
@@ -196,7 +195,7 @@ def next_points(plan: Plan, records: Iterable[PointRecord], capacity_of: Capacit
 
 
 def saturation_capacities(plan: Plan, records: Iterable[PointRecord], capacity_of: CapacityOf) -> Mapping[str, float]:
-    """By engine the median completion rate at saturation, of the engines that have one, in the plan's order."""
+    """The median completion rate at saturation by engine, in the plan's order."""
     newest = newest_records(records)
     found: dict[str, list[float | None]] = {}
     for point in plan.points:

@@ -1,9 +1,8 @@
-"""One run under load: what was asked of it, what it served, how long readers waited, and whether its queue grew.
+"""The numbers of one run under load: offered and achieved rate, latencies, whether the queue grew, Little's law.
 
-Rates are counted in the steady window (`steady_window`); latencies are of all requests, from the intended arrival, with
-their number beside them, as everywhere in the lab. Little's law (J. D. C. Little, 1961) is a check of the bookkeeping
-and of the steady state: the mean number in the system is the rate at which requests come times the mean time that each
-is there, so that half a request a second, each there for 26 s, keeps 13 in the system.
+Rates are counted in the steady window (`steady_window`). Latencies cover all requests and start at the intended
+arrival. Little's law (J. D. C. Little, 1961) checks the recorded times and the steady state: the mean number in the
+system is the arrival rate times the mean time in the system. 0.5 requests/s that stay 26 s each keep 13 in the system.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from engine.workload.arrivals import offered_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Little:
-    """Little's law between the ramp's end and the last arrival. `n`: the requests that came between.
+class LittlesLaw:
+    """Little's law between the ramp's end and the last arrival, over the `n` requests that arrived in between.
 
-    `mean_number` was counted over time; `expected_number` is their rate times their mean stay; `ratio` the one over
-    the other.
+    `mean_number` is counted over time; `expected_number` is arrival rate x mean time in the system; `ratio` is
+    counted / expected.
     """
 
     n: int
@@ -51,13 +50,13 @@ class Little:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPoint:
-    """A run's figures under load; None where it has no such figure.
+    """A run's numbers under load; None where a number does not exist.
 
-    `most_running` is the greatest number that ran at once for a tenth of the run: the slots of a full engine.
-    `offered_per_s` is the rate of the trace as it was really offered, None where all came at once. `achieved_per_s` and
-    `output_tokens_per_s` are counted in `window`, with requests at its edges in part; `waiting_mean` is the mean number
-    of requests without a slot in it. Percentiles are of `queue_wait_n` and `ttft_n` requests; `decode_pass_p50_s` says
-    how fast the machine was.
+    `most_running` is the largest number that ran at once for a tenth of the run: the slots of a full engine.
+    `offered_per_s` is the rate of the actual trace, None if all requests arrived at once. `achieved_per_s` and
+    `output_tokens_per_s` are counted in `window`; requests across its edges count in part. `waiting_mean` is the mean
+    number of requests without a slot in the window. Percentiles are over `queue_wait_n` and `ttft_n` requests.
+    `decode_pass_p50_s` shows how fast the machine was.
     """
 
     requests: int
@@ -75,17 +74,17 @@ class LoadPoint:
     ttft_n: int
     decode_pass_p50_s: float | None
     growth: QueueGrowth | None
-    little: Little | None
+    little: LittlesLaw | None
     goodput: Goodput | None
 
     @property
     def grows(self) -> bool | None:
-        """Whether the queue grows; None where the run is too small to tell, or was no open load."""
+        """Whether the queue grows; None if the run is too short to judge or all requests arrived at once."""
         return None if self.growth is None else self.growth.grows
 
 
 def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
-    """The figures of a run under load."""
+    """The numbers of a run under load."""
     occupancy = Occupancy.of(record)
     window = steady_window(occupancy)
     served = None if window is None else served_within(record, occupancy, window)
@@ -112,15 +111,15 @@ def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:
     )
 
 
-def littles_law(occupancy: Occupancy, window: SteadyWindow | None) -> Little | None:
-    """None where too few requests came while the run was steady, or all at once: there is no rate to multiply."""
+def littles_law(occupancy: Occupancy, window: SteadyWindow | None) -> LittlesLaw | None:
+    """None if too few requests arrived in the steady part, or all arrived at once and there is no rate."""
     if window is None or window.coming_until_s <= window.begin_s:
         return None
     since_s, until_s = window.begin_s, window.coming_until_s
     inside = (occupancy.arrival_s > since_s) & (occupancy.arrival_s <= until_s)
     if inside.sum() < LITTLE_REQUESTS:
         return None
-    return Little(
+    return LittlesLaw(
         n=int(inside.sum()),
         arrivals_per_s=float(inside.sum()) / (until_s - since_s),
         mean_stay_s=float(occupancy.in_system_s[inside].mean()),

@@ -1,4 +1,4 @@
-"""A load test as one JSON object: a row an engine and rate, each engine's capacity and knee, and the ratios between."""
+"""A load test as one JSON object: one row per engine and rate, capacities, saturation points (`knee`) and ratios."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from engine.load.load_point import Little, LoadPoint
-from engine.load.load_table import Capacity, Knee, LoadRow, LoadTable
+from engine.load.load_point import LittlesLaw, LoadPoint
+from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
 
 Figure = Callable[[LoadPoint], float | None]
 
@@ -46,16 +46,16 @@ GOODPUT: Mapping[str, Figure] = {
 def load_report(table: LoadTable) -> dict[str, Any]:
     """`points`, `capacity`, `knee` and `capacity_ratios` by engine, `capacity_ratio` of the last engine to the first.
 
-    Figures are medians over the completed repeats, by the names of FIGURES and GOODPUT; null where there is none.
+    Numbers are medians over the completed repeats, named as in FIGURES and GOODPUT; null if missing.
     """
     capacities = {engine: table.capacity(engine) for engine in table.engines}
-    knees = {engine: table.knee(engine) for engine in table.engines}
+    saturation = {engine: table.saturation_point(engine) for engine in table.engines}
     ratios = {engine: table.capacity_ratio(engine) for engine in table.engines[1:]}
     last = table.engines[-1] if len(table.engines) > 1 else None
     return {
         "points": [row_report(row) for row in table.rows],
         "capacity": {engine: capacity_report(found) for engine, found in capacities.items()},
-        "knee": {engine: knee_report(found) for engine, found in knees.items()},
+        "knee": {engine: saturation_report(found) for engine, found in saturation.items()},
         "capacity_base": table.engines[0] if table.engines else None,
         "capacity_ratios": ratios,
         "capacity_ratio": None if last is None else ratios[last],
@@ -63,7 +63,7 @@ def load_report(table: LoadTable) -> dict[str, Any]:
 
 
 def row_report(row: LoadRow) -> dict[str, Any]:
-    """One engine at one rate, flat."""
+    """One engine at one rate, as a flat object."""
     achieved = row.summary(achieved_per_s)
     middle = row.middle
     return {
@@ -86,7 +86,7 @@ def row_report(row: LoadRow) -> dict[str, Any]:
     }
 
 
-def little_report(little: Little | None) -> dict[str, Any] | None:
+def little_report(little: LittlesLaw | None) -> dict[str, Any] | None:
     if little is None:
         return None
     return asdict(little) | {
@@ -114,5 +114,5 @@ def capacity_report(capacity: Capacity | None) -> dict[str, Any] | None:
     }
 
 
-def knee_report(knee: Knee | None) -> dict[str, Any] | None:
-    return None if knee is None else {**asdict(knee), "wait_ratio": knee.wait_ratio}
+def saturation_report(found: SaturationPoint | None) -> dict[str, Any] | None:
+    return None if found is None else {**asdict(found), "wait_ratio": found.wait_ratio}

@@ -1,10 +1,9 @@
-"""A load test as a table: a row an engine and rate, medians over repeats; each engine's capacity, and its knee.
+"""A load test as a table: one row per engine and rate with medians over repeats, capacities, saturation points.
 
-Capacity is the completion rate at saturation: of a run whose queue never empties before its last request is admitted,
-counted in the steady window. It is confirmed when the queue grows at 1.1 times it and does not at 0.9 times it, and no
-rate of the test served over a twentieth more. The knee lies between the last of the rising rates before the queue grew,
-and that at which it did. Both rest on the one rule of `queue_growth`; over repeats the majority of those that tell
-decides.
+Capacity is the completion rate at saturation, counted in the steady window of a run whose queue never empties before
+the last admission. It is confirmed when the queue grows at 1.1 times the capacity, does not grow at 0.9 times, and no
+rate of the test served more than 5 % above it. The saturation point is between the highest rate at which the queue did
+not grow and the lowest at which it did. Both use the rule of `queue_growth`; over repeats the majority decides.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from typing import Any
 from engine.experiments.experiment import Summary, summarize
 from engine.load.load_point import LoadPoint
 
-ALIKE = 0.05  # capacities that differ by less are called alike
+ALIKE = 0.05  # capacities that differ by less count as about the same
 ROLES = ("rate", "saturation", "below", "above")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSample:
-    """One run of a load test: what was asked, how it ended, its figures (None for a run that did not complete)."""
+    """One run of a load test: its settings, its status, and its numbers (None for a run that did not complete)."""
 
     engine: str
     role: str
@@ -38,9 +37,9 @@ class LoadSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRow:
-    """One engine at one rate, over its repeats. `grows` is the majority's verdict, None where no repeat tells.
+    """One engine at one rate, over its repeats. `grows` is the majority's verdict, None if no repeat has one.
 
-    `status` is completed when any repeat is; else that of the first.
+    `status` is completed if any repeat is; else the status of the first.
     """
 
     engine: str
@@ -70,7 +69,7 @@ class LoadRow:
 
     @property
     def verdicts(self) -> tuple[bool, ...]:
-        """Of each repeat that tells, whether its queue grew."""
+        """Whether the queue grew, for each repeat that is large enough to judge."""
         return tuple(point.grows for point in self.points if point.grows is not None)
 
     @property
@@ -79,19 +78,19 @@ class LoadRow:
 
     @property
     def middle(self) -> LoadPoint | None:
-        """The repeat in the middle by what it achieved: the one to draw."""
+        """The repeat with the median achieved rate: the one to draw."""
         ranked = sorted(self.points, key=lambda point: point.achieved_per_s or 0.0)
         return ranked[len(ranked) // 2] if ranked else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """An engine's completion rate and output tokens a second at saturation, over `n` repeats.
+    """An engine's completion rate and output tokens/s at saturation, over `n` repeats.
 
-    `is_confirmed`: the queue grows above and not below; None where one of the two is missing or cannot tell.
-    `refuted_by` is a row that served over a twentieth more: whatever its queue did, the capacity is too low.
-    `decode_pass_s`: the median decode pass at saturation, which those of the runs around it are held against.
-    `requests` were there at saturation, and `most_running` of them ran at once.
+    `is_confirmed`: the queue grows above and not below; None if one of the two runs is missing or too short to judge.
+    `refuted_by` is a row that served more than 5 % above the capacity, so the capacity is too low.
+    `decode_pass_s` is the median decode pass at saturation, to compare with the runs around the capacity.
+    `requests` is the number of requests at saturation, `most_running` how many of them ran at once.
     """
 
     engine: str
@@ -116,10 +115,10 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knee:
-    """Where the queue begins to grow: above `held_per_s` (None: it grew at all), at `lost_per_s` (None: at none).
+class SaturationPoint:
+    """Where the queue begins to grow: above `held_per_s` (None: grew at every rate), at `lost_per_s` (None: at none).
 
-    The queue waits are the medians at the two rates.
+    `held_wait_s` and `lost_wait_s` are the median queue waits at these rates.
     """
 
     engine: str
@@ -130,23 +129,23 @@ class Knee:
 
     @property
     def wait_ratio(self) -> float | None:
-        """By how many times the median queue wait grows over the knee."""
+        """The median queue wait above the saturation point divided by the one below."""
         return self.lost_wait_s / self.held_wait_s if self.held_wait_s and self.lost_wait_s is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTable:
-    """All of a load test. `engines` in the order in which they were asked for: the first is the base of ratios."""
+    """A whole load test. `engines` are in the requested order; the first is the base of ratios."""
 
     engines: tuple[str, ...]
     rows: tuple[LoadRow, ...]
 
     def of(self, engine: str, role: str | None = None) -> tuple[LoadRow, ...]:
-        """An engine's rows, of one role or all, in order of rate; saturation is last."""
+        """An engine's rows, of one role or all, by rising rate; saturation is last."""
         return tuple(row for row in self.rows if row.engine == engine and role in (None, row.role))
 
     def capacity(self, engine: str) -> Capacity | None:
-        """None where no saturation run completed, or none had a steady window."""
+        """None if no saturation run completed with a steady window."""
         row = next(iter(self.of(engine, "saturation")), None)
         point = None if row is None else row.middle
         if row is None or point is None:
@@ -168,25 +167,25 @@ class LoadTable:
         )
 
     def _served_above(self, engine: str, least_per_s: float) -> LoadRow | None:
-        """The row of an engine that served most, if that is more than the given rate; the run at 1.1 times apart."""
+        """The engine's row that served most, if above the given rate. The run at 1.1 times capacity does not count."""
         rows = (*self.of(engine, "rate"), *self.of(engine, "below"))
         served = [(rate, row) for row in rows if (rate := row.median(lambda point: point.achieved_per_s)) is not None]
         most, row = max(served, key=lambda pair: pair[0], default=(0.0, None))
         return row if most > least_per_s else None
 
     def capacity_ratio(self, engine: str) -> float | None:
-        """An engine's capacity over the base's; None where one of the two is not known."""
+        """An engine's capacity divided by the base's; None if one of them is unknown."""
         mine, base = self.capacity(engine), self.capacity(self.engines[0])
         return None if mine is None or base is None else mine.requests_per_s.median / base.requests_per_s.median
 
-    def knee(self, engine: str) -> Knee | None:
-        """From the rates that were asked for; None where no rate tells."""
-        told = [row for row in self.of(engine, "rate") if row.grows is not None]
-        if not told:
+    def saturation_point(self, engine: str) -> SaturationPoint | None:
+        """From the requested rates; None if no run at them is long enough to judge."""
+        judged = [row for row in self.of(engine, "rate") if row.grows is not None]
+        if not judged:
             return None
-        lost = next((row for row in told if row.grows), None)
-        held = told[told.index(lost) - 1] if lost in told[1:] else told[-1] if lost is None else None
-        return Knee(
+        lost = next((row for row in judged if row.grows), None)
+        held = judged[judged.index(lost) - 1] if lost in judged[1:] else judged[-1] if lost is None else None
+        return SaturationPoint(
             engine=engine,
             held_per_s=None if held is None else held.rate_per_s,
             lost_per_s=None if lost is None else lost.rate_per_s,
@@ -196,10 +195,7 @@ class LoadTable:
 
 
 def load_table(engines: Sequence[str], samples: Iterable[LoadSample]) -> LoadTable:
-    """The table of all samples, engines in the order of `engines`, within each the rates rising, then the other roles.
-
-    Repeats of one engine, role and rate become one row.
-    """
+    """One row per engine, role and rate: engines in the given order, rates rising, then the other roles."""
     found: dict[tuple[str, str, float | None], list[LoadSample]] = {}
     for sample in samples:
         found.setdefault((sample.engine, sample.role, sample.rate_per_s), []).append(sample)
@@ -213,8 +209,10 @@ def load_table(engines: Sequence[str], samples: Iterable[LoadSample]) -> LoadTab
 
 
 def load_samples(rows: Iterable[Mapping[str, Any]], figures_of: Callable[[str], LoadPoint | None]) -> list[LoadSample]:
-    """A sample a row of the experiment's points (`experiment.point_rows`, or the store's). `figures_of` a run's id is
-    asked of completed runs alone; it says None where the run's log is gone."""
+    """One sample per row of the experiment's points (`experiment.point_rows`, or the store's).
+
+    `figures_of(run_id)` is called for completed runs only and returns None if the run's log is missing.
+    """
     return [
         LoadSample(
             engine=str(row["engine"]),

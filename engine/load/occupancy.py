@@ -1,7 +1,7 @@
-"""When each request of a run came, got its slot and left, and how many were there at a time.
+"""When each request of a run arrived, got its slot and left, and how many were present at a time.
 
-"In the system" is from the intended arrival until the last token was delivered, the wait in the queue included: what a
-reader means by waiting. A request that was never admitted, or never finished, is there until the run's end.
+A request is in the system from its intended arrival to the delivery of its last token, queue wait included. A request
+that was never admitted or never finished stays until the run's end.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.metrics.latency import Floats, Integers, deliveries, request_answers
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Occupancy:
-    """One place a request, by request id. Seconds on the run's clock; `admitted_s` and `left_s` may be the run's end.
+    """One entry per request, by request id, in seconds on the run's clock. `served` marks the finished requests.
 
-    `served` are the requests that got to their end.
+    `admitted_s` and `left_s` are the run's end for requests that were never admitted or never finished.
     """
 
     request_id: Integers
@@ -48,25 +48,24 @@ class Occupancy:
 
     @property
     def in_system_s(self) -> Floats:
-        """How long each was in the system."""
+        """Time in the system of each request."""
         return self.left_s - self.arrival_s
 
     def num_waiting(self, moment_s: float) -> int:
-        """How many had come by then and had no slot yet."""
+        """How many requests had arrived by then and had no slot yet."""
         return int(((self.arrival_s <= moment_s) & (self.admitted_s > moment_s)).sum())
 
 
 def mean_number(begin_s: Floats, end_s: Floats, since_s: float, until_s: float) -> float:
-    """How many of the stretches [begin, end) lie over a moment between `since_s` and `until_s`, on average."""
+    """The mean number of intervals [begin, end) that cover a moment between `since_s` and `until_s`."""
     inside_s = np.clip(end_s, since_s, until_s) - np.clip(begin_s, since_s, until_s)
     return float(np.maximum(inside_s, 0.0).sum() / (until_s - since_s))
 
 
 def often_at_once(begin_s: Floats, end_s: Floats, share: float) -> tuple[int, float]:
-    """The greatest number of stretches [begin, end) that lie over one another for `share` of the time in all, and when
-    so many do for the first time. A number that is reached for moments alone does not count.
+    """The largest number of intervals [begin, end) that overlap for `share` of the time, and when it is first reached.
 
-    (0, 0.0) without stretches.
+    A number that is reached only for moments does not count. (0, 0.0) without intervals.
     """
     times_s, number = _number_over(begin_s, end_s)
     if not times_s.size:
@@ -79,9 +78,9 @@ def often_at_once(begin_s: Floats, end_s: Floats, share: float) -> tuple[int, fl
 
 
 def most_at_once(begin_s: Floats, end_s: Floats) -> tuple[int, float]:
-    """The greatest number of stretches [begin, end) that lie over one another, and when that is so for the first time.
+    """The largest number of intervals [begin, end) that overlap, and when it is first reached.
 
-    (0, 0.0) without stretches.
+    (0, 0.0) without intervals.
     """
     times_s, number = _number_over(begin_s, end_s)
     if not times_s.size:
@@ -91,17 +90,16 @@ def most_at_once(begin_s: Floats, end_s: Floats) -> tuple[int, float]:
 
 
 def _number_over(begin_s: Floats, end_s: Floats) -> tuple[Floats, Integers]:
-    """The moments at which a stretch begins or ends, and how many lie over one another from each on."""
+    """The moments at which an interval begins or ends, and how many overlap from each moment on."""
     lasting = end_s > begin_s
     times_s = np.concatenate([end_s[lasting], begin_s[lasting]])
     changes = np.concatenate([-np.ones(int(lasting.sum()), np.int64), np.ones(int(lasting.sum()), np.int64)])
-    order = np.argsort(times_s, kind="stable")  # of one moment's changes the ends come first
+    order = np.argsort(times_s, kind="stable")  # at one moment, ends come before begins
     return times_s[order], np.cumsum(changes[order])
 
 
 def number_over_time(begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
-    """How many stretches [begin, end) lie over each moment: the moments at which that changes, and the number from
-    then on."""
+    """How many intervals [begin, end) cover each moment: the moments of change, and the number from each on."""
     lasting = end_s > begin_s
     times_s = np.concatenate([begin_s[lasting], end_s[lasting]])
     changes = np.concatenate([np.ones(int(lasting.sum())), -np.ones(int(lasting.sum()))])
@@ -112,7 +110,7 @@ def number_over_time(begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
 
 
 def _end_s(record: RunRecord) -> float:
-    """The last thing that is known to have happened; the last arrival where nothing did."""
+    """The last recorded event; the last arrival if nothing else was recorded."""
     moments_s = (deliveries(record)[1], record.passes["end_s"], record.requests["arrival_s"])
     known = np.concatenate([column[~np.isnan(column)] for column in moments_s])
     return float(known.max()) if known.size else 0.0

@@ -1,26 +1,24 @@
-"""Does the queue grow? A rule for a single run, stated so that it can be argued with.
+"""Whether the queue of a run grows: an explicit rule for a single run.
 
-What is looked at are the requests that were left behind: those that waited when the engine last filled its slots and
-got none. It is the queue without the saw-tooth of engines that admit in batches, whose queue fills while a batch runs
-and empties when the next one forms; below capacity nobody is left behind for long.
+The rule looks at the backlog: requests that were waiting when the engine last filled its slots and got none. Unlike the
+queue itself, the backlog has no saw-tooth for engines that admit in batches, whose queue fills while a batch runs and
+empties when the next one forms. Below capacity the backlog never lasts.
 
-The time from the end of the ramp to the last arrival (all of it, where the ramp takes more than half) is cut into ten
-equal parts, a straight line is fitted to the mean number left behind in each, and the queue grows when
+The time from the end of the ramp to the last arrival (all of it if the ramp takes more than half) is cut into ten equal
+parts, and a straight line is fitted to the mean backlog of each part. The queue grows in three cases:
 
-- the line rises at all, by the one-sided test of its slope at 5 % (Student's t of 8 degrees of freedom: 1.86), the
-  standard error widened by the factor sqrt((1 + r) / (1 - r)) for residuals that follow each other with correlation r;
-- and it rises by one request at least from end to end, so that no hair is called a trend.
+- Rising backlog: the slope is above zero in a one-sided t test at 5 % (8 degrees of freedom: t > 1.86), and the line
+  rises by at least one request from end to end, so that noise is not called a trend. The standard error is widened by
+  sqrt((1 + r) / (1 - r)) for neighboring residuals with correlation r.
+- Never caught up: there is a backlog in each of the ten parts, in the last one at least 5 % of all requests, and the
+  line does not fall significantly. This covers traces with bursts, whose queue grew before the ramp was over.
+- Swamped: at the last arrival more than half of all requests wait, and more than ever ran at once. Such an engine may
+  not have filled its slots even once by then.
 
-It grows as well when the engine never caught up: somebody was left behind in each of the ten parts, in the last of them
-at least a twentieth of all requests, and the line does not fall beyond chance. The queue of a trace that comes in
-bursts has grown so before the ramp was over, and lies on no line. And it grows when, at the last arrival, more than
-half of all requests wait, and more than ever ran at once: an engine that is swamped may not have looked at its queue
-once by then.
-
-What the rule does not know: with few requests drawn at random (poisson) the queue of that very trace may grow though
-the engine would keep up for ever. Evenly spaced requests leave that chance out. On simulated servers whose slots the
-requests fill six times or more, evenly spaced at 0.9 times the capacity, it saw growth in none of 300 runs, and at 1.1
-times in 296; drawn at random in 18 at 0.7 times, 63 at 0.9, 221 at 1.1, 288 at 1.3 and 300 at twice the capacity
+Limit of the rule: with few requests at random times (poisson) the queue of that trace may grow although the engine
+would keep up in the long run. Evenly spaced requests avoid this. On simulated servers with at least six times as many
+requests as slots, the rule found growth in 0 of 300 evenly spaced runs at 0.9 times the capacity and in 296 at 1.1
+times; with random arrivals in 18 at 0.7 times, 63 at 0.9, 221 at 1.1, 288 at 1.3 and 300 at twice the capacity
 (`python -m benchmarks.queue_rule`).
 """
 
@@ -37,26 +35,26 @@ from engine.metrics.latency import Floats
 
 PARTS = 10
 CRITICAL_T = 1.86  # one-sided 5 % of Student's t with PARTS - 2 degrees of freedom
-LEAST_RISE = 1.0
+MIN_RISE = 1.0
 ENOUGH_BATCHES = 6  # of full slots: with fewer requests a queue has no time to show
-BEHIND_SHARE = 0.05  # of all requests, left behind at the end by an engine that never caught up
-LEAST_REQUESTS = 10
-MOST_CORRELATION = 0.9
+BACKLOG_SHARE = 0.05  # of all requests, in the backlog at the end, for an engine that never caught up
+MIN_REQUESTS = 10
+MAX_CORRELATION = 0.9
 RULE = (
-    "The queue grows when a straight line through the mean number left behind in ten equal parts of the time from the "
-    "ramp's end to the last arrival rises by one request at least, its slope beyond chance at 5 % (one-sided t test, "
-    "widened for correlated parts); or when somebody is left behind in every part, a twentieth of all requests in the "
-    "last, and the line does not fall beyond chance; or when most requests, and more than ever ran at once, still wait "
-    "at the last arrival."
+    "A straight line is fitted to the mean backlog in ten equal parts of the time from the ramp's end to the last "
+    "arrival. The queue grows if the line rises by at least one request with a slope above zero (one-sided t test at "
+    "5 %, widened for correlated parts); or if there is a backlog in every part, at least 5 % of all requests in the "
+    "last one, and the line does not fall significantly; or if at the last arrival most requests still wait, and more "
+    "than ever ran at once."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueGrowth:
-    """`slope_per_s`: requests by which the queue grows a second; `rise`: by how many from `begin_s` to `end_s`.
+    """`slope_per_s` is the growth of the backlog in requests/s, `rise` its growth from `begin_s` to `end_s`.
 
-    `t` is the slope over its (widened) standard error, infinite where all parts lie on the line. `left_behind` is the
-    mean number in the last part; `is_behind`: the engine never caught up.
+    `t` is the slope divided by its (widened) standard error, infinite if all parts are on the line. `backlog` is the
+    mean backlog of the last part; `is_behind`: the engine never caught up.
     """
 
     begin_s: float
@@ -64,7 +62,7 @@ class QueueGrowth:
     slope_per_s: float
     rise: float
     t: float
-    left_behind: float
+    backlog: float
     is_behind: bool
     is_swamped: bool
 
@@ -74,13 +72,13 @@ class QueueGrowth:
 
     @property
     def rises(self) -> bool:
-        """Whether the line alone says that it grows."""
-        return self.t > CRITICAL_T and self.rise >= LEAST_RISE
+        """Whether the backlog rises by the fitted line."""
+        return self.t > CRITICAL_T and self.rise >= MIN_RISE
 
 
 def queue_growth(occupancy: Occupancy) -> QueueGrowth | None:
-    """None where there is nothing to judge: fewer than ten requests, or all there at once."""
-    if len(occupancy) < LEAST_REQUESTS:
+    """None if there is nothing to judge: fewer than ten requests, or all arrived at once."""
+    if len(occupancy) < MIN_REQUESTS:
         return None
     first_s, last_s = float(occupancy.arrival_s.min()), float(occupancy.arrival_s.max())
     if last_s <= first_s:
@@ -89,24 +87,24 @@ def queue_growth(occupancy: Occupancy) -> QueueGrowth | None:
     if begin_s > (first_s + last_s) / 2:
         begin_s = first_s
     edges = np.linspace(begin_s, last_s, PARTS + 1)
-    behind = left_behind(occupancy, edges)
-    slope, t = line_through(behind, (edges[1:] + edges[:-1]) / 2)
+    backlog = mean_backlog(occupancy, edges)
+    slope, t = line_through(backlog, (edges[1:] + edges[:-1]) / 2)
     return QueueGrowth(
         begin_s=begin_s,
         end_s=last_s,
         slope_per_s=slope,
         rise=slope * (last_s - begin_s),
         t=t,
-        left_behind=float(behind[-1]),
-        is_behind=bool(behind.min() > 0 and behind[-1] >= BEHIND_SHARE * len(occupancy) and t >= -CRITICAL_T),
+        backlog=float(backlog[-1]),
+        is_behind=bool(backlog.min() > 0 and backlog[-1] >= BACKLOG_SHARE * len(occupancy) and t >= -CRITICAL_T),
         is_swamped=_is_swamped(occupancy, last_s),
     )
 
 
-def left_behind(occupancy: Occupancy, edges_s: Floats) -> Floats:
-    """The mean number left behind between each two neighboring edges.
+def mean_backlog(occupancy: Occupancy, edges_s: Floats) -> Floats:
+    """The mean backlog between neighboring edges.
 
-    It changes at admissions alone: those who had come by then and got no slot count until the next admission.
+    The backlog changes only at admissions: requests that had arrived by then without a slot count until the next one.
     """
     looked_s = np.unique(occupancy.admitted_s[occupancy.admitted_s < occupancy.end_s])
     came = np.searchsorted(np.sort(occupancy.arrival_s), looked_s, side="right")
@@ -129,7 +127,7 @@ def line_through(values: Floats, places: Floats) -> tuple[float, float]:
     if square <= 1e-18 * max(1.0, float((values**2).sum())):
         return slope, math.copysign(math.inf, slope) if slope else 0.0
     error = math.sqrt(square / (len(values) - 2) / spread)
-    correlation = min(max(float((residual[1:] * residual[:-1]).sum()) / square, 0.0), MOST_CORRELATION)
+    correlation = min(max(float((residual[1:] * residual[:-1]).sum()) / square, 0.0), MAX_CORRELATION)
     return slope, slope / (error * math.sqrt((1 + correlation) / (1 - correlation)))
 
 

@@ -1,10 +1,10 @@
-"""How much memory a pass needs, as an estimate: weights, KV cache, the MLP's activations, the logits.
+"""The estimated memory of a pass: weights, KV cache, MLP activations, logits.
 
-A forward pass holds the gate, the up-projection and their product at once in a layer's MLP: three pieces of
-tokens x intermediate width. Logits are kept for the last position of each row only, and a sampler makes an fp32 copy of
-them. The terms are added up in the order in which memory is taken, as if all were held at once; in truth the MLP's
-pieces are given back before the logits come, so that for very short prompts the sum is a little high. Not in it: the
-residual stream, attention's workspace and mask, what an allocator rounds up or cannot use, and the framework itself.
+In a layer's MLP a forward pass holds the gate, the up-projection and their product at once: three pieces of
+tokens x intermediate width. Logits are kept only for the last position of each row; a sampler makes an fp32 copy of
+them. The terms are summed as if all were held at once. The MLP's pieces are actually freed before the logits are
+allocated, so the sum is slightly high for very short prompts. Not included: the residual stream, attention workspace
+and mask, allocator rounding and fragmentation, and the framework itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 MLP_PIECES = 3
 FP32_BYTES = 4
-TERMS = ("weights", "kv_cache", "mlp_activation", "logits", "logits_fp32")  # in the order in which memory is taken
-TERM_WORDS: Mapping[str, str] = {
+TERMS = ("weights", "kv_cache", "mlp_activation", "logits", "logits_fp32")  # in order of allocation
+TERM_LABELS: Mapping[str, str] = {
     "weights": "weights",
     "kv_cache": "KV cache",
     "kv_pool": "KV pool",
@@ -27,7 +27,7 @@ TERM_WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDimensions:
-    """What the estimate needs of a model. `value_bytes` is the width of one weight, activation or cached value."""
+    """The dimensions of a model. `value_bytes` is the width of one weight, activation or cached value."""
 
     parameters: int
     layers: int
@@ -43,13 +43,13 @@ class ModelDimensions:
 
     @property
     def kv_position_bytes(self) -> int:
-        """Bytes of one token position: keys and values, every layer, KV heads only (GQA)."""
+        """Bytes of one cached position: keys and values of all layers and KV heads."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.value_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """The first allocation that no longer fits: of which term, how large in one piece, and what was left for it."""
+    """The first allocation that does not fit: its term, its size, and the free bytes."""
 
     term: str
     asked_bytes: int
@@ -58,7 +58,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassMemory:
-    """The terms of one pass, in bytes."""
+    """The memory terms of one pass, in bytes."""
 
     weights_bytes: int
     kv_bytes: int
@@ -74,7 +74,7 @@ class PassMemory:
 
     @property
     def transient_bytes(self) -> int:
-        """What the pass takes and gives back: everything but weights and KV cache."""
+        """Memory that the pass frees again: everything but weights and KV cache."""
         return self.mlp_activation_bytes + self.logits_bytes + self.logits_fp32_bytes
 
     @property
@@ -82,9 +82,9 @@ class PassMemory:
         return self.weights_bytes + self.kv_bytes + self.transient_bytes
 
     def shortage(self, capacity_bytes: int, pool_bytes: int | None = None) -> Shortage | None:
-        """Where memory ends under `capacity_bytes`, or the KV cache under its own `pool_bytes`; None if all fits.
+        """The first allocation that exceeds `capacity_bytes`, or the KV's own `pool_bytes`; None if all fit.
 
-        Memory is asked for in the order of TERMS: the MLP's in three equal pieces, each other term in one.
+        Memory is allocated in the order of TERMS: the MLP's in three equal pieces, each other term in one.
         """
         free_bytes = capacity_bytes
         for term, size in self.by_term.items():
@@ -108,9 +108,9 @@ def pass_memory(
     sampled_in_fp32: bool,
     logits_of_all: bool = False,
 ) -> PassMemory:
-    """What a pass over `tokens` new tokens in `rows` rows needs beside `kv_positions` of allocated cache.
+    """The memory of a pass over `tokens` new tokens in `rows` rows, with `kv_positions` of allocated cache.
 
-    `logits_of_all`: as an engine that computes the logits of every position, to use the last of each row alone.
+    `logits_of_all`: the engine computes the logits of every position and uses only the last one of each row.
     """
     return PassMemory(
         weights_bytes=model.weight_bytes,

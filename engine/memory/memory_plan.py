@@ -1,8 +1,8 @@
-"""How much memory a run will need before it runs, and where it would end: at which batch size, by which term.
+"""The memory a run needs, computed before it runs, and the batch size and term at which memory ends.
 
-The shapes are those that the engines really allocate and the passes that they really make (kv_layout, pool_size), so
-that a run under `--capacity-gib` on a CPU ends where this says. It knows lengths and no clock: all requests are taken
-to wait from the start, which is what makes the largest prefill.
+The shapes match what the engines allocate (kv_layout, pool_size), so a run with `--capacity-gib` on a CPU ends where
+this predicts. Only lengths count, not time: all requests are assumed to wait from the start, which gives the largest
+possible prefill.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _BLOCK_SIZE, _STEP_TOKENS = SETTINGS["block_size"], SETTINGS["max_num_batched_to
 LOGITS = Option(
     default="copied",
     label="Logits",
-    help="of the last positions with their fp32 copy; last: without it (as greedy runs here); all: of all positions, "
-    "copied",
+    help="copied: last positions with an fp32 copy; last: without the copy (greedy runs); all: all positions, copied",
     flags=("--logits",),
     takes=Choices(("copied", "last", "all")),
     group="engine",
@@ -36,7 +35,7 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineShape:
-    """What of an engine decides over memory. `sampled_in_fp32`: an fp32 copy of the logits is made at each step."""
+    """The engine settings that determine memory. `sampled_in_fp32`: each step makes an fp32 copy of the logits."""
 
     engine: str = "static"
     block_size: int = _BLOCK_SIZE.default
@@ -49,12 +48,12 @@ class EngineShape:
         _BLOCK_SIZE.check(self.block_size)
         if self.max_num_batched_tokens < 1:
             spelled = _STEP_TOKENS.flag.removeprefix("--")
-            message = f"{spelled} {self.max_num_batched_tokens}: use 1 or more tokens a step"
+            message = f"{spelled} {self.max_num_batched_tokens}: use 1 or more tokens per step"
             raise FieldError(_STEP_TOKENS.parameter, message)
 
     @classmethod
     def of(cls, config: RunConfig) -> Self:
-        """What a run's configuration says: the lab's engines keep the last logits alone, and copy none when greedy."""
+        """By a run's configuration: the lab's engines keep only the last logits, and do not copy them when greedy."""
         return cls(
             engine=config.engine,
             block_size=config.block_size,
@@ -68,7 +67,7 @@ class EngineShape:
 
 
 def run_memory(model: ModelDimensions, shape: EngineShape, slots: int, lengths: Sequence[Length]) -> PassMemory:
-    """What the largest pass of these requests through `slots` slots needs, with everything that is kept beside it."""
+    """The memory of the largest pass of these requests in `slots` slots, weights and KV included."""
     rows = min(shape.rows(slots), len(lengths))
     return pass_memory(
         model,
@@ -81,48 +80,48 @@ def run_memory(model: ModelDimensions, shape: EngineShape, slots: int, lengths: 
 
 
 def kv_positions(shape: EngineShape, slots: int, lengths: Sequence[Length]) -> int:
-    """Positions that the KV layout allocates: a padded batch's buffer, all slots, or the blocks that all rows need."""
+    """Positions the KV layout allocates: the buffer of a padded batch, all slots, or the blocks of all rows."""
     if not lengths:
         return 0
     return PRESETS[shape.engine].layout.most_positions(lengths, shape.rows(slots), shape.block_size)
 
 
 def largest_pass_tokens(shape: EngineShape, slots: int, lengths: Sequence[Length], *, preempted: bool = False) -> int:
-    """New tokens of the largest pass: as many prompts as there are slots, read in one prefill.
+    """New tokens of the largest pass: a prefill of as many prompts as there are slots.
 
-    A padded prefill is as wide as its longest prompt; the chunked engine's step is cut to its token budget. A request
-    that was `preempted` is read again with the tokens it has generated.
+    A padded prefill is as wide as its longest prompt; a step of the chunked engine is limited by its token budget. A
+    `preempted` request is prefilled again together with its generated tokens.
     """
     preset, slots = PRESETS[shape.engine], shape.rows(slots)
     tokens = preset.layout.prefill_tokens(lengths, slots, preempted=preempted)
     return min(tokens, max(shape.max_num_batched_tokens, slots)) if preset.is_chunked else tokens
 
 
-PoolRoom = Callable[[bool], int | None]
-"""Bytes that a KV pool may take, None without a limit; less where requests may be preempted, and are read again."""
+PoolLimit = Callable[[bool], int | None]
+"""The limit of a KV pool in bytes, None without one; lower if requests can be preempted and prefilled again."""
 
 
-def blocks_that_fit(wanted: int, block_bytes: int, room_bytes: PoolRoom) -> int:
-    """Blocks of a pool that is to have `wanted` of them, with which no request is ever preempted."""
-    room = room_bytes(False)
-    if room is None or wanted * block_bytes <= room:
+def blocks_that_fit(wanted: int, block_bytes: int, limit_bytes: PoolLimit) -> int:
+    """The number of blocks of a pool: `wanted`, with which no request is preempted, or as many as fit the limit."""
+    limit = limit_bytes(False)
+    if limit is None or wanted * block_bytes <= limit:
         return wanted
-    return max(0, min(wanted, (room_bytes(True) or 0) // block_bytes))
+    return max(0, min(wanted, (limit_bytes(True) or 0) // block_bytes))
 
 
 def require_lone_request(
-    requests: Sequence[Request], num_blocks: int, block_size: int, block_bytes: int, room_bytes: PoolRoom
+    requests: Sequence[Request], num_blocks: int, block_size: int, block_bytes: int, limit_bytes: PoolLimit
 ) -> None:
-    """EngineOutOfMemory where a request could not run even with the pool to itself: it would wait for ever."""
+    """EngineOutOfMemory if the largest request exceeds the whole pool and would wait forever."""
     longest = max(requests, key=lambda r: r.length.positions, default=None)
     needed = 0 if longest is None else blocks_of(longest.length, block_size)
     if longest is None or needed <= num_blocks:
         return
-    room = room_bytes(True)
+    limit = limit_bytes(True)
     raise EngineOutOfMemory(
         asked_bytes=needed * block_bytes,
-        free_bytes=None if room is None else max(0, room),
-        shape=f"request {longest.request_id} alone: {longest.length.positions:,} tokens in {needed:,} blocks of "
+        free_bytes=None if limit is None else max(0, limit),
+        shape=f"request {longest.request_id}: {longest.length.positions:,} tokens in {needed:,} blocks of "
         f"{block_size} positions, {num_blocks:,} available",
         where="KV pool",
     )
@@ -130,7 +129,7 @@ def require_lone_request(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGrid:
-    """Equal requests of one prompt length, as many as the batch has rows, for each length and each batch size."""
+    """A grid of prompt lengths and batch sizes; at each point all rows have equal requests."""
 
     prompt_tokens: tuple[int, ...]
     batch_sizes: tuple[int, ...]
@@ -162,9 +161,9 @@ class MemoryGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPoint:
-    """One configuration: its terms, and where it ends if it does not fit.
+    """One configuration: its memory terms, and the failing allocation if it does not fit.
 
-    Of a paged layout `fits` means that all requests run at once; what does not fit waits or is preempted there.
+    For a paged layout `fits` means that all requests run at once; otherwise requests wait or are preempted.
     """
 
     prompt_tokens: int
@@ -177,22 +176,22 @@ class MemoryPoint:
         return self.shortage is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Flat: the lengths, whether it fits, which term fails, what it asked for and found, each term's bytes."""
-        ended = self.shortage
+        """A flat object: lengths, whether it fits, the failing allocation, and the bytes of each term."""
+        shortage = self.shortage
         return {
             "prompt_tokens": self.prompt_tokens,
             "batch_size": self.batch_size,
             "fits": self.fits,
-            "failing_term": None if ended is None else ended.term,
-            "asked_bytes": None if ended is None else ended.asked_bytes,
-            "free_bytes": None if ended is None else ended.free_bytes,
+            "failing_term": None if shortage is None else shortage.term,
+            "asked_bytes": None if shortage is None else shortage.asked_bytes,
+            "free_bytes": None if shortage is None else shortage.free_bytes,
             **asdict(self.need),
             "total_bytes": self.need.total_bytes,
         }
 
 
 def memory_points(model: ModelDimensions, grid: MemoryGrid) -> list[MemoryPoint]:
-    """Every configuration of the grid, prompt length by prompt length, batch sizes in the order given."""
+    """All points of the grid: by prompt length, batch sizes in the given order."""
     return [memory_point(model, grid, tokens, size) for tokens in grid.prompt_tokens for size in grid.batch_sizes]
 
 
@@ -211,8 +210,8 @@ def memory_point(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int, b
 class Wall:
     """Where memory ends for one prompt length.
 
-    `largest` is the largest batch size that fits, on the grid or not (0: not even one row; None: none is too large, up
-    to MAX_BATCH). `first_failing` is the grid's smallest point that does not fit, None where all do.
+    `largest` is the largest batch size that fits, on the grid or not (0: not even one row; None: all up to MAX_BATCH
+    fit). `first_failing` is the grid's smallest point that does not fit, None if all fit.
     """
 
     prompt_tokens: int
@@ -220,7 +219,7 @@ class Wall:
     first_failing: MemoryPoint | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Flat: what fits exactly, and the grid's first point that does not."""
+        """A flat object: the largest batch that fits, and the grid's first point that does not."""
         failing = None if self.first_failing is None else self.first_failing.to_dict()
         names = ("failing_term", "asked_bytes", "free_bytes")
         return {
@@ -232,7 +231,7 @@ class Wall:
 
 
 def walls(model: ModelDimensions, grid: MemoryGrid) -> list[Wall]:
-    """A wall for each prompt length of the grid."""
+    """One wall per prompt length of the grid."""
     return [_wall(model, grid, tokens) for tokens in grid.prompt_tokens]
 
 
@@ -246,7 +245,7 @@ def _wall(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int) -> Wall:
 
 
 def _largest(model: ModelDimensions, grid: MemoryGrid, prompt_tokens: int) -> int | None:
-    """The largest batch size that fits. Every term grows with the batch, so halving finds it."""
+    """The largest batch size that fits, by bisection: every term grows with the batch."""
 
     def fits(size: int) -> bool:
         return memory_point(model, grid, prompt_tokens, size).fits

@@ -1,8 +1,7 @@
-"""How latencies may be counted: the same words mean different sums in different tools, and here each can be chosen.
+"""Definitions of latencies. Tools define TTFT, ITL and TPOT differently; each definition can be chosen here.
 
-The first option of every choice is the lab's own; `Definitions()` is all of them, and what every metric means unless
-other options are chosen. `latency` computes them. About tools it says only what their published code or documentation
-says; they change, so it holds for no particular version.
+The first option of every choice is the lab's default. `Definitions()` holds all defaults. `latency` computes latencies
+by any of them. Statements about tools follow their published code or documentation, of no particular version.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ class Definitions:
 
     @classmethod
     def from_names(cls, names: Mapping[str, object]) -> Self:
-        """What an address asks for. An option that does not exist is the lab's own: a link never fails by it."""
+        """The definitions in an address. Unknown options become the default, so a link never fails."""
         known = {choice.name: {option.name for option in choice.options} for choice in CHOICES}
         return cls(**{name: value for name, value in names.items() if value in known.get(name, ())})  # type: ignore[arg-type]
 
     def changed(self) -> dict[str, str]:
-        """The choices that are not the lab's own, with the option that was taken."""
+        """The choices that differ from the lab's default, with their options."""
         mine, own = self.names(), Definitions().names()
         return {name: option for name, option in mine.items() if option != own[name]}
 
     def names(self) -> dict[str, str]:
-        """Every choice with its option."""
+        """The option of every choice."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One way to count. `used_by` tells which published tools count so, sentence by sentence."""
+class DefinitionOption:
+    """One definition. `used_by` lists, one sentence each, the published tools that use it."""
 
     name: str
     label: str
@@ -52,135 +51,135 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What can be counted in more ways than one; the first option is the lab's own."""
+class DefinitionChoice:
+    """A term with several definitions. The first option is the lab's default."""
 
     name: str
     label: str
-    options: tuple[Option, ...]
+    options: tuple[DefinitionOption, ...]
 
-    def option(self, name: str) -> Option:
+    def option(self, name: str) -> DefinitionOption:
         """KeyError for an option that does not exist."""
         return {option.name: option for option in self.options}[name]
 
 
 CHOICES = (
-    Choice(
+    DefinitionChoice(
         name="ttft",
         label="Time to first token",
         options=(
-            Option(
+            DefinitionOption(
                 name="arrival",
                 label="from arrival",
                 formula="first delivery - arrival_s",
-                meaning="From the moment a request meant to come, the wait for a slot included: what a reader feels.",
+                meaning="From the intended arrival, queueing included: what a client experiences.",
                 used_by=(
                     "vidur's prefill_time_e2e counts from arrival.",
-                    "vLLM's serving benchmark, GenAI-Perf, AIPerf, LLMPerf and GuideLLM stand outside the server and "
-                    "count from the moment they send a request: the server's queue counts, a client's does not.",
+                    "vLLM's serving benchmark, GenAI-Perf, AIPerf, LLMPerf and GuideLLM run outside the server and "
+                    "count from sending a request: the server's queue counts, the client's does not.",
                 ),
             ),
-            Option(
+            DefinitionOption(
                 name="admission",
                 label="from admission",
                 formula="first delivery - admitted_s",
-                meaning="From the moment the request had a slot: what the engine takes, however long the queue was.",
+                meaning="From the admission to a slot: the engine's time without queueing.",
                 used_by=("vidur's prefill_time_execution_plus_preemption counts from the first scheduling.",),
             ),
         ),
     ),
-    Choice(
+    DefinitionChoice(
         name="itl",
         label="Inter-token latency",
         options=(
-            Option(
+            DefinitionOption(
                 name="gap",
                 label="every gap",
                 formula="delivery of a token - delivery of the same request's token before it",
-                meaning="One sample a gap: a single long pause shows, and a long answer counts more than a short one.",
+                meaning="One sample per gap: single long gaps show, and long answers weigh more than short ones.",
                 used_by=("vLLM's serving benchmark collects every gap, between chunks of its stream.",),
             ),
-            Option(
+            DefinitionOption(
                 name="mean",
-                label="a request's mean",
+                label="mean per request",
                 formula="mean of a request's gaps",
-                meaning="One sample a request: a pause that one answer made is averaged away.",
+                meaning="One sample per request: a single long gap is averaged out.",
                 used_by=(
-                    "AIPerf, as GenAI-Perf before it: (latency - TTFT) / (tokens - 1), one value a request.",
+                    "AIPerf, like GenAI-Perf before it: (latency - TTFT) / (tokens - 1), one value per request.",
                     "GuideLLM: (last - first) / (tokens - 1) of a request, weighted by its gaps.",
-                    "LLMPerf's inter-token latency is one value a request too, the first token's wait included: it is "
-                    "the time per output token with its first token, here.",
+                    "LLMPerf's inter-token latency is one value per request and includes the first token: here, the "
+                    "time per output token with the first token.",
                 ),
             ),
         ),
     ),
-    Choice(
+    DefinitionChoice(
         name="tpot",
         label="Time per output token",
         options=(
-            Option(
+            DefinitionOption(
                 name="without-first",
                 label="without the first token",
                 formula="(last delivery - first delivery) / (output_tokens - 1)",
-                meaning="The pace of an answer once it has begun. Not defined for a single token.",
+                meaning="The mean gap after the first token. Not defined for a single token.",
                 used_by=("vLLM's serving benchmark: (latency - TTFT) / (tokens - 1), answers of one token left out.",),
             ),
-            Option(
+            DefinitionOption(
                 name="with-first",
                 label="with the first token",
                 formula="(last delivery - arrival_s) / output_tokens",
-                meaning="The whole time an answer took, spread over its tokens: the wait for its beginning counts in. "
-                "Defined for a single token, and for answers returned whole.",
+                meaning="The total time of an answer per token, time to first token included. Also defined for a "
+                "single token and for answers returned in full.",
                 used_by=(
                     "GuideLLM's time per output token: (last token - request sent) / tokens.",
-                    "LLMPerf's inter-token latency: the sum of all waits, the first token's included, / tokens.",
+                    "LLMPerf's inter-token latency: the sum of all waits, including for the first token, / tokens.",
                     "vidur's request_e2e_time_normalised, the normalized latency of several papers.",
                 ),
             ),
         ),
     ),
-    Choice(
+    DefinitionChoice(
         name="percentile",
         label="Percentiles",
         options=(
-            Option(
+            DefinitionOption(
                 name="linear",
                 label="linear between samples",
-                formula="the sample at place (n - 1) x p, on the line between its two neighbors",
-                meaning="May be a value that nobody measured, between two that were; of no matter with many samples.",
+                formula="the value at position (n - 1) x p, on the line between neighboring samples",
+                meaning="May lie between two measured values; the difference vanishes with many samples.",
                 used_by=(
                     "vLLM's serving benchmark (numpy's percentile as it is), LLMPerf (pandas' quantile as it is).",
                 ),
             ),
-            Option(
+            DefinitionOption(
                 name="nearest",
                 label="nearest rank",
                 formula="the sample of rank ceil(n x p)",
-                meaning="Always a sample that was measured: the least one that a share p of all do not exceed.",
+                meaning="Always a measured sample: the smallest one that a share p of all samples do not exceed.",
                 used_by=(),
             ),
         ),
     ),
-    Choice(
+    DefinitionChoice(
         name="failures",
         label="Requests that did not finish",
         options=(
-            Option(
+            DefinitionOption(
                 name="left-out",
                 label="left out",
-                formula="no sample where a request did not get that far",
-                meaning="What a cut-off request did get is counted, what it never got is not: a run that drops its "
-                "slowest requests looks faster.",
+                formula="no sample for what a request did not reach",
+                meaning="An unfinished request counts only with what it received, so a run that drops its slowest "
+                "requests looks faster.",
                 used_by=(
-                    "vLLM's serving benchmark takes latencies from successful requests alone, and counts the others.",
-                    "LLMPerf leaves out requests that ended in an error, GuideLLM tells them apart by status.",
+                    "vLLM's serving benchmark uses latencies of successful requests only and counts the others.",
+                    "LLMPerf leaves out requests that ended in an error; GuideLLM separates them by status.",
                 ),
             ),
-            Option(
+            DefinitionOption(
                 name="infinite",
                 label="counted as infinite",
-                formula="infinity where a request did not get that far: its slot, first token, next token, end",
-                meaning="Who never got an answer waits for ever. A percentile that falls on such a wait has no bound.",
+                formula="infinity for what a request did not reach: its slot, first token, next token, end",
+                meaning="An unfinished request waits forever. A percentile that falls on such a wait is infinite.",
                 used_by=(),
             ),
         ),

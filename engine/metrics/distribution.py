@@ -1,7 +1,7 @@
-"""The samples of one latency in their order: percentiles by either rule, and few points that stand for many.
+"""The sorted samples of one latency: percentiles by either rule, and thinned points for drawing.
 
-A sample may be without bound: an infinite wait, of somebody who never got what he waited for. It ranks above all
-others, and a percentile that falls on it, or between it and another, is infinite too.
+A sample may be infinite: the wait of a request that never received what it waited for. It ranks above all others, and a
+percentile that falls on it, or between it and another sample, is infinite too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_POINTS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
-    """One number of many samples."""
+    """A percentile of many samples."""
 
     key: str
     percent: int
@@ -32,20 +32,25 @@ class Statistic:
 
 
 STATISTICS = (
-    Statistic(key="p50", percent=50, label="median", meaning="half of the samples lie below it"),
-    Statistic(key="p95", percent=95, label="95th percentile", meaning="19 of 20 samples lie below it"),
-    Statistic(key="p99", percent=99, label="99th percentile", meaning="99 of 100 lie below it; from 100 samples on"),
-    Statistic(key="max", percent=100, label="largest", meaning="no sample lies above it"),
+    Statistic(key="p50", percent=50, label="median", meaning="half of the samples are below it"),
+    Statistic(key="p95", percent=95, label="95th percentile", meaning="19 of 20 samples are below it"),
+    Statistic(
+        key="p99",
+        percent=99,
+        label="99th percentile",
+        meaning="99 of 100 samples are below it; needs 100 samples",
+    ),
+    Statistic(key="max", percent=100, label="largest", meaning="no sample is above it"),
 )
 PERCENTS = tuple(statistic.percent for statistic in STATISTICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Distribution:
-    """`n` samples, of which `num_unbounded` are infinite; of the others some: `value_s[i]` has the rank `ranks[i]`.
+    """`n` samples, `num_unbounded` of them infinite. Some finite ones are kept: `value_s[i]` has rank `ranks[i]`.
 
-    Rank 1 is the least. The least and the greatest finite sample are always kept, and all that a percentile of
-    PERCENTS rests on.
+    Rank 1 is the smallest. The smallest and the largest finite sample are always kept, and those that determine a
+    percentile of PERCENTS.
     """
 
     n: int
@@ -55,7 +60,7 @@ class Distribution:
 
     @classmethod
     def of(cls, samples: NDArray[Any], max_points: int = MAX_POINTS) -> Self:
-        """The distribution of samples in seconds, in any order; NaN is no sample."""
+        """The distribution of samples in seconds, in any order. NaN is ignored."""
         measured = np.sort(samples[~np.isnan(samples)].astype(np.float64))
         finite = measured[np.isfinite(measured)]
         ranks = kept_ranks(len(measured), len(finite), max_points)
@@ -63,10 +68,10 @@ class Distribution:
         return cls(n=len(measured), num_unbounded=unbounded, ranks=ranks, value_s=finite[ranks - 1])
 
     def percentile(self, percent: int, rule: PercentileRule = "linear") -> float | None:
-        """None without samples, and for the 99th with fewer than a hundred. `percent` is one of PERCENTS."""
+        """A percentile of PERCENTS. None without samples, and for the 99th with fewer than 100 samples."""
         if not self.n or (percent == 99 and self.n < P99_SAMPLES):
             return None
-        low, high, weight = resting_on(self.n, percent, rule)
+        low, high, weight = ranks_around(self.n, percent, rule)
         first, second = self._sample(low), self._sample(high)
         if math.isinf(first) or weight == 0:
             return first
@@ -81,11 +86,11 @@ class Distribution:
 
 
 def percentile(samples: NDArray[Any], percent: float, rule: PercentileRule = "linear") -> float | None:
-    """The same of an array at once, for any percent; NaN is no sample."""
+    """Any percentile of an array, None as in `Distribution.percentile`. NaN is ignored."""
     measured = samples[~np.isnan(samples)]
     if not measured.size or (percent == 99 and measured.size < P99_SAMPLES):
         return None
-    low, high, weight = resting_on(measured.size, percent, rule)
+    low, high, weight = ranks_around(measured.size, percent, rule)
     ordered = np.partition(measured, (low - 1, high - 1))
     first, second = float(ordered[low - 1]), float(ordered[high - 1])
     if math.isinf(first) or weight == 0:
@@ -93,11 +98,11 @@ def percentile(samples: NDArray[Any], percent: float, rule: PercentileRule = "li
     return second if math.isinf(second) else first + (second - first) * weight
 
 
-def resting_on(n: int, percent: float, rule: PercentileRule) -> tuple[int, int, float]:
-    """The two ranks that a percentile of n samples lies between, and how far from the first toward the second.
+def ranks_around(n: int, percent: float, rule: PercentileRule) -> tuple[int, int, float]:
+    """The two ranks between which a percentile of n samples lies, and its distance from the first, from 0 to 1.
 
-    `nearest`: the least sample that at least `percent` % of all do not exceed. `linear`: the place (n - 1) x percent on
-    the line through all samples in their order.
+    `nearest`: the smallest sample that at least `percent` % of the samples do not exceed. `linear`: position
+    (n - 1) x percent on the line through the sorted samples.
     """
     if rule == "nearest":
         rank = max(1, math.ceil(percent * n / 100))
@@ -108,13 +113,13 @@ def resting_on(n: int, percent: float, rule: PercentileRule) -> tuple[int, int, 
 
 
 def kept_ranks(n: int, num_finite: int, max_points: int = MAX_POINTS) -> Ranks:
-    """The ranks to keep of the finite ones among n samples: evenly thinned, both ends, and those under percentiles."""
+    """Ranks of the finite samples to keep: evenly thinned, both ends, and those that determine percentiles."""
     if num_finite == 0:
         return np.zeros(0, dtype=np.int64)
     even = np.rint(np.linspace(1, num_finite, min(num_finite, max_points))).astype(np.int64)
-    under = [rank for percent in PERCENTS for rank in _under(n, percent) if rank <= num_finite]
-    return np.unique(np.concatenate([even, np.array(under, dtype=np.int64)]))
+    needed = [rank for percent in PERCENTS for rank in _percentile_ranks(n, percent) if rank <= num_finite]
+    return np.unique(np.concatenate([even, np.array(needed, dtype=np.int64)]))
 
 
-def _under(n: int, percent: int) -> tuple[int, ...]:
-    return (*resting_on(n, percent, "linear")[:2], resting_on(n, percent, "nearest")[0])
+def _percentile_ranks(n: int, percent: int) -> tuple[int, ...]:
+    return (*ranks_around(n, percent, "linear")[:2], ranks_around(n, percent, "nearest")[0])

@@ -1,4 +1,4 @@
-"""The lab's words, in plain language: everything that a page, a table or an axis says and that is not a metric."""
+"""The glossary: the terms of the lab's pages, tables and figures that are not metrics."""
 
 from __future__ import annotations
 
@@ -7,242 +7,241 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """`meaning` is a sentence or two for a reader who meets the word for the first time."""
+    """One term. `meaning` explains it in a sentence or two to users who are new to it."""
 
     word: str
     meaning: str
 
 
-def _words(*entries: tuple[str, str]) -> tuple[Word, ...]:
+def _terms(*entries: tuple[str, str]) -> tuple[Word, ...]:
     return tuple(Word(word=word, meaning=meaning) for word, meaning in entries)
 
 
-WORK = _words(
-    ("request", "One prompt and the answer to it. It is waiting, then running, then finished."),
-    ("prompt", "The text that a request brings along. The model reads all of it before it says its first token."),
-    ("token", "A piece of a word, as the model reads and writes text; roughly three quarters of an English word."),
+WORK = _terms(
+    ("request", "One prompt and its answer. A request waits, runs, and finishes."),
+    ("prompt", "The input text of a request. The model prefills all of it before it generates the first token."),
+    ("token", "The unit in which a model reads and writes text; roughly three quarters of an English word."),
     (
         "budget",
-        "The most new tokens that a request may have. A numeric budget is spent to the last token, so that every "
-        "engine does the same work; eos lets the model end by itself.",
+        "The most output tokens of a request (max_new_tokens). A numeric budget is always used up, so every engine "
+        "does the same work; eos lets the model end the answer.",
     ),
-    ("EOS", "End of sequence: the token by which a model says that its answer is complete."),
+    ("EOS", "End of sequence: the token with which a model ends its answer."),
     (
         "arrival",
-        "When a request means to come in. Every wait counts from here, not from when the engine got round to it.",
+        "When a request is meant to arrive. All latencies count from this time, so queueing is included.",
     ),
     ("closed", "All requests arrive at once, at the start of the run."),
-    ("constant", "Requests arrive one by one, all gaps equal."),
-    ("poisson", "Requests arrive at random, at a given rate, independently of each other."),
+    ("constant", "Requests arrive one by one at equal intervals."),
+    ("poisson", "Requests arrive at random and independently, at a given mean rate."),
     (
         "gamma",
-        "Requests arrive at random, at a given rate, in bursts (coefficient of variation above 1) or more evenly "
+        "Requests arrive at random at a given mean rate, in bursts (coefficient of variation above 1) or more evenly "
         "(below 1).",
     ),
     ("queue", "The requests that have arrived and wait for a slot."),
-    ("workload", "All requests of a run, fixed by its configuration and its seed before any engine sees them."),
-    (
-        "digest",
-        "Sixteen characters that stand for a workload. Two runs with the same digest were asked for the same things.",
-    ),
-    ("seed", "The number that all random choices follow from. The same seed gives the same requests to every engine."),
+    ("workload", "All requests of a run. Its configuration and seed fix them before any engine runs."),
+    ("digest", "Sixteen characters that identify a workload. Runs with the same digest have identical requests."),
+    ("seed", "The number from which all random choices follow. The same seed gives every engine the same requests."),
 )
 
-MACHINE = _words(
-    (
-        "engine",
-        "What turns requests into answers: a policy (which rows run in a step), a KV layout (where their keys and "
-        "values live) and a way to run them.",
-    ),
-    ("serial", "The engine that takes one request at a time: what an answer costs without neighbors."),
+MACHINE = _terms(
+    ("engine", "A scheduling policy (which rows run in a step) combined with a KV layout (how their KV is stored)."),
+    ("serial", "The engine that runs one request at a time: the baseline without batching."),
     ("static", "The engine that forms a batch once and runs it until its slowest request has ended."),
-    ("continuous", "The engine that lets requests in and out at every step."),
-    (
-        "paged",
-        "The engine that works as continuous does, over keys and values in blocks: a row is read at its true length.",
-    ),
+    ("continuous", "The engine in which requests join and leave at every step."),
+    ("paged", "Continuous batching with KV memory in blocks. Each row is read at its true length, without padding."),
     (
         "chunked",
-        "The engine that works as paged does, with at most so many tokens a step: rows decode first, and prompts are "
-        "read in chunks with what is left.",
+        "The paged engine with a token budget per step: decode rows come first, and prompts are prefilled in chunks "
+        "with the rest.",
     ),
     ("batch", "The rows that run together in one pass."),
-    ("slot", "A place for one running request: one row of a pass and its room in the KV cache."),
-    ("lane", "A request's row in the drawing. It is fixed at admission, while the slot may change under it."),
-    ("step", "One round of the engine: admit, prefill the newcomers, decode once, let the ended leave."),
-    ("pass", "One run of the model, over all its rows at once. A step holds one or two."),
-    ("prefill", "The pass that reads prompts. It yields each request's first token."),
+    ("slot", "A place for one running request: one row of a pass, and its KV memory."),
+    ("lane", "A request's row in the timeline. It is fixed at admission, while the slot may change."),
+    ("step", "One iteration of the engine: admit, prefill newly admitted requests, decode once, evict."),
+    ("pass", "One forward pass of the model over all its rows. A step has one or two."),
+    ("prefill", "The pass that processes prompts. It yields each request's first token."),
     ("decode", "The pass that yields one more token for every row."),
-    ("mixed", "A pass that does both: one more token for each row that decodes, and chunks of prompts beside them."),
-    ("chunk", "A piece of a prompt that is read in one pass. Only the last one yields a token."),
-    ("span", "What a lane held from one pass to another: prefill, decode, dead or empty."),
-    ("dead", "A row whose request has ended but which is computed all the same, until its batch has ended."),
-    ("empty", "A lane that holds no request."),
-    ("slot-step", "One row in one pass that yields a token, the prefill's included."),
-    ("width", "How many columns a pass attends over: as many as its widest row needs."),
-    ("padding", "Columns of a row that hold none of its tokens; computed because another row is wider."),
+    ("mixed", "A pass with decode rows and prompt chunks: one more token for each decode row, and part of a prefill."),
+    ("chunk", "A part of a prompt that one pass prefills. Only the last chunk yields a token."),
+    ("span", "What a lane holds from one pass to another: prefill, decode, dead or empty."),
+    ("dead", "A row whose request has ended but which is still computed until its batch ends."),
+    ("empty", "A lane without a request."),
+    ("slot-step", "One row in one pass that yields a token, including the prefill's."),
+    ("width", "The number of columns that a pass attends over: as many as its widest row needs."),
+    ("padding", "Columns of a row without a token of its own, computed because another row is wider."),
     ("position", "One column of one row: the place of one token."),
-    ("KV cache", "The keys and values of all tokens so far, kept so that a pass need not read the whole text again."),
+    ("KV cache", "The keys and values of all tokens so far, kept so that a pass need not compute them again."),
     (
         "KV layout",
-        "How requests share the KV cache: padded (a batch of equally long rows), slots (rows of one fixed width) or "
-        "paged (blocks).",
+        "How requests share KV memory: padded (a batch of equally wide rows), slots (rows of one fixed width) or paged "
+        "(blocks).",
     ),
-    ("block", "Room for the keys and values of a few tokens, 16 unless set otherwise; the unit of paged memory."),
-    ("block table", "The list of a request's blocks, in the order of its tokens. They may lie anywhere in the pool."),
-    ("pool", "All blocks of a run. A block belongs to one request at a time, or is free."),
-    ("watermark", "Blocks that newcomers have to leave free, a hundredth of the pool, so that those who run can grow."),
+    ("reserved KV", "KV memory allocated to requests, whether or not it holds tokens yet."),
+    ("block", "KV memory for a few tokens (16 by default). Paged KV memory is allocated in blocks."),
+    ("block table", "The list of a request's blocks in the order of its tokens. They may be anywhere in the pool."),
+    ("pool", "All KV blocks of a run. Each block belongs to one request or is free."),
+    (
+        "watermark",
+        "The blocks that admissions leave free, 1\u00a0% of the pool, so that running requests can grow.",
+    ),
     (
         "preempt",
-        "To take all blocks back from the request that was admitted last, when one that runs needs a block and none is "
-        "free. It waits again, first in the queue, and what it had computed is computed anew.",
+        "To free all blocks of the request admitted last, because a running request needs a block and none is free. "
+        "The preempted request goes to the front of the queue, and its tokens are recomputed.",
     ),
-    ("fragment", "The end of a request's last block that holds no token yet."),
-    ("form", "How a static batch comes together: from what has arrived, when it is full, or after a timeout."),
-    ("returned whole", "Answers are handed over when their whole batch has ended, instead of token by token."),
-    ("produced", "When the device had a token."),
-    ("delivered", "When a reader could have a token: after its copy to the host, or with its whole batch."),
+    ("fragment", "The unfilled end of a request's last block (internal fragmentation)."),
+    ("form", "When a static batch starts: with the requests that have arrived, when it is full, or after a timeout."),
+    ("returned whole", "Response mode full: answers are delivered when their batch ends, instead of token by token."),
+    ("produced", "The time at which the device had a token."),
+    ("delivered", "The time at which a client could receive a token: after its copy to the host, or with its batch."),
     ("greedy", "Always the most likely token: temperature 0. The same prompt then always gives the same answer."),
-    ("temperature", "How freely tokens are drawn: 0 is greedy, 1 follows the model's own probabilities."),
-    ("top-k", "Draw from the k most likely tokens only; 0 for all."),
-    ("top-p", "Draw from the most likely tokens that together have this probability; 1 for all."),
+    ("temperature", "How randomly tokens are drawn: 0 is greedy, 1 follows the model's own probabilities."),
+    ("top-k", "Draw only from the k most likely tokens; 0 for all."),
+    ("top-p", "Draw only from the most likely tokens whose probabilities add up to p; 1 for all."),
 )
 
-MEASURING = _words(
-    ("run", "One recorded pass over one workload by one engine."),
-    ("snapshot", "A copy of the store as it was at one moment. Questions are asked of it, and disturb nothing."),
+MEASURING = _terms(
+    ("run", "One engine processing one workload, recorded."),
+    ("snapshot", "A read-only copy of the store at one moment. Queries run on it and do not disturb the store."),
     (
         "experiment",
-        "Several runs that belong together: a pair on the same requests, repeats, or a plan of points such as a sweep. "
-        "How each point ended is kept, failures too; one that was cut off can be resumed.",
+        "Several runs that belong together: engines on the same requests, repeats, or the points of a sweep. "
+        "The result of each point is kept, failures included. An interrupted experiment can be resumed.",
     ),
-    ("point", "One run that an experiment asks for, as often as it has repeats: a batch size at a prompt length."),
-    ("sweep", "An experiment over prompt lengths and batch sizes: each point is one batch of B equal requests."),
-    ("load test", "An experiment of engines at several rates of arriving requests, the same trace for each engine."),
-    ("offered rate", "Requests a second that really came: the gaps of the trace over the time that they took."),
+    (
+        "point",
+        "One configuration of an experiment, such as a batch size at a prompt length. It runs once per repeat.",
+    ),
+    ("sweep", "An experiment over prompt lengths and batch sizes. Each point is one batch of B equal requests."),
+    ("load test", "An experiment that runs engines at several arrival rates, with the same trace for each engine."),
+    ("offered rate", "Requests per second in the arrival trace: its number of gaps over their total time."),
     (
         "achieved rate",
-        "Requests a second that were served in the steady window, those at its edges with the share of their tokens "
-        "that came inside.",
+        "Requests per second served in the steady window. A request at its edge counts by the share of its tokens "
+        "inside.",
     ),
     (
         "steady window",
-        "The part of a run between its ramp, in which slots fill, and its tail, in which they empty. Rates under load "
-        "are counted in it alone.",
+        "The part of a run after the ramp, in which slots fill, and before the tail, in which they empty. Rates under "
+        "load are measured only here.",
     ),
     (
         "capacity",
-        "What an engine serves a second when somebody always waits: the achieved rate of a run whose requests are all "
-        "there from the start. Confirmed when the queue grows at 1.1 times it and does not at 0.9 times it, and no "
-        "rate of the same test served over a twentieth more.",
+        "The request rate that an engine serves when requests always wait: the achieved rate of a run in which all "
+        "arrive at once. Confirmed if the queue grows at 1.1 times this rate and not at 0.9 times, and no rate of the "
+        "test achieved over 5 % more.",
     ),
-    ("knee", "The rate from which on the queue grows, and waits with it: the highest that is held lies just below."),
     (
-        "left behind",
-        "Requests that waited when the engine last filled its slots, and got none. When they become more, or never "
-        "become few, the queue grows.",
+        "saturation point",
+        "The arrival rate above which the queue grows, and waiting times with it (the knee of the latency curve).",
+    ),
+    (
+        "backlog",
+        "Requests left waiting when the engine last filled its slots. If the backlog rises, or never gets small, the "
+        "queue grows.",
     ),
     (
         "Little's law",
-        "The mean number of requests in a system is their rate times the mean time each is there: half a request a "
-        "second, each there for 26 s, makes 13 at a time.",
+        "The mean number of requests in a system is their arrival rate times their mean time in it: 0.5 requests per "
+        "second, 26 s each, are 13 at a time.",
     ),
     (
         "goodput",
-        "What is served within the limits that a reader sets for the first token and for the time between tokens, in "
-        "requests or in tokens a second.",
+        "Requests or tokens per second served within the limits set for time to first token and time per output token.",
     ),
-    ("repeats", "The same point run again. All points are run once before any is run again, so that drift hits all."),
-    ("spread", "Of repeats: highest less lowest, as a share of the median."),
+    (
+        "repeats",
+        "Several runs of each point, interleaved so that drift affects all points equally.",
+    ),
+    ("spread", "Of repeats: (highest - lowest) / median."),
     (
         "ratio repeat by repeat",
-        "One engine's figure over another's of the same repeat: what slows the machine over both runs mostly cancels. "
-        "The order is always the same, so that what drifts within a repeat does not cancel.",
+        "One engine's figure over another's in the same repeat, so a slowdown of the machine over both runs mostly "
+        "cancels. Drift within a repeat does not, because the order of the engines is always the same.",
     ),
     (
         "told apart",
-        "Of two engines over six or more repeats that differ: so many have the ratio on one side of 1 that chance "
-        "alone would do the like at most one time in 20, by a two-sided sign test. Fewer repeats cannot tell.",
+        "Two engines differ significantly: over at least six repeats, the ratio is on one side of 1 so often that "
+        "chance explains it at most 1 time in 20 (two-sided sign test). Fewer repeats cannot show it.",
     ),
-    ("serial time", "B times what one request alone took: what B requests would take one after another."),
+    ("serial time", "B times the time of a batch of one: how long B requests take one after another."),
     ("speed-up", "Serial time over the time of the batch."),
-    ("ragged batch", "A batch of prompts of mixed lengths and, where asked for, of mixed budgets."),
+    ("ragged batch", "A batch of prompts of different lengths and, if set, different budgets."),
     (
         "control",
-        "A uniform batch of as many rows as a ragged one, each with its longest prompt and its longest budget: tensors "
-        "of the same shape, and every position a real token.",
+        "A uniform batch with as many rows as a ragged batch, each with the longest prompt and the longest budget. Its "
+        "tensors have the same shape, and every position is a real token.",
     ),
     ("warm-up", "A prefill of each prompt length and three decode passes before the clock starts."),
-    ("sync", "Timing that waits for the device after each pass."),
-    ("eager", "Every operation of the model is issued by itself, as published measurements of these engines did."),
+    ("sync", "Timing mode that waits for the device after each pass."),
+    (
+        "async",
+        "Timing mode that uses the device's own events and never stops between passes. On a CPU it equals sync.",
+    ),
+    ("eager", "Execution mode that issues every operation of the model separately."),
     (
         "graph",
-        "A pass is recorded once as a CUDA graph, its operations fused where that helps, and replayed as a whole: the "
-        "CPU issues one thing instead of hundreds. What could not be recorded runs eager, and the run says so.",
+        "Execution mode that captures a pass once as a CUDA graph, with fused operations, and replays it as a whole: "
+        "one launch instead of hundreds. Passes that cannot be captured run eager, and the run notes it.",
     ),
     (
         "bucket",
-        "A size that passes were recorded for. A pass takes the least that holds it; what pads it is written nowhere.",
+        "A size for which a CUDA graph was captured. A pass uses the smallest bucket that holds it; the padding is "
+        "discarded.",
     ),
-    ("async", "Timing by the device's own events, with no stop between passes. On a CPU it is the same as sync."),
-    ("share", "A part of a whole as a number from 0 to 1; shown in percent."),
-    (
-        "percentile",
-        "The value that a given share of the samples lies below, linear between samples; n is their number.",
-    ),
-    ("CDF", "For every value, the share of samples that are not above it. The further left a line, the faster."),
+    ("share", "A part of a whole as a number from 0 to 1, shown in percent."),
+    ("percentile", "The value below which a given share of samples is, interpolated linearly; n is their number."),
+    ("CDF", "For every value, the share of samples at or below it. The further left the line, the faster."),
     (
         "random weights",
-        "A model of real shape whose weights were drawn at random: its speed is real, its text is noise.",
+        "A model with a real architecture and randomly drawn weights: its speed is real, its text is meaningless.",
     ),
     (
         "prediction",
-        "A figure that was expected of a run or an experiment: a range and a reason, written before it began. It "
-        "closes when the first run starts, stands as it was written, and is graded afterward.",
+        "A range and a reason, written before a run or an experiment begins. It closes when the first run starts, "
+        "cannot be changed, and is graded afterward.",
     ),
-    ("held", "Of a prediction: what was measured lies within its range, ends included. Otherwise it missed."),
-    ("watched", "The run's page was open while it ran, and may have cost it a little time."),
-    ("crashed", "The run has no result and nobody is working on it: its process ended. What it had logged is kept."),
-    (
-        "out of memory",
-        "A pass asked for more memory than was free. The run ends there and says how much was asked for.",
-    ),
+    ("held", "Of a prediction: the measured value is within its range, ends included. Otherwise it missed."),
+    ("watched", "The run's live page was open while it ran, which may have slowed it a little."),
+    ("crashed", "The run has no result and its process has ended. Everything logged until then is kept."),
+    ("out of memory", "A pass needed more memory than was free. The run ends and records how much it asked for."),
 )
 
-CEILINGS = _words(
-    ("ceiling", "What a machine can do at best: bytes read a second, operations a second, kernels issued a second."),
+CEILINGS = _terms(
+    ("ceiling", "The most a machine can do: bytes read per second, operations per second, kernels issued per second."),
     (
         "calibration",
-        "A machine's ceilings as measured by the lab, and passes of known sizes, from which the simulator reckons.",
+        "A machine's measured ceilings, and timed passes of known sizes. The simulator estimates step times from them.",
     ),
-    ("FLOP", "One operation on numbers: a multiplication or an addition. A weight costs two for each token."),
-    ("intensity", "FLOP for each byte read. A decode pass of one row does about one, a prefill hundreds."),
+    ("FLOP", "One floating-point operation: a multiplication or an addition. Each weight costs two per token."),
+    ("intensity", "FLOP per byte read. A decode pass of one row has about 1, a prefill hundreds."),
     (
         "roofline",
-        "A drawing of speed over intensity: below a slope (what can be read) and a flat top (what can be computed).",
+        "Attainable speed over intensity: a slope limited by memory reads, a flat top limited by compute.",
     ),
-    ("balance point", "The intensity at which a machine takes as long to read as to compute: where its roof bends."),
+    (
+        "balance point",
+        "The intensity at which reading and computing take equally long: where the roofline turns from slope to flat.",
+    ),
     (
         "bend",
-        "The batch size from which one more row is no longer nearly free, since arithmetic or each row's own keys and "
-        "values have caught up with reading the weights.",
+        "The batch size above which one more row is no longer nearly free, because compute or the rows' own KV has "
+        "caught up with reading the weights.",
     ),
-    ("MBU", "Model bandwidth utilization: the share of the read ceiling that a pass's weights and cache came to."),
-    ("MFU", "Model FLOP utilization: the share of the arithmetic ceiling that a pass's tokens came to."),
-    (
-        "launch-bound",
-        "A pass that waits for the host to issue its kernels: it takes as long for one row as for many.",
-    ),
+    ("MBU", "Model bandwidth utilization: the share of the read ceiling that a pass reaches with weights and KV."),
+    ("MFU", "Model FLOP utilization: the share of the compute ceiling that a pass reaches with its tokens."),
+    ("launch-bound", "A pass limited by the host issuing kernels: it takes as long for one row as for many."),
     (
         "free until",
-        "The batch size at which a step reads as much of keys and values as of weights. Up to about there a request "
-        "more costs its neighbors little.",
+        "The batch size at which a step reads as much KV as weights. Up to about there, one more request costs the "
+        "others little.",
     ),
-    ("memory wall", "The most sequences whose keys and values fit beside the weights."),
+    ("memory wall", "The most sequences whose KV fits into memory next to the weights."),
     (
         "simulated",
-        "Reckoned by the engine's own schedule under a virtual clock, with passes as long as a formula says: nothing "
-        "ran.",
+        "Run by the engine's own scheduler on a virtual clock, with step times from a hardware model. No model runs.",
     ),
 )
 

@@ -1,12 +1,12 @@
-"""How long each request waited and how evenly its tokens came, by chosen `Definitions`.
+"""Latencies of every request and every gap between tokens, by chosen `Definitions`.
 
-All times count from the intended arrival, so that time in the queue is never left out. A token is there when it was
-delivered; in a batch that is returned whole, when the batch was handed over. Nothing is interpolated, and what was not
-measured is NaN, never 0. The store's table macro `latencies` is tested equal to it.
+Times count from the intended arrival, so queueing is always included. A token counts when it is delivered; in full
+response mode, when its batch ends. Nothing is interpolated, and a missing value is NaN, never 0. The store's table
+macro `latencies` is tested equal to this module.
 
-With failures counted as infinite, a request that did not finish waits forever for what it never got: its slot, its
-first token, one more token, its end. Where a run's answers are returned whole there are no gaps and no time per token
-without the first, so none of those is counted as infinite.
+With failures counted as infinite, an unfinished request has an infinite latency for whatever it never received: its
+slot, its first token, its next token, its end. In full response mode there are no gaps and no time per token without
+the first, so these have no infinite samples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Integers = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """A latency that has one sample a request, or one a gap. Its metric is `<key>_s`."""
+    """A latency with one sample per request or per gap. Its metric is `<key>_s`."""
 
     key: str
     label: str
@@ -42,35 +42,35 @@ LATENCIES = (
         key="queue_wait",
         label="Queue wait",
         formula="admitted_s - arrival_s",
-        meaning="From the moment a request meant to arrive until the engine gave it a slot.",
+        meaning="From the intended arrival of a request until it was assigned a slot.",
         level="request",
     ),
     Latency(
         key="ttft",
         label="Time to first token (TTFT)",
         formula="first delivery - arrival_s",
-        meaning="How long a reader looks at an empty answer, the wait in the queue included.",
+        meaning="From the intended arrival until the first token was delivered, time in the queue included.",
         level="request",
     ),
     Latency(
         key="itl",
         label="Inter-token latency (ITL)",
         formula="delivery of a token - delivery of the same request's token before it",
-        meaning="Every single pause in a growing answer. Not defined for answers that are returned whole.",
+        meaning="Every gap between two tokens of an answer. Not defined for answers returned in full.",
         level="gap",
     ),
     Latency(
         key="tpot",
         label="Time per output token (TPOT)",
         formula="(last delivery - first delivery) / (output_tokens - 1)",
-        meaning="A finished answer's average pause. Not defined for a single token, nor for answers returned whole.",
+        meaning="Mean gap of a finished answer. Not defined for a single token, or for answers returned in full.",
         level="request",
     ),
     Latency(
         key="e2e",
         label="End-to-end latency (E2E)",
         formula="last delivery - arrival_s",
-        meaning="From the moment a request meant to arrive until its answer was complete. Finished requests only.",
+        meaning="From the intended arrival until the last token was delivered. Finished requests only.",
         level="request",
     ),
 )
@@ -79,11 +79,11 @@ DEFAULT = Definitions()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Latencies:
-    """`requests` has one row a request, by request id: request_id, queue_wait_s, ttft_s, itl_s (the mean of its gaps),
-    tpot_s, e2e_s, output_tokens; NaN where undefined, infinite where it is counted so.
+    """`requests` has one row per request, by request id: request_id, queue_wait_s, ttft_s, itl_s (its mean gap),
+    tpot_s, e2e_s, output_tokens. NaN where undefined, infinite where failures count as infinite.
 
-    `gap_s` are all gaps between two neighboring tokens of a request, in order of request and token, each with its
-    request in `gap_request_id`. A request returned whole has none: its tokens came at once.
+    `gap_s` are all gaps between consecutive tokens, in order of request and token; `gap_request_id` holds their
+    requests. A request returned in full has none.
     """
 
     requests: Table
@@ -92,9 +92,9 @@ class Latencies:
     definitions: Definitions
 
     def samples(self, key: str) -> Floats:
-        """Seconds of one latency of LATENCIES, NaN left out: of requests by request id, gaps by request and token.
+        """Samples in seconds of one latency of LATENCIES, without NaN: by request id, gaps by request and token.
 
-        An infinite gap of a request that did not finish comes after all others.
+        Infinite gaps of unfinished requests come last.
         """
         values: Floats = self.requests[f"{key}_s"]
         if key == "itl" and self.definitions.itl == "gap":
@@ -108,7 +108,7 @@ class Latencies:
 
 
 def latencies(record: RunRecord, definitions: Definitions = DEFAULT) -> Latencies:
-    """Every latency of a run, each by the option that `definitions` takes."""
+    """Every latency of a run by the chosen definitions."""
     token_requests, delivered_s = deliveries(record)
     answers = _answers(record, token_requests, delivered_s)
     gap_request_id, gap_s = _gaps(record, token_requests, delivered_s)
@@ -132,7 +132,7 @@ def latencies(record: RunRecord, definitions: Definitions = DEFAULT) -> Latencie
 def latency_metrics(
     distributions: Mapping[str, Distribution], definitions: Definitions = DEFAULT
 ) -> dict[str, float | int | None]:
-    """The metrics of latencies by their names in the glossary: each of STATISTICS and the number of samples."""
+    """The latency metrics of a run, by name: each of STATISTICS and the number of samples."""
     metrics: dict[str, float | int | None] = {}
     for key, distribution in distributions.items():
         for statistic in STATISTICS:
@@ -142,13 +142,13 @@ def latency_metrics(
 
 
 def request_answers(record: RunRecord) -> Table:
-    """What latencies are made of, one row a request, by request id: request_id, state, arrival_s, admitted_s,
-    returned_s, the delivery of its first and its last token (first_s, last_s), output_tokens; NaN where missing."""
+    """The times behind the latencies, one row per request, by request id: request_id, state, arrival_s, admitted_s,
+    returned_s, delivery of the first and the last token (first_s, last_s), output_tokens. NaN where missing."""
     return _answers(record, *deliveries(record))
 
 
 def deliveries(record: RunRecord) -> tuple[Integers, Floats]:
-    """Every token's request and when a reader had it, in order of request and token; NaN where none has it yet."""
+    """Every token's request and delivery time, in order of request and token; NaN if not delivered."""
     tokens = record.tokens
     order = np.argsort(tokens["request_id"].astype(np.int64) << 32 | tokens["token_index"], kind="stable")
     token_requests, delivered_s = tokens["request_id"][order], tokens["delivered_s"][order]
@@ -185,7 +185,7 @@ def _gaps(record: RunRecord, token_requests: Integers, delivered_s: Floats) -> t
 
 
 def _mean_gaps(request_ids: Integers, gap_request_id: Integers, gap_s: Floats) -> Floats:
-    """The mean gap of each request; gaps of a request that the log lost belong to none."""
+    """The mean gap of each request. Gaps of requests that are missing from the log are ignored."""
     counts = np.searchsorted(gap_request_id, request_ids, side="right") - np.searchsorted(gap_request_id, request_ids)
     if counts.sum() < len(gap_s):
         gap_s = gap_s[np.isin(gap_request_id, request_ids)]
@@ -203,7 +203,7 @@ def _per_token_s(answers: Table, definitions: Definitions) -> Floats:
 
 
 def _infinite_latencies(record: RunRecord, definitions: Definitions) -> tuple[str, ...]:
-    """The latencies of which a request that did not finish has an infinite one."""
+    """The latencies that are infinite for an unfinished request."""
     if not _returns_whole(record):
         return ("queue_wait_s", "ttft_s", "itl_s", "tpot_s", "e2e_s")
     per_token = ("tpot_s",) if definitions.tpot == "with-first" else ()
@@ -211,13 +211,13 @@ def _infinite_latencies(record: RunRecord, definitions: Definitions) -> tuple[st
 
 
 def _returns_whole(record: RunRecord) -> bool:
-    """Whether answers are handed over with their batch: one was, or there are tokens that were not delivered."""
+    """Whether answers are returned in full: one was, or some tokens have no delivery time of their own."""
     returned = ~np.isnan(record.requests["returned_s"])
     return bool(returned.any() or np.isnan(record.tokens["delivered_s"]).any())
 
 
 def _returned_s(record: RunRecord, request_ids: Integers) -> Floats:
-    """When each of these requests was handed over whole; NaN for one that was not, or that the log does not know."""
+    """When each of these requests was returned in full; NaN if it was not, or is missing from the log."""
     known = record.requests["request_id"]
     if not known.size:
         return np.full(len(request_ids), np.nan)
@@ -227,7 +227,7 @@ def _returned_s(record: RunRecord, request_ids: Integers) -> Floats:
 
 
 def _take(values: Floats, places: Integers, counts: Integers) -> Floats:
-    """`values[places]`, NaN where a request has no token at all."""
+    """`values[places]`, NaN where a request has no token."""
     taken = np.full(len(places), np.nan)
     taken[counts > 0] = values[places[counts > 0]]
     return taken

@@ -1,7 +1,7 @@
-"""What a metric is: a name, a unit, a formula, what it means, and how it is computed. Nothing else says what one is.
+"""Metrics: name, unit, formula, meaning, and the function that computes each.
 
-Percentiles interpolate linearly between samples (`distribution`). Below 100 samples a 99th percentile would be little
-else than the maximum, so there is none.
+Percentiles interpolate linearly between samples (`distribution`). With fewer than 100 samples there is no 99th
+percentile, because it would be close to the maximum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.record import RunRecord
-from engine.metrics.distribution import percentile as percentile
 from engine.metrics.latency import LATENCIES, Floats, latencies
 
 Value = float | int | None
@@ -24,9 +23,9 @@ Better = Literal["higher", "lower"] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One quantity. `level` says what it is a quantity of; `better` which way is good, None where neither is.
+    """One quantity. `level` is what it is measured on; `better` which direction is better, or None.
 
-    `meaning` is for a reader who does not know the field. `formula` speaks in names of metrics and of the run log.
+    `meaning` is for users who are new to the field. `formula` uses names of metrics and of run log columns.
     """
 
     name: str
@@ -40,7 +39,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetric(Metric):
-    """A quantity of a whole run, with the function that computes it: None where the run has no such value."""
+    """A metric of a whole run. `function` computes it and returns None if the run has no such value."""
 
     level: Level = "run"
     function: Callable[[MeasuredRun], Value]
@@ -48,8 +47,8 @@ class RunMetric(Metric):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredRun:
-    """What the run's metrics share, computed once. `samples` are those of each latency by its key; `pass_s` runs beside
-    the record's passes."""
+    """A run with the intermediate values that its metrics share. `samples` holds each latency's samples by key;
+    `pass_s` is the duration of each pass."""
 
     record: RunRecord
     samples: Mapping[str, Floats]
@@ -65,11 +64,11 @@ class MeasuredRun:
         return int(self.record.passes[name].sum(dtype=np.int64))
 
     def known(self, name: str) -> Floats:
-        """An integer column of the passes as numbers, NaN where it was not logged."""
+        """An integer column of the passes as floats, NaN where it was not logged."""
         return known(self.record.passes[name])
 
     def of_kind(self, kind: str) -> Floats:
-        """The seconds of each prefill, decode or mixed pass."""
+        """Seconds of each pass of this kind (prefill, decode or mixed)."""
         seconds: Floats = self.pass_s[self.record.passes["kind"] == kind]
         return seconds
 
@@ -86,29 +85,29 @@ def measured_run(record: RunRecord, peak_memory_bytes: int | None) -> MeasuredRu
 
 
 def share(part: float, whole: float | None) -> float | None:
-    """`part` of `whole`, as a quotient; None where there is nothing to have a part of."""
+    """`part / whole`; None if `whole` is 0 or missing."""
     return part / whole if whole else None
 
 
 def known(column: NDArray[Any]) -> Floats:
-    """An integer column as numbers: NaN where it holds the -1 of a missing value."""
+    """An integer column as floats: NaN in place of -1, the missing value."""
     return np.where(column < 0, np.nan, column)
 
 
 def measured_sum(values: Floats) -> float | None:
-    """The sum of what was measured; None where nothing was."""
+    """The sum of the measured values; None if there are none."""
     return None if np.isnan(values).all() else float(np.nansum(values))
 
 
 def measured_count(column: NDArray[Any]) -> int | None:
-    """The sum of an integer column, of what was logged of it; None where nothing was."""
+    """The sum of the logged values of an integer column; None if there are none."""
     total = measured_sum(known(column))
     return None if total is None else round(total)
 
 
 def _duration_s(record: RunRecord) -> float | None:
-    """From the first intended arrival to the last delivery; None where nothing was delivered."""
-    handed_over_s = np.concatenate([record.tokens["delivered_s"], record.requests["returned_s"]])
-    if np.isnan(handed_over_s).all() or not record.requests["arrival_s"].size:
+    """From the first intended arrival to the last delivery; None if nothing was delivered."""
+    delivered_s = np.concatenate([record.tokens["delivered_s"], record.requests["returned_s"]])
+    if np.isnan(delivered_s).all() or not record.requests["arrival_s"].size:
         return None
-    return float(np.nanmax(handed_over_s) - record.requests["arrival_s"].min())
+    return float(np.nanmax(delivered_s) - record.requests["arrival_s"].min())

@@ -1,7 +1,7 @@
-"""Every metric of the lab, defined once: what the store's views, the pages, the command line and the glossary all use.
+"""Every metric of the lab, defined once for the store's views, the pages, the command line and the glossary.
 
-Per request: how long it waited and how evenly its tokens came (`latency`). Per run: counts, rates and times (`pace`),
-the waste ledger (`ledger`), and percentiles of each latency with the number of samples beside them.
+Per request: latencies (`latency`). Per run: counts, rates and times (`throughput`), the waste breakdown (`waste`), and
+percentiles of each latency with their number of samples.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _sample_count(latency: Latency) -> RunMetric:
         label=f"{latency.label}, samples",
         unit="samples",
         formula=f"count of measured {latency.key}_s",
-        meaning=f"How many samples the percentiles of {latency.label} rest on.",
+        meaning=f"Number of samples behind the percentiles of {latency.label}.",
         better=None,
         function=lambda run: len(run.samples[latency.key]),
     )
@@ -60,7 +60,7 @@ SAMPLE_METRICS = (
         label="Pass time",
         unit="s",
         formula="end_s - start_s",
-        meaning="How long one run of the model took, until the device had its tokens.",
+        meaning="Duration of one forward pass, until the device had its tokens.",
         level="pass",
         better="lower",
     ),
@@ -78,7 +78,7 @@ STALL_METRICS = (
         label="Worst gap over median gap",
         unit="times",
         formula="itl_max_s / itl_p50_s",
-        meaning="How many times the usual pause in an answer the worst one lasted: how far admissions stall others.",
+        meaning="The worst gap between tokens as a multiple of the median gap: how much admissions stall decode rows.",
         better="lower",
         function=itl_max_over_p50,
     ),
@@ -104,6 +104,6 @@ METRICS: tuple[Metric, ...] = (*SAMPLE_METRICS, *RUN_METRICS)
 
 
 def run_metrics(record: RunRecord, *, peak_memory_bytes: int | None = None) -> dict[str, Value]:
-    """Every metric of the run by its name, in the glossary's order; None where a run has no such value."""
+    """Every metric of the run by name, in the glossary's order; None where the run has no such value."""
     run = measured_run(record, peak_memory_bytes)
     return {metric.name: metric.function(run) for metric in RUN_METRICS}

@@ -1,6 +1,6 @@
-"""How much a run did and how fast: counts, throughput, and where the time went, pass by pass.
+"""Counts, throughput, and the time spent in each kind of pass.
 
-A pass's seconds are those from its start to the moment when the device had its tokens. Passes never overlap.
+A pass lasts from its start until the device has its tokens. Passes never overlap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.workload.arrivals import offered_rate
 
 
 def prefill_and_mixed_s(run: MeasuredRun) -> float:
-    """The seconds of all passes that read prompts: prefill and mixed ones."""
+    """Seconds of all passes that prefill: prefill and mixed passes."""
     return float(run.of_kind("prefill").sum() + run.of_kind("mixed").sum())
 
 
@@ -30,7 +30,7 @@ def num_finished(run: MeasuredRun) -> int:
 
 
 def num_delivered_tokens(run: MeasuredRun) -> int:
-    """The tokens that somebody has received: a batch that is returned whole delivers none before its return."""
+    """Tokens delivered to clients. A batch in full response mode delivers none before it ends."""
     return int((~np.isnan(deliveries(run.record)[1])).sum())
 
 
@@ -44,7 +44,7 @@ COUNT_METRICS = (
         label="Requests",
         unit="requests",
         formula="count of requests",
-        meaning="The requests that the engine saw arrive.",
+        meaning="Requests that arrived at the engine.",
         better=None,
         function=lambda run: len(run.record.requests["request_id"]),
     ),
@@ -53,7 +53,7 @@ COUNT_METRICS = (
         label="Finished requests",
         unit="requests",
         formula="count of requests whose state is finished",
-        meaning="The requests that got to their end. The others were cut off when the run was stopped or failed.",
+        meaning="Requests that completed. The others were cut off when the run was stopped or failed.",
         better="higher",
         function=num_finished,
     ),
@@ -62,7 +62,7 @@ COUNT_METRICS = (
         label="Prompt tokens",
         unit="tokens",
         formula="sum of prompt_tokens over all requests",
-        meaning="How many tokens the prompts hold, the chat template's own included.",
+        meaning="Tokens in all prompts, including those of the chat template.",
         better=None,
         function=lambda run: int(run.record.requests["prompt_tokens"].sum(dtype=np.int64)),
     ),
@@ -71,7 +71,7 @@ COUNT_METRICS = (
         label="Output tokens",
         unit="tokens",
         formula="count of tokens",
-        meaning="How many tokens were generated for somebody: what was said, not what was allowed.",
+        meaning="Tokens generated for requests: the actual count, not the budget.",
         better=None,
         function=num_output_tokens,
     ),
@@ -80,7 +80,7 @@ COUNT_METRICS = (
         label="Steps",
         unit="steps",
         formula="count of different steps of the passes",
-        meaning="Rounds of the engine: admit, prefill the newcomers, decode once, let the ended leave.",
+        meaning="Iterations of the engine: admit, prefill newly admitted requests, decode once, evict.",
         better="lower",
         function=lambda run: len(np.unique(run.passes("step"))),
     ),
@@ -89,7 +89,7 @@ COUNT_METRICS = (
         label="Passes",
         unit="passes",
         formula="prefill_passes + decode_passes + mixed_passes",
-        meaning="How often the model was run.",
+        meaning="Forward passes of the model.",
         better="lower",
         function=lambda run: len(run.pass_s),
     ),
@@ -98,7 +98,7 @@ COUNT_METRICS = (
         label="Prefill passes",
         unit="passes",
         formula="count of passes whose kind is prefill",
-        meaning="Passes that read prompts, and nothing else; a prompt that is whole yields its first token.",
+        meaning="Passes that only prefill prompts. A completed prompt yields its first token.",
         better=None,
         function=lambda run: len(run.of_kind("prefill")),
     ),
@@ -107,7 +107,7 @@ COUNT_METRICS = (
         label="Decode passes",
         unit="passes",
         formula="count of passes whose kind is decode",
-        meaning="Passes that yield one more token for every row.",
+        meaning="Passes that only decode: each row gets one more token.",
         better="lower",
         function=lambda run: len(run.of_kind("decode")),
     ),
@@ -116,7 +116,7 @@ COUNT_METRICS = (
         label="Mixed passes",
         unit="passes",
         formula="count of passes whose kind is mixed",
-        meaning="Passes that read pieces of prompts beside rows that decode. Only chunked prefill has them.",
+        meaning="Passes that prefill prompt chunks together with decode rows. Only the chunked engine has them.",
         better=None,
         function=lambda run: len(run.of_kind("mixed")),
     ),
@@ -125,7 +125,7 @@ COUNT_METRICS = (
         label="Captured passes",
         unit="passes",
         formula="count of passes with bucket_tokens",
-        meaning="Passes that ran as one CUDA graph, recorded beforehand, instead of operation by operation.",
+        meaning="Passes that ran as one captured CUDA graph instead of operation by operation.",
         better="higher",
         function=lambda run: int(np.count_nonzero(run.passes("bucket_tokens") >= 0)),
     ),
@@ -137,7 +137,7 @@ RATE_METRICS = (
         label="Duration",
         unit="s",
         formula="last delivery - first intended arrival",
-        meaning="How long the readers as a whole had to wait until everything was said.",
+        meaning="Time from the first arrival until all answers were delivered.",
         better="lower",
         function=lambda run: run.duration_s,
     ),
@@ -146,26 +146,26 @@ RATE_METRICS = (
         label="Throughput",
         unit="tokens/s",
         formula="(count of tokens that were delivered, or whose request was returned) / duration_s",
-        meaning="Tokens received a second, over all requests together. Prompts are not counted, nor are tokens that "
-        "nobody has received: those of a batch that was cut off before it was returned whole.",
+        meaning="Output tokens delivered per second, total over all requests. Prompt tokens are not counted, nor are "
+        "undelivered tokens of a batch that was cut off in full response mode.",
         better="higher",
         function=lambda run: share(num_delivered_tokens(run), run.duration_s),
     ),
     RunMetric(
         name="requests_per_s",
-        label="Requests finished a second",
+        label="Request throughput",
         unit="requests/s",
         formula="finished_requests / duration_s",
-        meaning="How many requests a second the engine got to their end.",
+        meaning="Requests completed per second.",
         better="higher",
         function=lambda run: share(num_finished(run), run.duration_s),
     ),
     RunMetric(
         name="offered_requests_per_s",
-        label="Requests offered a second",
+        label="Offered rate",
         unit="requests/s",
         formula="(requests - 1) / (last arrival - first arrival)",
-        meaning="The rate that really was offered, from the intended arrivals. There is none when all come at once.",
+        meaning="The rate of intended arrivals. Not defined when all requests arrive at once.",
         better=None,
         function=lambda run: offered_rate(run.record.requests["arrival_s"]),
     ),
@@ -174,8 +174,8 @@ RATE_METRICS = (
         label="Prefill rate",
         unit="tokens/s",
         formula="sum of prompt_tokens over all passes / (prefill_s + mixed_s)",
-        meaning="Prompt tokens read a second while prompts were being read; in mixed passes rows decode meanwhile. "
-        "What is read again after a preemption counts again.",
+        meaning="Prompt tokens per second of prefill time. Mixed passes count in full, although they also decode. "
+        "Tokens recomputed after a preemption count again.",
         better="higher",
         function=lambda run: share(run.total("prompt_tokens"), prefill_and_mixed_s(run)),
     ),
@@ -187,7 +187,7 @@ TIME_METRICS = (
         label="Time in prefill",
         unit="s",
         formula="sum of pass_s over prefill passes",
-        meaning="Seconds spent on reading prompts alone. Rows that are decoding stand still meanwhile.",
+        meaning="Seconds spent in prefill passes. Decode rows are stalled meanwhile.",
         better="lower",
         function=lambda run: float(run.of_kind("prefill").sum()),
     ),
@@ -196,7 +196,7 @@ TIME_METRICS = (
         label="Time in decode",
         unit="s",
         formula="sum of pass_s over decode passes",
-        meaning="Seconds spent on generating tokens after the first, and on nothing else.",
+        meaning="Seconds spent in decode passes.",
         better="lower",
         function=lambda run: float(run.of_kind("decode").sum()),
     ),
@@ -205,17 +205,16 @@ TIME_METRICS = (
         label="Time in mixed passes",
         unit="s",
         formula="sum of pass_s over mixed passes",
-        meaning="Seconds spent on both at once: pieces of prompts beside rows that decode. They are not split up.",
+        meaning="Seconds spent in passes that prefill and decode at once. They are not split between the two.",
         better=None,
         function=lambda run: float(run.of_kind("mixed").sum()),
     ),
     RunMetric(
         name="prefill_share",
-        label="Prefill, share of the time",
+        label="Prefill, share of time",
         unit="share",
         formula="(prefill_s + mixed_s) / (prefill_s + decode_s + mixed_s)",
-        meaning="The share of pass time in which prompts were being read. Mixed passes count in full, though rows "
-        "decode in them.",
+        meaning="The share of pass time spent on prefill. Mixed passes count in full, although they also decode.",
         better=None,
         function=lambda run: share(prefill_and_mixed_s(run), float(run.pass_s.sum())),
     ),
@@ -224,7 +223,7 @@ TIME_METRICS = (
         label="Prefill pass, median",
         unit="s",
         formula="median of pass_s over prefill passes",
-        meaning="How long a typical prefill pass takes: the pause that an admission puts into its neighbors' answers.",
+        meaning="Typical duration of a prefill pass: how long an admission stalls the decode rows.",
         better="lower",
         function=lambda run: percentile(run.of_kind("prefill"), 50),
     ),
@@ -233,7 +232,7 @@ TIME_METRICS = (
         label="Decode pass, median",
         unit="s",
         formula="median of pass_s over decode passes",
-        meaning="How long a typical decode pass takes, and so the time between two tokens of an undisturbed answer.",
+        meaning="Typical duration of a decode pass: the time between two tokens without stalls.",
         better="lower",
         function=lambda run: percentile(run.of_kind("decode"), 50),
     ),
@@ -242,7 +241,7 @@ TIME_METRICS = (
         label="Time to issue passes",
         unit="s",
         formula="sum of issue_s over all passes",
-        meaning="How long the CPU took to hand its work to the GPU. None on a CPU, where issuing and running are one.",
+        meaning="Time the CPU needed to issue work to the GPU. Not defined on a CPU, which issues and runs at once.",
         better="lower",
         function=lambda run: measured_sum(run.passes("issue_s")),
     ),
@@ -251,8 +250,8 @@ TIME_METRICS = (
         label="Time on the device",
         unit="s",
         formula="sum of device_s over all passes",
-        meaning="How long passes took by the device's own clock, from a pass's first kernel to its last. Pauses count: "
-        "a device that waits for the CPU to issue its next kernel counts that wait here.",
+        meaning="Duration of the passes by the device's own clock, from each pass's first kernel to its last. Pauses "
+        "in which the device waits for the CPU to issue the next kernel are included.",
         better="lower",
         function=lambda run: measured_sum(run.passes("device_s")),
     ),
@@ -261,7 +260,7 @@ TIME_METRICS = (
         label="Time between passes",
         unit="s",
         formula="last pass's end - first pass's start - sum of pass_s",
-        meaning="Time in which no pass ran: choosing rows, recording, or an idle engine with nothing to do.",
+        meaning="Time in which no pass ran: scheduling, recording, or an idle engine.",
         better="lower",
         function=between_passes_s,
     ),

@@ -1,8 +1,8 @@
-"""The waste ledger: what a run computed or held for nothing, in slot-steps, token positions, seconds and memory.
+"""The waste breakdown: what a run computed or reserved without use, in slot-steps, positions, seconds and memory.
 
-Two kinds of computed waste: padding (columns of a live row that hold no token of its own) and dead rows (rows that run
-on after their request ended). Slot-steps and positions are counted. Seconds are an attribution: a pass takes its time
-as a whole, and each kind is charged the share that it has of the pass's positions.
+Computed waste is padding (columns of a live row without a token of its own) and dead rows (rows still computed after
+their request ended). Slot-steps and positions are counted. Seconds are attributed: each kind of waste is charged its
+share of a pass's positions.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from engine.metrics.metric import MeasuredRun, RunMetric, measured_count, measur
 
 
 def wasted_s(run: MeasuredRun, positions: str) -> float:
-    """Every pass's seconds times the share that a column of positions has of the computed ones, added up."""
+    """The sum over passes of seconds times the share that these positions have of the computed ones."""
     computed = np.maximum(run.passes("computed_positions"), 1)
     return float((run.pass_s * run.passes(positions) / computed).sum())
 
 
 def kv_position_s(run: MeasuredRun, positions: str) -> float:
-    """A column of KV positions, each counted for the seconds of its pass."""
+    """The sum over passes of KV positions times seconds."""
     return float((run.pass_s * run.passes(positions)).sum())
 
 
 def kv_held_position_s(run: MeasuredRun, positions: str) -> float | None:
-    """The same of a column that older run logs do not have."""
+    """As `kv_position_s`, for a column that older run logs do not have."""
     return measured_sum(run.pass_s * run.known(positions))
 
 
-def kv_room_position_s(run: MeasuredRun) -> float | None:
-    """What is held besides real tokens, and is neither padding, nor dead, nor the end of a block."""
+def kv_unused_reservation_position_s(run: MeasuredRun) -> float | None:
+    """Reserved positions that are not used, padding, dead or the end of a block."""
     parts = [run.known(f"kv_{part}_positions") for part in ("padding", "dead", "fragment")]
     taken = run.passes("kv_used_positions") + sum(parts)
     return measured_sum(run.pass_s * (run.passes("kv_reserved_positions") - taken))
@@ -55,8 +55,8 @@ SLOT_STEP_METRICS = (
         label="Slot-steps",
         unit="slot-steps",
         formula="sum of rows over all passes",
-        meaning="How many rows were computed, counted once a pass. Each one yields a token, wanted or not; a row whose "
-        "prompt is not whole yet yields none and is not counted.",
+        meaning="Rows computed, counted once per pass. Each yields a token, whether needed or not. A row whose prefill "
+        "is not complete yields none and is not counted.",
         better="lower",
         function=lambda run: run.total("rows"),
     ),
@@ -65,7 +65,7 @@ SLOT_STEP_METRICS = (
         label="Useful slot-steps",
         unit="slot-steps",
         formula="sum of live_rows over all passes",
-        meaning="The slot-steps whose token somebody still waited for. The same for every engine on the same requests.",
+        meaning="Slot-steps whose token belongs to an answer. Equal for all engines on the same requests.",
         better=None,
         function=lambda run: run.total("live_rows"),
     ),
@@ -74,7 +74,7 @@ SLOT_STEP_METRICS = (
         label="Dead slot-steps",
         unit="share",
         formula="1 - useful_slot_steps / slot_steps",
-        meaning="The share of computed rows whose request had already ended: they wait in the batch for its slowest.",
+        meaning="The share of computed rows whose request had already ended and waits for the slowest of its batch.",
         better="lower",
         function=dead_fraction,
     ),
@@ -86,8 +86,8 @@ POSITION_METRICS = (
         label="Computed positions",
         unit="positions",
         formula="sum of computed_positions over all passes",
-        meaning="Token positions that the passes attended over: rows times width; where rows are read at their true "
-        "length, that; and the tokens of a packed prefill.",
+        meaning="Token positions that the passes attended over: rows times width, or each row's true length in paged "
+        "decode, or the tokens of a packed prefill.",
         better="lower",
         function=lambda run: run.total("computed_positions"),
     ),
@@ -96,7 +96,7 @@ POSITION_METRICS = (
         label="Padding positions",
         unit="positions",
         formula="sum of padding_positions over all passes",
-        meaning="Positions of live rows that held no token of theirs: rows are computed as wide as the widest.",
+        meaning="Positions of live rows without a token of their own: every row is computed as wide as the widest.",
         better="lower",
         function=lambda run: run.total("padding_positions"),
     ),
@@ -105,7 +105,7 @@ POSITION_METRICS = (
         label="Dead positions",
         unit="positions",
         formula="sum of dead_positions over all passes",
-        meaning="All positions of rows whose request had already ended.",
+        meaning="Positions of rows whose request had already ended.",
         better="lower",
         function=lambda run: run.total("dead_positions"),
     ),
@@ -114,7 +114,7 @@ POSITION_METRICS = (
         label="Padding",
         unit="share",
         formula="padding_positions / computed_positions",
-        meaning="The share of all computed positions that was padding.",
+        meaning="The share of computed positions that was padding.",
         better="lower",
         function=lambda run: share(run.total("padding_positions"), run.total("computed_positions")),
     ),
@@ -123,7 +123,7 @@ POSITION_METRICS = (
         label="Dead positions, share",
         unit="share",
         formula="dead_positions / computed_positions",
-        meaning="The share of all computed positions that belonged to dead rows.",
+        meaning="The share of computed positions in dead rows.",
         better="lower",
         function=lambda run: share(run.total("dead_positions"), run.total("computed_positions")),
     ),
@@ -132,7 +132,7 @@ POSITION_METRICS = (
         label="Time charged to padding",
         unit="s",
         formula="sum of pass_s * padding_positions / computed_positions",
-        meaning="Pass time charged to padding by its share of the positions. An attribution: not time to be saved.",
+        meaning="Pass time charged to padding by its share of positions. An attribution, not an achievable saving.",
         better="lower",
         function=lambda run: wasted_s(run, "padding_positions"),
     ),
@@ -141,17 +141,17 @@ POSITION_METRICS = (
         label="Time charged to dead rows",
         unit="s",
         formula="sum of pass_s * dead_positions / computed_positions",
-        meaning="Pass time charged to dead rows by their share of the positions. An attribution: not time to be saved.",
+        meaning="Pass time charged to dead rows by their share of positions. An attribution, not an achievable saving.",
         better="lower",
         function=lambda run: wasted_s(run, "dead_positions"),
     ),
     RunMetric(
         name="bucket_padding_fraction",
-        label="Padding of CUDA graphs",
+        label="CUDA graph padding",
         unit="share",
         formula="1 - sum of tokens / sum of bucket_tokens, over captured passes",
-        meaning="A captured pass has a fixed size, and what its tokens do not fill is computed for nothing. It is "
-        "counted here alone, in tokens, and not among the positions above.",
+        meaning="The share of tokens in captured passes that only fill the graph's fixed size. Counted in tokens, "
+        "separately from the positions above.",
         better="lower",
         function=bucket_padding_fraction,
     ),
@@ -163,16 +163,16 @@ PREEMPTION_METRICS = (
         label="Preemptions",
         unit="preemptions",
         formula="sum of preemptions over all requests",
-        meaning="How often a running request lost its KV memory to an older one and had to wait again.",
+        meaning="How often a running request lost its KV blocks to an older one and waited again.",
         better="lower",
         function=lambda run: measured_count(run.record.requests["preemptions"]),
     ),
     RunMetric(
         name="recomputed_tokens",
-        label="Tokens computed again",
+        label="Recomputed tokens",
         unit="tokens",
         formula="sum of recomputed_tokens over all passes",
-        meaning="Tokens of prompts and answers whose keys and values were lost to a preemption and computed anew.",
+        meaning="Tokens whose keys and values were lost to a preemption and computed again.",
         better="lower",
         function=lambda run: measured_count(run.passes("recomputed_tokens")),
     ),
@@ -184,7 +184,7 @@ KV_METRICS = (
         label="KV memory reserved",
         unit="position-seconds",
         formula="sum of pass_s * kv_reserved_positions",
-        meaning="Room for keys and values that was held while passes ran: one token's place for one second counts 1.",
+        meaning="KV memory reserved while passes ran. One token position reserved for one second counts 1.",
         better="lower",
         function=lambda run: kv_position_s(run, "kv_reserved_positions"),
     ),
@@ -193,54 +193,53 @@ KV_METRICS = (
         label="KV memory unused",
         unit="position-seconds",
         formula="sum of pass_s * (kv_reserved_positions - kv_used_positions)",
-        meaning="The part of it that no running request had filled: the four kinds that follow.",
+        meaning="Reserved KV memory that no running request had filled: the sum of the next four.",
         better="lower",
         function=kv_unused_position_s,
     ),
     RunMetric(
         name="kv_padding_position_s",
-        label="KV memory of padding",
+        label="KV memory in padding",
         unit="position-seconds",
         formula="sum of pass_s * kv_padding_positions",
-        meaning="The columns before the shorter prompts of a padded batch.",
+        meaning="Padding columns before the shorter prompts of a padded batch.",
         better="lower",
         function=lambda run: kv_held_position_s(run, "kv_padding_positions"),
     ),
     RunMetric(
         name="kv_dead_position_s",
-        label="KV memory of dead rows",
+        label="KV memory in dead rows",
         unit="position-seconds",
         formula="sum of pass_s * kv_dead_positions",
-        meaning="All that rows still held after their request had ended.",
+        meaning="KV memory still held by rows whose request had ended.",
         better="lower",
         function=lambda run: kv_held_position_s(run, "kv_dead_positions"),
     ),
     RunMetric(
         name="kv_fragment_position_s",
-        label="KV memory at the ends of blocks",
+        label="KV memory in partly filled blocks",
         unit="position-seconds",
         formula="sum of pass_s * kv_fragment_positions",
-        meaning="The unfilled end of each request's last block: less than a block a request.",
+        meaning="Internal fragmentation: the unfilled end of each request's last block.",
         better="lower",
         function=lambda run: kv_held_position_s(run, "kv_fragment_positions"),
     ),
     RunMetric(
         name="kv_room_position_s",
-        label="KV memory kept for tokens to come",
+        label="KV memory reserved for future tokens",
         unit="position-seconds",
         formula="sum of pass_s * (kv_reserved_positions - kv_used_positions - kv_padding_positions - kv_dead_positions "
         "- kv_fragment_positions)",
-        meaning="Room up to the longest prompt and budget, held from the start whether or not it will be used, and "
-        "slots that nobody has.",
+        meaning="Positions reserved for tokens not generated yet, up to the longest prompt and budget; empty slots.",
         better="lower",
-        function=kv_room_position_s,
+        function=kv_unused_reservation_position_s,
     ),
     RunMetric(
         name="kv_unused_fraction",
         label="KV memory unused, share",
         unit="share",
         formula="kv_unused_position_s / kv_reserved_position_s",
-        meaning="The share of the reserved KV memory that stood empty, over the time that passes ran.",
+        meaning="The share of reserved KV memory that was not in use while passes ran.",
         better="lower",
         function=lambda run: share(kv_unused_position_s(run), kv_position_s(run, "kv_reserved_positions")),
     ),
@@ -249,8 +248,8 @@ KV_METRICS = (
         label="Peak memory",
         unit="bytes",
         formula="the largest peak_bytes of the memory log",
-        meaning="The most memory in use since the run began to set up: of the GPU's allocator; on a CPU of the whole "
-        "process, by the high-water mark that Linux keeps, or elsewhere the highest of samples between passes.",
+        meaning="Peak memory since the run's set-up began: of the GPU's allocator, or of the whole process on a CPU "
+        "(Linux's high-water mark; elsewhere the highest sample between passes).",
         better="lower",
         function=lambda run: run.peak_memory_bytes,
     ),

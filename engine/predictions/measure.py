@@ -1,8 +1,8 @@
-"""Measures what a prediction asked for, from the points of its subject: one row a point and repeat, metrics by name.
+"""Measures the figure of a prediction from the points of its subject: one row per point and repeat, metrics by name.
 
-A run is a subject with one point. A figure is final once every point that it needs has ended for good; until then there
-is a reason why not. What cannot be had, since a point ran out of memory or a percentile has too few samples, has its
-reason too, never a zero.
+A run is a subject with one point. A figure is final when every point that it needs has ended; until then it has a
+reason instead. A figure that is not available, because a point ran out of memory or a percentile has too few samples,
+also has a reason, never a zero.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.format import count
 from engine.experiments.experiment import ENDED, summarize
 from engine.experiments.sweep_table import SweepRow, sweep_rows
 from engine.predictions.prediction import Question
 
 Rows = Sequence[Mapping[str, Any]]
-RateOf = Callable[[str], float | None]  # a run's completion rate in its steady window, by its id
-OVER = ("stopped", "crashed")  # of a run: it is over; of a point: it is to be run again
+RateOf = Callable[[str], float | None]  # by run id: the run's completion rate in its steady window
+OVER = ("stopped", "crashed")  # a run with this status has ended; a point with it runs again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A figure, or the reason why there is none. `is_final`: no run to come will change that."""
+    """A figure, or the reason why there is none. `is_final`: later runs will not change it."""
 
     value: float | None
     reason: str | None
@@ -31,13 +32,13 @@ class Measured:
 
 
 def measure(question: Question, rows: Rows, rate_of: RateOf, *, is_over: bool = False) -> Measured:
-    """The figure that was asked for. `is_over`: nothing more will be run, so that what was cut off stays cut off.
+    """The figure of a question. `is_over`: no more runs will follow, so stopped and crashed points count as ended.
 
-    `rate_of` is asked for saturation runs alone.
+    `rate_of` is called only for saturation runs.
     """
     needed = needed_points(question, rows)
     if not needed:
-        reason = "nothing of what was asked for was run" if is_over else "what it needs has not begun yet"
+        reason = "no run that it needs was made" if is_over else "no run that it needs has begun yet"
         return _none(reason, is_final=is_over)
     waiting = [row for row in needed if row["status"] not in ENDED and not (is_over and row["status"] in OVER)]
     if waiting:
@@ -59,7 +60,7 @@ def measure(question: Question, rows: Rows, rate_of: RateOf, *, is_over: bool = 
 
 
 def needed_points(question: Question, rows: Rows) -> list[Mapping[str, Any]]:
-    """The points without which there is no answer; none at all where one of its sides has none."""
+    """The points that the question needs; none at all if one of its sides has no points."""
     match question.measure:
         case "metric":
             return _keyed(rows, question.key)
@@ -97,7 +98,7 @@ def _metric(name: str, rows: Rows) -> Measured:
 
 
 def _column(name: str, row: Mapping[str, Any]) -> str:
-    """A point of a sweep has the length of its prompts under `prompt_tokens`, the run's count under another name."""
+    """The metric's column. In a sweep `prompt_tokens` is the prompt length, and `run_prompt_tokens` the metric."""
     return f"run_{name}" if f"run_{name}" in row else name
 
 
@@ -105,7 +106,7 @@ def _ratio(over: Measured, under: Measured) -> Measured:
     if over.value is None or under.value is None:
         return over if over.value is None else under
     if under.value == 0:
-        return _none("the figure that it is to be divided by is 0")
+        return _none("the divisor is 0")
     return Measured(value=over.value / under.value, reason=None, is_final=True)
 
 
@@ -115,7 +116,7 @@ def _capacity(rows: Rows, rate_of: RateOf) -> Measured:
         return _none(_trouble(rows))
     found = summarize(rate_of(str(row["run_id"])) for row in done)
     if found is None:
-        return _none("its run at saturation is gone, or too short for a steady window")
+        return _none("its run at saturation was deleted, or is too short for a steady window")
     return Measured(value=found.median, reason=None, is_final=True)
 
 
@@ -126,7 +127,7 @@ def _largest_batch(rows: Rows) -> Measured:
 
 
 def _of_sweep(question: Question, rows: Rows) -> Measured:
-    """Figures of the sweep's own table: `speedup` and the share of the straight line."""
+    """Figures of the sweep's table: `speedup`, and the share of linear scaling."""
     mine = _keyed(rows, question.key)[0]
     found = next((row for row in sweep_rows([r for r in rows if _is_beside(r, mine)]) if _is_row(row, mine)), None)
     if found is None or found.status != "completed":
@@ -137,7 +138,7 @@ def _of_sweep(question: Question, rows: Rows) -> Measured:
         rate, line = found.decode_tokens_per_s, found.linear_tokens_per_s
         value = rate / line if rate is not None and line else None
     if value is None:
-        return _none("the batch of one did not complete, so that there is nothing to compare with")
+        return _none("the batch of one did not complete, so there is no base to compare with")
     return Measured(value=value, reason=None, is_final=True)
 
 
@@ -160,20 +161,20 @@ def _waiting_text(waiting: int, needed: int) -> str:
 
 
 def _trouble(rows: Rows) -> str:
-    """Why no run completed, by the first that has something to say."""
+    """Why no run completed: the reason of the first failed one."""
     worst = next((row for row in rows if row["status"] != "completed"), None)
     if worst is None:
-        return "no run of it completed"
-    words = {"oom": "ran out of memory", "stopped": "was stopped", "crashed": "crashed"}.get(worst["status"], "failed")
+        return "none of its runs completed"
+    end = {"oom": "ran out of memory", "stopped": "was stopped", "crashed": "crashed"}.get(worst["status"], "failed")
     error = worst.get("error")
-    return f"its run {words}{f': {error}' if isinstance(error, str) and error else ''}"
+    return f"its run {end}{f': {error}' if isinstance(error, str) and error else ''}"
 
 
 def _missing_text(name: str, row: Mapping[str, Any]) -> str:
-    """Why a run that completed has no such figure."""
+    """Why a completed run has no such figure."""
     if "_p99_" in name:
         samples = _number(row.get(f"{name.split('_p99_')[0]}_n"))
-        return f"a 99th percentile needs 100 samples, and there are {samples or 0:,.0f}"
+        return f"a 99th percentile needs 100 samples; there are {count(samples or 0)}"
     if name == "offered_requests_per_s":
-        return "all requests came at once: nothing was offered at a rate"
-    return "the run has no such figure: nothing of the kind was measured in it"
+        return "all requests arrived at once, so there is no offered rate"
+    return "the run has no such figure"

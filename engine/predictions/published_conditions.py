@@ -1,7 +1,7 @@
-"""Whether an experiment asked what the published texts asked, so that its figures may be held against theirs.
+"""Whether an experiment has the settings of a published text, so that their figures can be compared.
 
-Each function has the experiment's points, as for `prediction_measure`, and returns in words what it asked otherwise, or
-None where it asked the same. The machine and the model are free: the texts' ratios are for any.
+Each function takes the experiment's points, as `measure` does, and returns how its settings differ, or None if they are
+the same. Machine and model may differ: the texts' ratios apply to any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def uniform_batches(rows: Rows) -> list[Mapping[str, Any]]:
 
 
 def unlike_the_sweep(grid: Rows, largest: int) -> str | None:
-    """The texts' sweep: their five lengths, each from one row up to `largest` or until its memory ended."""
+    """The texts' sweep: their five lengths, each from one row to `largest` or until memory ran out."""
     if not grid:
         return "no static batches of one prompt length"
     if unended := [row for row in grid if row["status"] not in ENDED]:
@@ -47,29 +47,29 @@ def unlike_the_sweep(grid: Rows, largest: int) -> str | None:
             return f"no batch of one at {tokens:,} tokens"
         if max(done) < largest and all(row["status"] != "oom" for row in batches):
             return (
-                f"at {tokens:,} tokens it ends at a batch of {max(done):,}, before {largest:,} and before memory does"
+                f"at {tokens:,} tokens it ends at a batch of {max(done):,}, before {largest:,} and before out of memory"
             )
     return None
 
 
 def unlike_the_budget(grid: Rows) -> str | None:
-    """The texts' batches go on until their caches hold 256 tokens a row more than the prompts."""
+    """The texts' batches generate 256 tokens a row."""
     budgets = {_config(row).workload.budget for row in grid}
     other = sorted(text for text in budgets if parse_budget(text) != RangeBudget(low=BATCH_BUDGET, high=BATCH_BUDGET))
     return f"a budget of {other[0]}, not {BATCH_BUDGET}" if other else None
 
 
 def unlike_the_load(rows: Rows, engines: Sequence[str]) -> str | None:
-    """The texts' load: 400 requests of their mix to 32 slots, coming at random."""
+    """The texts' load: 400 requests of their mix for 32 slots, with random arrivals."""
     asked = [row for row in rows if row["engine"] in engines and row["role"] in ("rate", "saturation")]
     if missing := [name for name in engines if all(row["engine"] != name for row in asked)]:
         return f"no points of {_listed(missing)}"
     for row in asked:
-        if (words := _unlike_mix(_config(row))) is not None:
-            return words
+        if (difference := _unlike_mix(_config(row))) is not None:
+            return difference
         arrival = _config(row).workload.arrival
         if row["role"] == "rate" and not arrival.startswith("poisson"):
-            return f"arrivals by {arrival}, not poisson"
+            return f"arrivals {arrival}, not poisson"
     return None
 
 
@@ -86,7 +86,7 @@ def _unlike_mix(config: RunConfig) -> str | None:
 
 
 def unlike_the_spike(rows: Rows, engines: Sequence[str]) -> str | None:
-    """The texts' spike: a prompt of 4,096 tokens, the longest, is read while shorter ones decode."""
+    """The texts' spike: a prompt of 4,096 tokens, the longest, is prefilled while other rows decode."""
     sides = [row for row in rows if row["key"] in engines]
     if missing := [name for name in engines if all(row["key"] != name for row in sides)]:
         return f"no run of {_listed(missing)}"
@@ -96,24 +96,24 @@ def unlike_the_spike(rows: Rows, engines: Sequence[str]) -> str | None:
     workload, slots = configs[0].workload, configs[0].slots
     mix = parse_prompts(workload.prompts)
     if LONGEST not in mix.lengths or max(mix.lengths) > LONGEST:
-        return f"prompts {workload.prompts}, whose longest is not of {LONGEST:,} tokens"
+        return f"prompts {workload.prompts}, the longest not of {LONGEST:,} tokens"
     specs = build_workload(workload).requests
-    later = specs[slots:] if workload.arrival == "closed" else specs[1:]  # the first are admitted at once
+    later = specs[slots:] if workload.arrival == "closed" else specs[1:]  # the first ones are admitted at once
     lengths = {spec.prompt.tokens for spec in specs if isinstance(spec.prompt, ExactPrompt)}
     if slots < 2 or len(lengths) < 2 or len({spec.budget_tokens for spec in specs}) < 2:
-        return "no rows that decode while another is admitted: it takes two slots, two prompt lengths and two budgets"
+        return "no rows decode while another is admitted: that needs two slots, two prompt lengths and two budgets"
     if not any(isinstance(spec.prompt, ExactPrompt) and spec.prompt.tokens == LONGEST for spec in later):
-        return f"no prompt of {LONGEST:,} tokens that comes while others decode"
+        return f"no prompt of {LONGEST:,} tokens arrives while others decode"
     return None
 
 
 def _config(row: Mapping[str, Any]) -> RunConfig:
-    """ValueError where it is not kept, or cannot be read."""
+    """The run's configuration. ValueError if it was not kept or cannot be read."""
     config = row.get("config")
     if not isinstance(config, str):
         raise ValueError("not kept")
     return RunConfig.from_dict(json.loads(config))
 
 
-def _listed(words: Sequence[str]) -> str:
-    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

@@ -1,7 +1,7 @@
-"""The lab's own grade of a published prediction: its ratio, from the points of an experiment that asked the same.
+"""The lab's own measurement of a published prediction: its ratio, from an experiment with the same settings.
 
-`rows` are an experiment's points as for `prediction_measure`, `rate_of` a run's completion rate at saturation. An
-experiment that asked something else (`published_conditions`), or has no figure, gives none, and says why.
+`rows` are an experiment's points and `rate_of` the completion rate of a run at saturation, both as in `measure`. An
+experiment with other settings (`published_conditions`), or without the figure, gives a reason instead.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from engine.core.format import exact
 from engine.experiments.sweep_table import sweep_rows
 from engine.predictions.measure import Measured, RateOf, Rows, measure
 from engine.predictions.prediction import Question
@@ -20,13 +21,13 @@ from engine.predictions.published_conditions import (
     unlike_the_sweep,
 )
 
-LINEAR_BATCH = 256  # up to which the text saw growth without exception
-LARGEST_BATCH = 1024  # up to which the text doubled, where memory did not end before
+LINEAR_BATCH = 256  # up to here the text saw linear growth at every length
+LARGEST_BATCH = 1024  # the text doubled the batch up to here or until memory ran out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A ratio, or in words why the experiment has none: what it asked otherwise, or what is missing."""
+    """A ratio, or the reason why the experiment has none: other settings, or a missing figure."""
 
     value: float | None = None
     reason: str = ""
@@ -36,12 +37,12 @@ GradeOf = Callable[[Rows, RateOf], Answer]
 
 
 def lowest_linear_share(rows: Rows, rate_of: RateOf) -> Answer:
-    """The worst of all batches of a static sweep that completed, up to a batch of 256, which some length reached."""
+    """The lowest share of linear scaling in a static sweep, over completed batches of up to 256."""
     grid = uniform_batches(rows)
     if (unlike := unlike_the_sweep(grid, LINEAR_BATCH)) is not None:
         return Answer(reason=unlike)
     if not any(row["status"] == "completed" and row["batch_size"] >= LINEAR_BATCH for row in grid):
-        return Answer(reason=f"memory that ended before a batch of {LINEAR_BATCH} at every prompt length")
+        return Answer(reason=f"memory ran out before a batch of {LINEAR_BATCH} at every prompt length")
     shares = [
         row.decode_tokens_per_s / row.linear_tokens_per_s
         for row in sweep_rows(grid)
@@ -51,7 +52,7 @@ def lowest_linear_share(rows: Rows, rate_of: RateOf) -> Answer:
 
 
 def share_out_of_memory(rows: Rows, rate_of: RateOf) -> Answer:
-    """Of a static sweep up to a batch of 1,024: at which share of its prompt lengths memory ended before that."""
+    """The share of prompt lengths of a static sweep at which memory ran out up to a batch of 1,024."""
     grid = uniform_batches(rows)
     unlike = unlike_the_sweep(grid, LARGEST_BATCH) or unlike_the_budget(grid)
     if unlike is not None:
@@ -70,8 +71,8 @@ def _capacity_ratio(engine: str, base: str) -> GradeOf:
     return answer
 
 
-def _ratio_where_one_carries(metric: str, engine: str, base: str) -> GradeOf:
-    """A metric of one engine over that of another, at the highest rate between the two's capacities."""
+def _ratio_where_one_sustains(metric: str, engine: str, base: str) -> GradeOf:
+    """A metric of one engine over that of another, at the highest rate between their capacities."""
 
     def answer(rows: Rows, rate_of: RateOf) -> Answer:
         if (unlike := unlike_the_load(rows, (engine, base))) is not None:
@@ -88,8 +89,9 @@ def _ratio_where_one_carries(metric: str, engine: str, base: str) -> GradeOf:
             question = Question(measure="ratio", metric=metric, key=keys[rate], base=bases[rate])
             if (found := measure(question, rows, rate_of)).value is not None:
                 return _as_answer(found)
-        carried = f"{other.value:.3g} and {mine.value:.3g} requests a second"
-        return Answer(reason=f"no figure at a rate that {engine} alone carries; {base} and {engine} carry {carried}")
+        low, high = exact(other.value, digits=3), exact(mine.value, "requests/s", digits=3)
+        capacities = f"{base} sustains {low} and {engine} {high}"
+        return Answer(reason=f"no figure at a rate that only {engine} sustains; {capacities}")
 
     return answer
 
@@ -105,7 +107,7 @@ def _as_answer(found: Measured) -> Answer:
 
 
 def ask(measure_name: str, rows: Rows, rate_of: RateOf) -> Answer:
-    """The answer of an experiment of a kind that GRADES names. Settings that cannot be read are a reason too."""
+    """The answer of an experiment. `measure_name` is a key of GRADES. Unreadable settings are a reason, too."""
     try:
         return GRADES[measure_name][1](rows, rate_of)
     except (ValueError, TypeError) as error:
@@ -115,10 +117,10 @@ def ask(measure_name: str, rows: Rows, rate_of: RateOf) -> Answer:
 GRADES: Mapping[str, tuple[tuple[str, ...], GradeOf]] = {
     "lowest_linear_share": (("sweep",), lowest_linear_share),
     "share_out_of_memory": (("sweep",), share_out_of_memory),
-    "queue_ratio": (("load",), _ratio_where_one_carries("queue_wait_p50_s", "continuous", "static")),
-    "ttft_ratio": (("load",), _ratio_where_one_carries("ttft_p95_s", "continuous", "static")),
+    "queue_ratio": (("load",), _ratio_where_one_sustains("queue_wait_p50_s", "continuous", "static")),
+    "ttft_ratio": (("load",), _ratio_where_one_sustains("ttft_p95_s", "continuous", "static")),
     "continuous_capacity": (("load",), _capacity_ratio("continuous", "static")),
     "paged_capacity": (("load",), _capacity_ratio("paged", "continuous")),
-    "paged_queue_ratio": (("load",), _ratio_where_one_carries("queue_wait_p50_s", "paged", "continuous")),
+    "paged_queue_ratio": (("load",), _ratio_where_one_sustains("queue_wait_p50_s", "paged", "continuous")),
     "spike_ratio": (("pair", "layouts"), _spike_ratio),
 }

@@ -1,6 +1,6 @@
-"""What can be predicted of a job that somebody is about to start: of one run, of runs side by side, of a plan's points.
+"""The questions that can be predicted before a job starts: for one run, for engines side by side, for a plan's points.
 
-A choice is a question that may still want its metric. Those of a plan are read from the plan alone.
+A choice is a question that may still need its metric. The choices of a plan follow from the plan only.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from itertools import permutations
 from engine.experiments.experiment import Plan, Point
 from engine.predictions.prediction import MEASURES, Question
 
-# The figures that people predict most, before all others.
+# The most common metrics, offered first.
 USUAL = (
     "output_tokens_per_s", "duration_s", "ttft_p50_s", "ttft_p95_s", "queue_wait_p50_s", "tpot_p50_s", "itl_p95_s",
     "itl_max_s", "itl_max_over_p50", "e2e_p50_s", "requests_per_s", "decode_pass_p50_s", "prefill_share",
     "dead_fraction", "padding_fraction", "kv_unused_fraction", "preemptions", "peak_memory_bytes",
 )  # fmt: skip
-MAX_POINTS = 200  # of a plan that is larger, only so many points are offered by name
+MAX_POINTS = 200  # points offered by name; a larger plan has more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One thing to predict, in words. `engines` are those that have to run for it to be answered."""
+    """One predictable figure. `engines` are those that must run to measure it."""
 
     label: str
     measure: str
@@ -34,14 +34,14 @@ class Choice:
     engines: tuple[str, ...] = ()
 
     @property
-    def wants_metric(self) -> bool:
+    def needs_metric(self) -> bool:
         return "metric" in MEASURES[self.measure].needs
 
     def question(self, metric: str = "") -> Question:
-        """The question, with its metric where it wants one. ValueError where that is missing."""
+        """The question, with its metric if it needs one. ValueError if that is missing."""
         return Question(
             measure=self.measure,
-            metric=metric if self.wants_metric else "",
+            metric=metric if self.needs_metric else "",
             key=self.key,
             base=self.base,
             engine=self.engine,
@@ -50,7 +50,7 @@ class Choice:
 
 
 def of_engines(engines: Sequence[str]) -> list[Choice]:
-    """Of engines that each run the same requests: a metric of each, and of each over each other one."""
+    """For engines on the same requests: a metric of each, and its ratio for each pair."""
     each = [Choice(label=f"{name}: a metric", measure="metric", key=name, engines=(name,)) for name in engines]
     pairs = [
         Choice(
@@ -62,7 +62,7 @@ def of_engines(engines: Sequence[str]) -> list[Choice]:
 
 
 def of_plan(plan: Plan) -> list[Choice]:
-    """Of an experiment: what its kind is about first, then a metric of each point, then ratios of points beside it."""
+    """For an experiment: the figures of its kind first, then a metric of each point."""
     firsts = list({point.key: point for point in sorted(plan.points, key=lambda p: p.position)}.values())[:MAX_POINTS]
     metrics = [Choice(label=f"{point.key}: a metric", measure="metric", key=point.key) for point in firsts]
     match plan.kind:
@@ -95,7 +95,7 @@ def _of_sweep(points: Sequence[Point]) -> list[Choice]:
 
 
 def _control_of(ragged: Point, points: Sequence[Point]) -> str:
-    """The uniform batch of as many rows and as wide; empty where the plan has none."""
+    """The key of the uniform batch with as many rows and the same width; empty if the plan has none."""
     mine = [
         p.key
         for p in points
@@ -116,7 +116,7 @@ def _of_load(points: Sequence[Point]) -> list[Choice]:
 
 
 def _of_overhead(points: Sequence[Point]) -> list[Choice]:
-    """Of each configuration, one timing over the other."""
+    """For each configuration, one timing over the other."""
     pairs = [
         (one, other)
         for one, other in permutations(points, 2)
@@ -126,5 +126,5 @@ def _of_overhead(points: Sequence[Point]) -> list[Choice]:
     return [_ratio(one.key, other.key, other.key) for one, other in pairs]
 
 
-def _ratio(key: str, base: str, words: str) -> Choice:
-    return Choice(label=f"{key} over {words}: a metric's ratio", measure="ratio", key=key, base=base)
+def _ratio(key: str, base: str, base_name: str) -> Choice:
+    return Choice(label=f"{key} over {base_name}: a metric's ratio", measure="ratio", key=key, base=base)

@@ -1,7 +1,7 @@
-"""The simulator's own answer to a question that somebody predicted, on the machine as it was calibrated beforehand.
+"""The simulator's own prediction for a question, from a calibration of the machine.
 
-It knows the configurations and the calibration, and nothing of the run: a prediction like any other. Where it cannot
-answer it says why: no calibration, an engine whose passes were not measured, more requests than there is time for.
+It uses only the configurations and the calibration, nothing of the run. If it has no answer it gives the reason: no
+calibration, an engine whose passes were not measured, or too many requests.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.core.record import RunRecord
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.load.load_point import load_point
 from engine.metrics.metrics import run_metrics
 from engine.predictions.measure import measure, needed_points
 from engine.predictions.prediction import Question
-from engine.simulator.simulated_machine import THIS, simulated_machine
+from engine.simulator.machine import THIS, simulated_machine
 from engine.simulator.simulator import simulate
 from engine.workload.workload import build_workload
 
-MAX_REQUESTS = 5_000  # of all runs that a question needs: some seconds on one core
+MAX_REQUESTS = 5_000  # in all runs of a question; takes some seconds on one core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """A run that is asked for: its point's key, the point's values, and its configuration on its real device."""
+    """A run to simulate: its point's key and values, and its configuration with the real device."""
 
     key: str
     config: RunConfig
@@ -35,20 +35,20 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What the simulator expects, None where it cannot say; `note` says by what it reckoned, or why it cannot."""
+    """The simulator's prediction, or None. `note` names the calibration, or the reason why there is no value."""
 
     value: float | None
     note: str
 
 
 def simulated_answer(question: Question, runs: Sequence[PlannedRun], calibrations: Sequence[Calibration]) -> Simulated:
-    """Simulate the runs that the question needs, one of each point, and measure them as real ones are measured."""
+    """Simulate the runs that the question needs, one per point, and measure them like real runs."""
     rows = [_row(run) for run in {run.key: run for run in runs}.values()]
     keys = {row["key"] for row in needed_points(question, rows)}
     needed = [run for run in {run.key: run for run in runs}.values() if run.key in keys]
     requests = sum(run.config.workload.requests for run in needed)
     if requests > MAX_REQUESTS:
-        note = f"{requests:,} requests are more than the {MAX_REQUESTS:,} that it takes on at once"
+        note = f"{requests:,} requests are too many to simulate (at most {MAX_REQUESTS:,})"
         return Simulated(value=None, note=note)
     records: dict[str, RunRecord] = {}
     sources = []
@@ -69,7 +69,7 @@ def simulated_answer(question: Question, runs: Sequence[PlannedRun], calibration
 
 
 def _reason(message: str) -> str:
-    """Why it cannot say, without what goes with the command line alone."""
+    """The error as a reason, without advice that applies only to the command line."""
     return message.splitlines()[0].removeprefix(f"hardware {THIS}: ").partition(", or use ")[0]
 
 
@@ -79,7 +79,7 @@ def _row(run: PlannedRun) -> dict[str, Any]:
 
 
 def _named(name: str, row: Mapping[str, Any]) -> str:
-    """A run's count of prompt tokens stands beside the point's length of each prompt."""
+    """The column of a metric. The run's prompt tokens must not replace the point's prompt length."""
     return f"run_{name}" if name == "prompt_tokens" and row["prompt_tokens"] is not None else name
 
 

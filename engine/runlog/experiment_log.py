@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from engine.core.run_id import utc_now
 from engine.experiments.experiment import Plan, Point, PointRecord
-from engine.experiments.experiment_check import check_ids, check_plan, needs_settings
+from engine.experiments.experiment_check import check_ids, check_plan, require_settings
 from engine.runlog.locks import POLL_S, hold, holder, is_held
 from engine.runlog.reader import RUN_ID, RunLogReader
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE
@@ -228,7 +228,7 @@ def _take_lock(folder: Path, resources: ExitStack) -> None:
 def _check_own(folder: Path, plan: Plan) -> None:
     """ValueError for an experiment that can be read but not resumed: a copy under another name, or missing settings."""
     with _readable(folder, EXPERIMENT_FILE):
-        needs_settings(plan)
+        require_settings(plan)
     if plan.experiment_id != folder.name:
         original = f"{plan.experiment_id[:80]!r}"
         raise ValueError(f"{folder}: {EXPERIMENT_FILE} is a copy of experiment {original}; resume that one")

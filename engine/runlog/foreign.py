@@ -47,7 +47,7 @@ def _check_bounds(path: Path, schema: pa.Schema) -> None:
         size = file.seek(0, 2)
         file.seek(0)
         is_first = True
-        while (head := _next_head(file)) is not None:
+        while (head := _next_metadata(file)) is not None:
             body_bytes = _field(head, _root(head), BODY_FIELD, "<q") or 0
             if body_bytes < 0 or body_bytes > MAX_BATCH_BYTES:
                 raise ValueError(f"a batch of {body_bytes:,} bytes is larger than any the lab writes")
@@ -61,7 +61,7 @@ def _check_bounds(path: Path, schema: pa.Schema) -> None:
             file.seek(body_bytes, 1)
 
 
-def _next_head(file: BinaryIO) -> bytes | None:
+def _next_metadata(file: BinaryIO) -> bytes | None:
     """The flatbuffer at the head of the next message; None if there is no complete one."""
     prefix = file.read(8)
     if len(prefix) < 8 or prefix[:4] != CONTINUATION:

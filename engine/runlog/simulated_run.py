@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import TORCH_NAMES
 from engine.core.record import Table
 from engine.core.run_id import utc_now
+from engine.core.units import TORCH_NAMES
 from engine.runlog.run_description import ModelDescription, RunDescription
 from engine.runlog.schema import STREAMS
 from engine.runlog.writer import RunLogWriter
-from engine.simulator.simulated_machine import SimulatedMachine
+from engine.simulator.machine import SimulatedMachine
 from engine.simulator.simulator import Simulation
 from engine.workload.workload import Workload
 
@@ -96,7 +96,7 @@ def _result(simulation: Simulation, totals: Mapping[str, Any]) -> dict[str, Any]
     return {
         "status": simulation.status,
         "error": None if shortage is None else str(shortage),
-        "oom": None if shortage is None else shortage.facts(),
+        "oom": None if shortage is None else shortage.to_dict(),
         "totals": dict(totals),
         "notes": [],
         "ended_at": utc_now(),

@@ -1,6 +1,6 @@
-"""From a prepared run to an engine: the runner of its KV layout and execution, and the loop around it.
+"""Builds the engine of a prepared run: the runner for its KV layout and execution, and the loop around it.
 
-This is the one place of the runtime that asks which layout it is: `EAGER_RUNNERS` and `graph_rows` have a line each.
+Only this module depends on the layout: `EAGER_RUNNERS` and `graph_rows` have one line per layout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.core.recorder import Recorder
 from engine.core.request import Request
 from engine.core.span_log import Sink
 from engine.core.units import GIB
-from engine.memory.capacity import planned_memory, require_room
+from engine.memory.capacity import planned_memory, require_capacity
 from engine.runtime.engine import Engine
 from engine.runtime.environment import num_multiprocessors
 from engine.runtime.model_runner import ModelRunner, PaddedRunner, SlotRunner
@@ -33,7 +33,7 @@ def build_engine(
     sink: Sink,
     on_pass: Callable[[Engine, float], None] = lambda engine, now_s: None,
 ) -> Engine:
-    """The engine of `prepared.config`, its clock at zero now."""
+    """The engine of `prepared.config`. Its clock starts now."""
     config = prepared.config
     eos_ids = frozenset(prepared.loaded.spec.eos_token_ids)
     clock = RunClock()
@@ -41,7 +41,7 @@ def build_engine(
         sink,
         config.num_slots,
         returns_whole=config.returns == "whole",
-        decode=lambda ids: prepared.loaded.encoder.decode(until_end(ids, eos_ids)),
+        decode=lambda ids: prepared.loaded.encoder.decode(until_eos(ids, eos_ids)),
     )
     engine = Engine(
         make_scheduler(config, requests, runner.num_blocks),
@@ -57,15 +57,15 @@ def build_engine(
     return engine
 
 
-def until_end(ids: list[int], eos_ids: frozenset[int]) -> list[int]:
-    """The tokens before the end of the sequence: a counted budget goes on past it, an answer does not."""
+def until_eos(ids: list[int], eos_ids: frozenset[int]) -> list[int]:
+    """The tokens before the end of sequence (EOS): a fixed budget generates past it, but the answer ends there."""
     return list(itertools.takewhile(lambda token: token not in eos_ids, ids))
 
 
 def capacity_check(prepared: PreparedRun, num_blocks: int | None) -> Callable[[PlannedPass], None] | None:
-    """Raises EngineOutOfMemory for a pass that would not fit `--capacity-gib`, by estimate, on a CPU.
+    """A check that raises EngineOutOfMemory for a pass that, by estimate, exceeds `--capacity-gib` on a CPU.
 
-    None without a capacity, and on a GPU, whose allocator holds a run to it.
+    None without a capacity, and on a GPU, where the allocator enforces it.
     """
     config = prepared.config
     if config.capacity_gib is None or prepared.device.type == "cuda":
@@ -76,16 +76,16 @@ def capacity_check(prepared: PreparedRun, num_blocks: int | None) -> Callable[[P
     def check(planned: PlannedPass) -> None:
         sampled_in_fp32 = not config.sampling.is_greedy
         need = planned_memory(model, planned, sampled_in_fp32=sampled_in_fp32, pool_positions=pool_positions)
-        require_room(need, planned, capacity_bytes)
+        require_capacity(need, planned, capacity_bytes)
 
     return check
 
 
 def make_runner(prepared: PreparedRun, requests: Sequence[Request], num_blocks: int | None = None) -> ModelRunner:
-    """The runner of the engine's KV layout, its cache allocated where the layout keeps one for the whole run.
+    """The runner of the engine's KV layout. A layout that keeps one cache for the whole run allocates it here.
 
-    `num_blocks` of a paged layout's pool; None for as many as `pool_blocks` gives. A model that cannot run as CUDA
-    graphs runs eager; `execution_notes` says so. EngineOutOfMemory where the cache, or a request alone, does not fit.
+    `num_blocks`: blocks of a paged layout's pool; None: as many as `pool_blocks` gives. A model that cannot run as CUDA
+    graphs runs eager, and `execution_notes` reports it. EngineOutOfMemory if the cache, or one request, does not fit.
     """
     if num_blocks is None:
         num_blocks = pool_blocks(prepared, requests)
@@ -142,7 +142,7 @@ EAGER_RUNNERS: Mapping[type[KVLayout], RunnerFactory] = {
 
 
 def make_graph_runner(prepared: PreparedRun, requests: Sequence[Request], num_blocks: int | None) -> ModelRunner:
-    """A runner of CUDA graphs, its pool allocated and nothing captured, of a model that `why_not_fused` allows."""
+    """A CUDA graph runner with its pool allocated and nothing captured. `why_not_fused` must allow the model."""
     from engine.runtime.graph.fused_decoder import FusedDecoder
     from engine.runtime.graph.graph_runner import GraphRunner
     from engine.runtime.graph.rows import OwnRows, PaddedRows, PagedRows, PoolRows

@@ -1,8 +1,8 @@
-"""The device's memory: what is allocated now, the peak, what is left, the caps of a run, and allocations that failed.
+"""The device's memory: allocated, peak and free bytes, the caps of a run, and failed allocations.
 
-On CUDA this is torch's allocator; on a CPU it is the process's resident set, so that weights and libraries count too.
-Its peak is the high-water mark that Linux keeps, set back when a run begins; where the system keeps none that can be
-set back, it is the highest sample, and what a pass takes and gives back between two samples is not seen.
+On CUDA the numbers come from torch's allocator; on a CPU from the process's resident set, which includes weights and
+libraries. The CPU peak is Linux's high-water mark, reset when a run starts. If the system cannot reset it, the peak is
+the highest sample, which misses memory that a pass allocates and frees between two samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.core.errors import EngineOutOfMemory
 from engine.core.units import GIB
 
 PROC = Path("/proc/self")
-RESET_HIGH_WATER = b"5"  # to clear_refs: the high-water mark becomes what is resident now
+RESET_HIGH_WATER = b"5"  # written to clear_refs: resets the high-water mark to the current resident size
 _UNITS = {"B": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
@@ -34,17 +34,17 @@ class MemorySample:
 
 
 class DeviceMemory:
-    """Watches one device over one run. `cap_bytes` is None without a cap (always on a CPU)."""
+    """The memory of one device during one run. `cap_bytes` is None without a cap (always on a CPU)."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.cap_bytes: int | None = None
         self.peak_bytes = 0  # as of the last sample
-        self.kept_bytes = 0  # idle, but captured graphs' own
-        self.has_high_water = False  # on a CPU: whether the peak is the mark that the system keeps
+        self.kept_bytes = 0  # idle memory that captured graphs keep
+        self.has_high_water = False  # on a CPU: whether the peak is the system's high-water mark
 
     def begin_run(self, utilization: float, capacity_gib: float | None) -> None:
-        """Reset the peak; on CUDA really cap what the process may take: the share of the card, or fewer GiB."""
+        """Reset the peak. On CUDA also cap the process's memory: a share of the GPU, or fewer GiB."""
         self.peak_bytes = self.kept_bytes = 0
         if self.device.type != "cuda":
             self.has_high_water = _reset_high_water()
@@ -55,7 +55,7 @@ class DeviceMemory:
         torch.cuda.reset_peak_memory_stats()
 
     def note_captured(self) -> None:
-        """Graphs have been captured: the memory that they keep is not free from now on."""
+        """Call after graphs are captured: the memory they keep no longer counts as free."""
         if self.device.type == "cuda":
             self.kept_bytes = kept_by_graphs(torch.cuda.memory_snapshot())
 
@@ -71,7 +71,7 @@ class DeviceMemory:
         return MemorySample(allocated_bytes=allocated, peak_bytes=self.peak_bytes, free_bytes=free)
 
     def give_back(self) -> None:
-        """Return memory that is no longer used to the device, and lift the run's cap."""
+        """Return unused memory to the device and remove the run's cap."""
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -79,7 +79,7 @@ class DeviceMemory:
             self.cap_bytes, self.kept_bytes = None, 0
 
     def _cuda_free_bytes(self) -> int:
-        """What an allocation could still get: under the cap, and on the card."""
+        """Bytes that an allocation can still get, under the cap and on the GPU."""
         free = cuda_free_bytes()
         if self.cap_bytes is not None:
             free = min(free, self.cap_bytes - torch.cuda.memory_allocated())
@@ -87,20 +87,20 @@ class DeviceMemory:
 
 
 def kept_by_graphs(segments: Iterable[Mapping[str, Any]]) -> int:
-    """Idle bytes in pools that captured graphs have to themselves, of the allocator's `segments`."""
+    """Idle bytes in the private pools of captured graphs, from the allocator's `segments`."""
     common = (0, 0)
     own = [s for s in segments if tuple(s.get("segment_pool_id", common)) != common]
     return sum(int(s["total_size"]) - int(s["allocated_size"]) for s in own)
 
 
 def cap_bytes(device: torch.device, utilization: float, capacity_gib: float | None) -> int:
-    """What a run may take of a CUDA `device`: a share of the card, or fewer GiB."""
+    """Most bytes that a run may use on a CUDA `device`: a share of the GPU, or fewer GiB."""
     share = torch.cuda.get_device_properties(device).total_memory * utilization
     return int(share if capacity_gib is None else min(share, capacity_gib * GIB))
 
 
 def cuda_free_bytes() -> int:
-    """What the card has left for this process; the allocator's idle blocks count."""
+    """Free bytes on the GPU for this process, including the allocator's idle blocks."""
     on_card, _ = torch.cuda.mem_get_info()
     return int(on_card + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
@@ -108,13 +108,13 @@ def cuda_free_bytes() -> int:
 def as_out_of_memory(
     error: BaseException, device: torch.device, free_bytes: int | None, shape: str, where: str
 ) -> EngineOutOfMemory | None:
-    """What a failed allocation asked for and found, or None when `error` is something else.
+    """The failed allocation behind `error`: bytes requested and free. None if `error` is something else.
 
-    `free_bytes` is what an allocation could still have got, under every cap: the device's own message knows no caps.
-    The size asked for is None where the message does not hold it.
+    `free_bytes` is what an allocation could still get under every cap; the device's own message ignores caps.
+    `asked_bytes` is None if the message does not state it.
     """
     if isinstance(error, EngineOutOfMemory):
-        if error.free_bytes is None and error.__cause__ is not None:  # the device's refusal, raised by who had asked it
+        if error.free_bytes is None and error.__cause__ is not None:  # raised from the device's own error
             error.free_bytes = free_bytes
         return error
     message = str(error)
@@ -145,7 +145,7 @@ def _bytes(number: str, unit: str) -> int | None:
 
 
 def still_works(device: torch.device) -> bool:
-    """Whether the device can compute. A CUDA context that has failed once fails for ever, in this process."""
+    """Whether the device can compute. A CUDA context that failed once stays broken in this process."""
     if device.type != "cuda":
         return True
     try:
@@ -158,13 +158,13 @@ def still_works(device: torch.device) -> bool:
 def _resident_bytes() -> int:
     try:
         pages = int((PROC / "statm").read_text().split()[1])
-    except OSError:  # no /proc, as on macOS: the peak is all there is
+    except OSError:  # no /proc, as on macOS: only the peak is available
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return pages * resource.getpagesize()
 
 
 def _reset_high_water() -> bool:
-    """Whether the process's high-water mark could be set back, and can be read."""
+    """Reset the process's high-water mark. False if it cannot be reset or read."""
     try:
         clear_refs = os.open(PROC / "clear_refs", os.O_WRONLY)
     except OSError:
@@ -179,7 +179,7 @@ def _reset_high_water() -> bool:
 
 
 def _high_water_bytes() -> int | None:
-    """The most that was ever resident since it was set back."""
+    """Most resident bytes since the last reset."""
     return _kibibytes(PROC / "status", "VmHWM:")
 
 
@@ -188,7 +188,7 @@ def _available_bytes() -> int | None:
 
 
 def _kibibytes(path: Path, name: str) -> int | None:
-    """The line of that name, `VmHWM:  1024 kB`, in bytes; None where there is none."""
+    """The value of a line such as `VmHWM:  1024 kB`, in bytes; None if the line is missing."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

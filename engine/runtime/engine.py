@@ -1,8 +1,8 @@
 """The engine's loop, one for every policy and layout: admit -> run -> sample -> record -> evict, until all is done.
 
-The scheduler decides, the runner computes, the timing tells when, the recorder logs. Nothing here knows which engine
-it is. Where passes run ahead of their tokens, an end of sequence (EOS) is known one pass late: what the pass under way
-computes for such a row is discarded.
+The scheduler decides, the runner computes, the timing measures, the recorder logs. The loop does not know which engine
+it runs. If passes are issued before earlier tokens are known, an end of sequence (EOS) is found one pass late; what the
+pass in flight computes for that row is discarded.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from engine.runtime.passes_in_flight import InFlight, Landed, RunClock, Timing
 
 
 class Engine:
-    """Runs a workload to its end, or until `should_stop` says so: within one pass.
+    """Runs a workload to its end, or stops within one pass once `should_stop` is true.
 
-    `eos_ids` end a request that does not ignore EOS. Where passes run ahead of their tokens, that is found a pass late.
-    `check` may refuse a pass before it is issued. `on_pass` is called after every recorded pass with the run's time.
+    `eos_ids` end a request that does not ignore EOS. `check` may reject a pass before it is issued. `on_pass` is called
+    after every recorded pass with the run's time.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Engine:
         self.prompt_texts = prompt_texts or {}
         self.on_pass = on_pass
         self.check = check
-        self.in_hand: PlannedPass | None = None  # the pass being issued, for the text of a failed allocation
+        self.current_pass: PlannedPass | None = None  # the pass being issued, for out-of-memory messages
         self._needs_tokens = any(not r.spec.ignore_eos for r in scheduler.pending)
 
     def run(self, should_stop: Callable[[], bool]) -> bool:
-        """True when every request ended; False when it was stopped. What is in flight is recorded either way."""
+        """True if every request ended, False if stopped. Passes in flight are recorded either way."""
         while not self.scheduler.is_done and not should_stop():
             self.step(should_stop)
         self.record(wait=True)
@@ -64,7 +64,7 @@ class Engine:
         if not self.scheduler.running:
             self.record(wait=True)
             wake_s = self.scheduler.wake_s(now_s)
-            assert wake_s is not None, "nothing runs, nothing will come, yet the engine is not done"
+            assert wake_s is not None, "no request runs or will arrive, yet the engine is not done"
             self.clock.wait_until(wake_s, should_stop)
             return
         for kind in self.scheduler.kinds:
@@ -75,10 +75,10 @@ class Engine:
                 return
 
     def _run_pass(self, planned: PlannedPass) -> None:
-        self.in_hand = planned
+        self.current_pass = planned
         if self.check is not None:
             self.check(planned)
-        # A preempted request is computed again from its tokens: the pass that took its place has made them land.
+        # A preempted request is recomputed from its tokens. They have landed: a later pass ran in its place.
         assert all(c.request.num_scheduled == len(c.request.output_ids) for c in planned.chunks)
         start_s = self.clock.now_s()
         self.timing.begin()
@@ -99,7 +99,7 @@ class Engine:
             self.record(wait=False)
 
     def _finish_knowing_tokens(self, flight: InFlight) -> None:
-        """The end of a sequence decides which requests leave: the pass is over, so its outcome is known at once."""
+        """Tokens decide which requests end, and the pass is over, so its outcome is known at once."""
         for landed in self.timing.landed(wait=True):
             planned = landed.flight.planned
             at_eos = [i for i, token in zip(planned.live, landed.token_ids, strict=True) if token in self.eos_ids]
@@ -117,16 +117,16 @@ class Engine:
             self.runner.release_all()
 
     def record(self, *, wait: bool) -> None:
-        """Log the passes that are over; with `wait`, all that were issued."""
+        """Log the finished passes; with `wait`, all issued passes."""
         for landed in self.timing.landed(wait=wait):
             if self._needs_tokens:
                 self._end_late(landed)
             self._log(landed)
 
     def _end_late(self, landed: Landed) -> None:
-        """Requests whose end of sequence has just become known, while the next pass with them may be under way.
+        """End the requests whose EOS just landed, while the next pass may already include them.
 
-        What that pass computes for them is discarded: they are dead rows of it.
+        What that pass computes for them is discarded: they become its dead rows.
         """
         flight = landed.flight
         live = zip(flight.planned.live_requests, landed.token_ids, strict=True)
@@ -159,7 +159,7 @@ def merge_outcomes(
     released: Sequence[Request] = (),
     moves: Sequence[Move] = (),
 ) -> PassOutcome:
-    """`outcome` and what became known later; no request ends or leaves twice."""
+    """`outcome` plus what became known later; no request ends or is released twice."""
     return PassOutcome(
         ended=_joined(outcome.ended, ended),
         released=_joined(outcome.released, released),
@@ -168,7 +168,7 @@ def merge_outcomes(
 
 
 def discard(flight: InFlight, ended: Sequence[Request], late: PassOutcome) -> None:
-    """Mark the rows of `ended` as dead rows of the pass in flight: it computes them, and they leave with it."""
+    """Mark the rows of `ended` as dead rows of the pass in flight; they are released when it ends."""
     assert flight.outcome is not None
     flight.planned = without(flight.planned, ended)
     outcome = replace(flight.outcome, ended=tuple(r for r in flight.outcome.ended if r not in ended))
@@ -176,10 +176,10 @@ def discard(flight: InFlight, ended: Sequence[Request], late: PassOutcome) -> No
 
 
 def without(planned: PlannedPass, ended: Sequence[Request]) -> PlannedPass:
-    """`planned` with the rows of `ended` dead: their positions are waste, and what they hold is held for nothing."""
-    gone = set(ended)
-    live = tuple(i for i in planned.live if planned.rows[i] not in gone)
-    lengths = [r.num_prompt_tokens + len(r.output_ids) for r in ended]  # the end of the sequence has not landed yet
+    """`planned` with the rows of `ended` dead: their computed positions and KV positions count as waste."""
+    dead = set(ended)
+    live = tuple(i for i in planned.live if planned.rows[i] not in dead)
+    lengths = [r.num_prompt_tokens + len(r.output_ids) for r in ended]  # without the EOS, which has not landed yet
     positions = sum(lengths) + len(lengths)
     is_padded = planned.kind is PassKind.DECODE and planned.shape.masked
     padding = len(lengths) * planned.shape.width - positions if is_padded else 0

@@ -1,4 +1,4 @@
-"""Where a run ran: versions, device, clocks, threads, load. Stored with each run, since results depend on it."""
+"""The environment of a run: versions, device, clocks, threads, load. Stored with each run: results depend on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("torch", "transformers", "numpy", "pyarrow", "tokenizers", "triton")
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Plain JSON values. What cannot be told is None."""
+    """Plain JSON values. Unknown values are None."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -48,17 +48,17 @@ def describe_device(device: torch.device) -> dict[str, Any]:
 
 
 def num_multiprocessors(device: torch.device) -> int:
-    """How many programs a GPU can work on side by side; 1 for a CPU, where kernels are only ever interpreted."""
+    """Multiprocessors (SMs) of a GPU; 1 for a CPU, where kernels are only interpreted."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def use_available_threads() -> None:
-    """As many threads as this process may use cores: more would only fight each other."""
+    """Use one thread per available core: more would compete with each other."""
     torch.set_num_threads(available_cores())
 
 
 def use_exact_matmuls() -> None:
-    """fp32 products in fp32: no TF32, which would round their factors to ten bits."""
+    """Multiply fp32 in fp32, not in TF32, which rounds the factors to 10 bits."""
     torch.set_float32_matmul_precision("highest")
 
 
@@ -80,7 +80,7 @@ def _git_commit() -> str | None:
 
 
 def read_clocks(device: torch.device) -> dict[str, str] | None:
-    """The card's clocks and limits as its own tool tells them now; None on a CPU."""
+    """The GPU's current clocks and limits from nvidia-smi; None on a CPU."""
     if device.type != "cuda":
         return None
     names = ("clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw", "driver_version")

@@ -1,7 +1,7 @@
-"""Carries out planned passes on a device: builds the inputs, runs the model, samples, keeps what the next pass needs.
+"""Runs planned passes on a device: builds the inputs, runs the model, samples, keeps state for the next pass.
 
-One runner a layout. Both keep each row's last token (and, for slots, its length) on the device, so that a decode pass
-uploads nothing. Shapes: B rows, T tokens, W columns, V vocabulary.
+One runner per layout. Each row's last token (and, for slots, its length) stays on the device, so a decode pass uploads
+nothing. Shapes: B rows, T tokens, W columns, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from engine.runtime.kv.kv_cache import KVCache, KVShape
 from engine.runtime.sampler import Sampler
 from engine.runtime.upload import upload
 
-PAD_TOKEN_ID = 0  # behind a mask, so any real id does
+PAD_TOKEN_ID = 0  # masked, so any valid id works
 
 
 class ModelRunner(ABC):
-    """Runs passes over one KV cache. `model` is a causal LM whose attention has been installed."""
+    """Runs passes over one KV cache. `model` is a causal LM with the lab's attention installed."""
 
     name: str
 
@@ -34,8 +34,8 @@ class ModelRunner(ABC):
         self.sampler = sampler
         self.pool_bytes = pool_bytes
         self.cache: KVCache | None = None
-        self.num_blocks: int | None = None  # of the pool, where the layout is paged
-        self.bucket_tokens: int | None = None  # of the last pass, where it ran as a captured graph
+        self.num_blocks: int | None = None  # of the pool, if the layout is paged
+        self.bucket_tokens: int | None = None  # of the last pass, if it ran as a captured graph
 
     @property
     def device(self) -> torch.device:
@@ -46,21 +46,21 @@ class ModelRunner(ABC):
         return 0 if self.cache is None else self.cache.num_bytes
 
     def capture(self, should_stop: Callable[[], bool]) -> None:  # noqa: B027 - an eager runner has nothing to do
-        """Get ready what has to be before the first pass."""
+        """Capture graphs before the first pass."""
 
     @torch.inference_mode()
     def run(self, planned: PlannedPass) -> Tensor:
-        """Issue one pass. Returns the sampled tokens, (B,), one for every row of the pass, on the device."""
+        """Issue one pass. Returns (B,) sampled tokens on the device, one per row."""
         return self._prefill(planned) if planned.kind is PassKind.PREFILL else self._decode(planned)
 
     @torch.inference_mode()
     def move(self, moves: Sequence[Move]) -> None:
-        """Let the last rows take the freed slots. Only slots move rows."""
+        """Move the last rows into freed slots. Only the slots layout moves rows."""
         assert not moves
 
     @abstractmethod
     def release_all(self) -> None:
-        """Every row has left."""
+        """Called when no row is left."""
 
     @abstractmethod
     def _prefill(self, planned: PlannedPass) -> Tensor: ...
@@ -69,7 +69,7 @@ class ModelRunner(ABC):
     def _decode(self, planned: PlannedPass) -> Tensor: ...
 
     def _logits(self, token_ids: Tensor, position_ids: Tensor, kv_pass: KVPass, keep: int | Tensor) -> Tensor:
-        """(B, T) tokens to the logits of the positions in `keep` alone: the last, or the given ones. (B or 1, n, V)."""
+        """(B, T) tokens to (B or 1, n, V) logits of only the positions in `keep`: the last n, or the given ones."""
         output = self.model(
             input_ids=token_ids,
             position_ids=position_ids,
@@ -86,7 +86,7 @@ class ModelRunner(ABC):
         return upload(values, torch.long, self.device)
 
     def _mask(self, visible: Tensor) -> Tensor:
-        """True where a column may be seen, to an additive mask of the model's dtype (made once a pass, not a layer)."""
+        """From booleans (True: visible) to an additive mask in the model's dtype, once per pass, not per layer."""
         mask = torch.zeros(visible.shape, dtype=self.kv_shape.dtype, device=self.device)
         return mask.masked_fill_(~visible, -torch.inf)
 
@@ -138,7 +138,7 @@ class SlotRunner(ModelRunner):
     def move(self, moves: Sequence[Move]) -> None:
         for move in moves:
             request = move.request
-            # The newest token is sampled but not yet cached: its keys are written by the next pass.
+            # The newest token is sampled but not cached yet: the next pass writes its keys.
             self.cache.move(move.source, move.target, request.num_prompt_tokens + request.num_scheduled - 1)
             self.last_ids[move.target] = self.last_ids[move.source]
             self.lengths[move.target] = self.lengths[move.source]
@@ -148,7 +148,7 @@ class SlotRunner(ModelRunner):
 
 
 class PaddedRunner(ModelRunner):
-    """A batch of rows left-padded to the longest prompt, all at one column; one cache a batch."""
+    """A batch of rows left-padded to the longest prompt, all at the same column; one cache per batch."""
 
     name = "padded"
 
@@ -175,7 +175,7 @@ class PaddedRunner(ModelRunner):
         return self._last_ids
 
     def _prefill_mask(self, width: int) -> Tensor | None:
-        """Causal, and blind to padding; a padding position sees itself alone, so that no softmax is over nothing."""
+        """Causal and without padding. A padding position sees only itself, so that its softmax is defined."""
         if self._visible is None:
             return None
         causal = torch.ones(width, width, dtype=torch.bool, device=self.device).tril()

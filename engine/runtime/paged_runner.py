@@ -1,7 +1,7 @@
-"""Carries out passes over paged KV: decode rows and chunks packed end to end in one forward, no column of padding.
+"""Runs passes over paged KV: decode rows and chunks packed end to end in one forward pass, without padding.
 
-Each engine slot keeps its last token on the device, so that a decode row's input needs no token to have reached the
-host. What else a pass needs goes up in one copy. Shapes: T tokens, D decode rows, B rows that yield a token.
+Each slot's last token stays on the device, so a decode row does not wait for the host. Other inputs go up in one copy.
+Shapes: T tokens, D decode rows, B rows that yield a token.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from engine.runtime.sampler import Sampler
 
 
 class PagedAttention(Protocol):
-    """How a device reads through block tables: by gathering (a CPU) or by kernels (CUDA)."""
+    """How a device reads through block tables: by gathering (CPU) or by kernels (CUDA)."""
 
     def prepare(self, inputs: PackedInputs) -> tuple[KVPass, ModelInputs]: ...
 
 
 class PagedRunner(ModelRunner):
-    """Prefill, decode and mixed passes over one `pool`. Slots are stable: a request stays in its slot while it runs.
+    """Prefill, decode and mixed passes over one `pool`. A request keeps its slot while it runs.
 
-    `max_row_tokens` is the longest that a request may grow. Raises EngineOutOfMemory as `KVPool`.
+    `max_row_tokens` is the longest row, prompt and output. Raises EngineOutOfMemory as `KVPool` does.
     """
 
     name = "paged"
@@ -69,7 +69,7 @@ class PagedRunner(ModelRunner):
         return sampled
 
     def release_all(self) -> None:
-        """The pool is kept for the whole run."""
+        """The pool lives for the whole run."""
 
     def _prefill(self, planned: PlannedPass) -> Tensor:
         return self.run(planned)
@@ -81,6 +81,6 @@ class PagedRunner(ModelRunner):
 def _attention(pool: KVPool, tables: BlockTables) -> PagedAttention:
     if pool.keys.device.type != "cuda":
         return GatherAttention(pool, tables)
-    from engine.runtime.kv.kernel_attention import KernelAttention  # its kernels need Triton, which a CPU build has not
+    from engine.runtime.kv.kernel_attention import KernelAttention  # its kernels need Triton, which CPU builds lack
 
     return KernelAttention(pool, tables, num_multiprocessors(pool.keys.device))

@@ -1,8 +1,8 @@
-"""The run's clock, and timing a pass: stop after each one (sync), or read the device's own events later (async).
+"""The run's clock, and the timing of passes: stop after each pass (sync), or read device events later (async).
 
-Sync reads the clock after the device has stopped, as the published measurements did. Async issues passes ahead, copies
-tokens without a stop and reads device events when they are due; a GPU is needed for it to differ from sync. On a CPU
-issuing a pass and running it are one thing, so that `issue_s` is unmeasured (None) there.
+Sync reads the clock after the device has stopped, as published measurements do. Async issues passes ahead, copies
+tokens without stopping and reads device events when they are due; it differs from sync only on a GPU. On a CPU, issuing
+a pass runs it, so `issue_s` is None there.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch import Tensor
 
 from engine.core.passes import PassOutcome, PassTiming, PlannedPass
 
-WAKE_S = 0.02  # how long a wait sleeps before it looks at the cancel flag again
-MAX_IN_FLIGHT = 1  # issued and not landed when the next is planned: enough to keep the device busy, and an end of
-# sequence that is found late costs one row-step at most
+WAKE_S = 0.02  # a waiting engine checks the cancel flag this often
+# Passes issued and not landed when the next is planned. One keeps the device busy, and a late EOS costs one row-step.
+MAX_IN_FLIGHT = 1
 
 
 class RunClock:
-    """Seconds since the measured part began: zero at construction, monotonic."""
+    """Monotonic seconds since construction, when the measured part starts."""
 
     def __init__(self) -> None:
         self._zero = time.perf_counter()
@@ -33,7 +33,7 @@ class RunClock:
         return time.perf_counter() - self._zero
 
     def wait_until(self, when_s: float, should_stop: Callable[[], bool]) -> None:
-        """Sleep until `when_s`: measured against the intended time, so that waits never add up to a drift."""
+        """Sleep until `when_s` on this clock, so that repeated waits do not drift."""
         while not should_stop():
             left_s = when_s - self.now_s()
             if left_s <= 0:
@@ -43,9 +43,9 @@ class RunClock:
 
 @dataclass(slots=True, kw_only=True)
 class InFlight:
-    """A pass that was issued. `slots` are the physical slots of what it prefilled, at that time.
+    """An issued pass. `slots` are the physical slots of the requests it prefills, at that time.
 
-    `bucket_tokens` is the size of the CUDA graph that it ran as, None where it ran eager.
+    `bucket_tokens` is the size of its CUDA graph, None if it ran eager.
     """
 
     planned: PlannedPass
@@ -67,7 +67,7 @@ class _Events:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Landed:
-    """A pass that is over: its live rows' tokens and its times."""
+    """A finished pass: its live rows' tokens and its times."""
 
     flight: InFlight
     token_ids: list[int]
@@ -75,9 +75,9 @@ class Landed:
 
 
 class Timing(Protocol):
-    """How a pass is timed. `begin` before its kernels are issued, `launched` after, `landed` once it is over.
+    """Times passes. Call `begin` before issuing kernels and `launched` after; `landed` returns finished passes.
 
-    `runs_ahead` when passes are issued before the tokens of the one before are known.
+    `runs_ahead`: passes are issued before the tokens of the previous pass are known.
     """
 
     runs_ahead: bool
@@ -99,7 +99,7 @@ def make_timing(name: str, device: torch.device, clock: RunClock) -> Timing:
 
 
 class CpuTiming:
-    """The pass has run when the call returns; its tokens are in the host's memory already."""
+    """A pass is complete when its call returns, with its tokens in host memory."""
 
     runs_ahead = False
 
@@ -176,7 +176,7 @@ class CudaSyncTiming:
 
 
 class CudaAsyncTiming:
-    """Issue ahead; events on the device's stream say when a pass began, ended and when its tokens had been copied."""
+    """Issue ahead; events on the device's stream mark a pass's start, end and token copy."""
 
     runs_ahead = True
 
@@ -208,13 +208,13 @@ class CudaAsyncTiming:
 
     @property
     def in_flight(self) -> Sequence[InFlight]:
-        """What was issued and has not landed, oldest first."""
+        """Issued passes that have not landed, oldest first."""
         return tuple(self._queue)
 
     def landed(self, *, wait: bool) -> Iterator[Landed]:
-        """Passes whose tokens have reached the host, oldest first; with `wait` all, else those that are due.
+        """Passes whose tokens have reached the host, oldest first; with `wait` all passes, else those that are due.
 
-        One at a time: what a pass's tokens tell may change what the next one in flight counts as live.
+        Yielded one at a time: an EOS in one pass changes the live rows of the next.
         """
         while self._queue:
             events = self._queue[0].events

@@ -1,7 +1,7 @@
-"""How many blocks the KV pool of a paged run gets: what the workload can use, unless a cap or the memory allows less.
+"""The number of blocks in a paged run's KV pool: as many as the workload can use, unless a cap or memory limits it.
 
-The pool is allocated once, before the first pass. On a GPU the rest of the run's share of the card has to hold the
-passes' activations, which are estimated; so a pool that just fits may still leave too little for the largest pass.
+The pool is allocated once, before the first pass. On a GPU the rest of the run's memory must hold the activations,
+which are only estimated: a pool that just fits may still leave too little for the largest pass.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from engine.runtime.device_memory import cap_bytes, cuda_free_bytes
 from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS
 from engine.runtime.prepared_run import PreparedRun
 
-ACTIVATION_MARGIN = 1.5  # over the estimate, which leaves out attention's workspace and what the allocator rounds up
+ACTIVATION_MARGIN = 1.5  # the estimate omits attention's workspace and the allocator's rounding
 
 
 def pool_blocks(prepared: PreparedRun, requests: Sequence[Request]) -> int | None:
-    """Blocks of the pool; None for a layout that has none. May be too few for a request: see `check_lone_request`."""
+    """Blocks of the pool; None for a layout without blocks. May be too few for a request: see `check_lone_request`."""
     config = prepared.config
     if not PRESETS[config.engine].has_blocks:
         return None
     block_bytes = config.block_size * prepared.kv_shape().position_bytes
-    return blocks_that_fit(blocks_for(config, requests), block_bytes, lambda p: room_bytes(prepared, requests, p))
+    return blocks_that_fit(blocks_for(config, requests), block_bytes, lambda p: pool_limit(prepared, requests, p))
 
 
 def check_lone_request(prepared: PreparedRun, requests: Sequence[Request], num_blocks: int) -> None:
-    """EngineOutOfMemory where a request could not run even with the pool to itself: it would wait for ever."""
+    """EngineOutOfMemory if a request does not fit the pool even when it runs alone: it would wait forever."""
     block_size = prepared.config.block_size
     block_bytes = block_size * prepared.kv_shape().position_bytes
-    require_lone_request(requests, num_blocks, block_size, block_bytes, lambda p: room_bytes(prepared, requests, p))
+    require_lone_request(requests, num_blocks, block_size, block_bytes, lambda p: pool_limit(prepared, requests, p))
 
 
-def room_bytes(prepared: PreparedRun, requests: Sequence[Request], preempted: bool) -> int | None:
-    """What the pool may take under every cap; None where nothing limits it.
+def pool_limit(prepared: PreparedRun, requests: Sequence[Request], preempted: bool) -> int | None:
+    """Most bytes for the pool under every cap; None without a limit.
 
-    Where requests may be `preempted`, the passes that read them again need more of the memory.
+    If requests may be `preempted`, their recompute passes need more of the memory.
     """
     config = prepared.config
-    rooms = [] if config.pool_gib is None else [int(config.pool_gib * GIB)]
+    limits = [] if config.pool_gib is None else [int(config.pool_gib * GIB)]
     activation_bytes = _activation_bytes(prepared, requests, preempted)
     if prepared.device.type == "cuda":
         cap = cap_bytes(prepared.device, config.gpu_memory_utilization, config.capacity_gib)
         free = min(cap - torch.cuda.memory_allocated(prepared.device), cuda_free_bytes())
-        rooms.append(free - int(ACTIVATION_MARGIN * activation_bytes) - _graph_bytes(prepared))
+        limits.append(free - int(ACTIVATION_MARGIN * activation_bytes) - _graph_bytes(prepared))
     elif config.capacity_gib is not None:
-        rooms.append(int(config.capacity_gib * GIB) - prepared.dimensions().weight_bytes - activation_bytes)
-    return min(rooms, default=None)
+        limits.append(int(config.capacity_gib * GIB) - prepared.dimensions().weight_bytes - activation_bytes)
+    return min(limits, default=None)
 
 
 def _activation_bytes(prepared: PreparedRun, requests: Sequence[Request], preempted: bool) -> int:
-    """The estimate for the largest pass that the engine can make of these requests, beside weights and KV."""
+    """Estimated activations of the largest pass that these requests can form."""
     config = prepared.config
     lengths = [r.length for r in requests]
     tokens = largest_pass_tokens(EngineShape.of(config), config.num_slots, lengths, preempted=preempted)
@@ -65,7 +65,7 @@ def _activation_bytes(prepared: PreparedRun, requests: Sequence[Request], preemp
 
 
 def _graph_bytes(prepared: PreparedRun) -> int:
-    """What captured passes keep to themselves: the activations of the largest of them. Nothing for an eager run."""
+    """Memory that captured passes keep: the activations of the largest one. 0 for an eager run."""
     if prepared.config.execution != "graph":
         return 0
     return _transient_bytes(prepared, MAX_CAPTURED_TOKENS, prepared.config.num_slots)

@@ -1,8 +1,8 @@
-"""A run made ready: the model loaded, the workload tokenized, every limit checked before anything is measured."""
+"""Prepares a run: loads the model, tokenizes the workload and checks every limit before anything is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -14,21 +14,20 @@ from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.kv.attention_fit import install
 from engine.runtime.kv.kv_cache import KVShape
 from engine.runtime.models.loading import LoadedModel, load_model, resolve_device, resolve_dtype
+from engine.runtime.models.model_cache import ProgressCallback
 from engine.workload.workload import Workload, build_workload
-
-ProgressCallback = Callable[[str, float | None], None]
 
 
 @dataclass(slots=True)
 class WarmModel:
-    """The one model that a process keeps loaded between runs, and the prompt lengths it has been warmed up for."""
+    """The model that a process keeps loaded between runs, and the prompt lengths that are warmed up."""
 
     loaded: LoadedModel | None = None
     key: tuple[str, torch.device, torch.dtype] | None = None
     warmed: set[tuple[str, int]] = field(default_factory=set)
 
     def get(self, config: RunConfig, on_progress: ProgressCallback) -> tuple[LoadedModel, torch.device, torch.dtype]:
-        """The model of `config`, loaded now if it is not the one at hand. ValueError as `load_model`."""
+        """The model of `config`, loaded now if another one is loaded. ValueError as in `load_model`."""
         device = resolve_device(config.device)
         if config.execution == "graph" and device.type != "cuda":
             raise ValueError("execution graph: CUDA graphs need a CUDA GPU, and this run is on a CPU; use eager")
@@ -47,7 +46,7 @@ class WarmModel:
 
 
 def _load(name: str, device: torch.device, dtype: torch.dtype, on_progress: ProgressCallback) -> LoadedModel:
-    """`load_model`, but a model that does not fit is EngineOutOfMemory, and leaves nothing behind."""
+    """`load_model`, but a model that does not fit raises EngineOutOfMemory and frees its memory."""
     memory = DeviceMemory(device)
     try:
         return load_model(name, device, dtype, on_progress)
@@ -62,7 +61,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype, on_progress: Prog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """Everything a run needs that is not measured. `prompt_ids` and `prompt_texts` are keyed by request id."""
+    """Everything a run needs before it is measured. `prompt_ids` and `prompt_texts` are keyed by request id."""
 
     config: RunConfig
     device: torch.device
@@ -73,7 +72,7 @@ class PreparedRun:
     prompt_texts: dict[int, str]
 
     def requests(self) -> list[Request]:
-        """Fresh requests, all waiting to arrive."""
+        """New requests, none of which has arrived."""
         return [Request(spec=spec, prompt_ids=self.prompt_ids[spec.request_id]) for spec in self.workload.requests]
 
     def kv_shape(self) -> KVShape:
@@ -98,10 +97,7 @@ class PreparedRun:
 def prepare_run(
     config: RunConfig, warm: WarmModel, on_progress: ProgressCallback, workload: Workload | None = None
 ) -> PreparedRun:
-    """Build the workload (unless it is given), load the model, tokenize.
-
-    ValueError with one clear line for what cannot be run.
-    """
+    """Build the workload (unless given), load the model, tokenize. ValueError with one clear line if it cannot run."""
     workload = workload or build_workload(config.workload)
     loaded, device, dtype = warm.get(config, on_progress)
     prompt_ids = {spec.request_id: loaded.encoder.encode(spec.prompt) for spec in workload.requests}
@@ -122,7 +118,7 @@ def _check_context(specs: Sequence[RequestSpec], prompt_ids: dict[int, list[int]
     for spec in specs:
         length = len(prompt_ids[spec.request_id])
         if length == 0:
-            raise ValueError(f"prompt {spec.request_id} holds no token: write at least one word")
+            raise ValueError(f"prompt {spec.request_id} has no tokens; write at least one word")
         if length + spec.budget_tokens > limit:
             raise ValueError(
                 f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "

@@ -1,7 +1,7 @@
-"""One run from a configuration to a finished run log: prepare, open the log, warm up, run, total, close.
+"""One prepared run, start to finish: open the log, warm up, run, compute the totals, close the log.
 
-`execute_run` is what the worker and the command line share. Everything that can go wrong in the measured part ends as
-a status in result.json: completed, stopped, oom or failed.
+The worker and the command line share `execute_run`. Every outcome of the measured part is a status in result.json:
+completed, stopped, oom or failed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.runtime.environment import read_clocks
 from engine.runtime.pool_size import pool_blocks
 from engine.runtime.prepared_run import PreparedRun, WarmModel
 from engine.runtime.run_description import describe_run, execution_notes
-from engine.runtime.run_watcher import Progress, RunWatcher
+from engine.runtime.run_watcher import RunProgress, RunWatcher
 from engine.runtime.warm_up import warm_up
 
 
@@ -37,16 +37,16 @@ def execute_run(
     *,
     experiment: dict[str, Any] | None = None,
     on_started: Callable[[], None] = lambda: None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_progress: Callable[[RunProgress], None] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Run and log. Returns what result.json holds. The caller holds the device's lock."""
+    """Run and log. Returns the content of result.json. The caller holds the device's lock."""
     memory = DeviceMemory(prepared.device)
     num_blocks = pool_blocks(prepared, prepared.requests())
     with RunLogWriter(folder, describe_run(prepared, run_id, experiment, num_blocks)) as log:
         on_started()
         result = _measured(prepared, num_blocks, log, memory, warm, on_progress, should_stop)
-        result["clocks"] = read_clocks(prepared.device)  # while the device is still as fast as the last pass was
+        result["clocks"] = read_clocks(prepared.device)  # at once: an idle device lowers its clocks
         memory.give_back()
         log.flush()
         record = RunLogReader(folder).record()
@@ -63,10 +63,10 @@ def _measured(
     log: RunLogWriter,
     memory: DeviceMemory,
     warm: WarmModel,
-    on_progress: Callable[[Progress], None],
+    on_progress: Callable[[RunProgress], None],
     should_stop: Callable[[], bool],
 ) -> dict[str, Any]:
-    """The part that may fail, as plain values: no reference to a tensor survives it."""
+    """The part that may fail. Returns plain values, so no reference to a tensor outlives it."""
     attempt = _Attempt(prepared, log, memory)
     try:
         return attempt.result(attempt.run(num_blocks, warm, on_progress, should_stop))
@@ -75,7 +75,7 @@ def _measured(
 
 
 class _Attempt:
-    """The measured part, and how far it has come: what a failure is reported with."""
+    """The measured part and its current stage, which a failure is reported with."""
 
     def __init__(self, prepared: PreparedRun, log: RunLogWriter, memory: DeviceMemory) -> None:
         self.prepared = prepared
@@ -91,7 +91,7 @@ class _Attempt:
         self,
         num_blocks: int | None,
         warm: WarmModel,
-        on_progress: Callable[[Progress], None],
+        on_progress: Callable[[RunProgress], None],
         should_stop: Callable[[], bool],
     ) -> str:
         """Set up, capture, warm up, run. Returns the run's status: completed or stopped."""
@@ -107,25 +107,25 @@ class _Attempt:
         self.warmed = warm_up(prepared, runner, warm, should_stop, self.warming.append)
         self.warming.clear()
         self.watcher = RunWatcher(self.log, memory, runner, len(requests), on_progress)
-        with long_lived_objects_at_rest():
+        with gc_frozen():
             self.engine = build_engine(prepared, requests, runner, self.log, self.watcher)  # the clock starts here
             done = self.engine.run(should_stop)
         self.close()
         return "completed" if done else "stopped"
 
     def close(self) -> None:
-        """Log what has landed, close what is open, and let the last row of memory hold the run's peak."""
+        """Log the finished passes, close open spans, and write a last memory row with the run's peak."""
         if self.engine is None or self.watcher is None:
             return
-        with contextlib.suppress(RuntimeError):  # a device that has failed cannot be asked any more
+        with contextlib.suppress(RuntimeError):  # a failed device raises on every call
             self.engine.record(wait=True)
         now_s = self.engine.clock.now_s()
         self.engine.recorder.close(now_s)
         self.watcher.sample(self.engine, now_s)
 
     def failed(self, error: Exception) -> dict[str, Any]:
-        """The result of an attempt that `error` ended: out of memory, or a failure."""
-        shape, where = self._pass_at_work()
+        """The result after `error`: out of memory, or a failure."""
+        shape, where = self._current_pass()
         free_bytes = self.memory.sample().free_bytes
         shortage = as_out_of_memory(error, self.prepared.device, free_bytes, shape, where)
         with contextlib.suppress(OSError):  # a log that cannot be written is the failure itself
@@ -140,15 +140,15 @@ class _Attempt:
         return {
             "status": status,
             "error": None if error is None else f"{error}".splitlines()[0] if str(error) else type(error).__name__,
-            "oom": None if shortage is None else shortage.facts(),
+            "oom": None if shortage is None else shortage.to_dict(),
             "warm_up": self.warmed,
             "peak_memory_bytes": self.memory.peak_bytes,
         }
 
-    def _pass_at_work(self) -> tuple[str, str]:
-        """The shape and the place of the pass that was being run, as text."""
-        at_work = self.engine or (self.warming[-1] if self.warming else None)
-        planned = None if at_work is None else at_work.in_hand
+    def _current_pass(self) -> tuple[str, str]:
+        """Shape and name of the pass that was running, as text."""
+        engine = self.engine or (self.warming[-1] if self.warming else None)
+        planned = None if engine is None else engine.current_pass
         if planned is None:
             return f"{self.prepared.config.num_slots} slots", self.stage
         place = f"{planned.kind} pass in the warm-up" if self.engine is None else f"{planned.kind} pass {planned.index}"
@@ -156,8 +156,8 @@ class _Attempt:
 
 
 @contextlib.contextmanager
-def long_lived_objects_at_rest() -> Iterator[None]:
-    """Keep the model and all that is loaded out of garbage collections: looking through them stalls passes."""
+def gc_frozen() -> Iterator[None]:
+    """Exclude all objects that exist now from garbage collection: scanning them stalls passes."""
     gc.collect()
     gc.freeze()
     try:

@@ -1,4 +1,4 @@
-"""run.json of a run on this machine, its device and environment; and the notes of result.json."""
+"""run.json of a run on this machine, with its device and environment, and the notes in result.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.runtime.prepared_run import PreparedRun
 def describe_run(
     prepared: PreparedRun, run_id: str, experiment: dict[str, Any] | None, kv_blocks: int | None = None
 ) -> dict[str, Any]:
-    """Plain JSON values, for a reader who has nothing but the run's folder."""
+    """The content of run.json as plain JSON values. It must be complete without any other file."""
     spec = prepared.loaded.spec
     return RunDescription(
         run_id=run_id,
@@ -38,7 +38,7 @@ def describe_run(
 
 
 def execution_notes(prepared: PreparedRun, record: RunRecord) -> list[str]:
-    """Which passes of a graph run were not replayed CUDA graphs, and why: none where every pass was."""
+    """Which passes of a graph run were not replayed as CUDA graphs, and why; empty if all were."""
     if prepared.config.execution != "graph":
         return []
     # Triton is not installed everywhere; only a graph run needs it.
@@ -50,8 +50,8 @@ def execution_notes(prepared: PreparedRun, record: RunRecord) -> list[str]:
         return []
     reason = why_not_fused(prepared.loaded.model)
     if reason is not None:
-        return [f"Graph execution was asked for, but every pass ran eager: {reason}."]
+        return [f"Every pass ran eager instead of as a CUDA graph: {reason}."]
     return [
-        f"{eager:,} of {passes:,} passes ran eager: they hold more than {MAX_CAPTURED_TOKENS:,} tokens, the most that "
-        "is captured, and their own work hides their launches."
+        f"{eager:,} of {passes:,} passes ran eager: they have more than {MAX_CAPTURED_TOKENS:,} tokens, the largest "
+        "captured size. Passes of that size hide their launches."
     ]

@@ -1,4 +1,4 @@
-"""What is looked at beside the passes while a run goes on: the device's memory, and how far the run is."""
+"""Samples the device's memory and reports progress while a run is in progress."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MEMORY_SAMPLE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a run is."""
+class RunProgress:
+    """The progress of a run."""
 
     finished_requests: int
     requests: int
@@ -24,7 +24,7 @@ class Progress:
 
 
 class RunWatcher:
-    """After each pass: sample the memory now and then, and tell how far the run is."""
+    """Called after each pass: samples the memory and reports progress every MEMORY_SAMPLE_S."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class RunWatcher:
         memory: DeviceMemory,
         runner: ModelRunner,
         num_requests: int,
-        on_progress: Callable[[Progress], None],
+        on_progress: Callable[[RunProgress], None],
     ) -> None:
         self.log = log
         self.memory = memory
@@ -47,7 +47,7 @@ class RunWatcher:
         self._last_s = now_s
         self.sample(engine, now_s)
         self.on_progress(
-            Progress(
+            RunProgress(
                 finished_requests=engine.recorder.num_finished,
                 requests=self.num_requests,
                 output_tokens=engine.recorder.num_output_tokens,
@@ -56,7 +56,7 @@ class RunWatcher:
         )
 
     def sample(self, engine: Engine, now_s: float) -> None:
-        """Log what the device's memory holds now."""
+        """Log the device's memory now."""
         sample = self.memory.sample()
         self.log.append(
             "memory",

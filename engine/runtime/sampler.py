@@ -1,7 +1,7 @@
 """From logits to the next token: greedy, or by temperature, top-k and top-p (nucleus; Holtzman et al., ICLR 2020).
 
-A request's random draws come from its own seed and the token's index alone, so that neither its neighbors in a batch
-nor the engine change what it says. Shapes: B rows, V vocabulary.
+A request's random draws depend only on its own seed and the token's index, so its tokens do not depend on the batch or
+the engine. Shapes: B rows, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.runtime.upload import upload
 
 
 class Sampler:
-    """Picks one token a row. `draws` of a request are fixed when it is first seen: one uniform number a token."""
+    """Picks one token per row. A request's draws, one uniform number per token, are fixed when it is first seen."""
 
     def __init__(self, config: SamplingConfig) -> None:
         self.config = config
@@ -36,7 +36,7 @@ class Sampler:
         if draws is None:
             generator = np.random.default_rng(request.spec.sampling_seed)
             draws = self._draws[request.request_id] = generator.random(request.spec.budget_tokens)
-        # A dead row runs past its budget; its token is thrown away, so any draw will do.
+        # A dead row runs past its budget; its token is discarded, so any draw works.
         return float(draws[min(request.num_scheduled, len(draws) - 1)])
 
 

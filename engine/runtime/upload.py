@@ -1,4 +1,4 @@
-"""Small numbers from the host to the device, without stopping either."""
+"""Copies small arrays from the host to the device without stopping either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def upload(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """`values` on `device`. From pinned memory: an ordinary copy would wait for every kernel issued before it."""
+    """`values` on `device`, from pinned memory: an ordinary copy waits for every kernel issued before it."""
     if device.type != "cuda":
         return torch.tensor(values, dtype=dtype, device=device)
     return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)

@@ -1,8 +1,8 @@
-"""Before the clock starts: a prefill of each prompt length and three decode steps, so that no measured pass is a first.
+"""Warm-up before the clock starts: a prefill of each prompt length, then three decode steps.
 
-On a GPU the first full batch goes through as well, since its shapes choose other kernels than a single row's. A warm
-process skips the lengths it has seen: in chunks where the engine cuts prompts, since a chunk is another shape than the
-whole prompt. The chunks of a mixed pass, cut shorter by the rows that decode beside them, are not all met beforehand.
+On a GPU the first full batch runs too, because its shapes select other kernels than a single row. A warm process skips
+lengths it has already run; an engine that cuts prompts has its own list, because a chunk has another shape than the
+whole prompt. Not every chunk length of a mixed pass is warmed up: decode rows shorten the chunks.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ DECODE_STEPS = 3
 
 
 class NoSink:
-    """Discards warm-up rows."""
+    """Discards all rows: those of the warm-up are not recorded."""
 
     def append(self, stream: str, **row: Any) -> None:
-        """Drop it."""
+        """Discard the row."""
 
     def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Drop them."""
+        """Discard the rows."""
 
 
 def warm_up(
@@ -41,21 +41,21 @@ def warm_up(
     should_stop: Callable[[], bool],
     on_engine: Callable[[Engine], None] = lambda engine: None,
 ) -> dict[str, Any]:
-    """Run the warm-up passes on the run's own cache. Out of memory passes through; `on_engine` hears whose it was.
+    """Run the warm-up passes on the run's own cache. `on_engine` gets each engine, so that a failure can name its pass.
 
-    Returns what is warm now, as result.json tells it: `prompt_tokens`, the lengths that have had a prefill in this
-    manner, and `rows`, the largest batch that went through.
+    Returns the `warm_up` of result.json: `prompt_tokens`, the lengths that are warm, and `rows`, the largest batch that
+    ran.
     """
     requests = prepared.requests()
     if not requests or prepared.config.warmups == 0:
         return {"prompt_tokens": [], "rows": 0}
     by_length = {r.num_prompt_tokens: r for r in sorted(requests, key=lambda r: -r.num_prompt_tokens)}
-    manner = _manner(prepared.config, runner)
-    fresh = [r for length, r in by_length.items() if (manner, length) not in warm.warmed]
+    mode = _prefill_mode(prepared.config, runner)
+    fresh = [r for length, r in by_length.items() if (mode, length) not in warm.warmed]
     width = slot_width(requests)
     for _ in range(prepared.config.warmups):
         if fresh:
-            # The shortest comes last and decodes: it has the most room left.
+            # The shortest prompt runs last and decodes: it has the most columns left.
             budgets = [1] * (len(fresh) - 1) + [_decode_budget(fresh[-1], width)]
             singles = [_short(r, b) for r, b in zip(fresh, budgets, strict=True)]
             _drive(prepared, runner, singles, 1, should_stop, on_engine)
@@ -63,13 +63,13 @@ def warm_up(
             first = requests[: prepared.config.num_slots]
             batch = [_short(r, min(1 + DECODE_STEPS, r.spec.budget_tokens)) for r in first]
             _drive(prepared, runner, batch, prepared.config.num_slots, should_stop, on_engine)
-    warm.warmed.update((manner, r.num_prompt_tokens) for r in fresh)
+    warm.warmed.update((mode, r.num_prompt_tokens) for r in fresh)
     rows = min(len(requests), prepared.config.num_slots) if prepared.device.type == "cuda" else 1
     return {"prompt_tokens": sorted(by_length), "rows": rows}
 
 
-def _manner(config: RunConfig, runner: ModelRunner) -> str:
-    """How a prompt of some length is prefilled: what was warmed in one manner is not warm in another."""
+def _prefill_mode(config: RunConfig, runner: ModelRunner) -> str:
+    """How prompts are prefilled: a length that is warm in one mode is not warm in another."""
     is_chunked = PRESETS[config.engine].is_chunked
     return f"{runner.name} in {config.max_num_batched_tokens}" if is_chunked else runner.name
 
@@ -79,7 +79,7 @@ def _decode_budget(request: Request, width: int) -> int:
 
 
 def _short(request: Request, budget_tokens: int) -> Request:
-    """The same prompt with a small budget, there from the start."""
+    """The same prompt with a small budget, arriving at once."""
     spec = replace(request.spec, budget_tokens=budget_tokens, ignore_eos=True, arrival_s=0.0)
     return Request(spec=spec, prompt_ids=request.prompt_ids)
 

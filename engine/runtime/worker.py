@@ -1,7 +1,7 @@
-"""The worker process: keeps one model warm and carries out runs, one at a time, as commands come in.
+"""The worker process: keeps one model loaded and runs one run at a time, as commands arrive.
 
-`python -m engine.runtime.worker` speaks JSON, a line a message: commands on stdin (run, cancel, load), events on stdout
-and nothing else there. It leaves when its stdin closes, so that no worker outlives the app, however the app ended.
+`python -m engine.runtime.worker` speaks JSON lines: commands on stdin (run, cancel, load), events on stdout and
+nothing else there. It exits when its stdin closes, so no worker outlives the app.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from engine.core.errors import EngineOutOfMemory
 from engine.runlog.device_hold import hold_device
 from engine.runtime.device_memory import still_works
 from engine.runtime.environment import use_available_threads
-from engine.runtime.prepared_run import PreparedRun, ProgressCallback, WarmModel, prepare_run
+from engine.runtime.models.model_cache import ProgressCallback
+from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import execute_run
-from engine.runtime.run_watcher import Progress
+from engine.runtime.run_watcher import RunProgress
 
 PROGRESS_S = 0.25
-LEAVE_S = 2.0  # how long a run may take to close its log once the launcher no longer listens
+LEAVE_S = 2.0  # time for a run to close its log after stdin closes
 
 
 class Worker:
-    """Runs commands from `commands` to `events`. One object a process."""
+    """Reads commands from `commands` and writes events to `events`. One per process."""
 
     def __init__(self, commands: TextIO, events: TextIO) -> None:
         self.commands = commands
@@ -43,17 +44,17 @@ class Worker:
         self._write = threading.Lock()
 
     def serve(self) -> None:
-        """Until stdin closes."""
+        """Run commands until stdin closes."""
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
         self.emit("ready", pid=os.getpid())
         while (command := self._queue.get()) is not None:
-            self._carry_out(command)
+            self._execute(command)
 
-    def emit(self, event: str, **facts: Any) -> None:
-        """One event, one line. A reader that has gone is not an error: the worker is about to leave."""
+    def emit(self, event: str, **fields: Any) -> None:
+        """Write one event as one line. A closed pipe is no error: the worker is about to exit."""
         with self._write:
             try:
-                self.events.write(json.dumps({"event": event, **facts}) + "\n")
+                self.events.write(json.dumps({"event": event, **fields}) + "\n")
                 self.events.flush()
             except (BrokenPipeError, ValueError):
                 self._is_leaving.set()
@@ -74,13 +75,13 @@ class Worker:
         self._leave()
 
     def _leave(self) -> None:
-        """stdin is closed: stop what runs, let it close its log, and go, even out of the middle of a long pass."""
+        """stdin is closed: stop the run, give it time to close its log, and exit, even during a long pass."""
         self._is_leaving.set()
         self._queue.put(None)
         time.sleep(LEAVE_S)
         os._exit(0)
 
-    def _carry_out(self, command: dict[str, Any]) -> None:
+    def _execute(self, command: dict[str, Any]) -> None:
         if command.get("command") == "run":
             self._run(command)
         elif command.get("command") == "load":
@@ -113,7 +114,7 @@ class Worker:
             if shortage is None:
                 traceback.print_exc()
             self.warm.drop()
-            status, oom = ("failed", None) if shortage is None else ("oom", shortage.facts())
+            status, oom = ("failed", None) if shortage is None else ("oom", shortage.to_dict())
             self.emit("finished", run_id=run_id, status=status, error=_one_line(error), oom=oom)
             return
         self._run_prepared(prepared, command)
@@ -127,7 +128,7 @@ class Worker:
         lock = hold_device(
             str(prepared.device),
             f"run {run_id}",
-            on_wait=lambda taken: self.emit("waiting", run_id=run_id, message=taken),
+            on_wait=lambda message: self.emit("waiting", run_id=run_id, message=message),
             should_stop=should_stop,
         )
         try:
@@ -151,16 +152,16 @@ class Worker:
             return
         self.emit("finished", run_id=run_id, status=result["status"], error=result["error"])
         if result["status"] == "failed" and not still_works(prepared.device):
-            # The next run needs another process.
-            sys.exit("worker: the device's context is lost; leaving, so that the next run gets a fresh one")
+            # The next run needs a new process.
+            sys.exit("worker: the device's context is lost; exiting, so that the next run gets a new one")
 
     def _loading(self, model: str) -> ProgressCallback:
         return lambda message, fraction: self.emit("loading", model=model, message=message, fraction=fraction)
 
-    def _progress(self, run_id: str) -> Callable[[Progress], None]:
+    def _progress(self, run_id: str) -> Callable[[RunProgress], None]:
         last = 0.0
 
-        def tell(progress: Progress) -> None:
+        def report(progress: RunProgress) -> None:
             nonlocal last
             now = time.perf_counter()
             if now - last < PROGRESS_S:
@@ -175,7 +176,7 @@ class Worker:
                 elapsed_s=progress.elapsed_s,
             )
 
-        return tell
+        return report
 
 
 def _one_line(error: BaseException) -> str:
@@ -184,7 +185,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def main() -> None:
-    # Whatever a library prints goes to stderr: stdout carries events only.
+    # Libraries print to stderr: stdout carries events only.
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     use_available_threads()

@@ -1,11 +1,11 @@
-"""Runs through decode passes that differ in nothing but their width, without planning or recording each by itself.
+"""Fast-forward: simulates consecutive decode passes over the same rows without planning and recording each one.
 
-While no arrival could be admitted, no request ends and every row that fills its last block gets another, a step is one
-decode pass over the same rows, each one position longer. Their times are computed pass by pass, by the same model and
-in the same order as if they had been stepped through: the result is the same to the last bit.
+While no request is admitted, none ends, and every row that fills its last block gets another block, each step is one
+decode pass over the same rows, which are one position longer. The time of each pass is computed by the same model and
+in the same order as in single steps, so the result is bit-identical.
 
-`DecodeRun` knows what a policy does in such a step. A policy that it does not know, a subclass of a known one included,
-is never run through: the simulator plans each of its steps.
+`DecodeRun` reproduces what a policy does in such a step. Unknown policies, also subclasses of known ones, are not
+fast-forwarded: the simulator plans each of their steps.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from engine.core.scheduler import Scheduler
 from engine.core.static_scheduler import StaticScheduler
 from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
-from engine.simulator.simulated_log import MemorySink, TokenTimes
+from engine.simulator.log import MemorySink, TokenTimes
 
 
 class DecodeRun:
-    """Steps of `scheduler` that hold one decode pass each, over the rows of its last one, counted and not planned."""
+    """Steps of `scheduler` with one decode pass each, over the rows of its last pass, counted instead of planned."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
 
     def most_steps(self) -> int:
-        """How many steps can follow before one in which a row spends its budget."""
+        """The number of steps before one in which a row generates its last token."""
         rows, live = self.scheduler.decode_rows()
         return min((rows[i].spec.budget_tokens - rows[i].num_scheduled for i in live), default=1) - 1
 
@@ -41,17 +41,17 @@ class DecodeRun:
         return self.scheduler.num_admissible(now_s) > 0
 
     def step(self) -> bool:
-        """Count one more step, all but the rows' own tokens (`finish`). False, and nothing done, if it needs a plan."""
+        """Count one more step, except its tokens (`finish`). False, without effect, if the step must be planned."""
         scheduler = self.scheduler
         scheduler.step += 1
         scheduler.num_passes += 1
         scheduler.num_decodes += 1
-        scheduler.spent_with.pop(scheduler.num_decodes, None)  # of requests that were preempted since
+        scheduler.spent_with.pop(scheduler.num_decodes, None)  # entries of requests that were preempted since
         scheduler.num_used += len(scheduler.decode_rows().live)
         return True
 
     def block_events(self) -> tuple[BlockEvent, ...]:
-        """Blocks of the KV pool that changed hands in the step."""
+        """Blocks of the KV pool that were allocated or freed in the step."""
         return ()
 
     def finish(self, count: int) -> None:
@@ -63,7 +63,7 @@ class DecodeRun:
 
 
 class PagedDecodeRun(DecodeRun):
-    """The same over a pool of blocks: rows grow, requests wait for blocks, and a preemption ends the run."""
+    """The same with a pool of blocks: rows grow, requests wait for blocks, and a preemption ends the run."""
 
     def __init__(self, scheduler: PagedScheduler) -> None:
         super().__init__(scheduler)
@@ -87,7 +87,7 @@ class PagedDecodeRun(DecodeRun):
 
 
 def decode_run_of(scheduler: Scheduler) -> DecodeRun | None:
-    """None for a policy whose steps have to be planned one by one."""
+    """None for a policy whose steps must be planned one by one."""
     if type(scheduler) in (StaticScheduler, ContinuousScheduler):
         return DecodeRun(scheduler)
     if isinstance(scheduler, PagedScheduler) and type(scheduler) in (PagedScheduler, ChunkedScheduler):
@@ -96,10 +96,10 @@ def decode_run_of(scheduler: Scheduler) -> DecodeRun | None:
 
 
 class FastForward:
-    """Goes on from a decode pass as far as nothing else happens.
+    """Continues from a decode pass as long as nothing else happens.
 
-    `pause_s(pass_s)` is how long after a pass the next one begins. An engine that `runs_ahead` decides on a step when
-    the pass before it begins.
+    `pause_s(pass_s)` is the time from a pass's end to the next one's start. An engine that `runs_ahead` plans a step
+    when the previous pass begins.
     """
 
     def __init__(
@@ -124,22 +124,22 @@ class FastForward:
         self._keeps_blocks = "blocks" in sink.streams
 
     def run(self, planned: PlannedPass, now_s: float, known_s: float, until_s: float) -> tuple[float, float]:
-        """Steps that begin from `now_s` on, none at `until_s` or later, after the decode pass `planned`.
+        """Run the steps after the decode pass `planned` that begin at `now_s` or later and before `until_s`.
 
-        Requests that had arrived by `known_s` are known to the first of them. Returns both moments for the step after.
+        The first step knows the requests that had arrived by `known_s`. Returns both times for the next step.
         """
         scheduler, decode_run = self.scheduler, self.decode_run
         most = decode_run.most_steps()
         if most < 1 or decode_run.would_admit(known_s):
             return now_s, known_s
-        facts = pass_stats(planned)
+        stats = pass_stats(planned)
         starts_s, ends_s, passes_s = array("d"), array("d"), array("d")
         queued, reserved = array("q"), array("q")
         for number in range(1, most + 1):
             if now_s >= until_s or self._an_arrival_joins(known_s) or not decode_run.step():
                 break
-            facts = facts.longer()
-            pass_s = self.cost.pass_s(facts)
+            stats = stats.longer()
+            pass_s = self.cost.pass_s(stats)
             starts_s.append(now_s)
             events = decode_run.block_events()
             if self._keeps_blocks:
@@ -157,7 +157,7 @@ class FastForward:
         return now_s, known_s
 
     def _an_arrival_joins(self, now_s: float) -> bool:
-        """Whether a step that begins now would admit a request that has just arrived."""
+        """Whether a step that begins now would admit a newly arrived request."""
         pending = self.scheduler.pending
         if not pending or pending[0].spec.arrival_s > now_s:
             return False

@@ -1,7 +1,7 @@
-"""Several replicas of one engine behind a router: each request is sent to one of them as it arrives, and stays there.
+"""Several replicas of one engine behind a router, which sends each request to one replica when it arrives.
 
-A replica is a machine of its own with its own copy of the weights. Round robin deals requests out in turn; least loaded
-sends each to the replica with the fewest requests that have not ended, the first of equals.
+Each replica is a separate machine with a copy of the weights. Round robin assigns requests in turn; least loaded picks
+the replica with the fewest unfinished requests, the first one on a tie.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MAX_REPLICAS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """How many replicas, and how requests find theirs. ValueError for what is neither."""
+    """The number of replicas and the router. ValueError for invalid values."""
 
     replicas: int = option(
         1,
         label="Replicas",
-        help="machines with a copy of the model each",
+        help="number of machines, each with a copy of the model",
         flags=("--replicas",),
         takes=Bounds(low=1, high=MAX_REPLICAS),
         metavar="N",
@@ -41,7 +41,7 @@ class Routing:
     router: str = option(
         "round-robin",
         label="Router",
-        help="which replica a request goes to: each in turn, or the least loaded",
+        help="how requests are assigned to replicas: in turn, or to the least loaded",
         flags=("--router",),
         takes=Choices(ROUTERS),
         group="machine",
@@ -61,12 +61,13 @@ def simulate_replicas(
     prompt_length: PromptLength = estimated_tokens,
     streams: Collection[str] = (),
 ) -> list[Simulation]:
-    """One simulation a replica, over the requests that it got; see `simulate`."""
+    """One simulation per replica, over the requests it got; see `simulate`."""
     requests = simulated_requests(workload, prompt_length)
     if routing.router == "least-loaded" and routing.replicas > 1:
         if config.form.rule != "arrived":
             raise FieldError(
-                "router", f"router least-loaded: form {config.form} waits for requests not routed yet; use arrived"
+                "router",
+                f"router least-loaded: form {config.form} waits for requests that are not routed yet; use form arrived",
             )
         replicas = [
             Replica(config, requests, cost, model, is_routed=True, streams=streams) for _ in range(routing.replicas)
@@ -83,7 +84,7 @@ def simulate_replicas(
 
 
 def _route_by_load(replicas: Sequence[Replica], requests: Sequence[Request]) -> None:
-    """Give each request to the least loaded replica at the moment of its arrival."""
+    """Give each request to the least loaded replica at its arrival."""
     for request in requests:
         arrival_s = request.spec.arrival_s
         for replica in replicas:
@@ -92,9 +93,9 @@ def _route_by_load(replicas: Sequence[Replica], requests: Sequence[Request]) -> 
 
 
 def merged_record(simulations: Sequence[Simulation]) -> RunRecord:
-    """All replicas as one record, for metrics of requests and tokens, and sums over passes; steps stay apart.
+    """All replicas as one record, for metrics of requests and tokens and for sums over passes.
 
-    Passes of different replicas overlap: their seconds add up to more than the run took.
+    Steps keep distinct numbers. Passes of different replicas overlap, so their times add up to more than the run's.
     """
     records = [simulation.record() for simulation in simulations]
     steps = 0

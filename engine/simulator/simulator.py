@@ -1,8 +1,8 @@
-"""The engines under a virtual clock: the real policies and the real recorder, each pass as long as a formula says.
+"""The engines under a virtual clock: the real schedulers and recorder, with step times from a cost model.
 
-Nothing is computed: a request generates as many tokens as its budget allows, since no answer says where it
-ends. Prompts of exact lengths have just those; of a text the tokens are estimated. Admission, eviction, blocks,
-preemptions, chunks and their order are the engines' own, step for step.
+No model runs, so a request always generates its maximum number of output tokens. Exact prompt lengths are used as they
+are; the length of a text prompt is estimated. Admission, eviction, blocks, preemptions, chunks and their order are
+those of the real engines, step for step.
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.simulator.fast_forward import FastForward, decode_run_of
-from engine.simulator.simulated_log import MemorySink, TokenTimes
-from engine.simulator.simulated_memory import SimulatedMemory
+from engine.simulator.log import MemorySink, TokenTimes
+from engine.simulator.memory import SimulatedMemory
 from engine.workload.workload import Workload
 
-CHARACTERS_PER_TOKEN = 4.0  # of short English questions, by the tokenizer of SmolLM2
-CHAT_TEMPLATE_TOKENS = 30  # a short system line and the turns' marks, by the template of SmolLM2
+CHARACTERS_PER_TOKEN = 4.0  # short English questions with SmolLM2's tokenizer
+CHAT_TEMPLATE_TOKENS = 30  # a short system prompt and turn markers, with SmolLM2's template
 
-MAX_TOKENS = 50_000_000  # of all answers: each token's times take some 60 bytes while metrics are computed
+MAX_TOKENS = 50_000_000  # of all answers: a token takes about 60 bytes while metrics are computed
 
 PromptLength = Callable[[Prompt], int]
 
 
 def estimated_tokens(prompt: Prompt) -> int:
-    """An exact prompt's length; of a text about as many tokens as a tokenizer would make of it."""
+    """The length of an exact prompt, or the estimated number of tokens of a text."""
     if isinstance(prompt, ExactPrompt):
         return prompt.tokens
     return max(1, math.ceil(len(prompt.text) / CHARACTERS_PER_TOKEN)) + (CHAT_TEMPLATE_TOKENS if prompt.chat else 0)
 
 
 def simulated_requests(workload: Workload, prompt_length: PromptLength = estimated_tokens) -> list[Request]:
-    """Fresh requests with prompts of the right lengths, whose tokens are never read: equal lengths share one list.
+    """New requests with prompts of the right lengths. Their tokens are never read, so equal lengths share one list.
 
-    ValueError for more tokens than a simulation can hold.
+    ValueError for more output tokens than a simulation can hold.
     """
-    asked = sum(spec.budget_tokens for spec in workload.requests)
-    if asked > MAX_TOKENS:
-        raise FieldError("budget", f"budget: {asked:,} new tokens in all, more than {MAX_TOKENS:,}; use fewer requests")
+    num_tokens = sum(spec.budget_tokens for spec in workload.requests)
+    if num_tokens > MAX_TOKENS:
+        raise FieldError(
+            "budget", f"budget: {num_tokens:,} new tokens in total; use fewer requests ({MAX_TOKENS:,} at most)"
+        )
     lengths: dict[int, list[int]] = {}
     requests = []
     for spec in workload.requests:
@@ -62,21 +64,21 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
 
 
 def runs_ahead(config: RunConfig) -> bool:
-    """Whether a pass is issued when the one before it begins: who arrives meanwhile joins a pass later."""
+    """Whether a pass is issued when the previous one begins, so that a new arrival joins one pass later."""
     return config.timing == "async" and config.device != "cpu"
 
 
 def pause_s(cost: CostModel, timing: str, pass_s: float) -> float:
-    """From a pass's end to the next one's start: the host's own work, which running ahead does during the pass."""
+    """Time from a pass's end to the next one's start: the host's work, which running ahead does during the pass."""
     return cost.host_s if timing == "sync" else max(0.0, cost.host_s - pass_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """One run that never ran. `tokens` has request_id, token_index, pass_index, produced_s and delivered_s.
+    """The result of one simulated run. `tokens` has request_id, token_index, pass_index, produced_s and delivered_s.
 
-    `status` is `completed` or `oom`, with what was asked for in `shortage`; `peak` is an estimate of what the largest
-    pass needs, None where there was none.
+    `status` is `completed` or `oom`; `shortage` holds the failed allocation. `peak` is the estimated memory of the
+    largest pass, None without any pass.
     """
 
     status: str
@@ -93,15 +95,15 @@ class Simulation:
         return 0 if self.peak is None else self.peak.total_bytes
 
     def record(self) -> RunRecord:
-        """What metrics are computed from."""
+        """The record from which metrics are computed."""
         return RunRecord(requests=self.sink.requests(), passes=self.sink.passes(), tokens=self.tokens)
 
 
 class Replica:
-    """One engine on one machine, which `advance` runs as far as a moment.
+    """One engine on one machine; `advance` runs it up to a given time.
 
-    `requests` are all that it gets; where they `is_routed`, all that it may get: `give` then hands it each in turn, in
-    order of arrival.
+    `requests` are all requests of the replica. With `is_routed` they are only candidates: `give` then adds each one
+    that the router assigns, in order of arrival.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class Replica:
         whole = config.returns == "whole"
         self.recorder = Recorder(self.sink, config.num_slots, returns_whole=whole, logs_tokens=False)
         self.now_s = 0.0
-        self._knows_until_s = 0.0  # who had arrived by then is known to the step that begins now
+        self._knows_until_s = 0.0  # the next step knows the requests that had arrived by then
         self._finished_s: list[float] = []
         self._num_given = 0
         self.shortage: EngineOutOfMemory | None = None
@@ -149,13 +151,13 @@ class Replica:
         return self.shortage is not None or self.scheduler.is_done
 
     def give(self, request: Request) -> None:
-        """A request that will arrive here, after all that were given before."""
+        """Add a request that arrives after all given before."""
         self._num_given += 1
         if self.shortage is None:
             self.scheduler.pending.append(request)
 
     def num_present(self, now_s: float) -> int:
-        """Requests that were given and have not ended by that moment."""
+        """Given requests that have not ended at that time."""
         return self._num_given - bisect_right(self._finished_s, now_s)
 
     def advance(self, until_s: float = math.inf) -> None:
@@ -170,7 +172,7 @@ class Replica:
                 self._step(until_s)
 
     def _idle_until_s(self) -> float | None:
-        """When an engine that has nothing to do has to look again; None for one that has."""
+        """The time at which an idle engine has work again; None if it has work now."""
         scheduler = self.scheduler
         known_s = self._knows_until_s
         self.recorder.submitted(scheduler.submit_arrived(known_s), {})
@@ -182,7 +184,7 @@ class Replica:
         return wake_s
 
     def _step(self, until_s: float) -> None:
-        """The passes of a step that has admitted its requests, and as many like it as follow."""
+        """The passes of one step, after admission, then fast-forward over similar steps."""
         planned: PlannedPass | None = None
         outcome = PassOutcome(ended=(), released=(), moves=())
         for kind in self.scheduler.kinds:
@@ -210,7 +212,7 @@ class Replica:
         self.tokens.passed(planned, outcome, end_s)
         self._finished_s += [end_s] * len(outcome.ended)
         for request in outcome.ended:
-            request.output_ids.clear()  # recorded; a hundred thousand answers need not be kept
+            request.output_ids.clear()  # already recorded; frees memory
         self.now_s = end_s + self._pause_s(pass_s)
         self._knows_until_s = start_s if runs_ahead(self.config) else self.now_s
         return outcome
@@ -219,7 +221,7 @@ class Replica:
         return pause_s(self.cost, self.config.timing, pass_s)
 
     def end(self) -> Simulation:
-        """Close the log and hand everything over."""
+        """Close the log and return the result."""
         self.recorder.close(self.now_s)
         tokens = self.tokens.table()
         whole = self.config.returns == "whole"
@@ -246,10 +248,10 @@ def simulate(
     streams: Collection[str] = (),
     fast_forward: bool = True,
 ) -> Simulation:
-    """One run of `workload` on a machine where passes take what `cost` says.
+    """Simulate `workload` on a machine with the step times of `cost`.
 
-    `streams` of the run log are kept beside what metrics need. A run that would not fit `config`'s pool or capacity
-    ends as `oom`, like a real one; `model` says what it needs.
+    `streams` of the run log are kept in addition to what metrics need. A run that exceeds the pool or capacity of
+    `config`, by the dimensions of `model`, ends as `oom` like a real one.
     """
     requests = simulated_requests(workload, prompt_length)
     replica = Replica(config, requests, cost, model, streams=streams, fast_forward=fast_forward)

@@ -1,7 +1,7 @@
-"""What a validity check is: a badge that a run earns, why it matters, where its limit lies, and how it is judged.
+"""A validity check: the badge that a run earns with it, why it matters, its limit, and how it is judged.
 
-A check judges whether a run's figures can be trusted for what they seem to say. It never changes a figure. One that
-does not apply (no rate was asked for, nothing was logged of it) neither gives nor takes the badge.
+A check judges how far a run's figures can be trusted. It never changes a figure. A check that does not apply (the run
+has no arrival rate, or nothing was logged) neither earns nor loses the badge.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How one run did in one check. `finding` says it in a sentence with the run's own figures.
+    """The result of one check of one run. `finding` is one sentence with the run's own figures.
 
-    `value` is the figure that was judged and `limit` what it was held against, in the check's unit; None where the
-    check counts no such figure, or does not apply.
+    `value` is the judged figure and `limit` its limit, in the check's unit; None if the check has no figure or does not
+    apply.
     """
 
     outcome: Outcome
@@ -64,9 +64,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What a run left to judge it by. `record` has at least REQUEST_COLUMNS and PASS_COLUMNS; no token is looked at.
+    """The data by which a run is judged. `record` has at least REQUEST_COLUMNS and PASS_COLUMNS; tokens are not used.
 
-    `info` is run.json and `result` result.json, empty for a run that was cut off. `watched`: a live page was open.
+    `info` is run.json and `result` result.json, which is empty for an interrupted run. `watched`: a live page was open.
     """
 
     record: RunRecord
@@ -75,7 +75,7 @@ class Evidence:
     watched: bool
 
     def part(self, name: str) -> Mapping[str, Any]:
-        """An object inside run.json; empty where there is none."""
+        """An object inside run.json; empty if there is none."""
         found = self.info.get(name)
         return found if isinstance(found, Mapping) else {}
 
@@ -95,14 +95,14 @@ class Evidence:
 
     @property
     def end_s(self) -> float:
-        """When the last pass was over; 0 for a run without passes."""
+        """When the last pass ended; 0 for a run without passes."""
         return float(np.nan_to_num(self.pass_s("end_s")).max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One badge. `label` says what holds of a run that earned it, `fault` what is wrong with one that did not;
-    `meaning` and `limit` explain it to a reader; `unit` is its figure's."""
+    """One badge. `label` is its text on a run that earned it, `fault` on a run that lost it. `meaning` and `limit`
+    explain it; `unit` is the unit of its figure."""
 
     name: str
     label: str
@@ -114,14 +114,14 @@ class Check:
 
 
 def seconds(table: Table, name: str) -> Floats:
-    """A column of seconds, NaN where it is missing as a whole: an older log has no such column."""
+    """A column of seconds; all NaN if an older log lacks the column."""
     found = table.get(name)
     length = len(next(iter(table.values()), ()))
     return np.full(length, np.nan) if found is None else np.asarray(found, np.float64)
 
 
 def counts(table: Table, name: str) -> NDArray[np.int64]:
-    """A column of counts, -1 where one is missing."""
+    """A column of counts, -1 where a value is missing."""
     found = table.get(name)
     length = len(next(iter(table.values()), ()))
     return np.full(length, -1, np.int64) if found is None else np.asarray(found, np.int64)

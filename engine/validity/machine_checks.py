@@ -1,4 +1,4 @@
-"""Checks of the machine: was it warm, did the host keep up, did it run at one pace from the first pass to the last?"""
+"""Checks of the machine: warm-up, a host that keeps up, steady clocks. Also whether it was busy when runs began."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from engine.validity.check import Check, Evidence, Floats, Verdict, counts, fail
 LATE_S = 0.010
 BETWEEN_SHARE = 0.10
 ISSUE_SHARE = 0.90
-BUSY_LOAD = 1.5  # a core: a run keeps every core at work, and so did the one before it
+BUSY_LOAD = 1.5  # per core; above 1, because a run and the one before it each use every core
 DRIFT = 0.10
 CLOCK_SHARE = 0.80
-LIKE_PASSES = 5  # passes of one shape, in each half of the run
-SHAPE_RATIO = 1.25  # widths that differ by less are of one shape
+LIKE_PASSES = 5  # passes of one shape needed in each half of the run
+SHAPE_RATIO = 1.25  # widths with a smaller ratio count as one shape
 
-NO_MACHINE = "A simulated run has no machine to judge."
+NO_MACHINE = "A simulated run uses no machine."
 
 
 def judge_warm_up(run: Evidence) -> Verdict:
-    """Had every shape that was measured been run before the clock started?"""
+    """Check that the warm-up ran every shape that was measured."""
     if run.is_simulated:
         return not_applicable(NO_MACHINE)
     if run.part("config").get("warmups") == 0:
-        return failed("No warm-up was asked for: the first passes hold what is only done once.", 0.0, 1.0)
+        return failed("No warm-up ran, so the first passes include one-time work.", 0.0, 1.0)
     warmed = run.result.get("warm_up")
     if not isinstance(warmed, Mapping):
-        return not_applicable("The run log does not tell what was warmed up.")
+        return not_applicable("The run log does not record the warm-up.")
     measured = np.unique(counts(run.record.requests, "prompt_tokens"))
     if not len(measured):
         return not_applicable("No request was measured.")
@@ -41,66 +41,66 @@ def judge_warm_up(run: Evidence) -> Verdict:
     lengths = ", ".join(f"{length:,}" for length in missing[:5])
     covered = len(measured) - len(missing)
     if len(missing):
-        text = f"{len(missing):,} of {len(measured):,} prompt lengths were met for the first time: {lengths} tokens."
+        text = f"{len(missing):,} of {len(measured):,} prompt lengths had no warm-up: {lengths} tokens."
         return failed(text, covered / len(measured), 1.0)
-    text = f"Every prompt length ({len(measured):,} of them) had been run before the clock started"
+    text = f"The warm-up covered every prompt length ({len(measured):,} in total)"
     if run.part("device").get("kind") != "cuda":
         return passed(f"{text}.", 1.0, 1.0)
     batch, largest = warmed.get("rows"), int(max(run.record.passes["rows"], default=0))
     rows = batch if isinstance(batch, int) else 0
     if rows < largest:
-        told = f"Batches of up to {rows:,} rows were warmed up, up to {largest:,} were run."
-        return failed(told, rows / largest, 1.0)
+        text = f"The warm-up ran batches of up to {rows:,} rows, the run up to {largest:,}."
+        return failed(text, rows / largest, 1.0)
     return passed(f"{text}, in batches of up to {rows:,} rows.", 1.0, 1.0)
 
 
 def judge_host(run: Evidence) -> Verdict:
-    """Did the CPU see requests in time and keep the passes coming, with no other work to do?"""
+    """Check that the CPU saw requests in time, issued passes in time, and had no other work."""
     if run.is_simulated:
         return not_applicable(NO_MACHINE)
     if not run.pass_s("start_s").size:
         return not_applicable("No pass was logged.")
     faults: list[tuple[float, str]] = []
     fine: list[tuple[float, str]] = []
-    for measured, limit, words in (
+    for measured, limit, describe in (
         (host_lag_s(run), LATE_S, _late_text),
         (between_share(run), BETWEEN_SHARE, _between_text),
         (issue_share(run), ISSUE_SHARE, _issue_text),
         (load_per_core(run), BUSY_LOAD, _load_text),
     ):
         if measured is not None:
-            (faults if measured > limit else fine).append((measured / limit, words(measured)))
+            (faults if measured > limit else fine).append((measured / limit, describe(measured)))
     if not faults and not fine:
-        return not_applicable("The run log does not tell how busy the host was.")
-    told = (("Over the limit", faults), ("Within the limits", fine))
-    text = " ".join(f"{how}: {'; '.join(words for _, words in found)}." for how, found in told if found)
+        return not_applicable("The run log does not record how busy the host was.")
+    groups = (("Over the limit", faults), ("Within the limits", fine))
+    text = " ".join(f"{heading}: {'; '.join(line for _, line in lines)}." for heading, lines in groups if lines)
     worst = max(ratio for ratio, _ in [*faults, *fine])
     return judged(not faults, text, worst, 1.0)
 
 
 def judge_clocks(run: Evidence) -> Verdict:
-    """Did passes of one shape take as long at the end as at the start?"""
+    """Check that passes of the same shape took as long at the end of the run as at the start."""
     if run.is_simulated:
         return not_applicable(NO_MACHINE)
     clock = clock_share(run)
-    words = "" if clock is None else f" The GPU's clock stood at {percent(clock)} of its highest at the end."
+    clock_text = "" if clock is None else f" At the end the GPU's clock was at {percent(clock)} of its maximum."
     if clock is not None and clock < CLOCK_SHARE:
-        return failed(f"The GPU was held back:{words.removeprefix(' The GPU')}", clock, CLOCK_SHARE)
+        return failed(f"The GPU was throttled.{clock_text}", clock, CLOCK_SHARE)
     drift, alike = drift_of_like_passes(run)
     if drift is None:
-        text = "Too few passes of one shape lie in both halves of the run."
-        return not_applicable(text) if clock is None else passed(text + words, clock, CLOCK_SHARE)
+        text = "Too few passes of the same shape ran in both halves of the run."
+        return not_applicable(text) if clock is None else passed(text + clock_text, clock, CLOCK_SHARE)
     text = (
-        f"{alike:,} passes have their like in the other half of the run: the later ones took {percent(abs(drift))} "
-        f"{'longer' if drift > 0 else 'less'}.{words}"
+        f"{alike:,} passes have a shape that ran in both halves of the run; those of the second half took "
+        f"{percent(abs(drift))} {'longer' if drift > 0 else 'less time'}.{clock_text}"
     )
     return judged(abs(drift) <= DRIFT, text, abs(drift), DRIFT)
 
 
 def host_lag_s(run: Evidence) -> float | None:
-    """95th percentile of how long a request was not seen although a slot was free and no step was under way.
+    """95th percentile of how long a request was not seen although a slot was free and no step was running.
 
-    None where every request found all slots taken: what it waited for then was a slot, not the host.
+    None if every request found all slots taken: it then waited for a slot, not for the host.
     """
     arrival_s, submitted_s = run.request_s("arrival_s"), run.request_s("submitted_s")
     others = _running(run, arrival_s) - (run.request_s("admitted_s") <= arrival_s)
@@ -114,7 +114,7 @@ def host_lag_s(run: Evidence) -> float | None:
 
 
 def between_share(run: Evidence) -> float | None:
-    """The share of the time between passes while admitted requests waited for the next one. None below two passes."""
+    """The share of time between passes while admitted requests were running. None with fewer than two passes."""
     order = np.argsort(run.pass_s("start_s"))
     start_s, end_s = run.pass_s("start_s")[order], run.pass_s("end_s")[order]
     if len(start_s) < 2:
@@ -125,7 +125,7 @@ def between_share(run: Evidence) -> float | None:
 
 
 def issue_share(run: Evidence) -> float | None:
-    """The share of pass time that the CPU took to issue the passes. None where issuing and running are one."""
+    """The share of pass time that the CPU needed to issue the passes. None on a CPU device."""
     issue_s = run.pass_s("issue_s")
     known = ~np.isnan(issue_s)
     pass_s = (run.pass_s("end_s") - run.pass_s("start_s"))[known]
@@ -133,7 +133,7 @@ def issue_share(run: Evidence) -> float | None:
 
 
 def load_per_core(run: Evidence) -> float | None:
-    """The load average a core when the run began; None where it was not logged."""
+    """The load average per core when the run began; None if it was not logged."""
     environment = run.part("environment")
     load, cores = environment.get("load_average_1min"), environment.get("cpu_count")
     if isinstance(load, int | float) and isinstance(cores, int) and cores > 0:
@@ -142,10 +142,10 @@ def load_per_core(run: Evidence) -> float | None:
 
 
 def drift_of_like_passes(run: Evidence) -> tuple[float | None, int]:
-    """How much longer passes of one shape took in the run's later half, as a share, and how many passes that rests on.
+    """How much longer passes of the same shape took in the second half of the run, as a share; the number of passes.
 
-    One shape: the same kind and rows, and widths within a quarter of each other. Of each shape that has enough passes
-    in both halves the medians are compared; shapes count by their passes.
+    Passes have the same shape if they have the same kind and rows, and widths and tokens within a quarter. The medians
+    of both halves are compared for each shape with enough passes; shapes are weighted by their passes.
     """
     start_s = run.pass_s("start_s")
     if not start_s.size:
@@ -162,7 +162,7 @@ def drift_of_like_passes(run: Evidence) -> tuple[float | None, int]:
 
 
 def clock_share(run: Evidence) -> float | None:
-    """The GPU's clock at the run's end as a share of its highest; None where neither was logged."""
+    """The GPU's clock at the run's end as a share of its maximum; None if it was not logged."""
     clocks = run.result.get("clocks")
     if not isinstance(clocks, Mapping):
         return None
@@ -171,8 +171,8 @@ def clock_share(run: Evidence) -> float | None:
 
 
 def _running(run: Evidence, at_s: Floats) -> NDArray[np.int64]:
-    """How many requests run at each moment."""
-    admitted_s, finished_s = (np.sort(run.request_s(name)) for name in ("admitted_s", "finished_s"))  # NaN comes last
+    """How many requests run at each time."""
+    admitted_s, finished_s = (np.sort(run.request_s(name)) for name in ("admitted_s", "finished_s"))  # NaN sorts last
     return np.searchsorted(admitted_s, at_s, side="right") - np.searchsorted(finished_s, at_s, side="right")
 
 
@@ -182,19 +182,19 @@ def _slots(run: Evidence) -> int:
 
 
 def _late_text(late_s: float) -> str:
-    return f"requests were seen {duration(late_s)} after they could have been (95th percentile)"
+    return f"requests were seen {duration(late_s)} late (95th percentile)"
 
 
 def _between_text(share: float) -> str:
-    return f"{percent(share)} of the time lay between passes that had work to do"
+    return f"{percent(share)} of the time was between passes while requests were running"
 
 
 def _issue_text(share: float) -> str:
-    return f"issuing the passes took {percent(share)} of their time"
+    return f"issuing passes took {percent(share)} of pass time"
 
 
 def _load_text(load: float) -> str:
-    return f"the machine's load was {number(load)} a core when the run began"
+    return f"the load average was {number(load)} per core when the run began"
 
 
 def _megahertz(clocks: Mapping[str, Any], name: str) -> float | None:
@@ -206,7 +206,7 @@ def _megahertz(clocks: Mapping[str, Any], name: str) -> float | None:
 
 
 def _by_shape(run: Evidence) -> list[NDArray[np.int64]]:
-    """The places of the passes of one shape, for each shape: kind, rows, and about as many tokens and as much width."""
+    """The indices of the passes of each shape: kind, rows, and roughly the same tokens and width."""
     passes = run.record.passes
     kind = np.unique(np.asarray(passes["kind"], dtype=str), return_inverse=True)[1].astype(np.int64)
     tokens, width = (
@@ -231,48 +231,44 @@ def _steps(run: Evidence) -> tuple[Floats, Floats]:
 MACHINE_CHECKS = (
     Check(
         name="warm_up",
-        label="warm-up covered what was measured",
-        fault="warm-up left something out",
-        meaning="The first pass of a shape loads kernels, picks algorithms and fills caches. If it is measured, the "
-        "run looks slower than the engine is.",
-        limit="Every prompt length had a prefill before the clock started; on a GPU a batch as large as the largest, "
-        "too.",
+        label="warm-up complete",
+        fault="warm-up incomplete",
+        meaning="The first pass of a shape loads kernels, selects algorithms and fills caches. If it is measured, the "
+        "engine looks slower than it is.",
+        limit="The warm-up prefilled every prompt length; on a GPU it also ran a batch as large as the run's largest.",
         unit="share of the prompt lengths",
         judge=judge_warm_up,
     ),
     Check(
         name="host",
         label="host kept up",
-        fault="host may have held it up",
-        meaning="Times are the engine's and the device's only if the CPU sees requests when they come, issues passes "
-        "faster than they run and has nothing else to do. A run that waits for its host measures the host.",
+        fault="host may have slowed it",
+        meaning="Times describe the engine and the device only if the CPU sees requests when they arrive, issues "
+        "passes faster than they run, and has no other work. A run that waits for its host measures the host.",
         limit=f"While a slot is free, requests are seen within {exact(1e3 * LATE_S, 'ms')} (95th percentile); "
-        f"at most {exact(100 * BETWEEN_SHARE, '%')} of the time lies between passes while requests run; issuing "
-        f"takes at most {exact(100 * ISSUE_SHARE, '%')} of pass time; the load was at most {exact(BUSY_LOAD)} a core "
-        "when the run began. What was not logged is not judged.",
-        unit="times the limit, the worst of them",
+        f"at most {exact(100 * BETWEEN_SHARE, '%')} of the time is between passes while requests run; issuing "
+        f"takes at most {exact(100 * ISSUE_SHARE, '%')} of pass time; the load average is at most {exact(BUSY_LOAD)} "
+        "per core when the run begins. What was not logged is not judged.",
+        unit="multiple of the limit, the worst",
         judge=judge_host,
     ),
     Check(
         name="steady_clocks",
         label="clocks steady",
-        fault="pace drifted",
-        meaning="A processor that heats up or is shared slows down, and what ran last looks worse. Passes of one shape "
-        "should take as long at the end as at the start.",
-        limit=f"Passes of one kind, one number of rows and nearly one width take as long in the second half as in the "
-        f"first, within {exact(100 * DRIFT, '%')} (medians, of at least {LIKE_PASSES} passes each); a GPU whose "
-        f"clock was logged ends at no less than {exact(100 * CLOCK_SHARE, '%')} of its highest.",
+        fault="speed drifted",
+        meaning="A processor that heats up or is shared slows down, so later passes look slower. Passes of the same "
+        "shape should take as long at the end as at the start.",
+        limit="Passes of the same kind, number of rows and nearly the same width take as long in the second half as in "
+        f"the first, within {exact(100 * DRIFT, '%')} (medians of at least {LIKE_PASSES} passes each). A GPU whose "
+        f"clock was logged ends at {exact(100 * CLOCK_SHARE, '%')} of its maximum or more.",
         unit="relative difference",
         judge=judge_clocks,
     ),
 )
 
 
-# Whether a machine had more to do than an experiment's runs when they began, from what each run noted of it.
-
-
 def load_of(run_info: Mapping[str, Any]) -> tuple[float, int] | None:
-    """The load average when a run began and the machine's cores, as its run.json has them; None where it has not."""
+    """The load average when a run began and the machine's cores, from its run.json; None if it has neither."""
     environment = run_info.get("environment")
     if not isinstance(environment, Mapping):
         return None
@@ -282,8 +278,8 @@ def load_of(run_info: Mapping[str, Any]) -> tuple[float, int] | None:
     return float(load), cores
 
 
-def busy_words_of(loads: Iterable[tuple[float, int] | None]) -> str:
-    """How many of the runs whose load is known began on a busy machine, and the highest load; empty where none did."""
+def busy_machine_text(loads: Iterable[tuple[float, int] | None]) -> str:
+    """How many of the runs with a known load began on a busy machine, and the highest load; empty if none did."""
     known = [load for load in loads if load is not None]
     busy = [(load, cores) for load, cores in known if load > BUSY_LOAD * cores]
     if not busy:
@@ -291,5 +287,5 @@ def busy_words_of(loads: Iterable[tuple[float, int] | None]) -> str:
     highest, cores = max(busy)
     return (
         f"The machine was busy when {len(busy)} of {len(known)} runs began "
-        f"(load up to {number(highest)} on {cores} cores): their times hold others' work too."
+        f"(load up to {number(highest)} on {cores} cores): timings may include other processes' work."
     )

@@ -1,8 +1,8 @@
-"""When requests intend to arrive: all at once, evenly, or at random with a given rate and burstiness.
+"""Arrival times: all at once, evenly spaced, or random with a given rate and burstiness.
 
-`poisson` is the usual model of many independent users (exponential gaps, coefficient of variation 1); `gamma` keeps the
-rate and sets the coefficient of variation of the gaps: above 1 comes in bursts, below 1 is more even. Gaps are drawn
-unclamped and added up as they are: cutting off long gaps would raise the rate.
+`poisson` models many independent users (exponential gaps, coefficient of variation 1). `gamma` keeps the rate and sets
+the coefficient of variation of the gaps: above 1 is bursty, below 1 more even. Gaps are not clamped, because cutting
+off long gaps would raise the rate.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FORMS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
 
 
 class Arrival(Protocol):
-    """A law of arrivals. `times_s` returns `count` seconds, never falling."""
+    """A law of arrivals. `times_s` returns `count` arrival times in seconds, in ascending order."""
 
     def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedArrival:
-    """Everything is there at the start."""
+    """All requests arrive at once."""
 
     def times_s(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
         return np.zeros(count)
@@ -47,7 +47,7 @@ class ConstantArrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonArrival:
-    """Exponential gaps with a mean of 1/rate seconds, before the first request too."""
+    """Exponential gaps with a mean of 1/rate seconds, also before the first request."""
 
     rate: float
 
@@ -57,7 +57,7 @@ class PoissonArrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GammaArrival:
-    """Gamma gaps with a mean of 1/rate seconds and a standard deviation of cv/rate, before the first request too."""
+    """Gamma gaps with a mean of 1/rate seconds and a standard deviation of cv/rate, also before the first request."""
 
     rate: float
     cv: float
@@ -68,7 +68,7 @@ class GammaArrival:
 
 
 def parse_arrival(text: str) -> Arrival:
-    """`closed`, `poisson:R`, `constant:R` or `gamma:R:CV`, R in requests a second. ValueError says what is accepted."""
+    """Parse `closed`, `poisson:R`, `constant:R` or `gamma:R:CV`, R in requests/s. A ValueError names the forms."""
     name, *numbers = text.strip().split(":")
     match name, len(numbers):
         case "closed", 0:
@@ -83,7 +83,7 @@ def parse_arrival(text: str) -> Arrival:
 
 
 def offered_rate(arrivals_s: NDArray[np.float64]) -> float | None:
-    """Requests a second as really offered: gaps counted over the time they take. None where all come at once."""
+    """The offered rate in requests/s: the number of gaps over their total time. None if all arrive at once."""
     if len(arrivals_s) < 2:
         return None
     span_s = float(arrivals_s.max() - arrivals_s.min())
@@ -94,7 +94,7 @@ def _rate(text: str, number: str) -> float:
     rate = _number(number)
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise FieldError(
-            "arrival", f"arrival {text!r}: use a rate of {LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f} requests a second"
+            "arrival", f"arrival {text!r}: use a rate of {LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f} requests/s"
         )
     return rate
 

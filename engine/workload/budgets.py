@@ -1,7 +1,7 @@
-"""How many new tokens each request may have: a number, a range, counted groups, or until the model ends by itself.
+"""Budgets: the output tokens of each request, as a number, a range, counted groups, or until EOS.
 
-A numeric budget is spent to the last token, whatever the model says, so that counts are exact. `eos` lets the model
-end earlier; its cap is then only an upper bound.
+A numeric budget is always used up, even after EOS, so token counts are exact. `eos` lets the model end earlier; its cap
+is an upper bound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMS = "64, 64-256, 8x32+8x256, eos or eos:200"
 
 
 class Budget(Protocol):
-    """A law of budgets. `draw` returns `count` numbers of tokens, each at least 1."""
+    """A law of budgets. `draw` returns `count` budgets in tokens, each at least 1."""
 
     @property
     def ignore_eos(self) -> bool: ...
@@ -31,7 +31,7 @@ class Budget(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeBudget:
-    """Whole numbers from `low` to `high`, both included, all equally likely. One number is a range of itself."""
+    """Whole numbers from `low` to `high`, both included, uniformly drawn. A single number has `low` = `high`."""
 
     low: int
     high: int
@@ -46,7 +46,7 @@ class RangeBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedBudget:
-    """Exactly so many requests of each budget, in an order drawn from the seed. `groups` holds (requests, tokens)."""
+    """A fixed number of requests with each budget, in random order. `groups` holds (requests, tokens)."""
 
     groups: tuple[tuple[int, int], ...]
 
@@ -55,7 +55,7 @@ class CountedBudget:
         return True
 
     def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """ValueError when the groups do not add up to `count` requests."""
+        """ValueError if the groups do not add up to `count` requests."""
         total = sum(requests for requests, _ in self.groups)
         if total != count:
             text = "+".join(f"{requests}x{tokens}" for requests, tokens in self.groups)
@@ -68,7 +68,7 @@ class CountedBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EosBudget:
-    """Until the model says that it has ended, and `cap` tokens at most."""
+    """Until the model generates EOS, at most `cap` tokens."""
 
     cap: int
 
@@ -81,7 +81,7 @@ class EosBudget:
 
 
 def largest_budget(budget: Budget) -> int:
-    """The most new tokens that a request may have under this law."""
+    """The largest budget that this law can draw."""
     match budget:
         case RangeBudget(high=high):
             return high
@@ -93,7 +93,7 @@ def largest_budget(budget: Budget) -> int:
 
 
 def parse_budget(text: str) -> Budget:
-    """`64`, `64-256`, `8x32+8x256`, `eos` or `eos:200`, in tokens. ValueError says what is accepted."""
+    """Parse `64`, `64-256`, `8x32+8x256`, `eos` or `eos:200`, in tokens. ValueError names the accepted forms."""
     spec = re.sub(r"\s", "", text)
     if spec == "eos":
         return EosBudget(cap=DEFAULT_EOS_CAP_TOKENS)

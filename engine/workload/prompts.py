@@ -1,7 +1,8 @@
-"""What is asked: chat questions, prompts of exact lengths in given shares, or a person's own lines.
+"""Prompts: chat questions, texts of exact lengths in given shares, or the lines of a file.
 
-Shares are exact, not drawn: the counts come as near to the weights as whole numbers can (largest remainder), and only
-their order comes from the seed.
+Shares are exact, not drawn: counts follow the weights as closely as whole numbers can (largest remainder), and the seed
+only sets the order. QUESTIONS are the lab's own chat questions: short, with answers that are easy to judge. They define
+workloads, so they stay as they are, spelling included.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import numpy as np
 from engine.core.errors import FieldError
 from engine.core.request import ExactPrompt, Prompt, TextPrompt
 from engine.workload.prose import num_sentences
-
-# The lab's own chat questions: short to ask, and easy for a reader to judge.
 
 QUESTIONS = (
     "What is the capital of France?",
@@ -63,7 +62,6 @@ QUESTIONS = (
     "What is a good breakfast?",
 )
 
-
 MAX_PROMPT_TOKENS = 131_072
 MAX_WEIGHT = 1e6
 FORMS = "chat, exact lengths as p16,p64, lengths with weights as p16:3,p4096:1, or file"
@@ -71,7 +69,7 @@ FORMS = "chat, exact lengths as p16,p64, lengths with weights as p16:3,p4096:1, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMix:
-    """Where prompts come from. `lengths` (tokens) and `weights` run side by side and are empty unless `exact`."""
+    """The source of prompts. `lengths` (tokens) and `weights` are parallel, and empty unless the source is `exact`."""
 
     source: Literal["chat", "exact", "file"]
     lengths: tuple[int, ...] = ()
@@ -79,7 +77,7 @@ class PromptMix:
 
 
 def parse_prompts(text: str) -> PromptMix:
-    """`chat`, `file`, `p16,p64` (equal shares) or `p16:3,p4096:1` (weights). ValueError says what is accepted."""
+    """Parse `chat`, `file`, `p16,p64` (equal shares) or `p16:3,p4096:1` (weights). A ValueError names the forms."""
     spec = re.sub(r"\s", "", text)
     if spec == "chat":
         return PromptMix(source="chat")
@@ -93,9 +91,9 @@ def parse_prompts(text: str) -> PromptMix:
 def draw_prompts(
     mix: PromptMix, count: int, generator: np.random.Generator, lines: Sequence[str] = ()
 ) -> tuple[Prompt, ...]:
-    """`count` prompts. `lines` are a file's, taken in their own order and again from the top when they run out.
+    """`count` prompts. `lines` are those of a file, used in order and repeated from the first when they run out.
 
-    ValueError when a file's prompts are asked for and there are none.
+    ValueError for an empty file.
     """
     match mix.source:
         case "chat":
@@ -112,10 +110,7 @@ def draw_prompts(
 
 
 def apportion(weights: Sequence[float], count: int) -> list[int]:
-    """`count` split by `weights`, each share its exact value rounded down or up: the largest remainders go up.
-
-    Of equal remainders the earlier one goes up.
-    """
+    """Split `count` by `weights` into whole numbers. The largest remainders are rounded up, of equal ones the first."""
     total = sum(weights)
     exact = [count * weight / total for weight in weights]
     shares = [math.floor(share) for share in exact]
@@ -126,7 +121,7 @@ def apportion(weights: Sequence[float], count: int) -> list[int]:
 
 
 def _rounds(num_choices: int, count: int, generator: np.random.Generator) -> list[int]:
-    """Places of `count` choices: every one once, in an order drawn anew, before any comes again."""
+    """`count` indices in rounds: each round has every choice once, in a new random order."""
     order: list[int] = []
     while len(order) < count:
         order += generator.permutation(num_choices).tolist()

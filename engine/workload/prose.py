@@ -1,9 +1,9 @@
-"""Real text for prompts of exact lengths: a few pages of the lab's own prose and where to start reading them.
+"""Real text for prompts of exact lengths: a few pages of the lab's own prose, and the passages cut from them.
 
-Passage 0 reads the prose from its first sentence on, over and over for as long as asked; passage 1 starts one sentence
-later, and so on. Once every sentence has been a start, the second words follow, then the third, until every word has:
-so many passages differ from their first word on, and the next one is passage 0 again. Text is cut by characters here;
-how long a token is only a tokenizer knows.
+Passage 0 starts at the first sentence, passage 1 at the second, and so on; the prose repeats as often as needed. After
+the last sentence, passages start at the second word of each sentence, then at the third, until every word was a start.
+All these passages differ from the first word; the next one is passage 0 again. Text is cut by characters, because only
+a tokenizer knows tokens.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _FILE = Path(__file__).with_name("prose.txt")
 
 @cache
 def prose() -> str:
-    """All of it, in one line."""
+    """The whole text in one line."""
     return " ".join(_FILE.read_text(encoding="utf-8").split())
 
 
 @cache
 def starts() -> tuple[int, ...]:
-    """The character at which each passage starts: every first word of a sentence, then every second, and so on."""
+    """The character where each passage starts: at the first words of sentences, then the second words, and so on."""
     places = []
     for sentence in re.finditer(r"\S.*?[.?!](?= |$)", prose()):
         for place, word in enumerate(re.finditer(r"\S+", sentence[0])):
@@ -34,12 +34,12 @@ def starts() -> tuple[int, ...]:
 
 @cache
 def num_sentences() -> int:
-    """How many passages, counted from 0, begin with a whole sentence."""
+    """The number of passages that start at the beginning of a sentence."""
     return len(re.findall(r"[.?!](?= |$)", prose()))
 
 
 def passage_text(passage: int, characters: int) -> str:
-    """The first `characters` characters of the `passage`-th passage, 0 or more."""
+    """The first `characters` characters of a passage, counted from 0."""
     assert passage >= 0
     start = starts()[passage % len(starts())]
     text = prose() + " "
@@ -49,5 +49,5 @@ def passage_text(passage: int, characters: int) -> str:
 
 @cache
 def prose_digest() -> str:
-    """Sixteen hexadecimal characters that change when the prose does."""
+    """Sixteen hexadecimal characters that identify the prose."""
     return hashlib.sha256(prose().encode()).hexdigest()[:16]

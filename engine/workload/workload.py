@@ -1,8 +1,7 @@
-"""The requests of a run, fixed before any engine sees them: prompts, budgets, arrivals and sampling seeds.
+"""The requests of a run, fixed before any engine runs: prompts, budgets, arrivals and sampling seeds.
 
-Each of the four is drawn from a generator of its own, seeded by the workload's seed and the thing's place, so that a
-change of the budgets leaves the prompts and the arrivals as they were. The same configuration gives the same requests
-to every engine, on every machine.
+Each of the four has its own random generator, seeded by the workload's seed and a stream number, so changing the
+budgets does not change prompts or arrivals. The same configuration gives the same requests on every machine.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ DIGEST_CHARACTERS = 16
 
 
 class _Stream(IntEnum):
-    """Which generator. The numbers are part of what a seed means: never renumber them."""
+    """The generators' stream numbers. They are part of what a seed means: never change them."""
 
     PROMPTS = 0
-    # Chosen so that the default, seed 0, is an ordinary draw: static needs 1.23 times continuous's decode passes there,
-    # between the median (1.13) and the ninth decile (1.33) of three hundred seeds; in one of ten it needs no more.
+    # Chosen so that the default seed 0 is a typical draw: static needs 1.23 times as many decode passes as continuous,
+    # between the median (1.13) and the ninth decile (1.33) of 300 seeds; for one seed in ten it needs no more.
     BUDGETS = 54
     ARRIVALS = 2
     SAMPLING = 3
@@ -37,16 +36,16 @@ class _Stream(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What every engine is given: `requests` in order of arrival, numbered from 0, and what they were built from."""
+    """The input of every engine: `requests` in order of arrival, numbered from 0, and their configuration."""
 
     config: WorkloadConfig
     requests: tuple[RequestSpec, ...]
 
     @property
     def digest(self) -> str:
-        """Sixteen hexadecimal characters over everything that the requests ask for: equal for equal workloads only.
+        """Sixteen hexadecimal characters over all requests; equal only for equal workloads.
 
-        It knows nothing of the model: the same questions have the same digest, however they are cut into tokens.
+        It does not depend on the model: the same texts have the same digest with any tokenizer.
         """
         exact = any(isinstance(spec.prompt, ExactPrompt) for spec in self.requests)
         canonical = {
@@ -58,7 +57,7 @@ class Workload:
 
 
 def build_workload(config: WorkloadConfig) -> Workload:
-    """The requests that `config` describes. ValueError, one clear line, for what cannot be read or does not add up."""
+    """The requests that `config` describes. ValueError, with one clear line, for settings that are not valid."""
     mix, budget, arrival = parse_prompts(config.prompts), parse_budget(config.budget), parse_arrival(config.arrival)
     count = config.requests
     prompts = draw_prompts(mix, count, _generator(config.seed, _Stream.PROMPTS), config.prompt_lines)

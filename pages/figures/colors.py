@@ -1,8 +1,8 @@
-"""What each color means, once for the whole lab: the phases of a slot, and the runs that are laid over each other.
+"""The lab's colors: the phases of a slot, and the runs drawn over each other.
 
-Two variants, for light and dark pages. No meaning rests on color alone: dead is hatched, runs differ by dash and carry
-their names. The tests hold text on a phase to the WCAG contrast of 4.5 and keep every pair of colors apart for eyes
-that miss red or green. It does not know the page's own theme: `surface` is a guess at its background.
+Two variants, for light and dark pages. Color never carries a meaning by itself: dead is hatched, runs also differ by
+dash and have their names. Tests require a WCAG contrast of 4.5 for text on a phase, and colors that differ with red or
+green color blindness. The page's theme is not known here: `surface` assumes its background.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 PHASES = ("prefill", "decode", "dead", "empty")
 
-ENGINE_ORDER = ("continuous", "static", "serial", "paged", "chunked")  # the last style is anybody's
+ENGINE_ORDER = ("continuous", "static", "serial", "paged", "chunked")  # the last style is for any other run
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -20,8 +20,8 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 class Palette:
     """Colors as #rrggbb. `on_<phase>` is the text color on that phase.
 
-    `dead_line` is the hatching over dead; `dead_weave` the same where a line is a cell wide and would outshine the red.
-    `owners` are given to requests in turn, to tell neighbors in the KV pool apart; they mean nothing by themselves.
+    `dead_line` is the hatching over dead; `dead_weave` the same where lines are a cell wide and need less contrast.
+    `requests` are assigned to requests in turn, to separate neighbors in the KV pool; they have no other meaning.
     """
 
     surface: str
@@ -33,7 +33,6 @@ class Palette:
     decode: str
     on_decode: str
     dead: str
-    on_dead: str
     dead_line: str
     dead_weave: str
     empty: str
@@ -45,7 +44,7 @@ class Palette:
     fragment: str
     fragment_line: str
     series: tuple[str, ...]
-    owners: tuple[str, ...]
+    requests: tuple[str, ...]
 
     def phase(self, name: str) -> str:
         """The fill of one of PHASES."""
@@ -53,13 +52,13 @@ class Palette:
         return str(getattr(self, name))
 
     def pass_kind(self, kind: str) -> str:
-        """The color of a pass that is prefill, decode, or mixed: decode rows and prompt chunks in one."""
+        """The color of a prefill, decode or mixed pass. Mixed: decode rows and prompt chunks in one pass."""
         return self.mixed if kind == "mixed" else self.phase(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesStyle:
-    """How one run is drawn over others: a color that no phase uses, and a dash that no other run in the figure has."""
+    """The style of a run: a color that no phase uses, and a dash that no other run in the figure has."""
 
     color: str
     dash: str
@@ -75,7 +74,6 @@ LIGHT = Palette(
     decode="#1b7e60",
     on_decode="#ffffff",
     dead="#de4c35",
-    on_dead="#ffffff",
     dead_line="#ffd9d5",
     dead_weave="#ee968a",
     empty="#f3f5f7",
@@ -87,7 +85,7 @@ LIGHT = Palette(
     fragment="#b7dccd",
     fragment_line="#1b7e60",
     series=("#1f5fbf", "#b02a83", "#7a5a2e", "#6d28d9", "#0e7490", "#2b2a28"),
-    owners=(
+    requests=(
         *("#2d69d2", "#c0a57c", "#8a426b", "#a8a824", "#292673"),
         *("#cd98ab", "#674732", "#7c87c0", "#7e6a1b", "#322dd2"),
     ),
@@ -103,7 +101,6 @@ DARK = Palette(
     decode="#3fb57f",
     on_decode="#04180e",
     dead="#e2574c",
-    on_dead="#1c0503",
     dead_line="#5a120c",
     dead_weave="#9c352c",
     empty="#1b212a",
@@ -115,7 +112,7 @@ DARK = Palette(
     fragment="#244a3c",
     fragment_line="#3fb57f",
     series=("#6ea8ff", "#f083c6", "#cfae7a", "#9d6bff", "#8ff0ff", "#f4f4f2"),
-    owners=(
+    requests=(
         *("#8999e6", "#d4d435", "#a16036", "#abd0ed", "#3a35d4"),
         *("#d0deba", "#467091", "#cfbb6e", "#2559b1", "#36a18f"),
     ),
@@ -128,9 +125,9 @@ def palette(dark: bool) -> Palette:
 
 
 def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesStyle]:
-    """A style for each name: the engine's own for the first name that begins with it, else a free one.
+    """A style for each name: the engine's style for the first name that begins with the engine, else a free one.
 
-    A name alone is drawn solid.
+    A single name is drawn solid.
     """
     colors = palette(dark).series
     unique = list(dict.fromkeys(names))

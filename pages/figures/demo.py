@@ -1,4 +1,4 @@
-"""Writes figures into one page that works without a network, so that each module can show itself."""
+"""Figures as one HTML page that needs no network: each figure module shows its demo this way."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pages.figures.colors import palette
 
 
 def write_page(figures: Sequence[go.Figure], path: Path) -> Path:
-    """Write the figures one under another; each stands on the ground that its text color was made for."""
+    """Write the figures one below another, each on the background of its own theme."""
     parts = [
-        f'<div style="background:{_ground(figure)};padding:12px">'
+        f'<div style="background:{_background(figure)};padding:12px">'
         + figure.to_html(full_html=False, include_plotlyjs=i == 0, default_width="100%", config={"displaylogo": False})
         + "</div>"
         for i, figure in enumerate(figures)
@@ -29,6 +29,6 @@ def show(figures: Sequence[go.Figure]) -> None:
     print(write_page(figures, Path(tempfile.mkdtemp(prefix="figures-")) / "figures.html"))
 
 
-def _ground(figure: go.Figure) -> str:
+def _background(figure: go.Figure) -> str:
     dark, light = palette(True), palette(False)
     return dark.surface if figure.layout.font.color == dark.text else light.surface

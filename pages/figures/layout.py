@@ -1,4 +1,4 @@
-"""What every figure shares: a transparent ground, the page's font, quiet axes, and nothing that jumps on an update."""
+"""The style of all figures: transparent background, the page's font, plain axes, and zoom kept on updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from pages.figures.colors import palette
 
 FONT_FAMILY = '"Source Sans", "Source Sans 3", "Source Sans Pro", system-ui, -apple-system, "Segoe UI", sans-serif'
-NO_BUTTONS = ("select", "lasso", "autoscale", "sendChartToCloud")  # nothing to select, and nothing leaves the page
+NO_BUTTONS = ("select", "lasso", "autoscale", "sendChartToCloud")  # nothing to select; no data leaves the page
 TITLE_PX = 30
 AXIS_PX = 46
 
@@ -18,7 +18,7 @@ AXIS_PX = 46
 def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left: int = 44, right: int = 8) -> go.Figure:
     """An empty figure in the lab's style around a plot of `plot_px` pixels height.
 
-    `top`, `left` and `right` are margins in pixels; the title and the x axis below have their own room.
+    `top`, `left` and `right` are margins in pixels; space for the title and the x axis is added.
     """
     colors = palette(dark)
     title_px = TITLE_PX if title else 0
@@ -52,20 +52,19 @@ def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left:
             "yanchor": "top",
             "pad": {"t": 6},
         }
-    return go.Figure(layout=layout)  # made at once: an update of the same takes ten times as long
+    return go.Figure(layout=layout)  # one call: update_layout takes ten times as long
 
 
 def set_layout(figure: go.Figure, **parts: Any) -> None:
-    """Give a figure whole parts of its layout (xaxis, legend …) instead of what they were: much quicker than
-    `update_layout`, which merges."""
+    """Replace whole parts of a figure's layout (xaxis, legend …). Much faster than `update_layout`, which merges."""
     for name, value in parts.items():
         figure.layout[name] = value
 
 
 def axis(dark: bool, **settings: Any) -> dict[str, Any]:
-    """The settings of a quiet axis; `settings` add to them or replace them."""
+    """The settings of a plain axis; `settings` extend or replace them."""
     colors = palette(dark)
-    quiet: dict[str, Any] = {
+    plain: dict[str, Any] = {
         "showgrid": True,
         "gridcolor": colors.grid,
         "gridwidth": 1,
@@ -77,19 +76,19 @@ def axis(dark: bool, **settings: Any) -> dict[str, Any]:
     }
     title = settings.pop("title", None)
     if title is not None:
-        quiet["title"] = {"text": title, "font": {"size": 12, "color": colors.faint_text}, "standoff": 6}
-    return quiet | settings
+        plain["title"] = {"text": title, "font": {"size": 12, "color": colors.faint_text}, "standoff": 6}
+    return plain | settings
 
 
 def label(text: str, **place: Any) -> dict[str, Any]:
-    """An annotation without an arrow; `place` says where, in plotly's words."""
+    """An annotation without an arrow; `place` has Plotly's position attributes."""
     return {"text": text, "showarrow": False, "xanchor": "left", "yanchor": "middle"} | place
 
 
 def legend_above(*, gap_px: int, plot_px: int, indent_px: int = -15) -> dict[str, Any]:
     """A legend in one line, `gap_px` above a plot of `plot_px` height; four short names fit a narrow phone.
 
-    `indent_px` is the air before a swatch, against plotly's own: lines need more of it than squares.
+    `indent_px` is the space before a swatch, relative to Plotly's default. Line swatches need more than squares.
     """
     return {
         "orientation": "h",
@@ -107,13 +106,13 @@ def legend_above(*, gap_px: int, plot_px: int, indent_px: int = -15) -> dict[str
     }
 
 
-def legend_name(words: str) -> str:
-    """The words with some air after them, so that a swatch stands nearer to its own words than to those before."""
-    return words + "\u00a0" * 3
+def legend_name(text: str) -> str:
+    """The text with space after it, so each swatch is closer to its own name than to the one before."""
+    return text + "\u00a0" * 3
 
 
 def note_figure(note: str, *, dark: bool, title: str = "", height: int = 140) -> go.Figure:
-    """A figure that holds no data and says so in words."""
+    """A figure without data: the note in its middle."""
     figure = new_figure(plot_px=height - AXIS_PX, dark=dark, title=title)
     figure.update_xaxes(visible=False, range=[0, 1])
     figure.update_yaxes(visible=False, range=[0, 1])
@@ -124,13 +123,8 @@ def note_figure(note: str, *, dark: bool, title: str = "", height: int = 140) ->
     return figure
 
 
-def json_bytes(figure: go.Figure) -> int:
-    """How much of the figure travels to the browser."""
-    return len(figure.to_json().encode())
-
-
 def hatch(dark: bool) -> Mapping[str, Any]:
-    """The diagonal lines that mark what is dead, on bars and on filled areas."""
+    """The diagonal lines that mark dead rows, on bars and on filled areas."""
     colors = palette(dark)
     return {
         "shape": "/",

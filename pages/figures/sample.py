@@ -1,7 +1,7 @@
-"""Sample runs for the figures' own demos: eight requests with unequal budgets through four slots.
+"""Sample runs for the figures' demos and tests: eight requests with unequal output lengths in four slots.
 
-The lab's own policies decide every step; only the clock is made up (a pass costs a fixed part, a part a row and a part
-a prompt token). Nothing here is a measurement.
+The lab's schedulers decide every step; only the clock is made up (a pass costs a fixed time, plus a time per row and
+per prompt token). Nothing here is a measurement.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ KV_COLUMNS = ("reserved", "used", "padding", "dead", "fragment")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRun:
-    """One made-up run as the figures take it: a DataFrame a table, and the ledger's one row.
+    """A made-up run as the figures take it: a DataFrame per table, and `totals`, a row of run metrics.
 
-    `block_events` and `events` are the run log's streams of a paged run; empty for the others.
+    `block_events` and `events` are the run log's streams of a paged run; empty for other runs.
     """
 
     spans: pd.DataFrame
     passes: pd.DataFrame
     tokens: pd.DataFrame
     requests: pd.DataFrame
-    ledger: pd.DataFrame
+    totals: pd.DataFrame
     block_events: pd.DataFrame
     events: pd.DataFrame
 
 
 @dataclass(slots=True, kw_only=True)
-class _Notes:
-    """What is written down while the scheduler runs."""
+class _Recording:
+    """The rows recorded while the scheduler runs."""
 
     clock_s: float = 0.0
     passes: list[dict[str, object]] = field(default_factory=list)
@@ -49,8 +49,8 @@ class _Notes:
     cells: list[dict[str, object]] = field(default_factory=list)
     block_events: list[dict[str, object]] = field(default_factory=list)
     events: list[dict[str, object]] = field(default_factory=list)
-    chunks: dict[int, int] = field(default_factory=dict)  # each request's newest chunk
-    reading: set[int] = field(default_factory=set)  # requests with more to read, whether they run in a pass or not
+    chunks: dict[int, int] = field(default_factory=dict)  # each request's latest chunk
+    prefilling: set[int] = field(default_factory=set)  # requests with prompt chunks left, in a pass or not
 
 
 def sample_run(
@@ -62,24 +62,24 @@ def sample_run(
     arrivals_s: tuple[float, ...] | None = None,
     num_blocks: int | None = None,
 ) -> SampleRun:
-    """Run an engine over made-up requests, one a budget; prompts repeat when they are fewer.
+    """Run an engine over made-up requests, one per budget; prompts repeat where they are fewer.
 
-    `num_blocks` of a paged pool; None for so many that nobody is preempted.
+    `num_blocks` is the size of a paged pool; None for a pool large enough to avoid preemption.
     """
     arrivals = arrivals_s or (0.0,) * len(budgets)
     requests = [_request(i, prompts[i % len(prompts)], budget, arrivals[i]) for i, budget in enumerate(budgets)]
     config = RunConfig(engine=engine, slots=slots, block_size=BLOCK_SIZE, max_num_batched_tokens=TOKENS_A_STEP)
     scheduler = make_scheduler(config, requests, num_blocks)
-    notes = _Notes()
+    recording = _Recording()
     while not scheduler.is_done:
-        scheduler.submit_arrived(notes.clock_s)
-        scheduler.admit(notes.clock_s)
-        ran = [_run_pass(scheduler, kind, notes) for kind in scheduler.kinds]
+        scheduler.submit_arrived(recording.clock_s)
+        scheduler.admit(recording.clock_s)
+        ran = [_run_pass(scheduler, kind, recording) for kind in scheduler.kinds]
         if not any(ran):
-            wake_s = scheduler.wake_s(notes.clock_s)
+            wake_s = scheduler.wake_s(recording.clock_s)
             assert wake_s is not None
-            notes.clock_s = max(wake_s, notes.clock_s)
-    return _frames(notes, requests)
+            recording.clock_s = max(wake_s, recording.clock_s)
+    return _frames(recording, requests)
 
 
 def _request(request_id: int, prompt_tokens: int, budget: int, arrival_s: float) -> Request:
@@ -94,53 +94,55 @@ def _request(request_id: int, prompt_tokens: int, budget: int, arrival_s: float)
     return Request(spec=spec, prompt_ids=[0] * prompt_tokens)
 
 
-def _run_pass(scheduler: Scheduler, kind: PassKind, notes: _Notes) -> bool:
+def _run_pass(scheduler: Scheduler, kind: PassKind, recording: _Recording) -> bool:
     planned = scheduler.plan(kind)
     if planned is None:
         return False
-    reads = planned.kind is not PassKind.DECODE
-    per_pass_s = 0.018 + 0.0011 * planned.prompt_tokens if reads else 0.031
-    start_s = notes.clock_s
-    notes.clock_s = start_s + per_pass_s + 0.0012 * len(planned.rows) + 0.00002 * planned.shape.width
-    _note_pass(planned, start_s, notes)
-    _note_pool(planned, start_s, notes)
-    _note_cells(planned, scheduler.running, notes)
+    has_prefill = planned.kind is not PassKind.DECODE
+    per_pass_s = 0.018 + 0.0011 * planned.prompt_tokens if has_prefill else 0.031
+    start_s = recording.clock_s
+    recording.clock_s = start_s + per_pass_s + 0.0012 * len(planned.rows) + 0.00002 * planned.shape.width
+    _record_pass(planned, start_s, recording)
+    _record_pool(planned, start_s, recording)
+    _record_cells(planned, scheduler.running, recording)
     for row in planned.live_requests:
-        notes.tokens.append(
+        recording.tokens.append(
             {
                 "request_id": row.request_id,
                 "token_index": row.num_scheduled,
                 "pass_index": planned.index,
-                "delivered_s": notes.clock_s,
+                "delivered_s": recording.clock_s,
             }
         )
     for request in scheduler.complete(planned).ended:
-        request.finished_s = notes.clock_s
+        request.finished_s = recording.clock_s
     return True
 
 
-def _note_pool(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
-    """What became of the KV pool before this pass, as the run log has it."""
+def _record_pool(planned: PlannedPass, start_s: float, recording: _Recording) -> None:
+    """The KV pool's events before this pass, as in the run log."""
     at = {"pass_index": planned.index, "time_s": start_s}
     for change in planned.block_events:
         names = ("block_id", "request_id", "table_index", "allocated")
-        notes.block_events.append({name: getattr(change, name) for name in names} | at)
+        recording.block_events.append({name: getattr(change, name) for name in names} | at)
     for lost in planned.preemptions:
-        who = {"event": "preempt", "request_id": lost.request.request_id, "lane": lost.lane}
-        notes.events.append(who | {"blocks": lost.blocks, "tokens": lost.tokens, "step": float(planned.step)} | at)
-        notes.chunks.pop(lost.request.request_id, None)
-        notes.reading.discard(lost.request.request_id)
+        event = {"event": "preempt", "request_id": lost.request.request_id, "lane": lost.lane}
+        recording.events.append(
+            event | {"blocks": lost.blocks, "tokens": lost.tokens, "step": float(planned.step)} | at
+        )
+        recording.chunks.pop(lost.request.request_id, None)
+        recording.prefilling.discard(lost.request.request_id)
 
 
-def _note_pass(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
+def _record_pass(planned: PlannedPass, start_s: float, recording: _Recording) -> None:
     shape = planned.shape
-    notes.passes.append(
+    recording.passes.append(
         {
             "pass_index": planned.index,
             "step": planned.step,
             "kind": str(planned.kind),
             "start_s": start_s,
-            "end_s": notes.clock_s,
+            "end_s": recording.clock_s,
             "rows": len(planned.rows),
             "live_rows": len(planned.live),
             "width": shape.width,
@@ -157,17 +159,17 @@ def _note_pass(planned: PlannedPass, start_s: float, notes: _Notes) -> None:
     )
 
 
-def _note_cells(planned: PlannedPass, running: list[Request], notes: _Notes) -> None:
-    """One cell a running request and pass; the frames below join them into spans."""
+def _record_cells(planned: PlannedPass, running: list[Request], recording: _Recording) -> None:
+    """A cell per running request and pass; `_spans` joins them into spans."""
     yielding = set(planned.rows)
     for chunk in planned.chunks:
-        if chunk.start or not chunk.is_last:  # a prompt read in one piece is no chunk
-            notes.chunks[chunk.request.request_id] = notes.chunks.get(chunk.request.request_id, -1) + 1
-    notes.reading |= {chunk.request.request_id for chunk in planned.partial_chunks}
-    notes.reading -= {chunk.request.request_id for chunk in planned.chunks if chunk.is_last}
+        if chunk.start or not chunk.is_last:  # a prompt prefilled in one piece has no chunks
+            recording.chunks[chunk.request.request_id] = recording.chunks.get(chunk.request.request_id, -1) + 1
+    recording.prefilling |= {chunk.request.request_id for chunk in planned.partial_chunks}
+    recording.prefilling -= {chunk.request.request_id for chunk in planned.chunks if chunk.is_last}
     for request in running:
-        phase, number = _held(planned, request, notes)
-        notes.cells.append(
+        phase, number = _phase_and_chunk(planned, request, recording)
+        recording.cells.append(
             {
                 "lane": request.lane,
                 "slot": request.slot,
@@ -181,17 +183,17 @@ def _note_cells(planned: PlannedPass, running: list[Request], notes: _Notes) -> 
         )
 
 
-def _held(planned: PlannedPass, request: Request, notes: _Notes) -> tuple[str, int]:
-    """What a running request's lane shows during a pass, and which chunk of its prompt; -1 where there are none."""
-    is_read = planned.kind is PassKind.PREFILL and request in planned.rows
-    is_read |= any(chunk.request is request for chunk in planned.chunks)
-    if is_read or request.request_id in notes.reading:
-        return "prefill", notes.chunks.get(request.request_id, -1)
+def _phase_and_chunk(planned: PlannedPass, request: Request, recording: _Recording) -> tuple[str, int]:
+    """The phase of a running request's lane during a pass, and the chunk of its prompt; -1 without chunks."""
+    is_prefill = planned.kind is PassKind.PREFILL and request in planned.rows
+    is_prefill |= any(chunk.request is request for chunk in planned.chunks)
+    if is_prefill or request.request_id in recording.prefilling:
+        return "prefill", recording.chunks.get(request.request_id, -1)
     return "decode", -1
 
 
-def _frames(notes: _Notes, requests: list[Request]) -> SampleRun:
-    passes, tokens = pd.DataFrame(notes.passes), pd.DataFrame(notes.tokens)
+def _frames(recording: _Recording, requests: list[Request]) -> SampleRun:
+    passes, tokens = pd.DataFrame(recording.passes), pd.DataFrame(recording.tokens)
     first = tokens.groupby("request_id")["delivered_s"].min()
     rows = [
         {
@@ -203,18 +205,18 @@ def _frames(notes: _Notes, requests: list[Request]) -> SampleRun:
         for r in requests
     ]
     return SampleRun(
-        spans=_spans(pd.DataFrame(notes.cells), passes),
+        spans=_spans(pd.DataFrame(recording.cells), passes),
         passes=passes,
         tokens=tokens,
         requests=pd.DataFrame(rows),
-        ledger=_ledger(passes),
-        block_events=pd.DataFrame(notes.block_events),
-        events=pd.DataFrame(notes.events),
+        totals=_totals(passes),
+        block_events=pd.DataFrame(recording.block_events),
+        events=pd.DataFrame(recording.events),
     )
 
 
 def _spans(cells: pd.DataFrame, passes: pd.DataFrame) -> pd.DataFrame:
-    """Join neighboring cells of one lane, slot, request and phase into spans, with step positions and seconds."""
+    """Join adjacent cells of one lane, slot, request and phase into spans, with step positions and seconds."""
     cells = cells.sort_values(["lane", "pass_index"], ignore_index=True)
     key = cells[["lane", "slot", "request_id", "phase", "chunk"]]
     starts = (key != key.shift()).any(axis=1) | (cells["pass_index"].diff() != 1)
@@ -239,7 +241,7 @@ def _spans(cells: pd.DataFrame, passes: pd.DataFrame) -> pd.DataFrame:
     return spans.reset_index(drop=True)
 
 
-def _ledger(passes: pd.DataFrame) -> pd.DataFrame:
+def _totals(passes: pd.DataFrame) -> pd.DataFrame:
     seconds = passes["end_s"] - passes["start_s"]
     totals = passes[["computed_positions", "padding_positions", "dead_positions"]].sum().to_dict()
     for part in ("padding", "dead"):

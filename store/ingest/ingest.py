@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from store.database import Database, carry_out, utc
 from store.folders import folders_in, is_run_folder
 from store.ingest.experiments import ExperimentReport, ingest_experiment

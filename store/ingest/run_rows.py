@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from engine.core.dtypes import short_dtype
+from engine.core.units import short_dtype
 from engine.runlog.schema import WATCHED_FILE
 from store.database import CHECKS, SUMMARIES, TABLES, carry_out, first_row, in_transaction, utc
 from store.folders import log_bytes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from engine.experiments.experiment import GOES_ON
+from engine.experiments.experiment import CONTINUES_AFTER
 from engine.predictions.measure import Measured, measure
 from engine.predictions.prediction import Question, SubjectKind, grade
 from engine.runlog.experiment_log import POINTS_FILE
@@ -121,6 +121,6 @@ def measured_of(
     else:
         rows = experiments.measured_points(subject_id)
         is_planned = bool(rows) and "position" in rows[0]
-        is_broken_off = any(row["status"] not in (*GOES_ON, "running") for row in rows)
+        is_broken_off = any(row["status"] not in (*CONTINUES_AFTER, "running") for row in rows)
         is_over = not is_planned and (len(rows) >= num_runs or is_broken_off)
     return measure(question, rows, runs.completion_rate, is_over=is_over) if rows else None

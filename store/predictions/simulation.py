@@ -17,13 +17,13 @@ import duckdb
 
 from engine.core.config import RunConfig
 from engine.core.home import device_locks
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.predictions.prediction import Question
 from engine.predictions.simulation import PlannedRun, Simulated, simulated_answer
 from engine.runlog.experiment_log import ExperimentLog
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
-from engine.simulator.simulated_machine import read_calibrations
+from engine.simulator.machine import read_calibrations
 from store.database import carry_out, first_row, utc
 
 DUE = """

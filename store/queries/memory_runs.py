@@ -13,8 +13,8 @@ from typing import Any
 
 import duckdb
 
-from engine.core.dtypes import DTYPE_BYTES
 from engine.core.request import Length
+from engine.core.units import DTYPE_BYTES
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.memory.memory_plan import EngineShape, run_memory
 from store.database import SUMMARIES

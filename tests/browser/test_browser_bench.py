@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -22,6 +23,18 @@ SHORT = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=8"
 LIVE_MS = 60_000
 
 
+@pytest.fixture(scope="module")
+def app(own_locks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    """One app, and its warm worker, for all tests here that do not close it. Each test ends the runs that it starts."""
+    with AppServer(tmp_path_factory.mktemp("home")) as server:
+        yield server
+
+
+def folders(app: AppServer) -> set[Path]:
+    """The folders of all runs so far."""
+    return set(app.home.glob("runs/*"))
+
+
 def pid_of(app: AppServer) -> int:
     assert app.process is not None
     return app.process.pid
@@ -29,7 +42,7 @@ def pid_of(app: AppServer) -> int:
 
 def open_bench(page: Page, app: AppServer, query: str = "") -> None:
     page.goto(f"{app.url}/{query}")
-    expect(page.get_by_role("button", name="Run the pair")).to_be_enabled(timeout=LIVE_MS)
+    expect(page.get_by_role("button", name="Compare two engines")).to_be_enabled(timeout=LIVE_MS)
 
 
 def start(page: Page, button: str) -> None:
@@ -43,10 +56,11 @@ def await_tokens(page: Page) -> None:
 
 
 def test_a_killed_worker_is_reported_and_the_next_run_works(page: Page, app: AppServer) -> None:
+    before = folders(app)
     open_bench(page, app, LONG)
     start(page, "Run continuous")
     await_tokens(page)
-    (folder,) = app.home.glob("runs/*")
+    (folder,) = folders(app) - before
     wait_for(lambda: len(RunLogReader(folder).table("tokens")) > 0, LIVE_MS / 1000)
     os.kill(worker_of(pid_of(app)), signal.SIGKILL)
     crashed = page.get_by_text(re.compile(r"the worker was killed by SIGKILL. [\d,]+ tokens were logged and kept"))
@@ -61,6 +75,7 @@ def test_a_killed_worker_is_reported_and_the_next_run_works(page: Page, app: App
 
 
 def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: AppServer) -> None:
+    before = folders(app)
     open_bench(page, app, LONG + "&engine=static")
     start(page, "Run static")
     await_tokens(page)
@@ -68,17 +83,18 @@ def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: A
     expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=LIVE_MS)
     answer = page.locator(".answer.running .text").first
     expect(answer).to_have_text(re.compile(r"\d+ \d+ \d+"), timeout=LIVE_MS)  # ids: no tokenizer
-    top_px = page.get_by_text("Answers as they are written").bounding_box()
+    top_px = page.get_by_text("Answers so far").bounding_box()
     page.wait_for_timeout(1500)
-    assert page.get_by_text("Answers as they are written").bounding_box() == top_px
+    assert page.get_by_text("Answers so far").bounding_box() == top_px
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
-    assert len(list(app.home.glob("runs/*/watched"))) == 1
+    (folder,) = folders(app) - before
+    assert (folder / "watched").exists()
 
 
 def test_cancel_stops_the_run_and_keeps_what_was_logged(page: Page, app: AppServer) -> None:
     open_bench(page, app, LONG)
-    start(page, "Run the pair")
+    start(page, "Compare two engines")
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
@@ -89,18 +105,19 @@ def test_cancel_stops_the_run_and_keeps_what_was_logged(page: Page, app: AppServ
 
 
 def test_a_pair_that_was_canceled_is_gone_on_with(page: Page, app: AppServer) -> None:
+    before = folders(app)
     open_bench(page, app, "?model=tiny-random&prompts=lengths&mix=p16&requests=32&budget=1000&slots=4")
-    start(page, "Run the pair")
+    start(page, "Compare two engines")
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
-    (stopped,) = (folder.name for folder in app.home.glob("runs/*"))
+    (stopped,) = (folder.name for folder in folders(app) - before)
     page.get_by_role("button", name="Resume").click()
     page.wait_for_url(re.compile(r"/compare\?runs="), timeout=5 * LIVE_MS)
     runs = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
     assert len(runs) == 2
     assert stopped not in runs
-    assert sorted([stopped, *runs]) == sorted(folder.name for folder in app.home.glob("runs/*"))
+    assert {stopped, *runs} == {folder.name for folder in folders(app) - before}
 
 
 def test_two_visitors_share_one_queue(browser: Browser, app: AppServer) -> None:
@@ -158,7 +175,7 @@ def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) ->
     open_bench(page, app, "?engine=static&slots=7&budget=12&form=timeout&prompts=lengths&mix=p32")
     expect(page.get_by_text("smollm2-135m in fp32 on cpu, static batching, 7 slots.")).to_be_visible()
     expect(
-        page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in all.")
+        page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in total.")
     ).to_be_visible()
     page.get_by_role("radiogroup", name="Engine").get_by_role("radio", name="continuous").click()
     page.wait_for_url(re.compile(r"slots=7"))
@@ -177,7 +194,7 @@ def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
 
 def test_back_from_the_results_to_bench_by_its_own_name_is_one_step(page: Page, app: AppServer) -> None:
     page.goto(f"{app.url}/bench{SHORT}")
-    page.get_by_role("button", name="Run the pair").click(timeout=LIVE_MS)
+    page.get_by_role("button", name="Compare two engines").click(timeout=LIVE_MS)
     page.wait_for_url(re.compile(r"/compare\?runs="), timeout=LIVE_MS)
     expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=LIVE_MS)
     page.go_back()

@@ -1,4 +1,4 @@
-"""How to count in a real browser: a click moves figures and address, a link opens as chosen, files are saved."""
+"""Latency definitions in a real browser: a click changes figures and address, links open as chosen, files are saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.pages.runs.test_pages_counting import write_stopped
+from tests.pages.runs.test_pages_definitions import write_stopped
 from tests.support.app_server import AppServer
 
 pytestmark = pytest.mark.browser
@@ -36,10 +36,10 @@ def save(page: Page, name: str) -> tuple[str, list[dict[str, str]]]:
 def test_a_choice_moves_figures_address_and_files(page: Page, served: AppServer) -> None:
     page.goto(f"{served.url}/run?run_id=r1")
     expect(page.get_by_text("Configuration and environment")).to_be_visible(timeout=PATIENCE_MS)
-    page.get_by_text("How to count").click()
+    page.get_by_text("Latency definitions", exact=True).click()
     page.get_by_text("infinite", exact=True).click()
     expect(page).to_have_url(re.compile("failures=infinite"), timeout=PATIENCE_MS)
-    expect(page.get_by_text("Counted otherwise than usual").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Latency definitions other than the default").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".tile", has_text="Whole answer, p50")).to_contain_text("∞")
     name, requests = save(page, "Requests as CSV")
     assert name == "r1-requests.csv"
@@ -54,5 +54,5 @@ def test_a_link_opens_as_it_was_chosen(page: Page, served: AppServer) -> None:
     page.goto(f"{served.url}/run?run_id=r1&itl=mean&percentile=nearest")
     expect(page.locator(".tile", has_text="Whole answer, p50")).to_contain_text("1.00 s", timeout=PATIENCE_MS)
     expect(page.locator(".tile", has_text="Gap between tokens")).to_contain_text("n = 2 requests")
-    page.get_by_text("How to count").click()
-    expect(page.get_by_text("figures move.")).to_be_visible()
+    page.get_by_text("Latency definitions", exact=True).click()
+    expect(page.get_by_text("figures change.")).to_be_visible()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
-from tests.support.repeats_experiments import repeats_plan, write_repeats
+from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
 
 pytestmark = pytest.mark.browser
 

@@ -20,13 +20,13 @@ from engine.experiments.experiment import Point
 from engine.predictions.prediction import Expectation, Question
 from store import Store
 from store.predictions.predictions import Subject
-from tests.support import load_experiments, repeats_experiments, sweep_experiments
 from tests.support.app_server import AppServer
-from tests.support.load_experiments import WORKLOAD, load_plan_of, write_load
-from tests.support.page_runs import write_run
-from tests.support.repeats_experiments import repeats_plan, write_repeats
-from tests.support.roofline_runs import calibration, timed_passes
-from tests.support.sweep_experiments import SHAPE, sweep_plan, write_sweep
+from tests.support.runs import load_experiments, repeats_experiments, sweep_experiments
+from tests.support.runs.load_experiments import WORKLOAD, load_plan_of, write_load
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
+from tests.support.runs.roofline_runs import calibration, timed_passes
+from tests.support.runs.sweep_experiments import SHAPE, sweep_plan, write_sweep
 
 pytestmark = pytest.mark.browser
 
@@ -116,18 +116,18 @@ CASES = [
     ("Load", "load?experiment=load_one", 3, "the queue grew at no rate, up to 5 requests/s"),
     ("Load", "load?experiment=load_failed", 1, "and 2 more"),
     ("Load", "load?experiment=load_sixty", 3, "and 44 more"),
-    ("Repeats", "repeats?experiment=repeats_one", 1, "which says nothing of the spread"),
+    ("Repeats", "repeats?experiment=repeats_one", 1, "which shows no spread"),
     ("Repeats", "repeats?experiment=repeats_failed", 1, "static, repeat 1 (and 2 more): out of memory"),
     ("Repeats", "repeats?experiment=repeats_sixty", 1, "15 of 15 lower"),
     ("Memory", "memory?model=tiny-random&dtype=bf16&card=a10&largest=16", 2, "Estimated and measured"),
     ("Memory", "memory?model=llama-3.1-8b&dtype=fp32&card=rtx3060", 1, "Not even one request of p1024 fits"),
-    ("Memory", "memory?model=tiny-random&dtype=fp32&card=a10&largest=16", 2, "runs in figures"),
+    ("Memory", "memory?model=tiny-random&dtype=fp32&card=a10&largest=16", 2, "Table of "),
     ("Roofline", "roofline?run=one", 1, "decode MBU"),
     ("Roofline", "roofline?experiment=sweep_failed", 0, "No run of this experiment has ended"),
     ("Roofline", "roofline?experiment=many", 1, "60 runs"),
     ("What if", "what_if?largest=8&card=h200", 1, "From batch 1 to 8"),
-    ("What if", "what_if?card=rtx3060", 1, "not one such request fits"),
-    ("What if", "what_if?largest=4096", 1, "From batch 1 to 128, the largest here that fits"),
+    ("What if", "what_if?card=rtx3060", 1, "not even one request fits"),
+    ("What if", "what_if?largest=4096", 1, "From batch 1 to 128 (the largest that fits)"),
     ("Predictions", "predictions?show=held&page=1", 0, "of two"),
     ("Predictions", "predictions?show=closed", 0, "of dead"),
     ("Predictions", "predictions", 0, "62 predictions"),

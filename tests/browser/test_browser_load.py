@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
 from tests.support.processes import wait_for
-from tests.support.sweeps import good_records, is_done
+from tests.support.runs.sweeps import good_records, is_done
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
@@ -33,7 +33,7 @@ def test_a_load_test_from_the_click_through_cancel_and_resume_to_its_capacity(pa
     button.click()
     page.wait_for_url(re.compile(r"experiment="), timeout=LIVE_MS)
     (plan,) = app.home.glob("runs/*/experiment.json")
-    expect(page.get_by_text(re.compile(r"static, 4.* requests/s: [\d,]+ tokens? in"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"static, 4.*\srequests/s: [\d,]+ tokens? in"))).to_be_visible(timeout=LIVE_MS)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text(re.compile(r"was canceled: \d of 4 points done"))).to_be_visible(timeout=LIVE_MS)
 
@@ -48,6 +48,6 @@ def test_a_load_test_from_the_click_through_cancel_and_resume_to_its_capacity(pa
     settled(page)
     page.get_by_role("radio", name="all at once").click()
     page.wait_for_url(re.compile(r"at=all"), timeout=LIVE_MS)
-    expect(page.get_by_text("the queue is never empty until the last one is admitted")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("so the queue shrinks until the last is admitted")).to_be_visible(timeout=LIVE_MS)
     page.reload()
-    expect(page.get_by_text("the queue is never empty until the last one is admitted")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("so the queue shrinks until the last is admitted")).to_be_visible(timeout=LIVE_MS)

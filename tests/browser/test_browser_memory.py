@@ -19,5 +19,5 @@ def test_a_published_case_is_shown_at_a_click(page: Page, app: AppServer) -> Non
     page.goto(f"{app.url}/memory?model=llama-3.1-8b&dtype=fp32&card=rtx3060&largest=4096")
     expect(page.get_by_text("Not even one request of p1024 fits")).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_role("button", name="A pool of 2 GiB").click()
-    expect(page.get_by_text(re.compile("256 fail at the KV pool: 3.50 GiB are asked for"))).to_be_visible()
+    expect(page.get_by_text(re.compile("256 rows fail at the KV pool, asking for 3.50"))).to_be_visible()
     expect(page).to_have_url(re.compile("pool_gib=2"))

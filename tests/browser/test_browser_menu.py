@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlparse
 
 import pytest
@@ -21,13 +22,20 @@ PAGES = {
     "What if": "Free until about 53.3",
     "Run": "There is no run yet",
     "Compare": "There is no run yet",
-    "Repeats": "No repeats experiment has been run yet",
+    "Repeats": "No repeats experiment yet",
     "Roofline": "There is no run yet",
     "Predictions": "You have not predicted anything yet",
     "History": "There is no run yet",
     "Query": "There is no run yet",
     "Glossary": "KV cache",
 }
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    """One app without runs. The only test that runs something is the last one."""
+    with AppServer(tmp_path_factory.mktemp("home")) as server:
+        yield server
 
 
 def asked(page: Page) -> dict[str, str]:
@@ -72,7 +80,7 @@ def test_a_reload_keeps_settings_and_back_leads_to_them(page: Page, app: AppServ
     expect(page.get_by_text("qwen2.5-1.5b in bf16, static engine.")).to_be_visible(timeout=PATIENCE_MS)
     enter(page, "Prompt, tokens", "64")
     page.wait_for_url(re.compile("prompt=64"), timeout=PATIENCE_MS)
-    enter(page, "New tokens (budget)", "32")
+    enter(page, "Output tokens (budget)", "32")
     page.wait_for_url(re.compile("budget=32"), timeout=PATIENCE_MS)
     settings = {"dtype": "bf16", "prompt": "64", "budget": "32"}
     assert asked(page) == settings
@@ -83,7 +91,7 @@ def test_a_reload_keeps_settings_and_back_leads_to_them(page: Page, app: AppServ
     page.go_back()  # one step, whatever was set on the page
     expect(page.get_by_role("heading", level=1, name="Memory")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_label("Prompt, tokens", exact=True)).to_have_value("64", timeout=PATIENCE_MS)
-    expect(page.get_by_label("New tokens (budget)", exact=True)).to_have_value("32")
+    expect(page.get_by_label("Output tokens (budget)", exact=True)).to_have_value("32")
     assert asked(page) == settings
     page.go_forward()
     expect(page.get_by_role("heading", level=1, name="What if")).to_be_visible(timeout=PATIENCE_MS)

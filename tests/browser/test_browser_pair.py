@@ -33,7 +33,7 @@ def charts(page: Page) -> list[dict[str, Any]]:
 
 def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(page: Page, app: AppServer) -> None:
     page.goto(app.url)
-    button = page.get_by_role("button", name="Run the pair")
+    button = page.get_by_role("button", name="Compare two engines")
     expect(button).to_be_enabled(timeout=PAGE_MS)
     button.click()
     expect(page.get_by_text("Static · run 1 of 2")).to_be_visible(timeout=PAIR_MS)

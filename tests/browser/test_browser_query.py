@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import ROOT, AppServer
 from tests.support.hostile_sql import REFUSED, STOPPED
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 pytestmark = pytest.mark.browser
 
@@ -98,7 +98,7 @@ def test_hostile_statements_from_the_page_touch_nothing(page: Page, served: AppS
 
 def test_cancel_ends_a_question(page: Page, served: AppServer) -> None:
     page.goto(f"{served.url}/query")
-    page.get_by_role("combobox", name="Seconds at most").click()
+    page.get_by_role("combobox", name="Max seconds").click()
     page.get_by_role("option", name="60").click()
     ask(page, "SELECT sleep_ms(60000)")
     expect(page.get_by_text("of at most 60 s")).to_be_visible(timeout=PATIENCE_MS)

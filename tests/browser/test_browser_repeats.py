@@ -20,10 +20,10 @@ def test_two_repeats_of_the_pair_from_the_click_to_the_ratio(page: Page, app: Ap
     field = page.get_by_label("Repeats", exact=True)
     expect(field).to_have_value("1", timeout=LIVE_MS)
     field.fill("2")
-    page.get_by_role("button", name="Run the pair").click()  # leaving the field and pressing are one movement
+    page.get_by_role("button", name="Compare two engines").click()  # leaving the field and pressing are one movement
     page.wait_for_url(re.compile(r"/repeats\?experiment="), timeout=LIVE_MS)
     expect(page.get_by_role("heading", level=1, name="Repeats")).to_be_visible(timeout=LIVE_MS)
-    expect(page.get_by_text("static and continuous, 2 times each, in turn")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("static and continuous, 2 times each, interleaved")).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_role("progressbar")).to_have_count(0, timeout=LIVE_MS)
     finding = page.get_by_role("heading", level=4)
     said = re.compile("continuous.*static.*output tokens/s.*repeats", re.IGNORECASE)

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
 from tests.support.processes import wait_for
-from tests.support.sweeps import good_records, is_done, statuses
+from tests.support.runs.sweeps import good_records, is_done, statuses
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
@@ -67,5 +67,5 @@ def test_an_app_that_died_leaves_a_sweep_to_be_resumed(page: Page, app: AppServe
     app.stop()
     app.start()
     page.goto(address.replace(address.split("/sweep")[0], app.url))
-    expect(page.get_by_text(re.compile(r"was cut off: \d of 3 points done"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"was interrupted: \d of 3 points done"))).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_role("button", name="Resume")).to_be_enabled()

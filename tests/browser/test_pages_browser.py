@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from tests.support.app_server import AppServer
-from tests.support.page_runs import write_crashed, write_run
+from tests.support.runs.page_runs import write_crashed, write_run
 
 pytestmark = pytest.mark.browser
 
@@ -60,7 +60,7 @@ def test_two_selected_runs_are_compared(page: Page, served: AppServer) -> None:
     select_rows(page, 0, 1)
     page.get_by_role("button", name="Compare").click()
     expect(page).to_have_url(re.compile(r"/compare\?runs=r1(,|%2C)r2"), timeout=PATIENCE_MS)
-    expect(page.get_by_text("said the same: all 6 tokens")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("gave the same answers: all 6 tokens")).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_a_selected_run_opens(page: Page, served: AppServer) -> None:
@@ -69,7 +69,7 @@ def test_a_selected_run_opens(page: Page, served: AppServer) -> None:
     page.get_by_role("button", name="Open").click()
     expect(page).to_have_url(re.compile(r"/run\?run_id=r1"), timeout=PATIENCE_MS)
     expect(page.get_by_text("15.0 tokens/s").first).to_be_visible(timeout=PATIENCE_MS)
-    for heading in ("Slot timeline", "Waste ledger", "Latencies", "Passes", "Requests and answers"):
+    for heading in ("Slot timeline", "Waste", "Latencies", "Passes", "Requests and answers"):
         expect(page.get_by_role("heading", name=heading)).to_be_visible(timeout=PATIENCE_MS)
 
 
@@ -88,9 +88,9 @@ def test_a_deleted_run_comes_back_or_goes_for_good(page: Page, lab_home: Path) -
         select_rows(page, 0)
         page.get_by_role("button", name="Delete", exact=True).click()
         page.get_by_text("Trash: 1 run").click()
-        page.get_by_role("button", name="Empty the trash …").click()
+        page.get_by_role("button", name="Empty trash …").click()
         expect(page.get_by_text("This cannot be undone")).to_be_visible(timeout=PATIENCE_MS)
-        page.get_by_role("button", name="Delete 1 run for good").click()
+        page.get_by_role("button", name="Delete 1 run permanently").click()
         expect(page.get_by_text("Trash: 1 run")).to_have_count(0, timeout=PATIENCE_MS)
         assert list((lab_home / "trash").iterdir()) == []
         assert [path.name for path in runs.iterdir()] == ["r1"]
@@ -130,9 +130,9 @@ def test_a_page_that_is_open_tells_of_a_crash_by_itself(page: Page, lab_home: Pa
     with AppServer(lab_home) as app:
         with hold(folder / LOCK_FILE, purpose="run r1"):
             page.goto(f"{app.url}/run?run_id=r1")
-            expect(page.get_by_text("This run is still going")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.get_by_text("The worker died in the middle of this run")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.get_by_text("This run is still going")).to_have_count(0)
+            expect(page.get_by_text("Still running")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("The worker died during this run")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("Still running")).to_have_count(0)
 
 
 def test_a_run_made_while_the_list_is_open_appears_by_itself(page: Page, lab_home: Path) -> None:

@@ -12,9 +12,9 @@ from engine.load.findings import (
     capacity_text,
     confirmation_text,
     goodput_text,
-    knee_text,
     little_text,
     ratio_sentence,
+    saturation_text,
     wait_text,
 )
 from engine.load.load_point import load_point
@@ -78,25 +78,25 @@ def _cut_off_after(folder: Path, ended: int) -> None:
     assert len(remaining(logged.plan, logged.records)) == 8 - ended
 
 
-def test_the_report_in_words_has_a_line_a_point_and_what_was_found(
+def test_the_text_report_has_one_line_per_point_and_the_findings(
     lab_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*SMALL, "--engine", "serial", "--requests", "8", "--no-confirm"]) == 0
-    said = capsys.readouterr().out
-    header, at_a_rate, at_once = (line.split() for line in said.splitlines()[2:5])
+    message = capsys.readouterr().out
+    header, at_a_rate, at_once = (line.split() for line in message.splitlines()[2:5])
     assert header[:3] == ["engine", "rate", "offered/s"]
     assert at_a_rate[:2] == ["serial", "40/s"]
-    assert at_once[:5] == ["serial", "all", "at", "once", "-"]
-    assert "serial: capacity" in said
-    assert "Not confirmed" in said
+    assert at_once[:5] == ["serial", "all", "at", "once", "–"]
+    assert "serial: capacity" in message
+    assert "Not confirmed" in message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["--rates", "0"], "rates '0': use requests a second, 0.000001 to 1,000,000"),
-        (["--rates", "1e9"], "rates '1e9': use requests a second, 0.000001 to 1,000,000"),
-        (["--rates", "1e-300"], "rates '1e-300': use requests a second, 0.000001 to 1,000,000"),
+        (["--rates", "0"], "rates '0': use requests/s from 0.000001 to 1,000,000"),
+        (["--rates", "1e9"], "rates '1e9': use requests/s from 0.000001 to 1,000,000"),
+        (["--rates", "1e-300"], "rates '1e-300': use requests/s from 0.000001 to 1,000,000"),
         (["--requests", "0"], "requests 0: use 1 or more"),
         (["--engines", "fast"], "engines 'fast': use some of serial, static"),
         (["--arrival", "closed"], "arrival 'closed': use poisson, constant or gamma:CV"),
@@ -109,11 +109,11 @@ def test_the_report_in_words_has_a_line_a_point_and_what_was_found(
     ],
 )
 def test_bad_input_gets_one_line(
-    arguments: list[str], said: str, lab_home: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, lab_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["arrivals", "--model", "tiny-random", *arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
 
 
@@ -132,41 +132,41 @@ def test_the_report_of_a_known_table() -> None:
     assert load_report(load_table([], []))["capacity_ratio"] is None
 
 
-def test_findings_are_made_of_the_figures_whoever_wins() -> None:
+def test_findings_name_the_numbers_and_favor_no_engine() -> None:
     table = known_table()
     static, continuous = table.capacity("static"), table.capacity("continuous")
     assert static is not None
     assert continuous is not None
     assert capacity_text(static) == (
         nb(
-            "static: capacity 1.50 requests/s, 150 output tokens/s, with all requests there from the start, the median "
-            "of 3 runs from 1.40 to 1.80. Confirmed: evenly spaced, the queue does not grow at 0.9 times it and grows "
-            "at 1.1 times."
+            "static: capacity 1.50 requests/s, 150 output tokens/s, with all requests there from the start (median of "
+            "3 runs, 1.40 to 1.80). Confirmed: with evenly spaced requests the queue does not grow at 0.9 times the "
+            "capacity and grows at 1.1 times."
         )
     )
-    assert "the run at 1.1 times it is missing" in capacity_text(continuous)
-    unsure = " That is no finding yet: the capacity of continuous is not confirmed."
+    assert "the run at 1.1 times the capacity is missing" in capacity_text(continuous)
+    unsure = " Not conclusive: the capacity of continuous was not confirmed."
     assert ratio_sentence(table) == f"continuous's capacity is 1.60 times static's.{unsure}"
     turned = load_table(["continuous", "static"], [s for row in table.rows for s in row.samples])
     assert ratio_sentence(turned) == "static's capacity is 0.625 times continuous's." + unsure
-    knee = table.knee("static")
-    assert knee is not None
-    assert knee_text(knee) == (
+    found = table.saturation_point("static")
+    assert found is not None
+    assert saturation_text(found) == (
         nb(
-            "static: the queue does not grow at 1 request/s and grows at 2 requests/s: the knee lies between. "
-            "The median wait goes from 500 ms to 10.0 s, 20.0 times."
+            "static: saturation point between 1 request/s (queue steady) and 2 requests/s (queue grows); the median "
+            "queue wait rises from 500 ms to 10.0 s (20.0 times)."
         )
     )
     at_two = [row for row in table.rows if row.rate_per_s == 2.0]
     assert wait_text(at_two) == (
-        nb("At 2 requests/s the median request waits 10.0 s with static, 100 ms with continuous: 100 times as long.")
+        nb("Median queue wait at 2 requests/s: 10.0 s with static, 100 ms with continuous (100 times).")
     )
     assert wait_text(at_two[:1]) == ""
     assert goodput_text(at_two[0]) == ""
 
 
 @pytest.mark.parametrize("grew", [False, True])
-def test_a_capacity_that_a_rate_above_it_refutes_is_said_to_be_too_low(grew: bool) -> None:
+def test_a_capacity_below_a_served_rate_is_too_low(grew: bool) -> None:
     known = known_table()
     static = known.capacity("static")
     assert static is not None
@@ -181,37 +181,37 @@ def test_a_capacity_that_a_rate_above_it_refutes_is_said_to_be_too_low(grew: boo
     assert refuted.is_confirmed is False
     assert confirmation_text(refuted).startswith(
         nb(
-            "Not confirmed: it is too low, at 1.9 requests/s 1.80 requests/s were served. The machine was slower in "
-            "the run "
+            "Not confirmed: the capacity is too low, since 1.80 requests/s were served at 1.9 requests/s. The run with "
+            "all requests at once was too short, "
         )
     )
-    assert ratio_sentence(table).endswith("the capacity of static and of continuous is not confirmed.")
+    assert ratio_sentence(table).endswith("Not conclusive: neither capacity was confirmed.")
 
 
-def test_little_explains_why_half_a_request_a_second_can_hold_thirteen() -> None:
-    from engine.load.load_point import Little
+def test_littles_law_text_for_half_a_request_per_second() -> None:
+    from engine.load.load_point import LittlesLaw
 
-    little = Little(n=60, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
+    little = LittlesLaw(n=60, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_text("static", 0.5, little) == (
         nb(
-            "static at 0.5 requests/s: 0.500 requests/s from the ramp's end on x 26.0 s each in the system = 13.0 "
-            "there at a time; as counted."
+            "static at 0.5 requests/s: 0.500 requests/s after the ramp x 26.0 s in the system = 13.0 requests in the "
+            "system; as counted."
         )
     )
-    few = Little(n=19, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
+    few = LittlesLaw(n=19, arrivals_per_s=0.5, mean_stay_s=26.0, mean_number=13.0)
     assert little_text("static", 0.5, few) == (
         nb(
-            "static at 0.5 requests/s: 19 requests came between the ramp's end and the last arrival, too few for "
-            "Little's law (told from 20)."
+            "static at 0.5 requests/s: too few requests to check Little's law (19 arrivals in the steady part; needs "
+            "20)."
         )
     )
-    piling = Little(n=60, arrivals_per_s=1.0, mean_stay_s=30.0, mean_number=15.0)
+    piling = LittlesLaw(n=60, arrivals_per_s=1.0, mean_stay_s=30.0, mean_number=15.0)
     assert little_text("static", 1.0, piling).endswith(
-        nb("counted were 15.0, 50.0 % fewer. They came and left at different rates: this load was in no steady state.")
+        nb("counted: 15.0, 50.0 % fewer. Arrivals and completions had different rates: no steady state.")
     )
 
 
 def test_a_log_without_requests_is_an_empty_point() -> None:
-    from tests.support.records import EMPTY
+    from tests.support.runs.records import EMPTY
 
     assert (load_point(EMPTY).requests, load_point(EMPTY).window) == (0, None)

@@ -1,4 +1,4 @@
-"""Calibration: the arithmetic by hand, the form it is kept in, and one real measurement of this machine."""
+"""Calibration: the arithmetic by hand, the stored form, and one real measurement of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from engine.commands.calibrate import table
 from engine.core.home import device_lock
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runtime.measuring import calibration
 
 pytestmark = pytest.mark.usefixtures("own_locks")  # a lab that is in use is not waited for
@@ -63,10 +63,12 @@ def test_what_is_no_calibration_is_refused(text: str) -> None:
 def test_the_table_has_units() -> None:
     lines = table(SAMPLE).splitlines()
     assert lines[1] == "read         4,390\u00a0GB/s over 4.00\u00a0GiB"
-    assert lines[2] == "copy         4,300\u00a0GB/s, read and write counted"
+    assert lines[2] == "copy         4,300\u00a0GB/s, reads plus writes"
     assert lines[4] == "matmul bf16  806\u00a0TFLOP/s"
-    assert lines[5] == "launch       5.00\u00a0µs an operation"
-    assert "84.0\u00a0ms for one row of qwen2.5-1.5b-random in bf16, 83.5\u00a0ms of it the host's" in lines[6]
+    assert lines[5] == "launch       5.00\u00a0µs per operation"
+    assert (
+        "84.0\u00a0ms for one row of qwen2.5-1.5b-random in bf16, of which the host issues for 83.5\u00a0ms" in lines[6]
+    )
     assert "issue" not in table(replace(SAMPLE, pass_issue_s=None))
     assert "other work" not in table(SAMPLE)
     assert "other work was running" in table(replace(SAMPLE, load_average_1min=4.5))
@@ -96,7 +98,7 @@ def test_views_are_no_operations() -> None:
 
 
 def test_times_are_those_of_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that the operation itself moves on: 9 s for the one that does not count, then 1, 3 and 2 s."""
+    """On a clock that the operation advances: 9 s for the warm-up call, then 1, 3 and 2 s."""
     clock_s, took_s = 100.0, iter([9.0, 1.0, 3.0, 2.0])
 
     def operation() -> None:

@@ -1,4 +1,4 @@
-"""The engine's command line as a person meets it: a real process, its exit code, its one clear line."""
+"""The engine's command line in a real process: exit codes and one clear line per error."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ def test_bad_input_gets_one_clear_line(
         code = main(arguments)
     except SystemExit as left:
         code = left.code
-    said = capsys.readouterr()
+    message = capsys.readouterr()
     assert code == 2
-    assert len(said.err.strip().splitlines()) == 1, said.err
-    assert "Traceback" not in said.err
-    assert said.out == ""
+    assert len(message.err.strip().splitlines()) == 1, message.err
+    assert "Traceback" not in message.err
+    assert message.out == ""
 
 
 def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ def test_a_run_that_is_stopped_before_it_began_is_not_done(tmp_path: Path) -> No
         env={**os.environ, "LAB_HOME": str(tmp_path)},
     )
     assert started.stderr is not None
-    started.stderr.readline()  # "making random weights …": signals are listened to, nothing has run yet
+    started.stderr.readline()  # "creating random weights …": signal handlers are set, nothing has run yet
     started.send_signal(signal.SIGTERM)
-    said, _ = started.communicate(timeout=300)
+    message, _ = started.communicate(timeout=300)
     assert started.returncode == 1
-    assert json.loads(said)["status"] == "stopped"
+    assert json.loads(message)["status"] == "stopped"
 
 
 def test_a_command_that_is_interrupted_says_so_in_a_line(
@@ -173,11 +173,11 @@ def test_repeats_that_were_cut_short_are_reported_as_stopped() -> None:
     assert run._report([one, one], asked=2)["status"] == "completed"
     cut = "experiment exp1: 2 runs completed, medians; stopped (stopped after 2 of 5 runs)"
     assert run._table(report, "exp1").splitlines()[0] == cut
-    for results, said in (
+    for results, message in (
         ([one, one], "experiment exp1: 2 runs completed, medians"),
         ([one, {**one, "status": "failed", "error": "odd"}], "experiment exp1: 1 run completed; failed (odd)"),
     ):
-        assert run._table(run._report(results, asked=2), "exp1").splitlines()[0] == said
+        assert run._table(run._report(results, asked=2), "exp1").splitlines()[0] == message
     assert run._table(one).splitlines()[0] == "run a: completed"
 
 
@@ -223,16 +223,16 @@ def test_every_command_explains_itself(tmp_path: Path) -> None:
         assert "--json" in done.stdout
 
 
-def test_options_go_by_the_names_that_people_know(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_have_their_well_known_names(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "--help"])
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     for option in ("--max-num-seqs", "--block-size", "--max-num-batched-tokens", "--gpu-memory-utilization"):
-        assert option in said
+        assert option in message
 
 
 def test_a_run_over_paged_kv_reports_what_it_cost(tmp_path: Path) -> None:
-    """Requests of 16 + 16 tokens in blocks of 4, through a pool of 9 blocks: two at once, and one is in the way."""
+    """Requests of 16 + 16 tokens in blocks of 4, in a pool of 9 blocks: two are admitted, and one is preempted."""
     position_bytes = 2 * 2 * 2 * 16 * 4
     pool = ["--block-size", "4", "--pool-gib", repr(9 * 4 * position_bytes / 2**30)]
     options = ["--engine", "paged", "--prompts", "p16", "--requests", "3", "--budget", "16", *pool]

@@ -1,4 +1,4 @@
-"""`engine memory` as a person meets it: the grid, the walls, one clear line for what cannot be, and no torch."""
+"""`engine memory` on the command line: the grid, the largest batch, one clear line for bad input, and no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.cli import main
-from engine.hardware.machine_memory import MachineMemory, host_memory, read_card
+from engine.hardware.machine_memory import MachineMemory, host_memory, parse_gpu
 from tests.support.app_server import ROOT
 from tests.support.no_break import nb
 
@@ -51,12 +51,12 @@ def test_the_grid_of_the_card_with_its_five_failures(capsys: pytest.CaptureFixtu
 def test_a_table_says_where_memory_ends(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--prompts", "p256", "--batch-size", "128,256", "--pool-gib", "2"]
     assert main(["memory", *SOURCE, *arguments]) == 0
-    said = capsys.readouterr().out
-    assert nb("capacity 22.1 GiB (--capacity-gib), KV pool at most 2.00 GiB") in said
-    header, p256 = (line.split() for line in said.splitlines()[4:6])
+    message = capsys.readouterr().out
+    assert nb("capacity 22.1 GiB (--capacity-gib), KV pool at most 2.00 GiB") in message
+    header, p256 = (line.split() for line in message.splitlines()[4:6])
     assert (header, p256[0]) == (["prompt", "128", "256"], "p256")
     assert [cell.endswith("!") for cell in p256[1:]] == [False, True]
-    assert nb("p256: up to 146 rows fit; 256 fail at the KV pool: 3.50 GiB in one piece, 2.00 GiB left") in said
+    assert nb("p256: up to 146 rows fit; 256 fail at the KV pool: 3.50 GiB in one piece, 2.00 GiB left") in message
 
 
 def test_options_of_the_estimate_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +92,7 @@ def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "expected"),
     [
         (["--model", "no-such-model"], "model no-such-model"),
         (["--prompts", "chat"], "prompts 'chat'"),
@@ -110,13 +110,13 @@ def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixt
         (["--engine", "chunked", "--max-num-batched-tokens", "0"], "max-num-batched-tokens 0"),
     ],
 )
-def test_what_cannot_be_is_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+def test_bad_input_is_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str) -> None:
     assert main(["memory", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("python -m engine memory: ")
-    assert words in said.err
-    assert said.err.count("\n") == 1
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert message.err.startswith("python -m engine memory: ")
+    assert expected in message.err
+    assert message.err.count("\n") == 1
 
 
 def test_without_a_capacity_the_machines_own_memory_counts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,15 +137,15 @@ def test_a_named_size_needs_no_gpu_here(capsys: pytest.CaptureFixture[str], monk
     assert (card["capacity_bytes"], card["dtype"]) == (80 * 10**9, "bf16")
     assert report(capsys, "--hardware", "h100", "--prompts", "p16", "--batch-size", "1")["dtype"] == "bf16"
     assert main(["memory", *one]) == 2
-    assert "device cuda: this machine shows no CUDA GPU" in capsys.readouterr().err
+    assert "device cuda: no CUDA GPU found" in capsys.readouterr().err
 
 
 def test_a_card_is_read_from_the_drivers_table() -> None:
-    assert read_card("NVIDIA H200, 143771\nNVIDIA H200, 143771\n") == MachineMemory(
+    assert parse_gpu("NVIDIA H200, 143771\nNVIDIA H200, 143771\n") == MachineMemory(
         kind="cuda", name="NVIDIA H200", total_bytes=143_771 * 2**20
     )
-    assert read_card("No devices were found\n") is None
-    assert read_card("NVIDIA GB10, [N/A]\n") is None
+    assert parse_gpu("No devices were found\n") is None
+    assert parse_gpu("NVIDIA GB10, [N/A]\n") is None
 
 
 def test_nothing_heavy_is_loaded() -> None:

@@ -46,7 +46,7 @@ def refused() -> Iterator[tuple[type, str, Any]]:
                 case Choices(values=values):
                     yield kind, name, "no such value" if option.takes.type is str else max(values) + 1
                 case Bounds(low=low, high=high, above=above, whole=whole):
-                    yield kind, name, low if above else low - 1 if whole else low / 2
+                    yield kind, name, low if above else low - 1 if whole or low == 0 else low / 2
                     if high != float("inf"):
                         yield kind, name, high + 1
 

@@ -1,4 +1,4 @@
-"""`--resume` of every experiment's command: repeats go on, what it would not heed is refused, damage is one line."""
+"""`--resume` of every experiment command: repeats resume, options of the plan are rejected, damage is one line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from engine.cli import main
 from engine.experiments.experiment import ExperimentKind
 from engine.runlog.experiment_log import ExperimentLog
-from tests.support.experiments import plan_of
-from tests.support.sweeps import a_sweep, good_records
+from tests.support.runs.experiments import plan_of
+from tests.support.runs.sweeps import a_sweep, good_records
 
 
 @pytest.fixture
 def home(lab_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A LAB_HOME, and a LAB_CACHE whose device lock is nobody else's."""
+    """A LAB_HOME, and a LAB_CACHE with its own device lock."""
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     return lab_home
 
@@ -32,9 +32,9 @@ def test_repeats_of_a_run_write_the_same_files_and_go_on(home: Path, capsys: pyt
     lines = (folder / "points.jsonl").read_text().splitlines(keepends=True)
     (folder / "points.jsonl").write_text("".join(lines[:3]))  # killed in the second run, which had come to its end
     assert main(["run", "--resume", folder.name, "--json"]) == 0
-    said = capsys.readouterr()
-    again = json.loads(said.out)
-    assert "1 of 3 points left" in said.err
+    message = capsys.readouterr()
+    again = json.loads(message.out)
+    assert "1 of 3 points left" in message.err
     assert [r["run_id"] for r in again["runs"]][:2] == [r["run_id"] for r in report["runs"]][:2]
     assert (again["status"], len(again["runs"])) == ("completed", 3)
     assert again["runs"][2]["run_id"] not in {r["run_id"] for r in report["runs"]}
@@ -50,14 +50,14 @@ def test_repeats_of_a_run_write_the_same_files_and_go_on(home: Path, capsys: pyt
         ("overhead", "sweep", "engine sweep --resume exp1"),
     ],
 )
-def test_another_commands_experiment_is_refused_with_the_command_that_goes_on(
+def test_an_experiment_of_another_kind_is_rejected_with_the_right_command(
     asked: str, kind: ExperimentKind, way_on: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ExperimentLog.create(home / "runs", plan_of(kind, (), "exp1")):
         pass
     assert main([asked, "--resume", "exp1"]) == 2
-    said = capsys.readouterr().err
-    assert said == (f"python -m engine {asked}: resume 'exp1': it is a {kind} experiment; {way_on} goes on with it\n")
+    message = capsys.readouterr().err
+    assert message == (f"python -m engine {asked}: resume 'exp1': it is a {kind} experiment; resume it with {way_on}\n")
 
 
 @pytest.mark.parametrize(
@@ -71,23 +71,23 @@ def test_another_commands_experiment_is_refused_with_the_command_that_goes_on(
         ("overhead", ("--configs", "p16:2", "--temperature", "1"), "--configs, --temperature"),
     ],
 )
-def test_resume_takes_no_option_that_it_would_not_heed(
+def test_resume_rejects_options_of_the_plan(
     command: str, options: tuple[str, ...], named: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "--resume", "exp1", *options, "--out", str(home), "--json"]) == 2
-    said = capsys.readouterr().err
-    assert said == (f"python -m engine {command}: resume 'exp1': it goes on as it was planned; leave out {named}\n")
+    message = capsys.readouterr().err
+    assert message == (f"python -m engine {command}: resume 'exp1': its plan is fixed; leave out {named}\n")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("experiment.json", '{"experiment_id": "exp1" "kind"', "Expecting ',' delimiter"),
         ("points.jsonl", '{"started": {"x": 1}}\n', "an attempt needs a key, a repeat and a run_id"),
     ],
 )
 def test_a_damaged_experiment_is_one_line_that_names_its_folder(
-    name: str, content: str, said: str, home: Path, capsys: pytest.CaptureFixture[str]
+    name: str, content: str, message: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ExperimentLog.create(home / "runs", a_sweep()) as log:
         pass
@@ -95,5 +95,5 @@ def test_a_damaged_experiment_is_one_line_that_names_its_folder(
     assert main(["sweep", "--resume", log.folder.name]) == 2
     line = capsys.readouterr().err
     assert line.startswith(f"python -m engine sweep: {log.folder}: its {name}")
-    assert said in line
+    assert message in line
     assert line.count("\n") == 1

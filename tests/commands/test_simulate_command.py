@@ -135,11 +135,11 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected"),
     [
         ("--hardware h900", "hardware 'h900': use one of a10"),
         ("", "no calibration here; run `python -m engine calibrate"),
-        ("--hardware this --efficiency 0.5", "go with a preset's name"),
+        ("--hardware this --efficiency 0.5", "only with a preset"),
         ("--hardware h100 --dtype fp32", "dtype fp32"),
         ("--hardware h100 --device cpu", "device cpu"),
         ("--hardware h100 --model nobody/nothing", "model nobody/nothing: use smollm2-135m"),
@@ -147,17 +147,17 @@ def test_out_of_memory_is_an_end_like_a_real_ones(home: Path, capsys: pytest.Cap
         ("--hardware h100 --efficiency 2", "efficiency 2.0"),
         ("--hardware h100 --read-gb-per-s -1", "read-gb-per-s -1: use a number above 0"),
         ("--hardware h100 --read-gb-per-s 1e308", "read-gb-per-s 1e+308: use a number above 0"),
-        ("--hardware h100 --efficiency 1e-320", "use a share above 0, 0.000001 to 1"),
+        ("--hardware h100 --efficiency 1e-320", "use a share from 0.000001 to 1"),
         ("--hardware h100 --read-gb-per-s 1e-308", "read-gb-per-s 1e-308: use a number above 0, from 0.000001 on"),
         ("--hardware h100 --tflop-per-s 0", "tflop-per-s 0: use a number above 0"),
         ("--hardware h100 --launch-us -2.5", "launch-us -2.5: use 0 or more microseconds"),
         ("--hardware h100 --launch-us nan", "launch-us nan: use 0 or more microseconds"),
         ("--hardware h100 --prompts p8000 --budget 900", "exceed the 8,192 positions of smollm2-135m"),
         ("--hardware h100 --weight-bits 5", "weight-bits"),
-        ("--hardware h100 --requests 100000 --budget 4000", "400,000,000 new tokens in all"),
+        ("--hardware h100 --requests 100000 --budget 4000", "400,000,000 new tokens in total"),
     ],
 )
-def test_bad_input_is_one_clear_line(options: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_clear_line(options: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code = main(["simulate", *options.split()])
     except SystemExit as exit_:
@@ -165,23 +165,23 @@ def test_bad_input_is_one_clear_line(options: str, words: str, capsys: pytest.Ca
     assert code == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert words in output.err
+    assert expected in output.err
     assert output.err.count("\n") == 1
 
 
-def test_the_words_say_of_which_batch_the_decode_rates_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_names_the_batch_of_the_decode_rates(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *f"{CHAPTER} --requests 8 --slots 8 --no-log".split()]) == 0
-    assert "of decode steps alone, no prompt read in them: 8 rows at the median." in capsys.readouterr().out
+    assert "decode steps without prefill, median batch of 8 rows." in capsys.readouterr().out
     assert main(["simulate", *f"{CHAPTER} --requests 8 --slots 8 --no-log --replicas 2".split()]) == 0
     text = capsys.readouterr().out
-    assert "4 rows at the median on a replica; tokens a second, all, is of the 2 replicas together." in text
+    assert "median batch of 4 rows per replica; tokens/s, total, is over 2 replicas." in text
 
 
-def test_the_words_of_a_report_name_the_card_and_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_names_the_gpu_and_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *f"{CHAPTER} --requests 128 --slots 128 --no-log".split()]) == 0
     text = capsys.readouterr().out
     assert "NVIDIA H100 SXM, 80 GB" in text
-    assert text.splitlines()[1].startswith("  it would not fit: ")
-    assert "it would not fit: about 75.0\u00a0GiB at the peak, on a card of 74.5\u00a0GiB" in text
-    assert "the MLP activation asks for 7.86\u00a0GiB in one piece of three and finds 7.80\u00a0GiB" in text
+    assert text.splitlines()[1].startswith("  does not fit: ")
+    assert "does not fit: about 75.0\u00a0GiB at the peak, on a GPU with 74.5\u00a0GiB" in text
+    assert "the MLP activation needs 7.86\u00a0GiB in one piece of three, and 7.80\u00a0GiB of the usable" in text
     assert "2.40 TB/s (72 %)" in text

@@ -26,7 +26,7 @@ from engine.runlog.reader import RunLogReader
 from engine.runtime import run as runtime_run
 from engine.runtime.kv.kv_cache import KVCache, KVShape
 from engine.runtime.model_runner import PaddedRunner
-from tests.support.sweeps import good_records, statuses
+from tests.support.runs.sweeps import good_records, statuses
 
 TINY = ("sweep", "--model", "tiny-random", "--device", "cpu", "--prompts", "p16", "--budget", "4")
 POSITION_BYTES = 2 * 2 * 2 * 16 * 4  # keys and values, 2 layers, 2 KV heads, 16 wide, fp32
@@ -34,7 +34,7 @@ POSITION_BYTES = 2 * 2 * 2 * 16 * 4  # keys and values, 2 layers, 2 KV heads, 16
 
 @pytest.fixture
 def home(lab_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A LAB_HOME, and a LAB_CACHE whose device lock is nobody else's."""
+    """A LAB_HOME, and a LAB_CACHE with its own device lock."""
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     return lab_home
 
@@ -42,17 +42,17 @@ def home(lab_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def sweep(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
     """The report of a sweep in this process, and what it wrote to stderr."""
     assert main([*arguments, "--json"]) == code
-    said = capsys.readouterr()
-    report: dict[str, Any] = json.loads(said.out)
-    return report, said.err
+    message = capsys.readouterr()
+    report: dict[str, Any] = json.loads(message.out)
+    return report, message.err
 
 
 def test_memory_ends_in_the_middle_and_the_smaller_point_after_it_runs(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pool of 4 rows x 20 columns: 8 rows ask for twice that, are recorded so, and 2 rows run after them."""
+    """A pool of 4 rows x 20 columns: 8 rows need twice that and are recorded as oom, and 2 rows run after them."""
     pool = 4 * 20 * POSITION_BYTES
-    report, told = sweep(capsys, *TINY, "--batch-size", "4,8,2", "--pool-gib", repr(pool / 2**30))
+    report, messages = sweep(capsys, *TINY, "--batch-size", "4,8,2", "--pool-gib", repr(pool / 2**30))
     assert report["status"] == "completed"
     four, eight, two = report["points"]
     assert [(row["batch_size"], row["status"]) for row in report["points"]] == [
@@ -66,7 +66,7 @@ def test_memory_ends_in_the_middle_and_the_smaller_point_after_it_runs(
     assert statuses(folder) == [
         ("static/p16/b4", "completed"), ("static/p16/b8", "oom"), ("static/p16/b2", "completed"),
     ]  # fmt: skip
-    lines = [line for line in told.splitlines() if line.startswith("[")]
+    lines = [line for line in messages.splitlines() if line.startswith("[")]
     assert len(lines) == 3
     assert lines[1].startswith("[2/3] static/p16/b8: oom, out of memory: KV pool asked for")
     assert RunLogReader(home / "runs" / two["run_ids"][0]).run_info()["experiment"] == {
@@ -75,7 +75,7 @@ def test_memory_ends_in_the_middle_and_the_smaller_point_after_it_runs(
 
 
 def test_memory_grows_by_the_keys_and_values(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row holds 16 + 4 positions, whatever the batch: what a run keeps for them is B times that, to the byte."""
+    """Each row holds 16 + 4 positions at any batch size: a run holds exactly B times that."""
     report, _ = sweep(capsys, *TINY, "--batch-size", "1,2,8")
     for row in report["points"]:
         memory = RunLogReader(home / "runs" / row["run_ids"][0]).table("memory")
@@ -84,7 +84,7 @@ def test_memory_grows_by_the_keys_and_values(home: Path, capsys: pytest.CaptureF
 
 
 def test_a_pool_of_2_gib_holds_128_rows_of_512_positions_and_not_256() -> None:
-    """Prompts of 256 and 256 new tokens, 28 KiB a position: 1.75 GiB fit; 3.5 GiB are asked for in vain."""
+    """Prompts of 256 and 256 output tokens, 28 KiB per position: 1.75 GiB fit, 3.5 GiB do not."""
     shape = KVShape(layers=28, kv_heads=2, head_dim=128, dtype=torch.float16, device=torch.device("meta"))
     assert KVCache(shape, 128, 512, pool_bytes=2 * 2**30).num_bytes == int(1.75 * 2**30)
     with pytest.raises(EngineOutOfMemory, match=r"KV pool asked for 3\.50 GiB \(256 rows x 512 columns\), 2\.00 GiB"):
@@ -102,7 +102,7 @@ def test_a_cap_of_everything_is_a_row_that_says_which_term(home: Path, capsys: p
 def test_an_allocation_that_fails_in_the_warm_up_says_in_which_pass(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the device's own words: a GPU's warm-up sends the whole batch through, and fails where the run would."""
+    """A GPU's warm-up runs the whole batch, and fails at the same allocation as the run would."""
 
     def prefill(runner: PaddedRunner, planned: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4.38 GiB. GPU 0 has a total capacity of")
@@ -123,7 +123,7 @@ def test_a_kv_pool_that_the_device_refuses_is_named_with_its_shape(
     engine: str, shape: str, positions: int, home: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Keys had room and values had not: both together are what was asked for, and neither is held any more."""
+    """Keys fit and values do not: the error names both together, and neither stays allocated."""
     zeros, held = torch.zeros, []
 
     def refuse(*size: Any, **named: Any) -> torch.Tensor:
@@ -172,19 +172,19 @@ def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
         return execute_run(prepared, *arguments, **named)
 
     monkeypatch.setattr(runtime_run, "execute_run", fail_with_two_rows)
-    report, told = sweep(capsys, *TINY, "--batch-size", "2,1", code=1)
+    report, messages = sweep(capsys, *TINY, "--batch-size", "2,1", code=1)
     failed, good = report["points"]
     assert (report["status"], failed["status"], good["status"]) == ("failed", "failed", "completed")
     assert (failed["error"], failed["run_ids"]) == ("the device caught fire", [])
-    assert "[1/2] static/p16/b2: failed, the device caught fire" in told
+    assert "[1/2] static/p16/b2: failed, the device caught fire" in messages
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--batch-size", "0"), "batch-size '0': use counts of rows from 1 to 4,096, as 1,2,4,8"),
+        (("--batch-size", "0"), "batch-size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
         (("--flop-per-s", "1e12"), "give both"),
-        (("--resume", "nowhere"), "it goes on as it was planned; leave out --model, --device, --prompts, --budget"),
+        (("--resume", "nowhere"), "its plan is fixed; leave out --model, --device, --prompts, --budget"),
         (("--model", "no-such-model"), "no-such-model"),
     ],
 )
@@ -196,9 +196,9 @@ def test_bad_input_is_one_line(
     assert not list((home / "runs").glob("*/experiment.json"))
 
 
-def test_resume_says_what_there_is_not(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_names_a_missing_experiment(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "--resume", "nowhere"]) == 2
-    assert "there is no experiment" in capsys.readouterr().err
+    assert "no experiment in" in capsys.readouterr().err
     assert main(["run", "--model", "tiny-random", "--budget", "2", "--repeats", "2", "--json"]) == 0
     repeats = next((home / "runs").glob("*/experiment.json")).parent
     assert main(["sweep", "--resume", repeats.name]) == 2
@@ -206,7 +206,7 @@ def test_resume_says_what_there_is_not(home: Path, capsys: pytest.CaptureFixture
 
 
 def started_sweep(home: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A sweep in a process of its own, with its second point under way."""
+    """A sweep in its own process, during its second point."""
     command = [sys.executable, "-m", "engine", *TINY, "--budget", "1200", "--batch-size", "1,2,3", *arguments]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "LAB_HOME": str(home)}
@@ -237,9 +237,9 @@ def test_kill_9_loses_no_point_and_doubles_none(home: Path, capsys: pytest.Captu
     assert statuses(folder) == [("static/p16/b1", "completed")]
     before = good_records(folder)
     shortened(folder)
-    report, told = sweep(capsys, "sweep", "--resume", folder.name)
+    report, messages = sweep(capsys, "sweep", "--resume", folder.name)
     assert report["status"] == "completed"
-    assert "2 of 3 points left" in told
+    assert "2 of 3 points left" in messages
     assert statuses(folder) == [
         ("static/p16/b1", "completed"), ("static/p16/b2", "crashed"), ("static/p16/b2", "completed"),
         ("static/p16/b3", "completed"),
@@ -248,13 +248,13 @@ def test_kill_9_loses_no_point_and_doubles_none(home: Path, capsys: pytest.Captu
     assert all(len(row["run_ids"]) == 1 for row in report["points"])
 
 
-def test_ctrl_c_ends_the_point_at_hand_and_says_how_to_go_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_ends_the_current_point_and_prints_how_to_resume(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = started_sweep(home)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=300)
+    _, messages = process.communicate(timeout=300)
     assert process.returncode == 1
     folder = experiment_in(home)
-    assert f"stopped with 2 of 3 points left; to go on: python -m engine sweep --resume {folder.name}" in told
+    assert f"stopped with 2 of 3 points left; to resume: python -m engine sweep --resume {folder.name}" in messages
     assert statuses(folder) == [("static/p16/b1", "completed"), ("static/p16/b2", "stopped")]
     shortened(folder)
     report, _ = sweep(capsys, "sweep", "--resume", folder.name)
@@ -273,18 +273,18 @@ def test_the_table_says_that_one_row_was_disturbed_and_the_machine_busy() -> Non
     header, one, four = (line.split() for line in text.splitlines()[3:6])
     assert header == [word for name, *_ in COLUMNS for word in name.split()]
     assert (one[:3], four[:3]) == (["1", "0.100", "12.0"], ["4", "0.100", "10.0"])
-    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: B = 1 was most likely disturbed." in text
+    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: so B = 1 was probably disturbed." in text
     assert text.endswith("It was busy.")
     rows[1]["linear_tokens_per_s"] = 400.0
     assert "disturbed" not in sweep_text(report)
 
 
-def test_a_busy_machine_is_told_of_by_its_runs(
+def test_a_busy_machine_is_reported(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 1.0, 1.0))
     assert main([*TINY, "--batch-size", "2"]) == 0
-    assert "The machine was busy when 1 of 1 runs began (load up to 400.0 on" in capsys.readouterr().out
+    assert "The machine was busy when 1 of 1 runs began (load up to 400 on" in capsys.readouterr().out
 
 
 def test_the_progress_line_prints_rates_without_a_power_of_ten() -> None:

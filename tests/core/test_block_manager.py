@@ -1,4 +1,4 @@
-"""The pool's blocks: which ids are handed out, when there are enough, and that none is ever held twice."""
+"""The block pool: which ids are allocated, when there are enough, and that no block is held twice."""
 
 import random
 
@@ -12,21 +12,21 @@ from tests.support.schedule import requests
 
 
 def holders(count: int) -> list[Request]:
-    """Requests of 4 prompt tokens and room for a hundred more."""
+    """Requests of 4 prompt tokens and a budget of 100."""
     return requests([100] * count)
 
 
 @pytest.mark.parametrize(("tokens", "blocks"), [(0, 0), (1, 1), (15, 1), (16, 1), (17, 2), (32, 2), (33, 3)])
-def test_a_block_is_taken_for_its_first_position(tokens: int, blocks: int) -> None:
+def test_a_block_is_allocated_for_its_first_position(tokens: int, blocks: int) -> None:
     assert blocks_for_tokens(tokens, 16) == blocks
 
 
 @pytest.mark.parametrize(("num_blocks", "kept"), [(0, 0), (1, 1), (100, 1), (101, 2), (1000, 10)])
-def test_an_admission_leaves_a_hundredth_rounded_up(num_blocks: int, kept: int) -> None:
+def test_the_watermark_is_one_percent_rounded_up(num_blocks: int, kept: int) -> None:
     assert watermark_blocks(num_blocks) == kept
 
 
-def test_the_lowest_blocks_are_handed_out_first_and_a_freed_table_in_its_own_order() -> None:
+def test_the_lowest_blocks_come_first_and_a_freed_table_in_its_own_order() -> None:
     a, b, c = holders(3)
     pool = BlockManager(8, 4)
     pool.allocate(a, 9)
@@ -34,7 +34,7 @@ def test_the_lowest_blocks_are_handed_out_first_and_a_freed_table_in_its_own_ord
     assert (a.block_table, b.block_table, pool.num_free) == ([0, 1, 2], [3], 4)
     pool.free(a)
     assert (a.block_table, pool.num_free) == ([], 7)
-    # What was used before comes before what was never touched.
+    # Blocks used before come first.
     pool.allocate(c, 13)
     assert c.block_table == [0, 1, 2, 4]
     pool.free(b)
@@ -53,14 +53,14 @@ def test_a_table_grows_when_its_last_block_is_full() -> None:
     assert a.block_table == [0, 1]
     pool.append(a, 8)
     assert a.block_table == [0, 1]
-    # Less than it holds takes nothing back.
+    # A smaller number frees nothing.
     pool.append(a, 1)
     assert (a.block_table, pool.num_free, pool.num_allocated) == ([0, 1], 1, 2)
 
 
-def test_a_newcomer_leaves_the_watermark_and_one_that_runs_may_use_it_up() -> None:
+def test_an_admission_leaves_the_watermark_and_a_running_request_may_use_it() -> None:
     a, b = holders(2)
-    pool = BlockManager(5, 4)  # one block is kept
+    pool = BlockManager(5, 4)  # a watermark of one block
     pool.allocate(a, 4)
     assert pool.can_allocate(12)
     assert not pool.can_allocate(13)
@@ -69,11 +69,11 @@ def test_a_newcomer_leaves_the_watermark_and_one_that_runs_may_use_it_up() -> No
     pool.append(a, 8)
     assert pool.num_free == 0
     pool.append(a, 8)
-    with pytest.raises(AssertionError, match="1 blocks wanted, 0 free"):
+    with pytest.raises(AssertionError, match="1 blocks needed, 0 free"):
         pool.append(b, 13)
 
 
-def test_an_unused_pool_may_be_filled_to_the_last_block() -> None:
+def test_an_empty_pool_may_be_filled_to_the_last_block() -> None:
     (a,) = holders(1)
     pool = BlockManager(5, 4)
     assert pool.can_allocate(20)
@@ -90,37 +90,37 @@ def test_several_tables_grow_by_a_block_each() -> None:
     pool.append_one_each([b, a])
     assert (a.block_table, b.block_table, pool.num_free) == ([0, 4], [1, 2, 3], 1)
     pool.append_one_each([])
-    with pytest.raises(AssertionError, match="2 blocks wanted, 1 free"):
+    with pytest.raises(AssertionError, match="2 blocks needed, 1 free"):
         pool.append_one_each([a, c])
 
 
-def test_blocks_that_are_not_there_cannot_be_had() -> None:
+def test_too_few_free_blocks_fail() -> None:
     a, b = holders(2)
     pool = BlockManager(2, 4)
     pool.allocate(a, 5)
-    with pytest.raises(AssertionError, match="1 blocks wanted, 0 free"):
+    with pytest.raises(AssertionError, match="1 blocks needed, 0 free"):
         pool.append(a, 9)
     with pytest.raises(AssertionError, match="request 0 holds blocks already"):
         pool.allocate(a, 1)
     assert (a.block_table, b.block_table) == ([0, 1], [])
 
 
-def test_events_tell_what_changed_hands_once_and_in_order() -> None:
+def test_events_list_each_change_once_and_in_order() -> None:
     a, b = holders(2)
     pool = BlockManager(4, 4)
     pool.allocate(a, 5)
     pool.append(a, 9)
     pool.append_one_each([b])
-    told = [(e.block_id, e.request_id, e.table_index, e.allocated) for e in pool.drain_events()]
-    assert told == [(0, 0, 0, True), (1, 0, 1, True), (2, 0, 2, True), (3, 1, 0, True)]
+    events = [(e.block_id, e.request_id, e.table_index, e.allocated) for e in pool.drain_events()]
+    assert events == [(0, 0, 0, True), (1, 0, 1, True), (2, 0, 2, True), (3, 1, 0, True)]
     pool.free(a)
-    told = [(e.block_id, e.request_id, e.table_index, e.allocated) for e in pool.drain_events()]
-    assert told == [(0, 0, 0, False), (1, 0, 1, False), (2, 0, 2, False)]
+    events = [(e.block_id, e.request_id, e.table_index, e.allocated) for e in pool.drain_events()]
+    assert events == [(0, 0, 0, False), (1, 0, 1, False), (2, 0, 2, False)]
     assert pool.drain_events() == ()
 
 
 class Broken:
-    """A pool of 4 blocks of 4 positions, two requests in it, about to be spoilt."""
+    """A pool of 4 blocks of 4 positions, two requests in it, about to be broken."""
 
     def __init__(self) -> None:
         self.a, self.b = holders(2)
@@ -151,13 +151,13 @@ def test_invariants_find_a_block_that_is_owned_and_free() -> None:
 def test_invariants_find_a_lost_block() -> None:
     broken = Broken()
     broken.pool._free.remove(3)
-    assert broken.complaint() == "2 owned and 1 free blocks are not the pool's 4"
+    assert broken.complaint() == "2 held and 1 free blocks do not add up to 4"
 
 
 def test_invariants_find_a_block_of_another_pool() -> None:
     broken = Broken()
     broken.b.block_table[0] = 4
-    assert broken.complaint() == "block 4 is not of this pool of 4"
+    assert broken.complaint() == "block 4 is outside this pool of 4"
 
 
 def test_invariants_find_a_table_that_is_too_short() -> None:
@@ -185,7 +185,7 @@ def test_invariants_find_a_request_that_ended_and_kept_its_blocks() -> None:
 def test_random_operations_leave_every_block_owned_once_or_free(num_blocks: int, block_size: int, seed: int) -> None:
     draw = random.Random(seed)
     pool, made = BlockManager(num_blocks, block_size), holders(6)
-    owners: dict[int, tuple[int, int]] = {}  # block -> request, place in its table: by the events alone
+    owners: dict[int, tuple[int, int]] = {}  # block -> request, index in its table: from the events only
     for _ in range(120):
         request = draw.choice(made)
         _random_operation(pool, request, draw)

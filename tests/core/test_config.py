@@ -1,4 +1,4 @@
-"""Configurations: they survive JSON, and every field says in one clear line what is wrong with a value."""
+"""Configurations: exact in JSON, and one clear line for every invalid value."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def test_the_default_is_eight_chat_questions_through_four_slots() -> None:
     assert (config.slots, config.workload.arrival, config.sampling.is_greedy) == (4, "closed", True)
 
 
-def test_serial_has_one_slot_whatever_is_set() -> None:
+def test_serial_always_has_one_slot() -> None:
     assert RunConfig(engine="serial", slots=32).num_slots == 1
     assert RunConfig(engine="static", slots=32).num_slots == 32
 

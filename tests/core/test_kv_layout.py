@@ -1,4 +1,4 @@
-"""Pass shapes worked out by hand for every layout."""
+"""Pass shapes of every layout, calculated by hand."""
 
 from engine.core.block_manager import BlockManager
 from engine.core.kv_layout import PaddedLayout, PagedLayout, SlotLayout
@@ -49,14 +49,14 @@ def test_a_padded_batch_pads_to_the_longest_prompt_and_counts_dead_rows_apart() 
     prefill = layout.shape(PassKind.PREFILL, rows, (0, 1, 2))
     assert (prefill.width, prefill.masked) == (8, True)
     assert (prefill.computed_positions, prefill.padding_positions, prefill.dead_positions) == (24, 5 + 0 + 3, 0)
-    # Row 0 has ended after two tokens; the others are about to write their fourth token's column.
+    # Row 0 has ended after two tokens; the others write the column of their fourth token next.
     rows[0].num_scheduled, rows[1].num_scheduled, rows[2].num_scheduled = 2, 4, 4
     decode = layout.shape(PassKind.DECODE, rows, (1, 2))
     assert decode.width == 12
     assert (decode.computed_positions, decode.padding_positions, decode.dead_positions) == (36, 3, 12)
 
 
-def test_a_uniform_batch_takes_the_unmasked_path() -> None:
+def test_a_uniform_batch_needs_no_mask() -> None:
     layout = PaddedLayout()
     rows = [request(6), request(6)]
     layout.admit(rows)
@@ -65,16 +65,16 @@ def test_a_uniform_batch_takes_the_unmasked_path() -> None:
     assert layout.reserved == 0
 
 
-def test_a_padded_batch_tells_what_its_buffer_holds() -> None:
+def test_a_padded_batch_reports_padding_and_dead_positions() -> None:
     layout = PaddedLayout()
     rows = [request(3, budget=2), request(8, budget=20)]
     layout.admit(rows)
     held = layout.held(rows, used=11)
-    assert (held.reserved, held.padding, held.dead, held.room) == (56, 5, 0, 56 - 11 - 5)
-    # The shorter one has ended: its whole row of 28 columns is dead, its padding with it.
+    assert (held.reserved, held.padding, held.dead, held.unused_reservation) == (56, 5, 0, 56 - 11 - 5)
+    # The shorter one has ended: its whole row of 28 columns is dead, padding included.
     rows[0].finish_reason = FinishReason.BUDGET
     held = layout.held(rows, used=10)
-    assert (held.reserved, held.padding, held.dead, held.room) == (56, 0, 28, 56 - 10 - 28)
+    assert (held.reserved, held.padding, held.dead, held.unused_reservation) == (56, 0, 28, 56 - 10 - 28)
 
 
 def paged() -> PagedLayout:
@@ -88,8 +88,8 @@ def test_a_paged_decode_reads_every_row_at_its_true_length() -> None:
     assert (shape.computed_positions, shape.padding_positions, shape.dead_positions) == (14, 0, 0)
 
 
-def test_a_paged_prefill_computes_the_prompt_and_what_had_been_said() -> None:
-    # A prompt of 3, and one of 8 whose 2 tokens were lost with its blocks.
+def test_a_paged_prefill_computes_the_prompt_and_lost_output_tokens() -> None:
+    # A prompt of 3, and one of 8 that lost the KV of its 2 output tokens.
     again = request(8)
     again.num_scheduled = 2
     shape = paged().shape(PassKind.PREFILL, [request(3), again], (0, 1))
@@ -106,11 +106,11 @@ def test_a_mixed_pass_is_as_wide_as_its_longest() -> None:
     assert (shape.width, shape.computed_positions) == (24, 8)
 
 
-def test_blocks_hold_what_is_used_and_the_ends_of_the_last() -> None:
+def test_blocks_hold_used_positions_and_the_ends_of_last_blocks() -> None:
     layout, row = paged(), request(9)
     assert layout.reserved == 0
     layout.blocks.allocate(row, 9)
     held = layout.held([row], used=9)
-    assert (held.reserved, held.used, held.fragment, held.room) == (12, 9, 3, 0)
+    assert (held.reserved, held.used, held.fragment, held.unused_reservation) == (12, 9, 3, 0)
     layout.blocks.free(row)
     assert layout.held([], used=0).reserved == 0

@@ -1,4 +1,4 @@
-"""The recorder's rows by hand: a pass takes exactly one second here, and pass k runs from k to k + 1."""
+"""The recorder's rows, calculated by hand. A pass takes exactly one second: pass k runs from k to k + 1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.config import RunConfig
-from tests.support.recorded import Rows, record
+from tests.support.runs.recorded import Rows, record
 
 
 def play(
@@ -66,7 +66,7 @@ def test_requests_are_logged_at_each_change_of_state() -> None:
     assert (second["output_tokens"], second["finish_reason"], second["prompt_tokens"]) == (1, "budget", 3)
 
 
-def test_whole_return_hands_everything_over_at_the_batchs_end() -> None:
+def test_full_response_mode_delivers_when_the_batch_ends() -> None:
     rows = play("static", 2, [1, 3], returns_whole=True)
     assert all(t["delivered_s"] is None for t in rows.rows["tokens"])
     assert [t["produced_s"] for t in rows.rows["tokens"] if t["request_id"] == 1] == [1.0, 2.0, 3.0]
@@ -85,7 +85,7 @@ def test_a_pass_counts_its_rows_its_waste_and_its_memory() -> None:
     assert [p["kv_used_positions"] for p in passes] == [6, 4, 5]
 
 
-def test_a_prefill_counts_what_is_cached_and_not_the_token_that_waits_for_its_pass() -> None:
+def test_used_kv_excludes_the_newest_token_until_its_pass() -> None:
     # Pass 1: request 0 decodes (3 + 1 columns). Pass 2 prefills request 1 (3); 0's newest token is not cached.
     passes = play("continuous", 2, [4, 1], [0.0, 1.5]).rows["passes"]
     assert [(p["kind"], p["kv_used_positions"]) for p in passes[:4]] == [

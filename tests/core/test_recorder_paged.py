@@ -1,4 +1,4 @@
-"""The recorder over a pool of blocks, by hand: preemptions, blocks, chunks. Pass k runs from k to k + 1.
+"""The recorder over a block pool, calculated by hand: preemptions, blocks, chunks. Pass k runs from k to k + 1.
 
 Blocks hold 4 positions. The step tables are those of the schedulers' own tests.
 """
@@ -13,12 +13,12 @@ from engine.core.config import RunConfig
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.recorder import Recorder
-from tests.support.recorded import Rows, record, second
+from tests.support.runs.recorded import Rows, record, second
 from tests.support.schedule import requests
 
 
 def evicted(lag: int = 0) -> Rows:
-    """Passes: prefill of 0 and 1; both decode; 1, full, gives way to itself: 0 alone, twice; 1 anew; 1 decodes."""
+    """Passes: prefill of 0 and 1; both decode; 1 preempts itself; 0 alone, twice; prefill of 1 again; 1 decodes."""
     config = RunConfig(engine="paged", slots=2, block_size=4)
     return record(config, [4, 4], prompts=[4, 3], num_blocks=3, lag=lag)
 
@@ -40,8 +40,8 @@ def test_a_preemption_is_an_event_and_a_change_of_state() -> None:
             "event": "preempt", "request_id": 1, "lane": 1, "blocks": 1, "tokens": 4, "pass_index": 2, "time_s": 2.0,
         }
     ]  # fmt: skip
-    told = [(r["state"], r.get("preemptions"), r.get("lane")) for r in rows.rows["requests"] if r["request_id"] == 1]
-    assert told == [
+    states = [(r["state"], r.get("preemptions"), r.get("lane")) for r in rows.rows["requests"] if r["request_id"] == 1]
+    assert states == [
         ("waiting", 0, None),
         ("running", None, 1),
         ("waiting", 1, None),
@@ -54,25 +54,25 @@ def test_a_preemption_is_an_event_and_a_change_of_state() -> None:
 
 def test_no_token_is_lost_or_doubled_over_a_preemption() -> None:
     rows = evicted()
-    told = [(t["token_index"], t["pass_index"]) for t in rows.rows["tokens"] if t["request_id"] == 1]
-    assert told == [(0, 0), (1, 1), (2, 4), (3, 5)]
+    tokens = [(t["token_index"], t["pass_index"]) for t in rows.rows["tokens"] if t["request_id"] == 1]
+    assert tokens == [(0, 0), (1, 1), (2, 4), (3, 5)]
     assert rows.column("passes", "tokens") == [7, 2, 1, 1, 5, 1]
     assert rows.column("passes", "recomputed_tokens") == [0, 0, 0, 0, 4, 0]
     assert rows.column("passes", "prompt_tokens") == [7, 0, 0, 0, 3, 0]
 
 
-def test_blocks_change_hands_before_the_pass_that_needs_them() -> None:
+def test_blocks_are_logged_before_the_pass_that_needs_them() -> None:
     rows = evicted()
-    told = [
+    changes = [
         (b["pass_index"], b["block_id"], b["request_id"], b["table_index"], b["allocated"]) for b in rows.rows["blocks"]
     ]
-    assert told == [
+    assert changes == [
         (0, 0, 0, 0, True), (0, 1, 1, 0, True),
         (1, 2, 0, 1, True),
         (2, 1, 1, 0, False),
         (4, 0, 0, 0, False), (4, 2, 0, 1, False), (4, 0, 1, 0, True), (4, 2, 1, 1, True),
     ]  # fmt: skip
-    assert rows.column("blocks", "time_s") == [float(pass_index) for pass_index, *_ in told]
+    assert rows.column("blocks", "time_s") == [float(pass_index) for pass_index, *_ in changes]
     # 4 + 3 positions in two blocks; 5 + 4 in three; 0 alone with two: 6, 7; 1 with two: 5, 6.
     assert rows.column("passes", "kv_reserved_positions") == [8, 12, 8, 8, 8, 8]
     assert rows.column("passes", "kv_used_positions") == [7, 9, 6, 7, 5, 6]
@@ -89,8 +89,8 @@ def test_passes_that_are_recorded_late_leave_the_same_log(lag: int) -> None:
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
-def test_who_loses_its_blocks_in_its_first_step_is_drawn_where_it_was(lag: int) -> None:
-    # Passes: prefill of all three; 2 gives way, 0 and 1 decode and end; 2 anew, in the lowest lane.
+def test_a_request_preempted_in_its_first_step_is_drawn_in_its_old_lane(lag: int) -> None:
+    # Passes: prefill of all three; 2 is preempted, 0 and 1 decode and end; 2 again, in the lowest lane.
     rows = record(RunConfig(engine="paged", slots=3, block_size=4), [2, 2, 2], prompts=[4, 4, 4], num_blocks=5, lag=lag)
     assert rows.lane(2) == [("prefill", 2, 0, 1), ("decode", 2, 1, 1), ("empty", None, 1, 3)]
     assert rows.lane(0) == [("prefill", 0, 0, 1), ("decode", 0, 1, 2), ("prefill", 2, 2, 3)]
@@ -98,8 +98,8 @@ def test_who_loses_its_blocks_in_its_first_step_is_drawn_where_it_was(lag: int) 
     assert states == ["waiting", "running", "waiting", "running", "finished"]
 
 
-def test_who_turns_out_to_have_ended_when_it_was_preempted_does_not_wait() -> None:
-    # Pass 1 says the last token of 1, which lost its blocks while that was not known: pass 2 is of 0 alone.
+def test_a_preempted_request_whose_last_token_was_eos_does_not_wait() -> None:
+    # Pass 1 generates the EOS of request 1, which is preempted before that is known; pass 2 runs 0 alone.
     made = requests([4, 4], prompts=[4, 3], ignore_eos=False)
     scheduler = PagedScheduler(made, 2, BlockManager(3, 4))
     rows = Rows()
@@ -109,14 +109,14 @@ def test_who_turns_out_to_have_ended_when_it_was_preempted_does_not_wait() -> No
     first = scheduler.plan(PassKind.PREFILL)
     assert first is not None
     recorder.passed(first, scheduler.complete(first), second(0.0), [7, 7], [0, 1])
-    said = scheduler.plan(PassKind.DECODE)
-    assert said is not None
-    before = scheduler.complete(said)
+    decode = scheduler.plan(PassKind.DECODE)
+    assert decode is not None
+    before = scheduler.complete(decode)
     following = scheduler.plan(PassKind.DECODE)
     assert following is not None
     after = scheduler.complete(following)
     late = scheduler.end_late([made[1]], issued=[])
-    recorder.passed(said, replace(before, ended=late.ended), second(1.0), [7, 2], [])
+    recorder.passed(decode, replace(before, ended=late.ended), second(1.0), [7, 2], [])
     recorder.passed(following, after, second(2.0), [7], [])
     assert [p.request for p in following.preemptions] == [made[1]]
     request = rows.merged("requests", "request_id")[1]
@@ -140,27 +140,27 @@ def test_a_chunk_is_a_span_and_a_prompt_in_one_piece_has_no_number() -> None:
     assert (rows.chunks(0), rows.chunks(1)) == ([None], [0, 1, 2, 3])
 
 
-def test_a_mixed_pass_tells_its_rows_from_its_chunks() -> None:
+def test_a_mixed_pass_counts_rows_and_chunks_separately() -> None:
     rows = in_chunks()
     assert rows.column("passes", "kind") == ["prefill", "mixed", "mixed", "mixed", "decode", "decode"]
     assert rows.column("passes", "rows") == rows.column("passes", "live_rows") == [1, 1, 1, 2, 2, 1]
     assert rows.column("passes", "chunk_rows") == [1, 1, 1, 0, 0, 0]
     assert rows.column("passes", "tokens") == [6, 6, 6, 2, 2, 1]
     assert rows.column("passes", "prompt_tokens") == [6, 5, 5, 1, 0, 0]
-    told = [(t["request_id"], t["pass_index"]) for t in rows.rows["tokens"]]
-    assert sorted(told) == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 3), (1, 4)]
+    tokens = [(t["request_id"], t["pass_index"]) for t in rows.rows["tokens"]]
+    assert sorted(tokens) == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 3), (1, 4)]
 
 
-def test_a_pass_of_chunks_alone_logs_no_token() -> None:
+def test_a_pass_with_only_partial_chunks_logs_no_token() -> None:
     rows = record(RunConfig(engine="chunked", slots=1, block_size=4, max_num_batched_tokens=8), [1], prompts=[20])
     assert rows.column("passes", "rows") == [0, 0, 1]
     assert rows.column("tokens", "pass_index") == [2]
     assert rows.lane(0) == [("prefill", 0, 0, 1), ("prefill", 0, 1, 2), ("prefill", 0, 2, 3)]
 
 
-def test_a_prompt_that_waits_for_blocks_keeps_its_chunk_open_until_it_loses_it() -> None:
-    # 2's fourth piece is in pass 6, and there is no block for its fifth. Pass 10 is planned without it; from pass 11 on
-    # it is read anew, in the lane that 0 has left.
+def test_a_prompt_that_waits_for_blocks_keeps_its_chunk_open_until_preempted() -> None:
+    # 2's fourth chunk is in pass 6, and there is no block for its fifth. Pass 10 is planned without it; from pass 11 on
+    # it is prefilled again, in the lane that 0 has left.
     config = RunConfig(engine="chunked", slots=3, block_size=4, max_num_batched_tokens=3)
     rows = record(config, [10, 10, 1], prompts=[4, 4, 8], num_blocks=7)
     assert rows.lane(2) == [

@@ -20,7 +20,7 @@ def test_later_ids_sort_after_earlier_ones() -> None:
 
 
 def test_an_id_begins_with_its_time() -> None:
-    # 1,800,000,000,000 ms in base 32, worked out by repeated division: 1 20 12 12 5 24 20 0 0.
+    # 1,800,000,000,000 ms in base 32, calculated by repeated division: 1 20 12 12 5 24 20 0 0.
     assert run_id_at(1_800_000_000_000)[:9] == "1mcc5rm00"
     before = run_id_at(time.time_ns() // 1_000_000)[:9]
     assert before <= new_run_id()[:9]

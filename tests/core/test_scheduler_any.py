@@ -1,4 +1,4 @@
-"""What holds for any workload through any policy: everybody gets what was asked for, and no slot is held twice."""
+"""Invariants of every policy over any workload: every request gets its tokens, and no slot is held twice."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -54,18 +54,18 @@ def test_any_workload_runs_to_its_end(engine: str, workload: Workload, slots: in
     _assert_positions_add_up(played)
     if not engine.startswith("static"):
         assert played.slot_steps == played.useful_slot_steps
-    # A pool that is large enough for everybody takes nothing back.
+    # A large enough pool preempts no request.
     assert not any(planned.preemptions for planned in played.passes)
 
 
 def _assert_positions_add_up(played: Played) -> None:
-    said: Counter[int] = Counter()
+    generated: Counter[int] = Counter()
     for planned in played.passes:
         shape, count = planned.shape, planned.num_decode_rows
         decoding = [r for i, r in enumerate(planned.rows[:count]) if i in planned.live]
         prefilled = [c.tokens for c in planned.chunks] or [r.num_prompt_tokens for r in planned.rows[count:]]
-        # A row that decodes attends over its prompt and all its tokens so far; a prefill, over its own tokens.
-        real = sum(r.num_prompt_tokens + said[r.request_id] for r in decoding) + sum(prefilled)
+        # A decode row attends over its prompt and all its tokens so far, a prefill over its own tokens.
+        real = sum(r.num_prompt_tokens + generated[r.request_id] for r in decoding) + sum(prefilled)
         assert shape.computed_positions == real + shape.padding_positions + shape.dead_positions
         assert shape.padding_positions >= 0
         assert shape.dead_positions == shape.width * (len(planned.rows) - len(planned.live))
@@ -73,8 +73,8 @@ def _assert_positions_add_up(played: Played) -> None:
         computed = shape.computed_positions if is_whole_prefill else count + sum(prefilled)
         assert planned.tokens == computed
         assert planned.prompt_tokens == sum(prefilled)
-        assert planned.kv.room >= 0
-        said.update(r.request_id for r in planned.live_requests)
+        assert planned.kv.unused_reservation >= 0
+        generated.update(r.request_id for r in planned.live_requests)
 
 
 @st.composite
@@ -94,7 +94,7 @@ def crowded(draw: st.DrawFn) -> tuple[RunConfig, Workload, int]:
 
 
 class _Watched:
-    """A crowded run, with everything that must hold looked at in every pass."""
+    """A run with a full pool; checks the invariants in every pass."""
 
     def __init__(self, config: RunConfig, made: Sequence[Request], num_blocks: int) -> None:
         scheduler = make_scheduler(config, made, num_blocks)
@@ -108,7 +108,7 @@ class _Watched:
         assert len(set(planned.rows)) == len(planned.rows)
         assert planned.kv.used == sum(r.num_computed_tokens for r in self.scheduler.running) + planned.tokens
         assert planned.kv.reserved == planned.kv.used + planned.kv.fragment
-        # Nobody is given more than the block that the next position needs.
+        # No request holds more than the block of its next position.
         assert planned.kv.fragment < self.config.block_size * len(self.scheduler.running)
         if self.config.engine == "chunked":
             assert planned.tokens <= self.config.max_num_batched_tokens
@@ -116,7 +116,7 @@ class _Watched:
 
 @settings(max_examples=400, deadline=None)
 @given(case=crowded())
-def test_a_crowded_pool_loses_and_doubles_no_token(case: tuple[RunConfig, Workload, int]) -> None:
+def test_a_full_pool_loses_and_doubles_no_token(case: tuple[RunConfig, Workload, int]) -> None:
     config, workload, num_blocks = case
     made = made_of(workload)
     watched = _Watched(config, made, num_blocks)
@@ -132,7 +132,7 @@ def _assert_computed_once_unless_preempted(played: Played, made: Sequence[Reques
     lost = [p for planned in played.passes for p in planned.preemptions]
     assert recomputed == sum(p.tokens for p in lost)
     assert Counter(p.request for p in lost) == Counter({r: r.num_preemptions for r in made if r.num_preemptions})
-    # The last token of a request is said, and never read.
+    # The last token of a request is generated but never computed.
     once = sum(r.num_prompt_tokens + r.spec.budget_tokens - 1 for r in made)
     assert sum(planned.tokens for planned in played.passes) == once + recomputed
     if not lost:
@@ -142,7 +142,7 @@ def _assert_computed_once_unless_preempted(played: Played, made: Sequence[Reques
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=60, deadline=None)
 @given(workload=WORKLOADS, slots=st.integers(1, 5), ends=st.lists(st.integers(1, 12), min_size=12, max_size=12))
-def test_an_end_found_late_changes_no_answer(engine: str, workload: Workload, slots: int, ends: list[int]) -> None:
+def test_late_eos_changes_no_answer(engine: str, workload: Workload, slots: int, ends: list[int]) -> None:
     config = replace(ENGINES[engine], slots=slots)
     answers = []
     for late in (False, True):
@@ -162,7 +162,7 @@ def test_an_end_found_late_changes_no_answer(engine: str, workload: Workload, sl
 
 @settings(max_examples=200, deadline=None)
 @given(case=crowded(), ends=st.lists(st.integers(1, 12), min_size=12, max_size=12))
-def test_an_end_found_late_in_a_crowded_pool(case: tuple[RunConfig, Workload, int], ends: list[int]) -> None:
+def test_late_eos_in_a_full_pool(case: tuple[RunConfig, Workload, int], ends: list[int]) -> None:
     config, workload, num_blocks = case
     made = made_of(workload, ignore_eos=False)
     watched = _Watched(config, made, num_blocks)
@@ -171,7 +171,7 @@ def test_an_end_found_late_in_a_crowded_pool(case: tuple[RunConfig, Workload, in
     assert watched.scheduler.blocks.num_free == num_blocks
 
 
-def test_a_mixed_pass_is_of_the_kind_that_it_holds() -> None:
+def test_the_kind_of_a_pass_follows_from_its_rows() -> None:
     made = requests([3, 2], prompts=[4, 12], arrivals_s=[0.0, 0.5])
     scheduler = make_scheduler(RunConfig(engine="chunked", slots=2, block_size=4, max_num_batched_tokens=9), made)
     kinds = [planned.kind for planned in play(scheduler).passes]

@@ -1,6 +1,6 @@
-"""Chunked prefill, step by step: who gets how many of a step's tokens. Every table was worked out by hand.
+"""Chunked prefill, step by step: how a step's tokens are shared. Every table is calculated by hand.
 
-Blocks hold 4 positions. `b2+5` are five tokens of b's prompt from its third on; a dot says that b's prompt is whole.
+Blocks hold 4 positions. `b2+5` are five tokens of b's prompt from its third on; a dot marks the end of b's prefill.
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ def test_a_step_is_one_pass() -> None:
     assert ChunkedScheduler.kinds == (PassKind.MIXED,)
 
 
-def test_a_long_prompt_is_read_in_pieces_and_its_last_yields_the_token() -> None:
+def test_a_long_prompt_is_split_and_its_last_chunk_yields_the_token() -> None:
     played = play(chunked(requests([3], prompts=[20]), 1, 8))
     assert played.table == ["0 P a0+8", "1 P a8+8", "2 P a16+4.", "3 D a", "4 D a"]
     assert [len(planned.rows) for planned in played.passes] == [0, 0, 1, 1, 1]
     assert [planned.prompt_tokens for planned in played.passes] == [8, 8, 4, 0, 0]
-    # Blocks are taken piece by piece; the first decode pass writes position 20, in a sixth.
+    # Blocks are allocated chunk by chunk; the first decode pass writes position 20, in a sixth.
     assert [planned.kv.reserved for planned in played.passes] == [8, 16, 20, 24, 24]
     assert [planned.kv.used for planned in played.passes] == [8, 16, 20, 21, 22]
 
 
-def test_rows_decode_first_and_a_last_piece_may_be_one_token() -> None:
+def test_decode_rows_come_first_and_a_last_chunk_may_be_one_token() -> None:
     # b's 13 tokens get what a leaves of 6: 2, then 5, 5 and the last one.
     played = play(chunked(requests([6, 2], prompts=[4, 13]), 2, 6))
     assert played.table == ["0 P a0+4. b0+2", "1 M a b2+5", "2 M a b7+5", "3 M a b12+1.", "4 D ab", "5 D a"]
@@ -41,17 +41,17 @@ def test_rows_decode_first_and_a_last_piece_may_be_one_token() -> None:
     assert [len(planned.partial_chunks) for planned in played.passes] == [1, 1, 1, 0, 0, 0]
 
 
-def test_a_mixed_pass_computes_its_rows_lengths_and_its_pieces() -> None:
+def test_a_mixed_pass_computes_row_lengths_and_chunks() -> None:
     played = play(chunked(requests([6, 2], prompts=[4, 13]), 2, 6))
     shapes = [planned.shape for planned in played.passes]
-    # a's columns 5, 6, 7, 8 beside pieces of 5, 5 and 1; then b's 14 beside them.
+    # a's columns 5, 6, 7, 8 beside chunks of 5, 5 and 1; then b's 14 beside them.
     assert [s.computed_positions for s in shapes] == [4 + 2, 5 + 5, 6 + 5, 7 + 1, 8 + 14, 9]
     assert [s.width for s in shapes] == [4, 7, 12, 13, 14, 9]
     assert not any(s.padding_positions or s.dead_positions or s.masked for s in shapes)
 
 
 @pytest.mark.parametrize(("tokens", "steps"), [(2, 3), (3, 2), (5, 1), (512, 1)])
-def test_pieces_end_where_the_budget_does(tokens: int, steps: int) -> None:
+def test_chunks_end_where_the_token_budget_ends(tokens: int, steps: int) -> None:
     played = play(chunked(requests([1], prompts=[5]), 2, tokens))
     assert [c.tokens for planned in played.passes for c in planned.chunks] == {
         2: [2, 2, 1],
@@ -62,30 +62,30 @@ def test_pieces_end_where_the_budget_does(tokens: int, steps: int) -> None:
     assert len(played.passes) == steps
 
 
-def test_pieces_of_one_token() -> None:
+def test_chunks_of_one_token() -> None:
     played = play(chunked(requests([2], prompts=[3]), 1, 1))
     assert played.table == ["0 P a0+1", "1 P a1+1", "2 P a2+1.", "3 D a"]
 
 
-def test_several_newcomers_share_a_step() -> None:
+def test_several_admitted_requests_share_a_step() -> None:
     played = play(chunked(requests([3, 3, 3], prompts=[3, 3, 3]), 3, 8))
     assert played.table == ["0 P a0+3. b0+3. c0+2", "1 M ab c2+1.", "2 D abc", "3 D c"]
 
 
-def test_what_was_begun_comes_before_newcomers() -> None:
+def test_begun_prompts_come_before_admissions() -> None:
     # Both wait from the start; b is not touched before a is whole, and gets the rest of that step.
     played = play(chunked(requests([1, 1], prompts=[10, 5]), 2, 4))
     assert played.table == ["0 P a0+4", "1 P a4+4", "2 P a8+2. b0+2", "3 P b2+3."]
     assert played.admitted == {"a": 0, "b": 2}
 
 
-def test_a_newcomer_needs_a_slot() -> None:
+def test_an_admission_needs_a_slot() -> None:
     # a leaves with step 1, so that b comes in step 2.
     played = play(chunked(requests([2, 2], prompts=[2, 2]), 1, 8))
     assert played.table == ["0 P a0+2.", "1 D a", "2 P b0+2.", "3 D b"]
 
 
-def test_a_newcomer_needs_room_for_its_whole_prompt() -> None:
+def test_an_admission_needs_blocks_for_the_whole_prompt() -> None:
     # 6 blocks, one of them kept: a's prompt takes 2 and a third with step 1. b needs 3 of the 3 left: it waits for a.
     played = play(chunked(requests([3, 1], prompts=[8, 12]), 2, 8, num_blocks=6))
     assert played.table == ["0 P a0+8.", "1 D a", "2 D a", "3 P b0+8", "4 P b8+4."]
@@ -100,10 +100,10 @@ class Crowd:
         self.played = play(self.scheduler)
 
 
-def test_a_prompt_that_was_begun_waits_for_blocks_and_may_lose_them() -> None:
+def test_a_begun_prompt_waits_for_blocks_and_may_be_preempted() -> None:
     # Steps 2 and 3 give a and b their second block; c, whose 2 blocks and the watermark are there, takes its first.
     # Steps 6 and 7 give a and b their third, the last ones: c, 4 tokens in, has to wait.
-    # Step 10: a is full at 12. c, the youngest, gives its block. a ends there, and c begins anew beside b's last token.
+    # Step 10: a is full at 12. c, the youngest, gives its block. a ends there; c starts again beside b's last token.
     assert Crowd().played.table == [
         "0 P a0+3",
         "1 P a3+1. b0+2",
@@ -130,7 +130,7 @@ def test_a_preemption_in_the_middle_of_a_prefill_is_counted() -> None:
 
 def test_a_second_preemption_forgets_nothing_of_the_first() -> None:
     # e, the youngest of four, has 12 positions when the 16 blocks are spent in step 16, and 10 again in step 25.
-    # Its last prefill computes all 12 anew, in four pieces, and then its newest token for the first time.
+    # Its last prefill recomputes all 12 in four chunks, then computes its newest token for the first time.
     made = requests([20, 1, 24, 29, 12], prompts=[1, 3, 7, 3, 3])
     played = play(chunked(made, 4, 4, num_blocks=16))
     assert [line for line in played.table if "e" in line and ("!" in line or "+" in line)][2:] == [
@@ -162,7 +162,7 @@ def test_an_end_of_sequence_in_a_mixed_pass() -> None:
 
 
 def test_a_budget_of_tokens_below_the_slots_is_refused() -> None:
-    with pytest.raises(AssertionError, match="one token of each row"):
+    with pytest.raises(AssertionError, match="one token of each decode row"):
         chunked(requests([1]), 4, 3)
 
 

@@ -1,4 +1,4 @@
-"""Continuous batching and the serial engine, step by step: every table here was worked out by hand."""
+"""Continuous batching and the serial engine, step by step. Every table is calculated by hand."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def test_serial_takes_one_request_after_the_other() -> None:
     assert played.ended == {"a": 3, "b": 4, "c": 6}
 
 
-def test_newcomers_join_the_decode_pass_of_the_step_that_admits_them() -> None:
+def test_admitted_requests_join_the_decode_pass_of_their_step() -> None:
     # a b start; b ends in step 1 and c takes its slot in step 2: prefilled alone, then decoded beside a.
     played = play_budgets([5, 3, 2], slots=2)
     assert played.table == ["0 P ab", "0 D ab", "1 D ab", "2 P c", "2 D ac", "3 D a"]
@@ -53,7 +53,7 @@ def test_eight_requests_through_four_slots() -> None:
 
 
 def test_a_slot_moves_but_a_lane_stays() -> None:
-    # b frees lane 1 while d moves into slot 1: the newcomer e gets slot 3 and the free lane 1.
+    # b frees lane 1 while d moves into slot 1: the admitted e gets slot 3 and the free lane 1.
     made = requests([3, 2, 4, 5, 2])
     played = play(continuous(made, 4))
     assert played.moves[0] == "d 3>1"
@@ -67,7 +67,7 @@ def test_several_that_leave_at_once_are_replaced_by_the_last_that_live() -> None
     assert played.moves == ["f 5>0", "e 4>2"]
 
 
-def test_nobody_moves_when_the_last_rows_leave() -> None:
+def test_no_row_moves_when_the_last_rows_leave() -> None:
     played = play_budgets([3, 3, 2, 2], slots=4)
     assert played.table == ["0 P abcd", "0 D abcd", "1 D ab"]
     assert played.moves == []
@@ -87,7 +87,7 @@ def test_all_budgets_of_one_never_decode() -> None:
 def test_an_end_of_sequence_at_the_first_token_frees_the_slot_at_once() -> None:
     made = requests([5, 5, 5], ignore_eos=False)
     played = play(continuous(made, 2), eos={"a": 1, "b": 3})
-    # a says its end with the prefill's token, so b moves to slot 0 and c is admitted in step 1.
+    # a generates EOS with the prefill's token, so b moves to slot 0 and c is admitted in step 1.
     # b ends with its third token in step 1, c is spent after its fifth in step 4.
     assert played.table == ["0 P ab", "0 D b", "1 P c", "1 D bc", "2 D c", "3 D c", "4 D c"]
     assert played.moves == ["b 1>0", "c 1>0"]

@@ -1,4 +1,4 @@
-"""An end of sequence that is found one pass late, for each policy: every table was worked out by hand.
+"""EOS that is known one pass late, for each policy. Every table is calculated by hand.
 
 Rows decode one pass more than they should; the token of it is taken back, and they leave one pass later.
 """
@@ -33,7 +33,7 @@ def counts(made: list[Request]) -> list[tuple[int, FinishReason | None]]:
     return [(r.num_scheduled, r.finish_reason) for r in made]
 
 
-def test_continuous_runs_the_row_once_more_and_takes_its_token_back() -> None:
+def test_continuous_runs_the_row_once_more_and_discards_the_token() -> None:
     # a ends with token 2, in step 0's decode. Step 1's pass runs it again; then b moves and c comes in.
     made = made_with(5, 5, 1)
     played = play(continuous(made, 2), eos={"a": 2}, late=True)
@@ -42,7 +42,7 @@ def test_continuous_runs_the_row_once_more_and_takes_its_token_back() -> None:
     assert counts(made) == [(2, EOS), (5, BUDGET), (1, BUDGET)]
 
 
-def test_the_last_token_of_a_budget_may_be_the_one_too_many() -> None:
+def test_the_discarded_token_may_be_the_last_of_the_budget() -> None:
     # a's third token is its last by budget, so that it has left already when its second turns out to be the end.
     made = made_with(3, 5, 1)
     played = play(continuous(made, 2), eos={"a": 2}, late=True)
@@ -51,13 +51,13 @@ def test_the_last_token_of_a_budget_may_be_the_one_too_many() -> None:
     assert counts(made) == [(2, EOS), (5, BUDGET), (1, BUDGET)]
 
 
-def test_an_end_with_the_last_token_of_a_budget_takes_nothing_back() -> None:
+def test_eos_with_the_last_token_of_a_budget_discards_nothing() -> None:
     made = made_with(2, 3)
     assert play(continuous(made, 2), eos={"a": 2}, late=True).table == ["0 P ab", "0 D ab", "1 D b"]
     assert counts(made) == [(2, EOS), (3, BUDGET)]
 
 
-def test_nothing_is_taken_back_where_the_next_pass_runs_others() -> None:
+def test_nothing_is_discarded_if_the_next_pass_runs_other_requests() -> None:
     # c's prefill is issued between a's end, in step 0's decode, and the decode of step 1: c moves into a's slot.
     made = made_with(5, 3, 2, arrivals_s=[0.0, 0.0, 1.5])
     played = play(continuous(made, 3), eos={"a": 2}, late=True)
@@ -114,7 +114,7 @@ def test_chunked_ends_after_the_mixed_pass_that_follows() -> None:
     assert scheduler.blocks.num_free == 64
 
 
-def test_the_outcome_names_who_ended_who_left_and_who_moved() -> None:
+def test_the_outcome_lists_ended_released_and_moved_requests() -> None:
     made = made_with(3, 5)
     scheduler: Scheduler = continuous(made, 2)
     scheduler.submit_arrived(0.0)
@@ -126,6 +126,6 @@ def test_the_outcome_names_who_ended_who_left_and_who_moved() -> None:
     outcome = scheduler.end_late([made[0]], [made[0]])
     assert outcome.ended == outcome.released == (made[0],)
     assert [(move.request, move.source, move.target) for move in outcome.moves] == [(made[1], 1, 0)]
-    # Once more, for one that has left: it is named, and nobody leaves or moves.
+    # Again, for a request that has left: it is named, and no request leaves or moves.
     again = scheduler.end_late([made[0]], [])
     assert (again.ended, again.released, again.moves) == ((made[0],), (), ())

@@ -1,4 +1,4 @@
-"""Paged batching, step by step: who is admitted, who grows, who gives way. Every table was worked out by hand.
+"""Paged batching, step by step: admission, growth, preemption. Every table is calculated by hand.
 
 Blocks hold 4 positions. `4 ! c`: c lost its blocks before the next line's pass.
 """
@@ -22,18 +22,18 @@ def paged(made: Sequence[Request], slots: int, num_blocks: int) -> PagedSchedule
 
 
 def preemptions(played: Played) -> list[tuple[str, int, int, int]]:
-    """Who, which lane, how many blocks, how many positions to compute anew."""
-    told = [p for planned in played.passes for p in planned.preemptions]
-    return [(name(p.request), p.lane, p.blocks, p.tokens) for p in told]
+    """Request, lane, blocks and positions to recompute of every preemption."""
+    preemptions = [p for planned in played.passes for p in planned.preemptions]
+    return [(name(p.request), p.lane, p.blocks, p.tokens) for p in preemptions]
 
 
 def recomputed(played: Played) -> list[tuple[str, int, int]]:
-    """Each prefill of somebody preempted: its tokens, and how many of them had been computed before."""
+    """Each prefill after a preemption: its tokens, and how many of them had been computed before."""
     chunks = [c for planned in played.passes for c in planned.chunks if c.recomputed]
     return [(name(c.request), c.tokens, c.recomputed) for c in chunks]
 
 
-def test_with_blocks_enough_it_is_continuous_batching_and_nobody_moves() -> None:
+def test_with_enough_blocks_it_is_continuous_batching_without_moves() -> None:
     # Step 0: token 2 ends b; e takes its slot 1. Step 1: a and e end; f and g take slots 0 and 1. Step 2: f and c end;
     # h takes slot 0. Step 3: h and d end; g, which is at its third token, goes on alone.
     made = requests([3, 2, 4, 5, 2, 2, 5, 2])
@@ -50,7 +50,7 @@ def test_with_blocks_enough_it_is_continuous_batching_and_nobody_moves() -> None
     assert played.lanes == dict(zip("abcdefgh", [0, 1, 2, 3, 1, 0, 1, 0], strict=True))
 
 
-def test_a_newcomer_waits_for_blocks_and_the_watermark() -> None:
+def test_an_admission_waits_for_blocks_and_the_watermark() -> None:
     # 6 blocks, one of them the watermark. a and b take 2 each; c's 2 would leave none. Their second tokens need a block
     # each, the last two. c comes in when both have ended.
     played = play(paged(requests([2, 2, 2], prompts=[8, 8, 8]), 3, 6))
@@ -58,8 +58,8 @@ def test_a_newcomer_waits_for_blocks_and_the_watermark() -> None:
     assert [planned.queue_depth for planned in played.passes] == [1, 1, 0, 0]
 
 
-def test_nobody_overtakes_the_first_in_the_queue() -> None:
-    # b needs 4 of the 4 blocks that a leaves; c would need one, and waits behind b.
+def test_no_request_overtakes_the_first_in_the_queue() -> None:
+    # b needs 4 of the 4 blocks that a leaves; c would need one, and waits after b.
     played = play(paged(requests([3, 1, 1], prompts=[8, 16, 4]), 3, 6))
     assert played.table == ["0 P a", "0 D a", "1 D a", "2 P bc"]
 
@@ -71,7 +71,7 @@ def test_a_request_may_fill_the_pool_to_its_last_position() -> None:
     assert [(planned.kv.used, planned.kv.reserved) for planned in played.passes[-3:]] == [(22, 24), (23, 24), (24, 24)]
 
 
-def test_a_request_larger_than_the_pool_is_not_taken() -> None:
+def test_a_request_larger_than_the_pool_is_refused() -> None:
     with pytest.raises(AssertionError, match="larger than the pool"):
         paged(requests([18], prompts=[8]), 2, 6)
 
@@ -83,7 +83,7 @@ def test_a_row_takes_a_block_when_its_last_is_full() -> None:
     assert [planned.kv.used for planned in played.passes] == [3, 4, 5, 6, 7, 8]
     assert [planned.kv.reserved for planned in played.passes] == [4, 4, 8, 8, 8, 8]
     assert [planned.kv.fragment for planned in played.passes] == [1, 0, 3, 2, 1, 0]
-    assert [planned.kv.room for planned in played.passes] == [0] * 6
+    assert [planned.kv.unused_reservation for planned in played.passes] == [0] * 6
     assert [[(e.block_id, e.table_index) for e in planned.block_events] for planned in played.passes] == [
         [(0, 0)], [], [(1, 1)], [], [], [],
     ]  # fmt: skip
@@ -109,10 +109,10 @@ class Crowd:
         self.played = play(self.scheduler)
 
 
-def test_the_youngest_gives_way_and_comes_back_first() -> None:
+def test_the_youngest_is_preempted_and_comes_back_first() -> None:
     # Step 0: all three take a second block, the last. Step 4: each has filled 8 positions. a asks first, c goes with
     # its 2 blocks; b has the other. Step 8: 12 positions each; a asks, b goes with 3 blocks. Step 9: a is done.
-    # Step 10: b, at 4 + 9 tokens, takes 4 of 6 blocks; c, at 4 + 5, needs 3. d stays behind c.
+    # Step 10: b, at 4 + 9 tokens, takes 4 of 6 blocks; c, at 4 + 5, needs 3. d waits after c.
     # Step 11: b is done at its token 11: c and d.
     assert Crowd().played.table == [
         "0 P abc", "0 D abc", "1 D abc", "2 D abc", "3 D abc",
@@ -125,7 +125,7 @@ def test_the_youngest_gives_way_and_comes_back_first() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_lost_is_computed_anew_and_counted() -> None:
+def test_lost_tokens_are_recomputed_and_counted() -> None:
     crowd = Crowd()
     assert preemptions(crowd.played) == [("c", 2, 2, 8), ("b", 1, 3, 12)]
     # The last token of each had not been cached: it is computed for the first time.
@@ -160,7 +160,7 @@ def test_a_preempted_request_waits_without_slot_lane_or_blocks() -> None:
     assert seen == [made[2]]
 
 
-def test_the_youngest_may_have_to_give_way_to_itself() -> None:
+def test_the_youngest_may_preempt_itself() -> None:
     # 3 blocks. Step 0: a, full at 4, takes the last. Step 1: b is full at 4, and is the youngest. It needs 2 blocks for
     # its 5 tokens, which are there when a has ended.
     made = requests([4, 4], prompts=[4, 3])
@@ -169,7 +169,7 @@ def test_the_youngest_may_have_to_give_way_to_itself() -> None:
     assert preemptions(played) == [("b", 1, 1, 4)]
 
 
-def test_a_newcomer_may_lose_its_blocks_in_the_step_that_admitted_it() -> None:
+def test_a_request_may_be_preempted_in_the_step_that_admitted_it() -> None:
     # 5 blocks: three prompts of one block each, and two left for three rows that are full.
     made = requests([2, 2, 2])
     played = play(paged(made, 3, 5))
@@ -188,7 +188,7 @@ def test_an_end_of_sequence_frees_its_blocks_at_once() -> None:
     assert scheduler.blocks.num_free == 64
 
 
-def test_rows_stay_the_same_tuple_while_nobody_comes_or_goes() -> None:
+def test_rows_stay_the_same_tuple_while_no_request_joins_or_leaves() -> None:
     played = play(paged(requests([4, 6, 2]), 3, 64))
     assert played.table == ["0 P abc", "0 D abc", "1 D ab", "2 D ab", "3 D b", "4 D b"]
     decodes = [planned.rows for planned in played.passes if planned.kind is PassKind.DECODE]
@@ -205,7 +205,7 @@ def test_rows_stay_the_same_tuple_while_nobody_comes_or_goes() -> None:
         (9, 7),  # all three: 6, and one
     ],
 )
-def test_blocks_for_everybody(slots: int, num_blocks: int) -> None:
+def test_blocks_without_waiting(slots: int, num_blocks: int) -> None:
     # Prompts of 4; the last token of each is never cached: 4, 8 and 12 positions.
     made = requests([1, 5, 9])
     config = RunConfig(engine="paged", slots=slots, block_size=4)

@@ -1,4 +1,4 @@
-"""Static batching, step by step: every table here was worked out by hand. Capitals are dead rows."""
+"""Static batching, step by step. Every table is calculated by hand. Capitals are dead rows."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def play_budgets(budgets: Sequence[int], slots: int) -> Played:
     return play(static(requests(budgets), slots))
 
 
-def test_a_batch_runs_to_its_slowest_member() -> None:
+def test_a_batch_runs_until_its_slowest_request_ends() -> None:
     # Budgets 2 4 1: c is spent by the prefill, a by the first decode; all three rows are computed to the end.
     played = play_budgets([2, 4, 1], slots=3)
     assert played.table == ["0 P abc", "0 D abC", "1 D AbC", "2 D AbC"]
@@ -65,7 +65,7 @@ def test_an_end_of_sequence_at_the_first_token_makes_a_dead_row() -> None:
     assert [r.num_scheduled for r in made] == [1, 3]
 
 
-def test_a_batch_whose_members_all_say_their_end_at_once_is_over() -> None:
+def test_a_batch_whose_requests_all_end_at_once_is_over() -> None:
     made = requests([9, 9, 1], ignore_eos=False)
     assert play(static(made, 2), eos={"a": 1, "b": 1}).table == ["0 P ab", "1 P c"]
 
@@ -101,7 +101,7 @@ def test_a_full_batch_waits_until_it_is_full() -> None:
     assert played.admitted == {"a": 4, "b": 4, "c": 20, "d": 20}
 
 
-def test_the_last_batch_need_not_be_full_when_nobody_else_will_come() -> None:
+def test_the_last_batch_need_not_be_full() -> None:
     played = play(static(requests([1, 1, 1], arrivals_s=[0.0, 1.0, 2.0]), 2, "full"))
     assert played.table == ["0 P ab", "1 P c"]
     # c is there at second 2, when the first batch has ended, and is the last of all.
@@ -121,7 +121,7 @@ def test_a_timeout_does_not_hold_back_a_full_batch() -> None:
 
 
 def test_a_timeout_that_ended_during_a_batch_starts_the_next_at_once() -> None:
-    # a has waited its second at 1 and runs to 5; b came at 1.5, and its second of patience ended long before 5.
+    # a has waited its second at 1 and runs to 5; b came at 1.5, and its timeout ended long before 5.
     played = play(static(requests([4, 1, 1], arrivals_s=[0.0, 1.5, 99.0]), 2, "timeout:1"))
     assert played.table == ["0 P a", "0 D a", "1 D a", "2 D a", "3 P b", "4 P c"]
     assert (played.admitted["a"], played.admitted["b"]) == (1, 5)
@@ -138,7 +138,7 @@ def test_an_idle_engine_wakes_at_the_timeout_or_the_next_arrival() -> None:
     assert static(requests([1], arrivals_s=[5.0]), 4, "full").wake_s(0.0) == 5.0
 
 
-def test_passes_tell_widths_padding_and_dead_positions() -> None:
+def test_passes_report_width_padding_and_dead_positions() -> None:
     # Prompts 2 and 5, budgets 2 and 3: a buffer of 2 rows x (5 + 3) columns, a left-padded by 3.
     played = play(static(requests([2, 3], prompts=[2, 5]), 2))
     assert played.table == ["0 P ab", "0 D ab", "1 D Ab"]
@@ -153,7 +153,7 @@ def test_passes_tell_widths_padding_and_dead_positions() -> None:
     assert [planned.kv.used for planned in played.passes] == [7, 9, 7]
 
 
-def test_a_batch_gives_its_memory_back() -> None:
+def test_a_batch_frees_its_memory() -> None:
     scheduler = static(requests([2, 3]), 2)
     play(scheduler)
     assert scheduler.layout.reserved == 0

@@ -1,4 +1,4 @@
-"""Experiments as plans and records: the order of repeats, what is left to run, what a table is made of."""
+"""Plans and records of experiments: the order of repeats, the points left to run, flat rows."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def record(key: str, status: str = "completed", repeat: int = 0, run_id: str | N
 
 
 def test_repeats_run_interleaved() -> None:
-    """ABCABC, not AABBCC: a machine that grows slower slows all alike."""
+    """ABCABC, not AABBCC: drift affects all points equally."""
     points = a_plan("abc", repeats=2).points
     assert [(p.key, p.repeat, p.position) for p in points] == [
         ("a", 0, 0), ("b", 0, 1), ("c", 0, 2), ("a", 1, 3), ("b", 1, 4), ("c", 1, 5),
     ]  # fmt: skip
 
 
-def test_two_points_of_one_key_are_a_mistake() -> None:
+def test_keys_are_unique() -> None:
     with pytest.raises(AssertionError):
         interleaved([a_point("a"), a_point("a")], 2)
 
@@ -58,25 +58,25 @@ def test_a_plan_survives_json() -> None:
     ("change", "complaint"),
     [
         ({"schema_version": 2}, "schema version 2"),
-        ({"kind": "walk"}, "kind 'walk' is none of sweep"),
-        ({"points": [{"key": "a"}]}, "point: without position"),
+        ({"kind": "walk"}, "kind 'walk'; known kinds are sweep"),
+        ({"points": [{"key": "a"}]}, "point: missing position"),
     ],
 )
-def test_what_is_no_plan_is_refused(change: dict[str, object], complaint: str) -> None:
+def test_invalid_plans_are_refused(change: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Plan.from_dict({**a_plan("a").to_dict(), **change})
-    with pytest.raises(ValueError, match="without label"):
+    with pytest.raises(ValueError, match="missing label"):
         Plan.from_dict({key: value for key, value in a_plan("a").to_dict().items() if key != "label"})
 
 
-def test_points_with_a_record_are_not_run_again_and_those_cut_off_are() -> None:
+def test_settled_points_do_not_run_again_and_cut_off_points_do() -> None:
     plan = a_plan("abcdef")
     records = [record("a"), record("b", "oom"), record("c", "failed"), record("d", "stopped"), record("e", "crashed")]
     assert [point.key for point in remaining(plan, records)] == ["d", "e", "f"]
     assert [point.key for point in remaining(plan, [*records, record("e")])] == ["d", "f"]
 
 
-def test_a_settled_attempt_counts_whatever_came_after_it() -> None:
+def test_a_settled_attempt_counts_over_later_cut_off_ones() -> None:
     first, cut_off = record("a", run_id="first"), record("a", "crashed", run_id="second")
     assert newest_records([first, cut_off])["a", 0] == first
     assert newest_records([cut_off, first])["a", 0] == first
@@ -101,17 +101,17 @@ def test_repeats_of_a_point_are_settled_one_by_one() -> None:
         (["failed"], "stopped"),
     ],
 )
-def test_how_an_experiment_stands(statuses: list[str], status: str) -> None:
+def test_experiment_status(statuses: list[str], status: str) -> None:
     assert experiment_status(a_plan("ab"), [record(k, s) for k, s in zip("ab", statuses, strict=False)]) == status
 
 
-def test_added_points_come_once() -> None:
+def test_a_point_is_added_once() -> None:
     plan = a_plan("a").with_points([a_point("b", 1), a_point("a", 2)])
     assert [point.key for point in plan.points] == ["a", "b"]
 
 
-def test_rows_are_flat_and_keep_a_points_own_prompt_tokens() -> None:
-    """`prompt_tokens` is 16 of each prompt; the run's total of that name, 128, has another."""
+def test_rows_are_flat_and_keep_the_prompt_tokens_of_the_point() -> None:
+    """`prompt_tokens` is 16 per prompt; the run's total, 128, is `run_prompt_tokens`."""
     done = PointRecord(
         key="b", repeat=0, run_id="r", status="completed", totals={"prompt_tokens": 128, "ttft_p50_s": 0.5}
     )

@@ -1,4 +1,4 @@
-"""What measuring costs: the two arms in turn, their ratio and spread by hand, and a CPU that has nothing to compare."""
+"""Measuring overhead: the two arms in turn, ratio and spread with hand-computed values, and the error on a CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def row(timing: str, repeat: int, duration_s: float | None, **more: Any) -> dict
     }  # fmt: skip
 
 
-def test_the_arms_run_in_turn() -> None:
+def test_the_arms_alternate() -> None:
     points = a_plan("p256:8,p16:2", repeats=2).points
     assert [point.key for point in points] == 2 * [
         "static/p256:8/sync", "static/p256:8/async", "static/p16:2/sync", "static/p16:2/async",
@@ -45,7 +45,7 @@ def test_the_arms_run_in_turn() -> None:
 
 
 def test_ratio_of_medians_and_its_range_over_neighbors() -> None:
-    """Sync 1.05, 1.02, 1.20 s against async 1.00, 1.00, 1.25 s: medians 1.05 over 1.00; neighbors 0.96 to 1.05."""
+    """Sync 1.05, 1.02, 1.20 s, async 1.00, 1.00, 1.25 s: medians 1.05 / 1.00; ratios of neighbors 0.96 to 1.05."""
     pairs = [(1.05, 1.00), (1.02, 1.00), (1.20, 1.25)]
     rows = [row(t, i, s) for i, pair in enumerate(pairs) for t, s in zip(("sync", "async"), pair, strict=True)]
     found = overhead_rows(rows)[0]
@@ -61,7 +61,7 @@ def test_ratio_of_medians_and_its_range_over_neighbors() -> None:
     ]
 
 
-def test_a_repeat_without_its_neighbor_has_no_ratio_of_its_own() -> None:
+def test_a_repeat_without_a_neighbor_has_no_ratio() -> None:
     rows = [row("sync", 0, 2.0), row("async", 0, None, status="oom", error="no memory")]
     found = overhead_rows(rows)[0]
     assert (found.sync_s, found.async_s, found.ratio, found.ratio_low) == (2.0, None, None, None)
@@ -71,7 +71,7 @@ def test_a_repeat_without_its_neighbor_has_no_ratio_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["p256", "256:8", "p0:8", "p256:0", "p256:8:2", "", "p256:8,p256:8", "p16:99999"])
-def test_configs_that_cannot_be_read(text: str) -> None:
+def test_invalid_configs_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="slots|configs"):
         a_plan(text)
     assert parse_configs("p256:8, p16:512") == ((256, 8), (16, 512))
@@ -90,7 +90,7 @@ def test_configs_that_cannot_be_read(text: str) -> None:
         "--resume=../x", "--resume=over --repeats=2", f"--repeats=1000 --configs={','.join(['p1:1', 'p2:1', 'p3:1'])}",
     ],
 )  # fmt: skip
-def test_bad_options_are_a_line_that_names_them_and_leave_nothing(
+def test_bad_options_get_one_line_and_create_nothing(
     asked: str, lab_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(lab_home)
@@ -98,16 +98,16 @@ def test_bad_options_are_a_line_that_names_them_and_leave_nothing(
         code: object = main(["overhead", *asked.split()])
     except SystemExit as left:
         code = left.code
-    said = capsys.readouterr().err
+    error = capsys.readouterr().err
     assert code == 2
-    assert said.startswith("python -m engine")
-    assert said.count("\n") == 1
-    assert len(said) < 400
-    assert "on a CPU" not in said
+    assert error.startswith("python -m engine")
+    assert error.count("\n") == 1
+    assert len(error) < 400
+    assert "on a CPU" not in error
     assert list(lab_home.iterdir()) == []
 
 
-def test_it_runs_as_any_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs_as_an_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     plan = a_plan("p16:2", repeats=2)
     logged = run_experiment(plan, tmp_path, lambda: False, lambda message: None)
@@ -119,23 +119,21 @@ def test_it_runs_as_any_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert 0 < found.ratio_low <= found.ratio_high
 
 
-def test_on_a_cpu_there_is_nothing_to_compare(capsys: pytest.CaptureFixture[str], lab_home: Path) -> None:
+def test_a_cpu_is_refused(capsys: pytest.CaptureFixture[str], lab_home: Path) -> None:
     assert main(["overhead", "--device", "cpu", "--model", "tiny-random", "--configs", "p16:2"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
-    assert "on a CPU, where sync and async timing are the same" in said[0]
+    assert "on a CPU, sync and async timing are the same" in said[0]
     assert not (lab_home / "runs").exists()
 
 
-def test_what_is_left_of_one_made_on_a_gpu_is_not_run_on_a_cpu(
-    capsys: pytest.CaptureFixture[str], lab_home: Path
-) -> None:
-    """`--resume` looks at the plan's device; one of which nothing is left is read anywhere."""
+def test_resuming_on_a_cpu_is_refused_while_points_are_left(capsys: pytest.CaptureFixture[str], lab_home: Path) -> None:
+    """`--resume` checks the plan's device; a finished experiment can be read anywhere."""
     plan = a_plan("p16:2")
     with ExperimentLog.create(lab_home / "runs", plan) as log:
         pass
     assert main(["overhead", "--resume", "over"]) == 2
-    assert "on a CPU, where sync and async timing are the same" in capsys.readouterr().err
+    assert "on a CPU, sync and async timing are the same" in capsys.readouterr().err
     with ExperimentLog.open(log.folder) as log:
         for point in plan.points:
             took = {"duration_s": 1.0}

@@ -1,4 +1,4 @@
-"""What a sweep asks for: its grid, its order, and the uniform control of a ragged batch."""
+"""The plan of a sweep: grid, order, and the uniform control of a ragged batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(budget: str = "256", *, base: RunConfig | None = None, **asked: Any) ->
 
 
 def test_a_point_is_one_closed_uniform_batch() -> None:
-    """In the order given: every batch size of the first prompt length, then of the next."""
+    """In the given order: all batch sizes of the first prompt length, then of the next."""
     made = plan(prompts="p64,p16", batch_sizes="4,1")
     assert [point.key for point in made.points] == ["static/p64/b4", "static/p64/b1", "static/p16/b4", "static/p16/b1"]
     first = made.points[0]
@@ -38,15 +38,15 @@ def test_repeats_are_interleaved_over_the_whole_grid() -> None:
     assert [(p.values["batch_size"], p.repeat) for p in made.points] == [(1, 0), (2, 0), (1, 1), (2, 1)]
 
 
-def test_a_uniform_batch_has_one_budget() -> None:
-    """The largest that the spec allows: rows that end at different steps are no uniform batch."""
+def test_a_uniform_batch_has_one_output_length() -> None:
+    """The largest of the workload, so that all rows end at the same step."""
     budgets = {spec: plan(spec, prompts="p16").points[0].config.workload.budget for spec in ("64-256", "7", "eos:9")}
     assert budgets == {"64-256": "256", "7": "7", "eos:9": "eos:9"}
     assert plan("8x32+8x200", prompts="p16", batch_sizes="3").points[0].config.workload.budget == "200"
 
 
-def test_a_ragged_batch_stands_beside_a_uniform_one_of_its_width() -> None:
-    """Thirty-two rows over five lengths: all at the longest, 4,096, and at the largest budget, make the control."""
+def test_a_ragged_batch_has_a_uniform_control_of_its_width() -> None:
+    """32 rows over five lengths: in the control all have the longest prompt, 4,096, and the largest budget."""
     made = plan("64-256", mix=FIVE, batch_sizes="8,32")
     assert [(p.values["role"], p.values["batch_size"]) for p in made.points] == [
         ("ragged", 8), ("control", 8), ("ragged", 32), ("control", 32),
@@ -60,8 +60,8 @@ def test_a_ragged_batch_stands_beside_a_uniform_one_of_its_width() -> None:
     assert [p.values["prompt_tokens"] for p in made.points] == [4096] * 4
 
 
-def test_the_control_is_as_wide_as_what_was_drawn() -> None:
-    """One row of a mix that is mostly p16 draws a p16: a control of p64 would be wider than its ragged batch."""
+def test_the_control_is_as_wide_as_the_longest_drawn_prompt() -> None:
+    """One row of a mix of mostly p16 draws p16, so the control has p16 too."""
     ragged, control = plan(mix="p16:3,p64:1", batch_sizes="1").points
     assert ragged.values["prompt_tokens"] == 16
     assert control.config.workload.prompts == "p16"
@@ -79,8 +79,8 @@ def test_a_grid_and_a_mix_go_together() -> None:
     ("asked", "complaint"),
     [
         ({"prompts": None}, "name prompt lengths"),
-        ({"prompts": "chat"}, "use a grid of exact lengths"),
-        ({"prompts": "p16:3,p64:1"}, "use a grid of exact lengths"),
+        ({"prompts": "chat"}, "use exact lengths, for example"),
+        ({"prompts": "p16:3,p64:1"}, "use exact lengths, for example"),
         ({"prompts": "p16,p16"}, "16 is named twice"),
         ({"prompts": "p16", "batch_sizes": "1,two"}, "batch-size 'two'"),
         ({"prompts": "p16", "batch_sizes": "0"}, "batch-size '0'"),
@@ -91,13 +91,13 @@ def test_a_grid_and_a_mix_go_together() -> None:
         ({"mix": "chat"}, "mix 'chat'"),
     ],
 )
-def test_what_is_no_sweep_is_refused_in_one_line(asked: dict[str, Any], complaint: str) -> None:
+def test_invalid_sweeps_get_one_line(asked: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as refused:
         plan(**asked)
     assert "\n" not in str(refused.value)
 
 
-def test_a_budget_that_does_not_fit_the_rows_is_refused_before_anything_runs() -> None:
+def test_a_budget_that_does_not_fit_the_rows_is_refused_before_any_run() -> None:
     with pytest.raises(ValueError, match="counts 16 requests, the workload has 8"):
         plan("8x32+8x256", mix="p16,p64", batch_sizes="8")
     with pytest.raises(ValueError, match="max-num-batched-tokens 4"):

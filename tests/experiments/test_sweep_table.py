@@ -1,4 +1,4 @@
-"""The table of a sweep against a published one, by hand, and what becomes of failures, repeats and controls."""
+"""The table of a sweep: a published table, failures, repeats and controls, with hand-computed values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CEILINGS = Ceilings(read_bytes_per_s=318e9, flop_per_s=27.6e12, launch_s=0.0, ke
 
 
 def point(batch_size: int, **more: Any) -> dict[str, Any]:
-    """A flat point of static batches of p128 that generated 128 tokens a row."""
+    """A flat point of a static batch: p128, 128 output tokens per row."""
     return {
         "engine": "static",
         "prompts": "p128",
@@ -86,13 +86,13 @@ def test_58_times_the_throughput_for_10_percent_of_tpot() -> None:
 
 
 def test_ttft_grows_in_proportion_to_the_batch() -> None:
-    """From B = 8 on, where a prefill has enough to do, TTFT is within 12 % of 16 ms a row."""
+    """From B = 8 on TTFT is within 12 % of 16 ms per row."""
     for row in published_rows()[3:]:
         assert row.ttft_s == pytest.approx(0.016 * row.batch_size, rel=0.12)
 
 
-def test_the_chooser_takes_the_table_as_it_is() -> None:
-    """TTFT under 0.5 s: B = 16. B = 32 misses by 2.2 %, which the text rounds to "about 32" and its 1,536 tokens/s."""
+def test_the_chosen_batch_is_a_measured_one() -> None:
+    """TTFT below 0.5 s: B = 16. B = 32 misses the limit by 2.2 %; the published text rounds to "about 32"."""
     choice = choose_batch(published_rows(), ttft_limit_s=0.5)
     assert choice.chosen
     assert choice.next_up
@@ -108,7 +108,7 @@ def test_the_chooser_takes_the_table_as_it_is() -> None:
     assert choice.throughput_gain == pytest.approx(3872.3 / 830.0, rel=2e-3)
 
 
-def test_the_chooser_keeps_both_limits_and_may_find_nothing() -> None:
+def test_the_chosen_batch_is_within_both_limits_or_none() -> None:
     rows = published_rows()
     both = choose_batch(rows, ttft_limit_s=3, tpot_limit_s=0.021)
     assert both.chosen
@@ -125,15 +125,15 @@ def test_the_chooser_keeps_both_limits_and_may_find_nothing() -> None:
     assert choose_batch([]).fastest is None
 
 
-def test_a_batch_within_the_limit_is_chosen_past_a_slower_smaller_one() -> None:
+def test_a_slower_smaller_batch_does_not_exclude_larger_ones() -> None:
     """B = 1 is slower than B = 2 in the table: a TPOT limit between the two still allows B = 8."""
     choice = choose_batch(published_rows(), tpot_limit_s=0.0190)
     assert choice.chosen
     assert choice.chosen.batch_size == 8
 
 
-def test_serial_time_and_speed_up() -> None:
-    """Eight rows took 2 s; one took 1 s, so that eight one after another take 8 s."""
+def test_serial_time_and_speedup() -> None:
+    """Eight rows took 2 s and one took 1 s, so eight in series take 8 s."""
     rows = sweep_rows([point(1, duration_s=1.0, tpot_p50_s=0.1), point(8, duration_s=2.0, tpot_p50_s=0.1)])
     assert [(row.serial_s, row.speedup) for row in rows] == [(1.0, 1.0), (8.0, 4.0)]
     alone = sweep_rows([point(8, duration_s=2.0)])[0]
@@ -153,7 +153,7 @@ def test_rows_are_medians_over_repeats_with_their_spread() -> None:
     assert sweep_rows(points[:1])[0].spread is None
 
 
-def test_a_repeat_that_failed_is_neither_hidden_nor_averaged_in() -> None:
+def test_a_failed_repeat_is_shown_and_not_averaged() -> None:
     good = point(4, output_tokens_per_s=100.0)
     why = {"oom_where": "prefill", "error": "out of memory"}
     bad = point(4, repeat=1, status="oom", asked_bytes=4.7e9, free_bytes=1e9, **why)
@@ -162,8 +162,8 @@ def test_a_repeat_that_failed_is_neither_hidden_nor_averaged_in() -> None:
     assert (row.asked_bytes, row.free_bytes, row.oom_where) == (4_700_000_000, 1_000_000_000, "prefill")
 
 
-def test_points_that_never_ran_have_a_row_without_figures() -> None:
-    """As the store hands them over: NaN where there is no number, None or NaN where there is no text."""
+def test_points_that_never_ran_have_a_row_without_numbers() -> None:
+    """As the store delivers them: NaN for a missing number, None or NaN for missing text."""
     nan = math.nan
     figures = {"tpot_p50_s": nan, "output_tokens_per_s": nan, "asked_bytes": nan}
     failed = point(8, status="failed", run_id=None, error="boom", **figures)
@@ -176,8 +176,8 @@ def test_points_that_never_ran_have_a_row_without_figures() -> None:
     assert sweep_rows([]) == []
 
 
-def test_a_ragged_batch_is_held_against_its_control() -> None:
-    """40 of 120 tokens/s: a third. It has no rate a reader and no serial time, even where a batch of one is there."""
+def test_a_ragged_batch_is_compared_with_its_control() -> None:
+    """40 of 120 tokens/s: a third. It has no rate per request and no serial time, even with a batch of one."""
     mix = {"prompts": "p16:1,p128:1", "role": "ragged"}
     rows = sweep_rows(
         [
@@ -194,7 +194,7 @@ def test_a_ragged_batch_is_held_against_its_control() -> None:
 
 
 def test_the_serial_engine_decodes_one_row_at_a_time() -> None:
-    """Eight requests through one slot: the rate is that of one row, not eight times it."""
+    """Eight requests through one slot: the rate of one row, not eight times that."""
     row = sweep_rows([point(8, engine="serial", tpot_p50_s=0.1)])[0]
     assert row.decode_tokens_per_s == pytest.approx(10.0)
 

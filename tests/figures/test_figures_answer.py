@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pages.figures.layout import json_bytes
 from pages.figures.query.answer import (
     MAX_POINTS,
     Drawing,
@@ -22,20 +21,21 @@ from pages.figures.query.answer import (
     short_names,
     suggested,
 )
+from tests.support.figures import json_bytes
 
 ENGINES = pd.DataFrame({"engine": ["static", "continuous"], "runs": [3, 4], "dead_fraction": [0.25, 0.0]})
 ROWS = pd.DataFrame({"series": ["a, m", "a, m", "b, m"], "rows": [2, 1, 1], "pass_s": [0.2, 0.1, math.nan]})
 WHEN = pd.DataFrame({"at": pd.to_datetime(["2026-11-02", "2026-11-01"]), "speed": [2.0, 1.0], "ok": [True, False]})
 
 
-def test_columns_by_what_they_can_be() -> None:
+def test_columns_by_use() -> None:
     frame = WHEN.assign(name=["x", None], nothing=[None, None], run_id=["r1", "r2"])
     assert numeric_columns(frame) == ["speed"]
     assert label_columns(frame) == ["ok", "name", "run_id"]
     assert axis_columns(frame) == ["at", "speed", "ok", "name", "run_id"]
 
 
-def test_what_suits_an_answer() -> None:
+def test_suggested_drawings() -> None:
     assert suggested(ENGINES) == Drawing(kind="bar", x="engine", y="runs")
     assert suggested(WHEN) == Drawing(kind="line", x="at", y="speed", color="ok")
     assert suggested(ROWS) == Drawing(kind="points", x="rows", y="pass_s", color="series")
@@ -54,7 +54,7 @@ def test_what_suits_an_answer() -> None:
         pd.DataFrame({"ok": [True, False]}),
     ],
 )
-def test_a_table_alone_where_a_picture_says_less(frame: pd.DataFrame) -> None:
+def test_no_chart_where_a_table_is_better(frame: pd.DataFrame) -> None:
     assert suggested(frame) is None
 
 
@@ -67,7 +67,7 @@ def test_bars() -> None:
     assert figure.layout.showlegend is False
 
 
-def test_a_line_a_series_along_x() -> None:
+def test_a_line_per_series_along_x() -> None:
     drawing = Drawing(kind="line", x="rows", y="pass_s", color="series")
     figure = answer_chart(ROWS, drawing)
     assert [list(trace.x) for trace in figure.data] == [[1, 2]]
@@ -80,7 +80,7 @@ def test_a_line_a_series_along_x() -> None:
     assert len({trace.line.dash for trace in whole.data}) == 2
 
 
-def test_bars_that_would_hide_each_other_are_points() -> None:
+def test_bars_that_would_cover_each_other_are_points() -> None:
     twice = pd.concat([ENGINES, ENGINES])
     drawing = Drawing(kind="bar", x="engine", y="runs")
     assert drawn_kind(ENGINES, drawing) == "bar"
@@ -100,22 +100,22 @@ def test_of_many_points_the_extremes_are_kept() -> None:
     assert (max(drawn.y), min(drawn.y)) == (40.0, -40.0)
     assert json_bytes(figure) < 2_000_000
     caption = answer_caption(frame, drawing)
-    assert caption.startswith("y: least -40 (x 54,321), most 40 (x 12,345); ")
+    assert caption.startswith("y: lowest -40 (x 54,321), highest 40 (x 12,345); ")
     assert f"{len(drawn.x):,} of 60,000 rows are drawn" in caption
 
 
-def test_captions_tell_extremes() -> None:
+def test_captions_give_the_extremes() -> None:
     assert answer_caption(ENGINES, Drawing(kind="bar", x="engine", y="dead_fraction")) == (
-        "dead_fraction: least 0 (engine continuous), most 0.250 (engine static)."
+        "dead_fraction: lowest 0 (engine continuous), highest 0.250 (engine static)."
     )
     by_series = Drawing(kind="line", x="rows", y="pass_s", color="series")
     assert answer_caption(ROWS, by_series) == (
-        "pass_s: least 0.100 (rows 1, a, m), most 0.200 (rows 2, a, m); 1 row lacks one of the two values."
+        "pass_s: lowest 0.100 (rows 1, a, m), highest 0.200 (rows 2, a, m); 1 row without one of the two values."
     )
-    assert answer_caption(ENGINES.assign(runs=7), Drawing(kind="bar", x="engine", y="runs")) == "runs is 7 everywhere."
+    assert answer_caption(ENGINES.assign(runs=7), Drawing(kind="bar", x="engine", y="runs")) == "runs is 7 in all rows."
 
 
-def test_nothing_to_draw_is_said() -> None:
+def test_nothing_to_draw_gives_a_note() -> None:
     empty = ENGINES.assign(dead_fraction=math.nan)
     drawing = Drawing(kind="bar", x="engine", y="dead_fraction")
     assert not can_draw(empty, drawing)
@@ -126,14 +126,14 @@ def test_nothing_to_draw_is_said() -> None:
     assert answer_caption(empty, drawing) == "No row has both values."
 
 
-def test_infinity_and_many_series_are_no_crash() -> None:
+def test_infinity_and_many_series_are_drawn() -> None:
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(30)], "x": range(30), "y": [math.inf, *range(29)]})
     figure = answer_chart(frame, Drawing(kind="points", x="x", y="y", color="name"), dark=True)
     assert len(figure.data) == 29
     assert not figure.layout.showlegend
 
 
-def test_names_lose_what_they_share() -> None:
+def test_names_lose_their_shared_ends() -> None:
     assert short_names(["static, m, cpu", "paged, m, cpu"]) == {"static, m, cpu": "static", "paged, m, cpu": "paged"}
     assert short_names(["a, m", "b, n"]) == {"a, m": "a, m", "b, n": "b, n"}
     assert short_names(["m, cpu"]) == {"m, cpu": "m, cpu"}

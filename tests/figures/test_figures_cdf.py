@@ -1,4 +1,4 @@
-"""Latency CDFs: the steps, the marks, the axis they choose, and labels that keep out of each other's way."""
+"""Latency CDFs: steps, marks, the chosen axis, and labels that do not overlap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pages.figures.latency.cdf import latency_cdf
 from pages.figures.latency.curves import step_points
-from pages.figures.layout import json_bytes
+from tests.support.figures import json_bytes
 from tests.support.no_break import nb
 
 
@@ -60,8 +60,8 @@ def test_no_value_gives_a_note(frame: pd.DataFrame) -> None:
     [
         ([0.01, 0.99], False),
         ([0.01, 1.01], True),
-        ([0.0, 0.5, 1.0], False),  # zeros are no decades
-        ([0.0, 0.00002, 0.5, 1.0], False),  # nor is what no clock could tell from zero
+        ([0.0, 0.5, 1.0], False),  # zeros do not count for the decades
+        ([0.0, 0.00002, 0.5, 1.0], False),  # nor do values too short to measure
         ([0.0, 0.004, 1.0], True),
         ([0.0, 0.0], False),
     ],
@@ -72,7 +72,7 @@ def test_over_two_decades_the_axis_is_logarithmic(values: list[float], is_log: b
     assert ("logarithmic" in figure.layout.xaxis.title.text) is is_log
 
 
-def test_zeros_on_a_logarithmic_axis_lift_the_line_at_its_left_edge() -> None:
+def test_zeros_on_a_logarithmic_axis_are_drawn_at_its_left_edge() -> None:
     figure = latency_cdf(samples(static=[0.0, 0.0, 0.004, 1.0]), title="t")
     drawn, left = line(figure), 10 ** figure.layout.xaxis.range[0]
     assert list(drawn.x[:3]) == pytest.approx([left] * 3)
@@ -80,7 +80,7 @@ def test_zeros_on_a_logarithmic_axis_lift_the_line_at_its_left_edge() -> None:
     assert len(figure.layout.xaxis.tickvals) >= 3
 
 
-def test_milliseconds_turn_to_seconds_where_values_are_long() -> None:
+def test_long_values_are_drawn_in_seconds() -> None:
     assert latency_cdf(samples(static=[0.1, 1.8]), title="t").layout.xaxis.title.text == "milliseconds"
     figure = latency_cdf(samples(static=[0.1, 4.0]), title="t")
     assert figure.layout.xaxis.title.text == "seconds"
@@ -95,16 +95,16 @@ def test_a_fixed_range_is_kept_in_the_unit_of_the_axis() -> None:
     assert figure.layout.xaxis.title.text == "seconds, logarithmic axis"
 
 
-def test_each_end_label_has_a_row_of_its_own() -> None:
+def test_each_end_label_has_a_separate_row() -> None:
     frame = samples(static=[1.0, 2.0], continuous=[1.0, 2.0], serial=[0.5, 2.0], other=[1.9])
     figure = latency_cdf(frame, title="t")
     rows = [a.yshift for a in figure.layout.annotations if "n = " in a.text]
     assert len(rows) == len(set(rows)) == 4
     assert min(np.diff(sorted(rows))) >= 16  # a line of 12 px text
-    assert figure.layout.margin.t >= max(rows) + 9  # and room for it above
+    assert figure.layout.margin.t >= max(rows) + 9  # and space for it above
 
 
-def test_words_at_equal_marks_stand_one_under_the_other() -> None:
+def test_texts_at_equal_marks_are_one_below_the_other() -> None:
     figure = latency_cdf(samples(static=[0.02] * 40 + [0.2], continuous=[0.02] * 40 + [0.2]), title="t")
     p50 = [a for a in figure.layout.annotations if a.text.startswith("p50")]
     assert len(p50) == 2
@@ -122,7 +122,7 @@ def test_many_samples_are_thinned_and_keep_their_extremes() -> None:
     assert json_bytes(latency_cdf(frame, title="Gaps", counted="gaps")) < 2_000_000
 
 
-def test_samples_without_bound_count_and_the_line_ends_below_one() -> None:
+def test_unbounded_samples_count_and_the_line_ends_below_one() -> None:
     figure = latency_cdf(samples(static=[0.1, 0.2, 0.4, np.inf]), title="t")
     assert list(line(figure).y) == [0, 0.25, 0.5, 0.75]
     assert "<b>static</b>  n = 4, 1 unbounded" in texts(figure)
@@ -130,13 +130,13 @@ def test_samples_without_bound_count_and_the_line_ends_below_one() -> None:
     assert marks == [(pytest.approx(300), 0.5)]  # the 95th percentile lies between 0.4 s and infinity
 
 
-def test_a_series_without_any_bound_has_no_line() -> None:
+def test_a_series_of_unbounded_samples_has_no_line() -> None:
     figure = latency_cdf(samples(static=[np.inf, np.inf], serial=[0.1]), title="t")
     assert [trace.name for trace in figure.data if trace.mode == "lines"] == ["serial"]
-    assert texts(latency_cdf(samples(static=[np.inf]), title="t")) == ["All requests are without bound."]
+    assert texts(latency_cdf(samples(static=[np.inf]), title="t")) == ["All requests are unbounded."]
 
 
-def test_few_samples_stand_for_all_where_their_ranks_are_given() -> None:
+def test_a_subset_of_the_samples_with_ranks_draws_the_whole_series() -> None:
     few = pd.DataFrame(
         {"series": "a", "value_s": [0.1, 0.3, 0.9], "rank": [1, 50, 98], "n": 100, "p50_s": 0.31, "p95_s": 0.8}
     )

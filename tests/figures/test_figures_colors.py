@@ -1,4 +1,4 @@
-"""Colors: contrast by WCAG 2.1, and pairs that stay apart for eyes that miss red or green."""
+"""Colors: contrast by WCAG 2.1, and color pairs that differ with red or green color blindness."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PALETTES = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"
 
 # Machado, Oliveira, Fernandes (2009), severity 1.0, on linear RGB
 VISION = {
-    "usual": np.eye(3),
+    "normal": np.eye(3),
     "no red": np.array(
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
     ),
@@ -50,8 +50,8 @@ def difference(a: str, b: str, vision: str) -> float:
 
 def test_the_measures_agree_with_known_values() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WCAG's textbook near miss
-    assert difference("#ffffff", "#000000", "usual") == pytest.approx(100.0, abs=0.01)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # the usual example just below 4.5
+    assert difference("#ffffff", "#000000", "normal") == pytest.approx(100.0, abs=0.01)
 
 
 @PALETTES
@@ -63,8 +63,8 @@ def test_text_on_spans_and_on_the_page_can_be_read(colors: Palette) -> None:
 
 
 @PALETTES
-def test_marks_stand_out_from_the_page(colors: Palette) -> None:
-    """WCAG asks 3:1 of what carries meaning; lines around pale fills carry theirs."""
+def test_marks_contrast_with_the_page(colors: Palette) -> None:
+    """WCAG asks for 3:1 where a color has a meaning; pale fills have lines."""
     for fill in (colors.prefill, colors.decode, colors.dead, colors.mixed):
         assert contrast(fill, colors.surface) >= 3
     assert contrast(colors.dead_line, colors.dead) >= 2  # the hatching shows on the red
@@ -72,34 +72,34 @@ def test_marks_stand_out_from_the_page(colors: Palette) -> None:
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_phases_differ_for_every_eye(colors: Palette, vision: str) -> None:
+def test_phases_differ_for_every_vision(colors: Palette, vision: str) -> None:
     fills = [colors.prefill, colors.decode, colors.dead, colors.empty, colors.waiting, colors.mixed]
     assert min(difference(a, b, vision) for a, b in combinations(fills, 2)) >= 12
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_owners_of_blocks_differ_for_every_eye_and_from_free_blocks(colors: Palette, vision: str) -> None:
-    assert min(difference(a, b, vision) for a, b in combinations(colors.owners, 2)) >= 12
-    assert min(difference(owner, colors.empty, vision) for owner in colors.owners) >= 12
+def test_requests_in_the_pool_differ_for_every_vision_and_from_free_blocks(colors: Palette, vision: str) -> None:
+    assert min(difference(a, b, vision) for a, b in combinations(colors.requests, 2)) >= 12
+    assert min(difference(color, colors.empty, vision) for color in colors.requests) >= 12
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_what_memory_holds_differs_for_every_eye(colors: Palette, vision: str) -> None:
+def test_memory_parts_differ_for_every_vision(colors: Palette, vision: str) -> None:
     parts = [colors.decode, colors.padding, colors.dead, colors.fragment, colors.empty]
     assert min(difference(a, b, vision) for a, b in combinations(parts, 2)) >= 12
 
 
 @PALETTES
 @pytest.mark.parametrize("vision", VISION)
-def test_runs_differ_for_every_eye_and_from_the_phases(colors: Palette, vision: str) -> None:
+def test_runs_differ_for_every_vision_and_from_the_phases(colors: Palette, vision: str) -> None:
     assert min(difference(a, b, vision) for a, b in combinations(colors.series, 2)) >= 12
     phases = (colors.prefill, colors.decode, colors.dead, colors.waiting)
-    assert min(difference(a, b, "usual") for a in colors.series for b in phases) >= 12
+    assert min(difference(a, b, "normal") for a in colors.series for b in phases) >= 12
 
 
-def test_an_engine_keeps_its_color_and_two_runs_never_share_a_style() -> None:
+def test_an_engine_keeps_its_color_and_no_two_runs_share_a_style() -> None:
     both = series_styles(["static", "continuous"])
     assert series_styles(["continuous", "static"]) == both
     assert both["continuous"].color == palette(False).series[0]
@@ -112,6 +112,6 @@ def test_an_engine_keeps_its_color_and_two_runs_never_share_a_style() -> None:
     assert [five[name].dash for name in ("continuous", "static", "serial", "paged", "chunked")] == list(DASHES[:5])
 
 
-def test_many_runs_still_get_a_style_and_one_alone_is_solid() -> None:
+def test_many_runs_get_a_style_and_a_single_run_is_solid() -> None:
     assert len(series_styles([f"run {n}" for n in range(9)])) == 9
     assert series_styles(["static"])["static"].dash == "solid"

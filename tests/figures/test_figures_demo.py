@@ -1,4 +1,4 @@
-"""Every figure module runs alone, and a real browser draws what the figures ask for."""
+"""Each figure module runs by itself and shows its demo; a real browser draws the figures."""
 
 from __future__ import annotations
 
@@ -16,24 +16,32 @@ import streamlit
 from playwright.sync_api import Page
 from plotly.offline import get_plotlyjs
 
+from pages.figures import demo
 from pages.figures.demo import write_page
 from pages.figures.latency.cdf import latency_cdf
 from pages.figures.sample import sample_run
 from pages.figures.timeline.passes import pass_trace
 from pages.figures.timeline.queue import queue_from_passes
 from pages.figures.timeline.timeline import slot_timeline
-from pages.figures.waste.waste import waste_ledger
+from pages.figures.waste.waste import waste_breakdown
+from tests.support.no_break import nb
 
 STATIC = sample_run("static")
-MODULES = (
-    *("timeline", "cdf", "passes", "waste", "queue", "throughput", "blocks", "pool", "kv_layouts", "answer"),
-    *("roofline", "pass_parts", "what_if", "sweep_throughput", "sweep_measures", "sweep_ragged"),
-    *("load_rates", "load_latency", "load_queue"),
+FOLDER = Path(demo.__file__).parent
+MODULES = sorted(
+    path.relative_to(FOLDER).with_suffix("").as_posix().replace("/", ".")
+    for path in FOLDER.rglob("*.py")
+    if "pages.figures.demo import show" in path.read_text(encoding="utf-8")
 )
 
 
+def test_every_folder_has_a_demo() -> None:
+    folders = {path.parent.name for path in FOLDER.glob("*/__init__.py")}
+    assert {module.split(".")[0] for module in MODULES} == folders
+
+
 @pytest.mark.parametrize("module", MODULES)
-def test_each_figure_shows_itself_alone(
+def test_each_module_shows_its_demo(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -46,7 +54,7 @@ def test_each_figure_shows_itself_alone(
 
 def test_figures_load_no_model_library_and_no_database() -> None:
     code = (
-        "import sys, pages.figures.timeline.timeline, pages.figures.captions, pages.figures.sample, pages.figures.timeline.passes\n"
+        f"import sys, {', '.join(f'pages.figures.{module}' for module in MODULES)}\n"
         "print(sorted({'torch', 'transformers', 'streamlit', 'duckdb'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -54,7 +62,7 @@ def test_figures_load_no_model_library_and_no_database() -> None:
 
 
 def draw_as_in_the_app(page: Page, figure: go.Figure) -> None:
-    """Draw a figure with the font that the app brings along, loaded before plotly measures any text by it."""
+    """Draw a figure with the app's font, loaded before Plotly measures any text."""
     font = next(Path(streamlit.__file__).parent.glob("static/static/media/SourceSansVF-Upright*.woff2"))
     data = base64.b64encode(font.read_bytes()).decode()
     face = f'@font-face {{font-family: "Source Sans"; src: url(data:font/woff2;base64,{data}); font-weight: 200 900}}'
@@ -66,7 +74,7 @@ def draw_as_in_the_app(page: Page, figure: go.Figure) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_browser_draws_the_timeline_with_its_words(page: Page, width: int) -> None:
+def test_a_browser_draws_the_timeline_with_its_labels(page: Page, width: int) -> None:
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     queue = queue_from_passes(STATIC.passes)
@@ -74,7 +82,7 @@ def test_a_browser_draws_the_timeline_with_its_words(page: Page, width: int) -> 
     draw_as_in_the_app(page, slot_timeline(STATIC.spans, queue=queue))
     page.wait_for_selector(".bars text")
     drawn = page.locator(".bars .point path:not([d='M0,0Z'])")
-    assert drawn.count() == 22  # 8 prefill, 8 decode, 6 dead; the legend's own bars have no extent
+    assert drawn.count() == 22  # 8 prefill, 8 decode, 6 dead; the legend's bars have no extent
     assert sorted(page.locator(".bars text").all_text_contents()) == [str(n) for n in range(8)]
     legend = page.locator(".legendtext")
     assert [text.strip() for text in legend.all_text_contents()] == ["prefill", "decode", "dead slot", "empty"]
@@ -85,7 +93,7 @@ def test_a_browser_draws_the_timeline_with_its_words(page: Page, width: int) -> 
 
 
 @pytest.mark.browser
-def test_a_browser_tells_a_span_on_hover(page: Page, tmp_path: Path) -> None:
+def test_a_browser_shows_the_hover_text_of_a_span(page: Page, tmp_path: Path) -> None:
     page.goto(write_page([slot_timeline(STATIC.spans)], tmp_path / "page.html").as_uri())
     number = page.locator(".bars text", has_text="6").first
     number.wait_for()
@@ -107,11 +115,15 @@ def test_a_browser_draws_the_other_figures_without_an_error(page: Page, tmp_path
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     waits = STATIC.requests.assign(series="static", value_s=STATIC.requests["ttft_s"])
-    figures = [pass_trace(STATIC.passes), waste_ledger(STATIC.ledger), latency_cdf(waits, title="Time to first token")]
+    figures = [
+        pass_trace(STATIC.passes),
+        waste_breakdown(STATIC.totals),
+        latency_cdf(waits, title="Time to first token"),
+    ]
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto(write_page(figures, tmp_path / "page.html").as_uri())
     page.wait_for_selector(".js-plotly-plot >> nth=2 >> .main-svg")
     assert page.locator(".js-plotly-plot").count() == 3
-    assert "p50 1.24 s" in page.locator(".annotation-text").all_text_contents()
+    assert nb("p50 1.24 s") in page.locator(".annotation-text").all_text_contents()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert errors == []

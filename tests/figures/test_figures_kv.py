@@ -1,4 +1,4 @@
-"""Where each KV position went: parts by hand, bars that can be compared, and the sentence that ranks the layouts."""
+"""KV positions by layout: parts calculated by hand, comparable bars, and the caption that ranks the layouts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from pages.figures.blocks import captions as block_captions
 from pages.figures.sample import sample_run
-from pages.figures.waste.kv_layouts import NOTHING, kv_layouts, kv_shares
-from pages.figures.waste.waste import waste_ledger
+from pages.figures.waste.kv_layouts import NO_POSITIONS, kv_layouts, kv_layouts_caption, kv_shares
+from pages.figures.waste.waste import waste_breakdown
 from tests.support.no_break import nb
 
 STATIC = {
@@ -62,18 +61,18 @@ def test_the_parts_of_what_was_held_and_computed() -> None:
     assert parts.loc[parts["heading"].str.startswith("Computed"), "amount"].tolist() == [500, 250, 250, 500, 0, 0]
 
 
-def test_bars_of_a_group_share_one_axis_and_words_give_each_runs_own_shares() -> None:
+def test_bars_of_a_group_share_one_axis_and_have_their_shares_as_text() -> None:
     figure = kv_layouts(BOTH)
     fragment, dead = bar(figure, "block ends"), bar(figure, "dead")
     assert (list(fragment.base), list(fragment.x)) == ([pytest.approx(0.4)], [pytest.approx(0.1)])
     assert (list(dead.base), list(dead.x)) == ([pytest.approx(0.6), 0.75], [pytest.approx(0.3), 0.25])
     assert dead.marker.pattern.shape == "/"
     assert fragment.marker.pattern.shape == "x"
-    words = [annotation.text for annotation in figure.layout.annotations]
-    assert words == [
+    texts = [annotation.text for annotation in figure.layout.annotations]
+    assert texts == [
         "<b>KV memory held over time, in position-seconds</b>",
         "<b>Computed token positions</b>",
-        *("<b>static</b>  200", nb("real tokens 40.0 %, padding 20.0 %, dead 30.0 %, room 10.0 %")),
+        *("<b>static</b>  200", nb("real tokens 40.0 %, padding 20.0 %, dead 30.0 %, reserved 10.0 %")),
         *("<b>paged</b>  100", nb("real tokens 80.0 %, block ends 20.0 %")),
         *("<b>static</b>  1,000", nb("real tokens 50.0 %, padding 25.0 %, dead 25.0 %")),
         *("<b>paged</b>  500", nb("real tokens 100 %")),
@@ -88,39 +87,38 @@ def test_a_run_that_did_not_log_what_its_memory_held_has_one_unused_part() -> No
     assert nb("real tokens 40.0 %, unused 60.0 %") in [a.text for a in kv_layouts(old).layout.annotations]
 
 
-def test_the_caption_ranks_by_real_tokens_and_says_who_held_most() -> None:
-    assert block_captions.kv_layouts(BOTH) == (
+def test_the_caption_ranks_by_real_tokens_and_names_the_largest() -> None:
+    assert kv_layouts_caption(BOTH) == (
         nb(
-            "Of the KV memory held over time, real tokens filled 80.0 % (paged), 40.0 % (static); static held 2.00 "
-            "times what paged did. Of the positions computed, real ones were 100 % (paged), 50.0 % (static); static "
-            "computed 2.00 times what paged did."
+            "Real tokens, share of KV memory held over time: paged 80.0 %, static 40.0 %; static held 2.00x as much "
+            "as paged. Real tokens, share of positions computed: paged 100 %, static 50.0 %; static computed 2.00x as "
+            "much as paged."
         )
     )
     swapped = BOTH.assign(series=["paged", "static"])
-    said = block_captions.kv_layouts(swapped)
-    assert nb("filled 80.0 % (static), 40.0 % (paged); paged held 2.00 times what static did") in said
-    alone = block_captions.kv_layouts(BOTH.tail(1).assign(series=""))
-    assert alone.startswith(nb("Of the KV memory held over time, real tokens filled 80.0 %."))
+    assert nb("static 80.0 %, paged 40.0 %; paged held 2.00x as much as static") in kv_layouts_caption(swapped)
+    single = kv_layouts_caption(BOTH.tail(1).assign(series=""))
+    assert single.startswith(nb("Real tokens, share of KV memory held over time: 80.0 %."))
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame([{"series": "static"}]), BOTH.head(0)])
-def test_nothing_gives_a_note(frame: pd.DataFrame) -> None:
-    assert kv_layouts(frame).layout.annotations[0].text == NOTHING
-    assert block_captions.kv_layouts(frame) == NOTHING
+def test_no_data_gives_a_note(frame: pd.DataFrame) -> None:
+    assert kv_layouts(frame).layout.annotations[0].text == NO_POSITIONS
+    assert kv_layouts_caption(frame) == NO_POSITIONS
 
 
-def test_the_schedulers_own_layouts_rank_as_their_arithmetic_says() -> None:
-    """Eight unequal requests: paging leaves only block ends, slots leave room, a padded batch all three."""
-    ledger = pd.concat([sample_run(name).ledger.assign(series=name) for name in ("static", "continuous", "paged")])
-    parts = kv_shares(ledger)
-    there = parts[parts["amount"] > 0].groupby("series", sort=False)["part"].apply(set).to_dict()
-    assert there["paged"] == {"used", "fragment", "useful"}
-    assert there["continuous"] == {"used", "room", "useful", "padding"}
-    assert there["static"] == {"used", "padding", "dead", "room", "useful"}
+def test_the_layouts_of_the_schedulers_waste_what_they_should() -> None:
+    """Eight unequal requests: paging wastes only block ends, slots reserve KV, a padded batch also pads and is dead."""
+    runs = pd.concat([sample_run(name).totals.assign(series=name) for name in ("static", "continuous", "paged")])
+    parts = kv_shares(runs)
+    present = parts[parts["amount"] > 0].groupby("series", sort=False)["part"].apply(set).to_dict()
+    assert present["paged"] == {"used", "fragment", "useful"}
+    assert present["continuous"] == {"used", "room", "useful", "padding"}
+    assert present["static"] == {"used", "padding", "dead", "room", "useful"}
 
 
-def test_the_waste_ledger_tells_what_memory_held_and_the_padding_of_graph_buckets() -> None:
+def test_the_waste_breakdown_has_the_parts_of_memory_and_the_padding_of_graph_buckets() -> None:
     row = {**PAGED, "series": "", "bucket_tokens": 640, "bucket_padding_tokens": 64}
-    words = [annotation.text for annotation in waste_ledger(pd.DataFrame([row])).layout.annotations]
-    assert nb("used 80.0 %, block ends 20.0 % of 100") in words
-    assert nb("useful 90.0 %, bucket padding 10.0 % of 640") in words
+    texts = [annotation.text for annotation in waste_breakdown(pd.DataFrame([row])).layout.annotations]
+    assert nb("used 80.0 %, block ends 20.0 % of 100") in texts
+    assert nb("useful 90.0 %, bucket padding 10.0 % of 640") in texts

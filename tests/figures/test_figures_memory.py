@@ -1,4 +1,4 @@
-"""The stacked bars of memory and the estimate beside measured runs: heights, cuts and marks by hand."""
+"""The memory bars, and estimates against measured runs: heights, cuts and marks, calculated by hand."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 
 from engine.core.units import GIB
 from pages.figures.colors import palette
-from pages.figures.layout import json_bytes
 from pages.figures.memory.measured import memory_measured
 from pages.figures.memory.memory import BAR, TERMS, cut_sizes, memory_bars, sample_points
 from pages.parts.memory.estimate import cut_text
+from tests.support.figures import json_bytes
 from tests.support.no_break import nb
 
 CARD = 20 * GIB
 
 
 def point(batch_size: int, terms: tuple[float, ...], **ended: object) -> dict[str, object]:
-    """A batch whose terms are so many GiB."""
+    """A batch with its terms in GiB."""
     sizes = {name: value * GIB for name, value in zip(TERMS, terms, strict=True)}
     return {"batch_size": batch_size, **sizes, "total_bytes": sum(terms) * GIB, "fits": not ended, **ended}
 
@@ -34,11 +34,11 @@ def trace(figure: go.Figure, name: str) -> go.Bar:
     return next(each for each in figure.data if (each.name or "").startswith(name))
 
 
-def test_terms_stand_on_each_other_in_order_of_the_batch() -> None:
+def test_terms_are_stacked_in_their_order() -> None:
     figure = memory_bars(BOTH, capacity_bytes=CARD)
     assert list(figure.layout.xaxis.ticktext) == ["1", "2"]
     stack = [(list(trace(figure, name).base), list(trace(figure, name).y)) for name in TERMS.values()]
-    # The axis ends at 28 GiB x 1.12, over the taller bar.
+    # the axis ends at 1.45 x the capacity
     assert stack == [([0, 0], [2, 2]), ([2, 2], [4, 8]), ([6, 10], [6, 12]), ([12, 22], [1, 2]), ([13, 24], [2, 4])]
     assert figure.layout.yaxis.range[1] == pytest.approx(29)
 
@@ -56,8 +56,8 @@ def test_a_bar_that_is_far_too_tall_is_cut_and_keeps_its_number() -> None:
     assert texts["15.0"] == 15
 
 
-def test_a_bar_that_goes_on_above_the_picture_is_broken_by_a_zig_zag() -> None:
-    """Of 15 and 100 GiB against a card of 20 the second is drawn as 29: a band with two edges across it, no other."""
+def test_a_cut_bar_has_a_zig_zag() -> None:
+    """Of 15 and 100 GiB with a capacity of 20, the second is drawn as 29: a band with two edges across it only."""
     tall = pd.DataFrame(
         [FITS, point(4, (2, 98, 0, 0, 0), failing_term="kv_cache", asked_bytes=98 * GIB, free_bytes=GIB)]
     )
@@ -74,7 +74,7 @@ def test_a_bar_that_goes_on_above_the_picture_is_broken_by_a_zig_zag() -> None:
     assert cut_sizes(BOTH, capacity_bytes=CARD) == []
 
 
-def test_a_run_above_the_picture_stands_at_its_edge_with_its_own_figure() -> None:
+def test_a_run_above_the_axis_is_drawn_at_its_end_with_its_value() -> None:
     ran = pd.DataFrame({"batch_size": [1], "measured_bytes": [50 * GIB], "run": ["abc"]})
     mark = trace(memory_bars(BOTH, capacity_bytes=CARD, measured=ran), "measured")
     assert (list(mark.y), list(mark.customdata)) == ([29], [50])
@@ -87,12 +87,12 @@ def test_the_caption_says_which_bars_are_cut() -> None:
 
 
 def hatched(figure: go.Figure) -> dict[str, list[int]]:
-    """Of each term the places of the bars in which it is hatched."""
+    """For each term, the bars in which it is hatched."""
     shapes = {name: trace(figure, name).marker.pattern.shape for name in TERMS.values()}
     return {name: [place for place, shape in enumerate(found) if shape == "/"] for name, found in shapes.items()}
 
 
-def test_a_bar_is_hatched_from_the_term_that_fails_up_each_term_in_its_own_color() -> None:
+def test_a_bar_is_hatched_from_the_failing_term_up() -> None:
     for dark in (False, True):
         figure = memory_bars(BOTH, capacity_bytes=CARD, dark=dark)
         assert hatched(figure) == {
@@ -105,12 +105,12 @@ def test_a_bar_is_hatched_from_the_term_that_fails_up_each_term_in_its_own_color
         assert all(trace(figure, name).marker.color != palette(dark).dead for name in TERMS.values())
         assert trace(figure, "hatched: does not fit").marker.pattern.shape == "/"
         assert (
-            nb("fails at the MLP activation, 4.00 GiB in one piece, 2.00 GiB left")
+            nb("does not fit: MLP activation needs 4.00 GiB in one allocation, 2.00 GiB free")
             in trace(figure, "logits").hovertext[1]
         )
     pool = memory_bars(pd.DataFrame([FITS, POOL]), capacity_bytes=CARD)
     assert [name for name, places in hatched(pool).items() if places] == list(TERMS.values())[1:]
-    assert "fails at the KV pool" in trace(pool, "logits").hovertext[1]
+    assert "does not fit: KV pool needs" in trace(pool, "logits").hovertext[1]
     fits = memory_bars(pd.DataFrame([FITS]), capacity_bytes=CARD)
     assert not any(hatched(fits).values())
     assert not any("does not fit" in (t.name or "") for t in fits.data)
@@ -121,11 +121,11 @@ def test_the_capacity_is_a_line_unless_every_bar_is_far_below() -> None:
     assert list(line.y) == [20, 20]
     far = memory_bars(pd.DataFrame([FITS]), capacity_bytes=100 * GIB, capacity_name="a card")
     assert all(t.type == "bar" for t in far.data)
-    assert nb("a card, 100 GiB: far above") in [a.text for a in far.layout.annotations]
+    assert nb("a card, 100 GiB: above this axis") in [a.text for a in far.layout.annotations]
     assert far.layout.yaxis.range[1] == pytest.approx(18)
 
 
-def test_measured_runs_are_diamonds_over_their_own_batch() -> None:
+def test_measured_runs_are_diamonds_at_their_batch_size() -> None:
     figure = memory_bars(BOTH, capacity_bytes=CARD, measured=RAN)
     ran = trace(figure, "measured")
     assert (list(ran.x), list(ran.y), list(ran.hovertext)) == ([0], [16], ["run abc"])
@@ -133,7 +133,7 @@ def test_measured_runs_are_diamonds_over_their_own_batch() -> None:
     assert (total.y, total.yshift) == (16, 7)
 
 
-def test_terms_that_are_nothing_are_not_in_the_legend_and_colors_differ() -> None:
+def test_terms_of_zero_are_not_in_the_legend_and_colors_differ() -> None:
     figure = memory_bars(pd.DataFrame([point(1, (2, 4, 6, 1, 0))]), capacity_bytes=CARD)
     assert [trace(figure, name).showlegend for name in TERMS.values()] == [True, True, True, True, False]
     for dark in (False, True):
@@ -141,7 +141,7 @@ def test_terms_that_are_nothing_are_not_in_the_legend_and_colors_differ() -> Non
         assert len({trace(figure, name).marker.color for name in TERMS.values()}) == 5
 
 
-def test_no_batch_at_all_says_so_and_many_stay_light() -> None:
+def test_no_batch_gives_a_note_and_many_stay_small() -> None:
     assert memory_bars(pd.DataFrame(), capacity_bytes=CARD).layout.annotations[0].text == "No batch size to draw."
     assert json_bytes(memory_bars(sample_points(22.06 * GIB), capacity_bytes=22.06 * GIB)) < 50_000
 
@@ -151,7 +151,7 @@ def test_estimates_and_measurements_share_one_scale() -> None:
         {
             "engine": ["static", "serial"],
             "run": ["abc", "def"],
-            "words": ["p16, 4 rows", "p64, 1 row"],
+            "settings": ["p16, 4 rows", "p64, 1 row"],
             "predicted_bytes": [2 * GIB, 4 * GIB],
             "measured_bytes": [3 * GIB, 5 * GIB],
         }

@@ -1,4 +1,4 @@
-"""The pass trace, the queue and the throughput: passes, waiting requests and tokens against the clock, by hand."""
+"""The pass trace, the queue and the throughput over time, against values calculated by hand."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from pages.figures.layout import json_bytes
 from pages.figures.sample import sample_run
 from pages.figures.timeline.passes import pass_trace, thinned
 from pages.figures.timeline.queue import MAX_POINTS, changes_only, queue_depth, queue_from_passes
 from pages.figures.timeline.throughput import bin_seconds, token_rates, tokens_over_time
+from tests.support.figures import json_bytes
 
 PASSES = pd.DataFrame(
     {
@@ -50,7 +50,7 @@ def named(figure: go.Figure, name: str) -> object:
     return next(trace for trace in figure.data if (trace.name or "").startswith(name))
 
 
-def test_each_pass_is_a_bar_as_wide_as_it_lasted_in_its_kinds_color() -> None:
+def test_each_pass_is_a_bar_as_wide_as_its_duration_in_the_color_of_its_kind() -> None:
     figure = pass_trace(PASSES)
     prefill, decode = named(figure, "prefill pass"), named(figure, "decode pass")
     assert list(prefill.y) == pytest.approx([200])  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_by_step_the_two_passes_of_a_step_share_its_width() -> None:
     assert figure.layout.xaxis.range == (0, 3)
 
 
-def test_rows_show_live_and_dead_and_width_each_in_its_panel() -> None:
+def test_rows_and_width_have_separate_panels() -> None:
     figure = pass_trace(PASSES)
     live, rows, width = (named(figure, name) for name in ("decode rows", "dead rows", "width"))
     assert (list(live.x), list(live.y)) == ([0.0, 0.25, 0.36], [2, 1, 1])  # type: ignore[attr-defined]
@@ -93,7 +93,7 @@ def test_thinning_keeps_the_longest_and_shortest_of_every_stretch() -> None:
     assert thinned(passes, 8) is passes
 
 
-def test_the_queue_stands_where_passes_begin_and_ends_with_the_last() -> None:
+def test_the_queue_has_a_point_per_pass_and_one_at_the_end() -> None:
     queue = queue_from_passes(PASSES)
     assert queue["step"].tolist() == [0.0, 0.5, 1.0, 2.0, 3.0]
     assert queue["time_s"].tolist() == [0.0, 0.2, 0.25, 0.3, 0.36]
@@ -128,7 +128,7 @@ def test_rates_count_every_token_once() -> None:
     assert rates.tolist() == pytest.approx([20, 20, 0, 10, 1 / 0.06])
 
 
-def test_a_bin_that_has_hardly_begun_joins_the_one_before() -> None:
+def test_a_short_last_bin_joins_the_one_before() -> None:
     edges, rates = token_rates(np.array([0.05, 0.15, 0.21]), bin_s=0.1, end_s=0.22)
     assert edges.tolist() == pytest.approx([0, 0.1])
     assert rates.tolist() == pytest.approx([10, 2 / 0.12])
@@ -141,20 +141,20 @@ def test_throughput_of_the_sample_adds_up_to_its_tokens() -> None:
     assert (np.diff(x) * y[:-1]).sum() == pytest.approx(217)
 
 
-def test_tokens_not_handed_over_yet_are_left_out() -> None:
+def test_tokens_not_delivered_yet_are_left_out() -> None:
     tokens = pd.DataFrame({"delivered_s": [0.1, None, None]})
     assert tokens_over_time(tokens, end_s=1.0).data[0].y.max() == pytest.approx(20)
     assert len(tokens_over_time(tokens.tail(2)).data) == 0
 
 
 @pytest.mark.parametrize("draw", [pass_trace, queue_depth, tokens_over_time])
-def test_nothing_yet_gives_a_note(draw: object) -> None:
+def test_no_data_gives_a_note(draw: object) -> None:
     for frame in (pd.DataFrame(), PASSES.head(0).assign(delivered_s=[])):
         figure = draw(frame)  # type: ignore[operator]
         assert len(figure.layout.annotations) == 1
         assert figure.layout.annotations[0].text.endswith(".")
 
 
-def test_one_single_pass_is_a_figure() -> None:
+def test_a_single_pass_is_drawn() -> None:
     assert len(named(pass_trace(PASSES.head(1)), "prefill pass").x) == 1  # type: ignore[attr-defined]
     assert queue_from_passes(PASSES.head(1))["queue_depth"].tolist() == [3, 3]

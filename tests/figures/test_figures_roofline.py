@@ -1,4 +1,4 @@
-"""The roofline, a pass's parts and the batch's trade as figures: places, shapes, ranges and words, by hand."""
+"""The roofline, the pass times and the batching trade-off: positions, shapes and texts, calculated by hand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from pages.figures.colors import palette
-from pages.figures.layout import json_bytes
+from pages.figures.roofline.pass_time import FLOOR, MAX_GROUPS, group_text, pass_time_bars, sample_pass_time
 from pages.figures.roofline.roofline import Roof, bandwidth_text, rate_text, roofline, sample_points
-from pages.figures.roofline.step_time import MAX_GROUPS, group_text, sample_step_time, step_time_bars
 from pages.figures.what_if.what_if import batch_trade, sample_rows
+from tests.support.figures import json_bytes
 from tests.support.no_break import nb
 
 ROOF = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=20e9)
@@ -22,7 +22,7 @@ def trace(figure: Any, name: str) -> Any:
     return next(t for t in figure.data if (t.name or "").strip("\u00a0") == name)
 
 
-def words(figure: Any) -> list[str]:
+def texts(figure: Any) -> list[str]:
     return [annotation.text for annotation in figure.layout.annotations]
 
 
@@ -32,12 +32,12 @@ def test_the_roof_bends_at_the_balance_point() -> None:
     assert x[1] == pytest.approx(10.0)  # 1 TFLOP/s over 100 GB/s
     assert y[0] == pytest.approx(100e9 * x[0])
     assert (y[1], y[2]) == pytest.approx((1e12, 1e12))
-    assert "balance 10.0" in words(figure)
-    assert nb("reads 100 GB/s") in words(figure)
-    assert nb("bf16 products 1.00 TFLOP/s") in words(figure)
+    assert "balance point 10.0" in texts(figure)
+    assert nb("bandwidth 100 GB/s") in texts(figure)
+    assert nb("bf16 compute 1.00 TFLOP/s") in texts(figure)
 
 
-def test_kinds_keep_their_colors_and_shapes_and_runs_their_filling() -> None:
+def test_kinds_have_colors_and_shapes_and_runs_have_fills() -> None:
     figure = roofline(sample_points(("static", "continuous")), ROOF)
     colors = palette(False)
     assert trace(figure, "static decode").marker.symbol == "circle"
@@ -47,17 +47,17 @@ def test_kinds_keep_their_colors_and_shapes_and_runs_their_filling() -> None:
     assert trace(figure, "continuous prefill").marker.color == colors.prefill
 
 
-def test_no_gap_is_kept_above_a_legend_of_one_line() -> None:
-    """A line of the legend is about 20 pixels high; the title has room of its own."""
+def test_no_gap_above_a_legend_of_one_line() -> None:
+    """A legend line is about 20 pixels high; the title has separate space."""
     figure = roofline(sample_points(("static",)), ROOF)
     above_px = figure.layout.margin.t - (figure.layout.legend.y - 1) * 400
     assert above_px == pytest.approx(22)
-    parts = sample_step_time(is_split=False).assign(floor_s=np.nan)
-    one, three = step_time_bars(parts, title="Decode"), step_time_bars(sample_step_time(), title="Decode")
+    parts = sample_pass_time(is_split=False).assign(floor_s=np.nan)
+    one, three = pass_time_bars(parts, title="Decode"), pass_time_bars(sample_pass_time(), title="Decode")
     assert (one.layout.margin.t, three.layout.margin.t) == (58, 98)
 
 
-def test_a_mark_says_its_passes_and_rates() -> None:
+def test_a_mark_has_its_passes_and_rates() -> None:
     decode = trace(roofline(sample_points(("static",)), ROOF), "decode pass")
     assert list(decode.x[:2]) == [0.5, 1.0]
     assert "40 passes" in decode.hovertext[0]
@@ -65,11 +65,11 @@ def test_a_mark_says_its_passes_and_rates() -> None:
     assert decode.marker.size[0] > decode.marker.size[-1]  # 40 passes against 2
 
 
-def test_launches_are_drawn_only_where_they_are_lower_than_reading() -> None:
-    launches = trace(roofline(sample_points(), ROOF), "issuing alone")
+def test_the_launch_line_is_drawn_only_below_the_bandwidth_line() -> None:
+    launches = trace(roofline(sample_points(), ROOF), "launch-bound")
     assert launches.y[0] == pytest.approx(20e9 * launches.x[0])
     quick = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=200e9)
-    assert not [t for t in roofline(sample_points(), quick).data if "issuing" in (t.name or "")]
+    assert not [t for t in roofline(sample_points(), quick).data if "launch" in (t.name or "")]
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -78,10 +78,10 @@ def test_one_point_no_point_and_no_roof_all_draw(dark: bool) -> None:
     none = one.head(0)
     assert roofline(one, None, dark=dark).data[0].name.startswith("decode pass")
     assert trace(roofline(none, ROOF, dark=dark), "roof")
-    assert words(roofline(none, None, dark=dark)) == ["No pass to draw."]
+    assert texts(roofline(none, None, dark=dark)) == ["No pass to draw."]
 
 
-def test_a_hundred_thousand_marks_stay_small() -> None:
+def test_a_figure_of_a_hundred_thousand_marks_is_small() -> None:
     draws = np.random.default_rng(0)
     count = 100_000
     many = pd.DataFrame(
@@ -107,51 +107,51 @@ def test_rates_are_powers_of_ten() -> None:
     assert bandwidth_text(318e9) == nb("318 GB/s")
 
 
-def test_issuing_and_the_device_stand_apart_on_a_gpu() -> None:
-    figure = step_time_bars(sample_step_time())
-    issued, device = trace(figure, "issued by the host"), trace(figure, "the device, first kernel to last")
+def test_on_a_gpu_host_and_device_have_separate_bars() -> None:
+    figure = pass_time_bars(sample_pass_time())
+    issued, device = trace(figure, "host, launching"), trace(figure, "device, first to last kernel")
     assert list(issued.x) == pytest.approx([21, 17, 17.2])
     assert list(device.x) == pytest.approx([29, 21, 21.6])
     assert all(above < below for above, below in zip(issued.y, device.y, strict=True))
-    assert list(trace(figure, "its bytes at the bandwidth measured").x) == pytest.approx([6, 5.2, 5.5])
+    assert list(trace(figure, FLOOR).x) == pytest.approx([6, 5.2, 5.5])
 
 
 def test_on_a_cpu_there_is_one_bar() -> None:
-    figure = step_time_bars(sample_step_time(is_split=False))
+    figure = pass_time_bars(sample_pass_time(is_split=False))
     assert [t.type for t in figure.data] == ["bar", "scatter"]
     assert list(figure.data[0].x) == pytest.approx([30, 22, 22.5])
 
 
-def test_no_calibration_no_floor_and_many_groups_are_cut() -> None:
-    parts = sample_step_time().assign(floor_s=np.nan)
-    assert [t.type for t in step_time_bars(parts).data] == ["bar", "bar"]
-    many = pd.concat([sample_step_time().assign(rows_from=n, rows_to=n, passes=n) for n in range(1, 41)])
-    assert len(step_time_bars(many.reset_index(drop=True)).data[0].x) == MAX_GROUPS
-    assert words(step_time_bars(parts.head(0))) == ["No pass has run yet."]
+def test_no_floor_without_a_calibration_and_a_limited_number_of_groups() -> None:
+    parts = sample_pass_time().assign(floor_s=np.nan)
+    assert [t.type for t in pass_time_bars(parts).data] == ["bar", "bar"]
+    many = pd.concat([sample_pass_time().assign(rows_from=n, rows_to=n, passes=n) for n in range(1, 41)])
+    assert len(pass_time_bars(many.reset_index(drop=True)).data[0].x) == MAX_GROUPS
+    assert texts(pass_time_bars(parts.head(0))) == ["No pass has run yet."]
 
 
-def test_groups_say_their_rows() -> None:
+def test_groups_have_their_rows() -> None:
     row = {"series": "static", "kind": "decode", "rows_from": 5, "rows_to": 8, "passes": 412}
     assert group_text(row) == "static, decode, 5 to 8 rows (412 passes)"
     assert group_text(row | {"series": "", "rows_from": 1, "rows_to": 1, "passes": 1}) == "decode, 1 row (1 pass)"
 
 
-def test_the_trade_draws_both_rates_and_the_straight_line() -> None:
+def test_the_trade_off_draws_both_rates_and_linear_scaling() -> None:
     figure = batch_trade(sample_rows(), free_until=64, wall=200, reading_tokens_per_s=5.3)
-    linear, in_all = trace(figure, "if it cost nothing"), trace(figure, "in all")
+    linear, total = trace(figure, "linear scaling"), trace(figure, "total")
     alone = 1 / 0.01625
     assert list(linear.y[:2]) == pytest.approx([alone, 2 * alone])
-    assert in_all.y[1] == pytest.approx(2 / 0.0165)
-    assert list(in_all.x) == [1, 2, 4, 8, 16, 32, 64, 128]  # 256 does not fit
+    assert total.y[1] == pytest.approx(2 / 0.0165)
+    assert list(total.x) == [1, 2, 4, 8, 16, 32, 64, 128]  # 256 does not fit
     beyond = [t for t in figure.data if t.opacity == 0.35]
     assert [list(t.x) for t in beyond] == [[128, 256], [128, 256]]
-    assert {"free until 64", "memory ends at 200", nb("reading, 5.30 tokens/s")} <= set(words(figure))
+    assert {"free until 64", "memory limit 200", nb("reading speed, 5.30 tokens/s")} <= set(texts(figure))
 
 
-def test_the_trade_of_one_size_none_that_fits_and_none_at_all() -> None:
+def test_the_trade_off_of_one_size_of_none_that_fits_and_of_none() -> None:
     one = batch_trade(sample_rows().head(1), free_until=64, wall=200)
-    assert list(trace(one, "in all").x) == [1]
-    assert not any("free until" in text for text in words(one))  # it lies outside the figure
+    assert list(trace(one, "total").x) == [1]
+    assert not any("free until" in text for text in texts(one))  # it is outside the figure
     nothing_fits = batch_trade(sample_rows(), wall=0)
-    assert all(t.opacity == 0.35 for t in nothing_fits.data if t.name and "in all" in t.name)
-    assert words(batch_trade(sample_rows().head(0))) == ["No batch size to draw."]
+    assert all(t.opacity == 0.35 for t in nothing_fits.data if t.name and "total" in t.name)
+    assert texts(batch_trade(sample_rows().head(0))) == ["No batch size to draw."]

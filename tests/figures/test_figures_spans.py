@@ -1,4 +1,4 @@
-"""Spans made ready for drawing: what is joined, closed, filled and told, by hand."""
+"""Spans prepared for drawing: joined, closed and filled spans and hover texts, calculated by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_slot_move_is_one_span_that_names_its_slots() -> None:
     assert merged["end_s"].tolist() == [0.5, 1.1, 0.7]
 
 
-def test_spans_that_do_not_touch_or_change_hands_stay_apart() -> None:
+def test_spans_apart_or_of_other_requests_or_phases_are_not_joined() -> None:
     rows = [
         (0, 0, 1, "decode", 0.0, 2.0, 0.0, 0.2, 5, 2),
         (0, 0, 1, "decode", 3.0, 4.0, 0.3, 0.4, 5, 3),  # a step later
@@ -45,7 +45,7 @@ def test_spans_that_do_not_touch_or_change_hands_stay_apart() -> None:
     assert len(merge_moves(closed_spans(frame(rows)))) == 4
 
 
-def test_an_open_span_ends_at_the_newest_moment_known() -> None:
+def test_an_open_span_ends_at_the_latest_known_time() -> None:
     rows = [
         (0, 0, 1, "decode", 0.0, None, 0.0, None, 5, 2),
         (1, 1, 2, "decode", 0.0, 6.0, 0.0, 0.9, 5, 7),
@@ -56,7 +56,7 @@ def test_an_open_span_ends_at_the_newest_moment_known() -> None:
     assert closed["end_s"].tolist() == [1.0, 0.9, 1.0]
 
 
-def test_every_gap_is_filled_once_whether_the_log_names_it_or_not() -> None:
+def test_every_gap_is_filled_once_in_the_log_or_not() -> None:
     rows = [
         (0, 0, 1, "decode", 0.0, 4.0, 0.0, 0.4, 5, 4),
         (0, None, None, "empty", 4.0, 6.0, 0.4, 0.6, None, None),
@@ -77,7 +77,7 @@ def test_idle_time_is_a_gap_in_seconds_though_no_step_passed() -> None:
     rows = [
         (0, 0, 1, "decode", 0.0, 4.0, 0.0, 0.4, 5, 4),
         (0, 0, 2, "decode", 4.0, 5.0, 2.0, 2.1, 5, 1),
-        (0, 0, 3, "decode", 5.0, 6.0, 2.1001, 2.2, 5, 1),  # 0.1 ms between two passes is not idleness
+        (0, 0, 3, "decode", 5.0, 6.0, 2.1001, 2.2, 5, 1),  # 0.1 ms between two passes is not idle
     ]
     merged = merge_moves(closed_spans(frame(rows)))
     assert "empty" not in set(fill_empty(merged, 1, "step")["phase"])
@@ -85,7 +85,7 @@ def test_idle_time_is_a_gap_in_seconds_though_no_step_passed() -> None:
     assert in_seconds.loc[in_seconds["phase"] == "empty", ["start_s", "end_s"]].values.tolist() == [[0.4, 2.0]]
 
 
-def test_hover_tells_request_tokens_steps_seconds_and_slots() -> None:
+def test_hover_has_request_tokens_steps_seconds_and_slots() -> None:
     texts = hover_texts(merge_moves(closed_spans(frame(MOVED))))
     assert texts[1] == (
         nb(
@@ -97,7 +97,7 @@ def test_hover_tells_request_tokens_steps_seconds_and_slots() -> None:
     assert "1 token so far" in texts[0]
 
 
-def test_hover_of_dead_and_empty_says_what_they_are() -> None:
+def test_hover_of_dead_and_empty_explains_them() -> None:
     rows = [(0, 0, 1, "dead", 0.0, 1.0, 0.0, 0.1, 5, 2), (1, 1, 2, "decode", 0.0, 2.0, 0.0, 0.2, None, None)]
     texts = hover_texts(fill_empty(merge_moves(closed_spans(frame(rows))), 2, "step"))
     assert texts[0].startswith("<b>request 1</b>, dead: already finished<br>")
@@ -105,7 +105,7 @@ def test_hover_of_dead_and_empty_says_what_they_are() -> None:
     assert texts[2].startswith("<b>empty: no request</b><br>step 1<br>")
 
 
-def test_a_window_shows_what_reaches_into_it() -> None:
+def test_a_window_shows_the_spans_that_overlap_it() -> None:
     spans = closed_spans(frame(MOVED))
     assert visible_spans(spans, "step", (7.0, 9.0))["start_step"].tolist() == [7.0]
     assert visible_spans(spans, "second", (0.75, 0.85))["start_step"].tolist() == [4.5, 7.0]
@@ -113,14 +113,14 @@ def test_a_window_shows_what_reaches_into_it() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [(0, 0, None, "empty", 0.0, 1.0, 0.0, 0.1, None, None)]])
-def test_nothing_held_gives_no_spans(rows: list[tuple[object, ...]]) -> None:
+def test_no_requests_give_no_spans(rows: list[tuple[object, ...]]) -> None:
     merged = merge_moves(closed_spans(frame(rows)))
     assert merged.empty
     assert fill_empty(merged, 4, "step").empty
     assert closed_spans(pd.DataFrame()).empty
 
 
-def test_integer_nullable_columns_of_a_database_are_taken() -> None:
+def test_nullable_integer_columns_of_a_database_are_accepted() -> None:
     spans = frame(MOVED).astype({"slot": "Int32", "request_id": "Int32", "tokens_so_far": "Int64"})
     spans.loc[0, "tokens_so_far"] = pd.NA
     texts = hover_texts(merge_moves(closed_spans(spans)))
@@ -128,7 +128,7 @@ def test_integer_nullable_columns_of_a_database_are_taken() -> None:
     assert np.isfinite(merge_moves(closed_spans(spans))["end_s"]).all()
 
 
-def test_chunks_of_a_prefill_stay_apart_and_are_told_by_their_number() -> None:
+def test_chunks_of_a_prefill_stay_separate_and_are_numbered() -> None:
     rows = [
         (0, 0, 3, "prefill", 0.0, 1.0, 0.0, 0.1, 40, 0, 0),
         (0, 0, 3, "prefill", 1.0, 2.0, 0.1, 0.2, 40, 0, 1),

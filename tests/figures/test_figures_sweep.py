@@ -1,4 +1,4 @@
-"""The figures of a sweep: the straight line and where it is left, failed points, whiskers, ragged and control."""
+"""The figures of a sweep: linear scaling, failed points, whiskers, ragged batches and their controls."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pandas as pd
 import pytest
 
 from engine.core.units import GIB
-from pages.figures.layout import json_bytes
 from pages.figures.sweep.measures import MEASURES, PEAK_MEMORY, SPEEDUP, TPOT, TTFT, measure_caption, measure_over_batch
 from pages.figures.sweep.ragged import ragged_bars, ragged_caption, ragged_pairs
 from pages.figures.sweep.sample import sample_ragged, sample_sweep
-from pages.figures.sweep.throughput import bend_of, throughput_caption, throughput_over_batch
+from pages.figures.sweep.throughput import linear_scaling, throughput_caption, throughput_over_batch
+from tests.support.figures import json_bytes
 from tests.support.no_break import nb
 
 
 def points(rates: dict[int, float | None], series: str = "p16", **more: Any) -> pd.DataFrame:
-    """A series by batch size; None is a point that ran out of memory, asking 4 GiB with 1 GiB free."""
+    """A series by batch size; None is a point that ran out of memory: 4 GiB requested, 1 GiB free."""
     rows = [
         {
             "series": series,
@@ -39,53 +39,53 @@ def traces(figure: Any) -> dict[str, Any]:
     return {trace.name.strip("\u00a0"): trace for trace in figure.data}
 
 
-def test_a_series_stands_beside_b_times_the_rate_of_one() -> None:
+def test_a_series_has_a_line_of_linear_scaling() -> None:
     figure = throughput_over_batch(points({1: 50.0, 4: 190.0, 16: 400.0}))
     drawn = traces(figure)
     assert list(drawn["p16"].x) == [1, 4, 16]
     assert list(drawn["p16"].y) == [50, 190, 400]
-    line = drawn["p16: B x the rate of one row"]
+    line = drawn["p16: linear scaling"]
     assert (list(line.x), list(line.y), line.line.dash) == ([1, 16], [50, 800], "dash")
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
 
 
-def test_where_a_series_leaves_the_line_is_computed_from_the_points() -> None:
-    """190 of 200 is 95.0 %, 400 of 800 is 50.0 %: it is left at 16."""
-    bend = bend_of(points({1: 50.0, 4: 190.0, 16: 400.0}))
-    assert bend is not None
-    assert (bend.base, bend.last, bend.left_at, bend.share, bend.rate) == (1, 4, 16, 0.5, 400.0)
-    words = throughput_caption(points({1: 50.0, 4: 190.0, 16: 400.0}))
-    assert words == (
+def test_how_far_a_series_scales_linearly() -> None:
+    """190 of 200 is 95.0 %, 400 of 800 is 50.0 %: below the limit of 80 % at 16."""
+    found = linear_scaling(points({1: 50.0, 4: 190.0, 16: 400.0}))
+    assert found is not None
+    assert (found.base, found.last, found.below_at, found.share, found.rate) == (1, 4, 16, 0.5, 400.0)
+    text = throughput_caption(points({1: 50.0, 4: 190.0, 16: 400.0}))
+    assert text == (
         nb(
-            "Against B times the rate of one row: p16 keeps to it up to B = 4 and leaves it at B = 16 (400 tokens/s, "
-            "50.0 % of it)."
+            "Scaling with batch size: p16 scales linearly up to B = 4, with 50.0 % of linear scaling at B = 16 "
+            "(400 tokens/s)."
         )
     )
-    assert nb("p16 keeps to it up to B = 4 (190 tokens/s, 95.0 % of it)") in throughput_caption(
+    assert nb("p16 scales linearly up to B = 4 (190 tokens/s, 95.0 % of linear scaling)") in throughput_caption(
         points({1: 50.0, 4: 190.0})
     )
-    assert nb("p16 leaves it at once, at B = 4 (150 tokens/s, 75.0 % of it)") in throughput_caption(
+    assert nb("p16 does not scale linearly: 75.0 % of linear scaling at B = 4 (150 tokens/s)") in throughput_caption(
         points({1: 50.0, 4: 150.0})
     )
 
 
-def test_a_point_well_above_the_line_tells_of_a_disturbed_base() -> None:
-    words = throughput_caption(points({1: 50.0, 4: 236.0, 16: 700.0}))
-    assert nb("p16 stands at 118 % of it at B = 4") in words
-    assert "B = 1 was most likely disturbed" in words
-    assert "keeps to it" not in words
+def test_a_point_far_above_linear_scaling_means_a_disturbed_base() -> None:
+    text = throughput_caption(points({1: 50.0, 4: 236.0, 16: 700.0}))
+    assert nb("p16 reaches 118 % of linear scaling at B = 4") in text
+    assert "B = 1 was probably disturbed" in text
+    assert "scales linearly" not in text
     assert "disturbed" not in throughput_caption(points({1: 50.0, 4: 224.0}))
 
 
 def test_without_a_point_at_one_the_line_goes_through_the_smallest_batch() -> None:
     drawn = traces(throughput_over_batch(points({2: 100.0, 8: 380.0})))
-    assert list(drawn["p16: B x the rate of one row"].y) == [100, 400]
-    assert nb("keeps to it through B = 2 up to B = 8 (380 tokens/s, 95.0 % of it)") in throughput_caption(
+    assert list(drawn["p16: linear scaling"].y) == [100, 400]
+    assert nb("scales linearly from B = 2 up to B = 8 (380 tokens/s, 95.0 % of linear scaling)") in throughput_caption(
         points({2: 100.0, 8: 380.0})
     )
 
 
-def test_failed_points_stand_in_a_strip_with_their_bytes() -> None:
+def test_failed_points_are_in_a_strip_with_their_bytes() -> None:
     both = pd.concat([points({1: 50.0, 4: 190.0, 16: None, 64: None}), points({1: 45.0, 4: None}, series="p64")])
     figure = throughput_over_batch(both)
     drawn = traces(figure)
@@ -93,7 +93,7 @@ def test_failed_points_stand_in_a_strip_with_their_bytes() -> None:
     assert list(drawn["p64, failed"].x) == [4]
     assert drawn["p16, failed"].yaxis == "y2"
     assert drawn["p16, failed"].text[0] == (
-        nb("<b>p16, B = 16</b><br>out of memory<br>asked 4.00 GiB with 1.00 GiB free<br>prefill")
+        nb("<b>p16, B = 16</b><br>out of memory<br>requested 4.00 GiB, 1.00 GiB free<br>prefill")
     )
     assert list(figure.layout.yaxis2.ticktext) == ["✕ p16", "✕ p64"]
     assert figure.layout.yaxis.domain[1] < figure.layout.yaxis2.domain[0]
@@ -108,18 +108,18 @@ def test_small_figures_show_all_failures_of_a_size_as_one_cross() -> None:
     assert "p64, B = 4" in cross.text[0]
 
 
-def test_all_points_failed_still_draws_where() -> None:
+def test_all_failed_points_are_drawn() -> None:
     failed = points({1: None, 4: None})
     figure = throughput_over_batch(failed)
     assert list(traces(figure)["p16, failed"].x) == [1, 4]
-    assert any("No batch size gave a rate" in note.text for note in figure.layout.annotations)
+    assert any("No batch size has a rate" in note.text for note in figure.layout.annotations)
     assert figure.layout.yaxis.showticklabels is False
     assert throughput_caption(failed) == "Failed: p16 from B = 1 on."
     assert measure_caption(failed, TPOT) == "TPOT: no point has a value."
     assert list(traces(measure_over_batch(failed, TPOT))["failed, failed"].x) == [1, 4]
 
 
-def test_one_point_still_draws() -> None:
+def test_a_single_point_is_drawn() -> None:
     one = points({4: 100.0})
     figure = throughput_over_batch(one)
     assert list(traces(figure)["p16"].y) == [100]
@@ -132,7 +132,7 @@ def test_one_point_still_draws() -> None:
 
 
 @pytest.mark.parametrize("frame", [points({}), points({1: 50.0}).assign(status="pending", decode_tokens_per_s=None)])
-def test_nothing_measured_is_a_note(frame: pd.DataFrame) -> None:
+def test_no_measurement_gives_a_note(frame: pd.DataFrame) -> None:
     if frame.empty:
         frame = pd.DataFrame(columns=list(points({1: 1.0})))
     for figure in (throughput_over_batch(frame), measure_over_batch(frame, TPOT)):
@@ -145,7 +145,7 @@ def test_a_measure_is_drawn_in_the_units_of_its_axis() -> None:
     assert list(traces(measure_over_batch(frame, TPOT))["p16"].y) == pytest.approx([20, 25])
     assert list(traces(measure_over_batch(frame, PEAK_MEMORY))["p16"].y) == [2, 3]
     assert measure_caption(frame, TPOT) == nb("TPOT from B = 1 to 4: p16 20.0 ms to 25.0 ms (+25.0 %).")
-    assert measure_caption(frame, TTFT) == nb("TTFT from B = 1 to 4: p16 50.0 ms to 200 ms (4.00 times).")
+    assert measure_caption(frame, TTFT) == nb("TTFT from B = 1 to 4: p16 50.0 ms to 200 ms (4.00x).")
     assert measure_caption(frame, PEAK_MEMORY) == nb("Peak memory from B = 1 to 4: p16 2.00 GiB to 3.00 GiB (+50.0 %).")
     speedups = frame.assign(speedup=[1.0, 3.2])
     assert measure_caption(speedups, SPEEDUP) == "Speed-up from B = 1 to 4: p16 1.00x to 3.20x."
@@ -156,7 +156,7 @@ def test_a_change_within_five_percent_is_flat() -> None:
     assert measure_caption(frame, TPOT) == nb("TPOT from B = 1 to 2: p16 20.0 ms to 20.4 ms (flat).")
 
 
-def test_series_of_different_sizes_say_their_own() -> None:
+def test_series_of_different_sizes_have_separate_ranges() -> None:
     both = pd.concat([points({1: 50.0, 4: 160.0}), points({1: 40.0, 2: None}, series="p64")])
     assert measure_caption(both, TPOT) == (
         nb("TPOT: p16 20.0 ms to 25.0 ms from B = 1 to 4 (+25.0 %); p64 25.0 ms at B = 1, the only point.")
@@ -195,14 +195,13 @@ def test_a_ragged_batch_is_a_share_of_its_control() -> None:
     assert list(figure.layout.xaxis.ticktext) == ["8<br>p4096", "32<br>p4096", "128<br>p4096"]
     assert ragged_caption(sample_ragged()) == (
         nb(
-            "The ragged batch against uniform rows of the same width: 104 of 310 tokens/s at B = 8 (33.5 %, against "
-            "p4096), 130 of 1,200 tokens/s at B = 32 (10.8 %, against p4096). Of the KV memory that it held, 48.3 % "
-            "was unused."
+            "Ragged batch vs uniform rows of the same width: 104 of 310 tokens/s at B = 8 (33.5 %, control p4096), "
+            "130 of 1,200 tokens/s at B = 32 (10.8 %, control p4096). 48.3 % of its KV memory was unused."
         )
     )
 
 
-def test_shares_alone_stand_above_many_bars() -> None:
+def test_many_bars_have_only_their_shares_as_text() -> None:
     frame = sample_ragged()
     many = pd.concat([frame, frame.assign(batch_size=frame["batch_size"] * 2)])
     drawn = traces(ragged_bars(many))
@@ -213,7 +212,7 @@ def test_shares_alone_stand_above_many_bars() -> None:
 def test_a_ragged_batch_without_a_measured_control_has_no_share() -> None:
     frame = sample_ragged()
     alone = frame[(frame["role"] == "ragged") & (frame["batch_size"] == 8)]
-    assert ragged_caption(alone) == "No ragged batch has been measured beside its control yet."
+    assert ragged_caption(alone) == "No ragged batch and its control have been measured yet."
     assert list(traces(ragged_bars(alone))["ragged"].text) == ["104"]
     note = ragged_bars(frame.head(0)).layout.annotations[0].text
     assert note == "No ragged batch has been measured yet."

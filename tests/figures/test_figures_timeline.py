@@ -1,4 +1,4 @@
-"""The slot timeline: what is drawn where, in both densities, and what its axes promise."""
+"""The slot timeline in both densities: what is drawn where, and its axes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import plotly.graph_objects as go
 import pytest
 
 from pages.figures.colors import DARK, LIGHT, PHASES
-from pages.figures.layout import json_bytes
 from pages.figures.sample import sample_run
 from pages.figures.timeline.overview import phase_shares
 from pages.figures.timeline.queue import queue_from_passes
 from pages.figures.timeline.spans import COLUMNS
-from pages.figures.timeline.timeline import growing_range, lane_px, number_px, shared_range, slot_timeline
+from pages.figures.timeline.timeline import NO_SPANS, lane_px, number_px, round_end, shared_range, slot_timeline
+from tests.support.figures import json_bytes
 
 STATIC, CONTINUOUS = sample_run("static"), sample_run("continuous")
 LIMIT_BYTES = 2_000_000
 
 
 def bars(figure: go.Figure) -> dict[str, go.Bar]:
-    """The bar traces by the first word of their name."""
+    """The bar traces by the first word of their names."""
     return {trace.name.split("\u00a0")[0].split()[0]: trace for trace in figure.data if trace.type == "bar"}
 
 
@@ -33,7 +33,7 @@ def many_spans(count: int, lanes: int) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(COLUMNS[:-1], [*columns, np.full(count, 20), np.full(count, 7)], strict=True)))
 
 
-def test_one_trace_a_phase_and_the_dead_area_of_the_static_sample() -> None:
+def test_one_trace_per_phase_and_the_dead_area_of_the_static_sample() -> None:
     drawn = bars(slot_timeline(STATIC.spans))
     assert set(drawn) == set(PHASES)
     # requests 0..3 end at steps 19, 43, 11, 30 of a batch of 43; 4..7 at 90, 51, 78, 59 of one that ends at 90
@@ -43,7 +43,7 @@ def test_one_trace_a_phase_and_the_dead_area_of_the_static_sample() -> None:
     assert sum(drawn["prefill"].x) == 8 * 0.5
 
 
-def test_continuous_has_no_dead_bar_but_keeps_the_word_in_its_legend() -> None:
+def test_continuous_has_no_dead_bar_but_a_legend_entry_for_it() -> None:
     drawn = bars(slot_timeline(CONTINUOUS.spans))
     assert [value for value in drawn["dead"].x if value is not None] == []
     assert all(trace.showlegend for trace in drawn.values())
@@ -75,8 +75,7 @@ def test_compared_timelines_share_one_axis() -> None:
 
 @pytest.mark.parametrize(("newest", "end"), [(0.3, 0.3), (61.0, 80.0), (80.0, 80.0), (101.0, 150.0), (9.5, 10.0)])
 def test_a_live_axis_ends_at_a_round_number(newest: float, end: float) -> None:
-    spans = pd.DataFrame({"start_step": [0.0], "end_step": [newest], "start_s": [0.0], "end_s": [newest]})
-    assert growing_range(spans)[1] == pytest.approx(end)
+    assert round_end(newest) == pytest.approx(end)
 
 
 def test_seconds_draw_the_same_spans_by_the_clock() -> None:
@@ -85,7 +84,7 @@ def test_seconds_draw_the_same_spans_by_the_clock() -> None:
     assert sum(drawn["dead"].x) == pytest.approx((dead["end_s"] - dead["start_s"]).sum())
 
 
-def test_height_follows_the_lanes_and_nothing_else() -> None:
+def test_the_height_depends_only_on_the_lanes() -> None:
     queue, none = queue_from_passes(STATIC.passes), queue_from_passes(STATIC.passes.head(0))
     heights = {
         slot_timeline(STATIC.spans, queue=queue, num_lanes=4).layout.height,
@@ -109,19 +108,19 @@ def test_the_queue_strip_shows_the_deepest_queue_of_the_window() -> None:
     assert (strip[1] - strip[0]) < 0.3
 
 
-def test_no_spans_say_so() -> None:
-    figure = slot_timeline(STATIC.spans.head(0), note="This run follows.", num_lanes=4)
-    assert "This run follows." in [a.text for a in figure.layout.annotations]
-    assert slot_timeline(pd.DataFrame()).layout.annotations[0].text == "No request has been given a slot yet."
+def test_no_spans_give_a_note() -> None:
+    figure = slot_timeline(STATIC.spans.head(0), note="Starts next.", num_lanes=4)
+    assert "Starts next." in [a.text for a in figure.layout.annotations]
+    assert slot_timeline(pd.DataFrame()).layout.annotations[0].text == NO_SPANS
 
 
 @pytest.mark.parametrize("unit", ["step", "second"])
-def test_dense_runs_become_an_overview_that_says_so_and_stays_small(unit: str) -> None:
+def test_dense_runs_become_a_small_overview_with_a_title_that_says_so(unit: str) -> None:
     figure = slot_timeline(many_spans(100_000, 32), unit=unit, queue=queue_from_passes(STATIC.passes))  # type: ignore[arg-type]
     assert [trace.type for trace in figure.data].count("heatmap") == 2
     assert "binned by" in figure.layout.xaxis.title.text
     assert json_bytes(figure) < LIMIT_BYTES
-    assert set(bars(figure)) == set(PHASES)  # the legend's words
+    assert set(bars(figure)) == set(PHASES)  # the legend's entries
 
 
 def test_a_window_into_a_dense_run_shows_its_spans_again() -> None:
@@ -151,7 +150,7 @@ def test_phase_shares_of_bins_by_hand() -> None:
     assert half[:, 0, 0].tolist() == [0, 1, 0, 0]
 
 
-def test_light_and_dark_differ_in_color_alone() -> None:
+def test_light_and_dark_differ_only_in_color() -> None:
     light, dark = (slot_timeline(STATIC.spans, dark=is_dark) for is_dark in (False, True))
     assert bars(light)["decode"].marker.color == LIGHT.decode
     assert bars(dark)["decode"].marker.color == DARK.decode

@@ -1,4 +1,4 @@
-"""The cost of a pass on a calibrated machine: curves by hand, what has to be measured first, and real passes."""
+"""Pass times on a calibrated machine: curves by hand, missing measurements, and real passes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import pytest
 
 from engine.core.config import RunConfig
 from engine.core.passes import PassKind
-from engine.hardware.hardware import Calibration, MeasuredPass
+from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import PassFacts, decode_stats
+from engine.hardware.roofline import PassStats, decode_stats
 from engine.hardware.step_cost import calibrated_cost, fit_curve
 from tests.commands.test_calibrate import SAMPLE
-from tests.support.simulated import prefill_facts
+from tests.support.runs.simulated import prefill_stats
 
 CONFIG = RunConfig(engine="static", model="tiny-random", device="cpu")
 SHAPE = model_shape("tiny-random", dtype="fp32")
 
 
 def measured(kind: str, rows: int, width: int, seconds: float, *, masked: bool = False) -> MeasuredPass:
-    """A pass of equal rows: `width` positions each, prompts of that many tokens where it is a prefill."""
+    """A pass of equal rows with `width` positions each; in a prefill, prompts of that length."""
     is_decode = kind == "decode"
     return MeasuredPass(
         kv_layout="padded",
@@ -40,7 +40,7 @@ def measured(kind: str, rows: int, width: int, seconds: float, *, masked: bool =
     )
 
 
-# Decode: 10 ms + 1 ms a row + 10 us a position. Prefill: 20 ms + 1 ms a token + 1 us a score.
+# Decode: 10 ms + 1 ms per row + 10 us per position. Prefill: 20 ms + 1 ms per token + 1 us per score.
 DECODES = tuple(
     measured("decode", rows, width, 0.010 + 0.001 * rows + 1e-5 * rows * width)
     for rows in (1, 4, 16)
@@ -60,41 +60,41 @@ def cost_of(*passes: MeasuredPass, engine: str = "static"):  # noqa: ANN201
     return calibrated_cost(calibration(*passes), SHAPE, replace(CONFIG, engine=engine))
 
 
-def test_a_straight_line_is_found_again() -> None:
+def test_a_straight_line_is_recovered() -> None:
     curve = fit_curve([1, 2, 4, 1, 2, 4], [0, 0, 0, 10, 20, 40], [1.0, 2.0, 4.0, 2.0, 4.0, 8.0])
     assert curve.seconds == pytest.approx((1.0, 2.0, 4.0), rel=1e-3)
     assert curve.slope_s == pytest.approx(0.1, rel=1e-3)
     assert curve.at(3, 30) == pytest.approx(6.0, rel=1e-3)  # between two sizes
-    assert curve.at(8, 0) == pytest.approx(8.0, rel=1e-3)  # beyond the largest, the last slope goes on
+    assert curve.at(8, 0) == pytest.approx(8.0, rel=1e-3)  # beyond the largest the last slope continues
 
 
-def test_a_curve_may_fall_but_not_beyond_what_was_measured() -> None:
+def test_a_curve_may_fall_only_between_measured_sizes() -> None:
     curve = fit_curve([1, 3, 4], [0, 0, 0], [1.0, 4.0, 2.0])
     assert curve.seconds == pytest.approx((1.0, 4.0, 2.0))
     assert curve.at(2, 0) == pytest.approx(2.5)
     assert curve.at(8, 0) == curve.at(4, 0) == pytest.approx(2.0)
 
 
-def test_passes_of_one_size_are_their_mean_by_relative_error() -> None:
+def test_passes_of_one_size_are_averaged_by_relative_error() -> None:
     # With weights 1/s^2: (1/2 + 1/1) / (1/4 + 1).
     assert fit_curve([1, 1], [0, 0], [2.0, 1.0]).seconds == pytest.approx((1.2,))
 
 
-def test_work_that_seems_to_save_time_costs_nothing() -> None:
+def test_negative_slopes_become_zero() -> None:
     assert fit_curve([1, 1], [0, 100], [2.0, 1.0]).slope_s == 0.0
 
 
-def test_passes_cost_what_was_measured_and_what_lies_between() -> None:
+def test_measured_sizes_are_met_and_interpolated() -> None:
     cost = cost_of(*DECODES, *PREFILLS)
     assert cost.pass_s(decode_stats(16, 1000)) == pytest.approx(0.010 + 0.016 + 0.16, rel=0.01)
     assert cost.pass_s(decode_stats(8, 500)) == pytest.approx(0.010 + 0.008 + 0.04, rel=0.01)
-    # 64 tokens: 20 + 64 ms, and 64 x 65 / 2 = 2,080 scores of a microsecond.
-    assert cost.pass_s(prefill_facts(1, 64)) == pytest.approx(0.084 + 0.00208, rel=0.01)
+    # 64 tokens: 20 + 64 ms, and 64 x 65 / 2 = 2,080 scores of 1 us each.
+    assert cost.pass_s(prefill_stats(1, 64)) == pytest.approx(0.084 + 0.00208, rel=0.01)
     assert cost.host_s == 0.0
 
 
 def test_a_masked_decode_costs_a_factor_and_a_share_of_the_padding() -> None:
-    # Four rows as wide as 100, half of the positions padding's: a quarter of it counts, and half as much again in all.
+    # Four rows of width 100, half of the positions are padding: a quarter of it counts, and the total is x 1.5.
     masked = replace(measured("decode", 4, 100, 1.5 * (0.010 + 0.004 + 1e-5 * 400), masked=True), padding_positions=0)
     cost = cost_of(*DECODES, *PREFILLS, masked)
     plain = decode_stats(16, 100)
@@ -111,9 +111,9 @@ def test_a_masked_decode_costs_a_factor_and_a_share_of_the_padding() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_share_of_the_scores_of_padding_counts(share: float) -> None:
+def test_padding_scores_count_with_a_share(share: float) -> None:
     # Two rows, 256 and 16 tokens long, padded to 256: 512 tokens. Their triangles hold 32,896 and 136 scores, and
-    # 32,760 lie beyond the shorter prompt's own.
+    # 32,760 are beyond the shorter prompt's own.
     own, beyond = 32_896 + 136, 32_896 - 136
     seconds = 0.020 + 0.512 + 1e-6 * (own + share * beyond)
     ragged = replace(
@@ -121,14 +121,14 @@ def test_a_share_of_the_scores_of_padding_counts(share: float) -> None:
     )
     cost = cost_of(*DECODES, *PREFILLS, measured("prefill", 2, 256, 0.020 + 0.512 + 1e-6 * 2 * 32_896), ragged)
     assert cost.padding_score_share == pytest.approx(share, abs=0.05)
-    facts = replace(prefill_facts(2, 256), masked=True, attention_pairs=2 * 256**2, own_pairs=own)
+    facts = replace(prefill_stats(2, 256), masked=True, attention_pairs=2 * 256**2, own_pairs=own)
     assert cost.pass_s(facts) == pytest.approx(seconds, rel=0.01)
 
 
-def test_a_mixed_pass_is_a_prefill_of_its_tokens_and_the_reading_of_its_rows() -> None:
+def test_a_mixed_pass_is_a_prefill_plus_the_reads_of_its_decoding_rows() -> None:
     cost = cost_of(*DECODES, *PREFILLS)
-    # 2 rows that decode at 100 positions each, beside a chunk of 14 tokens from its prompt's start: 105 scores.
-    facts = PassFacts(
+    # 2 rows decode at 100 positions each, with a chunk of 14 tokens at the start of its prompt: 105 scores.
+    facts = PassStats(
         kind=PassKind.MIXED,
         rows=3,
         decode_rows=2,
@@ -160,13 +160,13 @@ def test_the_terms_of_a_masked_decode_add_up() -> None:
     ("passes", "config", "words"),
     [
         (DECODES + PREFILLS, replace(CONFIG, engine="paged"), "--engines paged"),
-        (DECODES, CONFIG, "no passes of static"),
-        ((), CONFIG, "no passes of static"),
+        (DECODES, CONFIG, "no measured passes of static"),
+        ((), CONFIG, "no measured passes of static"),
         (DECODES + PREFILLS, replace(CONFIG, model="smollm2-135m"), "calibrate --model smollm2-135m"),
         (DECODES + PREFILLS, replace(CONFIG, dtype="bf16"), "calibrate --model tiny-random --dtype bf16"),
     ],
 )
-def test_what_was_not_measured_is_refused_with_the_command(
+def test_missing_measurements_are_refused_with_the_command(
     passes: tuple[MeasuredPass, ...], config: RunConfig, words: str
 ) -> None:
     with pytest.raises(ValueError, match=r"^hardware this: ") as refusal:
@@ -175,7 +175,7 @@ def test_what_was_not_measured_is_refused_with_the_command(
     assert "\n" not in str(refusal.value)
 
 
-def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:
+def test_rows_next_to_a_long_chunk_read_their_own_positions() -> None:
     from engine.core.presets import make_scheduler
     from engine.core.request import ExactPrompt, Request, RequestSpec
     from engine.hardware.roofline import pass_stats
@@ -197,13 +197,13 @@ def test_the_rows_beside_a_long_chunk_read_their_own_positions() -> None:
         assert planned is not None
         seen.append(pass_stats(planned))
         scheduler.complete(planned)
-    # 50 + 10 prompt tokens first; then one row that reads 51, later 52 positions beside 59 tokens of the long prompt.
+    # First 50 + 10 prompt tokens; then one row reads 51, later 52 positions next to 59 tokens of the long prompt.
     assert [(f.tokens, f.decode_rows, f.decode_positions) for f in seen] == [(60, 0, 0), (60, 1, 51), (60, 1, 52)]
     assert seen[2].attention_pairs - seen[2].decode_positions == sum(range(10 + 59 + 1, 10 + 59 + 59 + 1))
 
 
-def test_another_calibration_does_not_hide_the_one_that_fits() -> None:
-    from engine.simulator.simulated_machine import fitting_calibration
+def test_a_newer_unfit_calibration_does_not_hide_a_fitting_one() -> None:
+    from engine.simulator.machine import fitting_calibration
 
     both = calibration(*DECODES, *PREFILLS)
     ceilings_alone = replace(both, passes=(), measured_at="2026-12-01T00:00:00Z")

@@ -1,4 +1,4 @@
-"""What a card's preset makes of a model: factors that follow from its shape, figures that give back their source's."""
+"""GPU presets: factors that follow from a model's shape, and rates that reproduce their source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_model_with_as_many_kv_heads_as_query_heads_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("a10", 20.7e-3), ("rtx3060", 18.1e-3), ("h200", 84e-3)])
-def test_an_eager_pass_of_the_measured_model_takes_what_was_measured(name: str, seconds: float) -> None:
+def test_an_eager_pass_of_the_measured_model_takes_the_measured_time(name: str, seconds: float) -> None:
     shape = model_shape("qwen2.5-1.5b")
     cost = roofline_cost(shape, hardware_preset(name).ceilings(shape), "eager")
     assert cost.pass_s(decode_stats(1, 20)) == pytest.approx(seconds, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Models as shapes: the public numbers, any config.json, and what is refused."""
+"""Model shapes: public numbers, any config.json, and refused architectures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.hardware.model_presets import MODEL_NAMES, PUBLIC_CONFIGS, model_sha
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
-def test_parameters_counted_from_the_shape_are_the_models_own(entry: Any) -> None:
+def test_parameters_counted_from_the_shape_match_the_catalog(entry: Any) -> None:
     assert entry.name in MODEL_NAMES
     assert model_shape(entry.name).parameters == entry.parameters
 
@@ -28,7 +28,7 @@ def test_the_published_sizes() -> None:
     assert model_shape("llama-3.1-8b", weight_bits=8).weight_bytes == llama.parameters
 
 
-def test_any_config_of_a_dense_model_by_its_file_or_folder(tmp_path: Path) -> None:
+def test_a_dense_models_config_by_file_or_folder(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(PUBLIC_CONFIGS["smollm2-135m"]))
     assert model_shape(str(tmp_path)).parameters == model_shape(str(file)).parameters == 134_515_008
@@ -40,11 +40,11 @@ def test_any_config_of_a_dense_model_by_its_file_or_folder(tmp_path: Path) -> No
         ({"num_local_experts": 8}, "num_local_experts"),
         ({"sliding_window": 4096}, "sliding_window"),
         ({"hidden_size": None}, "hidden_size None"),
-        ({"num_key_value_heads": 4}, "9 heads are no multiple of 4"),
+        ({"num_key_value_heads": 4}, "9 heads are not a multiple of 4"),
         ({"vocab_size": "many"}, "vocab_size 'many'"),
     ],
 )
-def test_what_is_no_dense_decoder_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+def test_other_architectures_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(PUBLIC_CONFIGS["smollm2-135m"] | change))
     with pytest.raises(ValueError, match=words):
@@ -52,7 +52,7 @@ def test_what_is_no_dense_decoder_is_refused(tmp_path: Path, change: dict[str, A
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{", "[" * 100_000, '{"text_config": [1]}'])
-def test_a_file_that_is_no_config_is_refused(tmp_path: Path, content: str) -> None:
+def test_invalid_config_files_are_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(content)
     with pytest.raises(ValueError, match="JSON"):

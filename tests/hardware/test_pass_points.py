@@ -1,4 +1,4 @@
-"""Measured passes as points on a roofline: bytes, FLOP, shares and bends by hand, for a model small enough to count."""
+"""Measured passes on a roofline: bytes, FLOP, shares and bends by hand, for a small model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from engine.hardware.model_presets import model_shape
-from engine.hardware.pass_points import pass_points, predicted_bend, seen_bend, summed_stats, utilization
+from engine.hardware.pass_points import measured_bend, pass_points, predicted_bend, summed_stats, utilization
 from engine.hardware.roofline import Ceilings, ModelShape
 from store import Store
 from store.queries.downsampled_passes import pass_bins
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
-# Weights 2,000 bytes, a cached position 16, 872 parameters in the layers, 128 in the table, 32 FLOP a score.
+# Weights 2,000 bytes, a cached position 16 bytes, 872 parameters in the layers, 128 in the table, 32 FLOP per score.
 SHAPE = ModelShape(
     name="small",
     parameters=1000,
@@ -35,7 +35,7 @@ CEILINGS = Ceilings(read_bytes_per_s=100_000, flop_per_s=200_000, launch_s=1e-6,
 
 
 def row(kind: str, **values: Any) -> dict[str, Any]:
-    """A bin; what is not named is one pass of two rows without prompts."""
+    """A bin; by default one pass of two rows without prompts."""
     usual = {"kind": kind, "masked": False, "passes": 1, "rows": 2, "chunk_rows": 0, "tokens": 2, "prompt_tokens": 0}
     usual |= {"computed_positions": 0, "squared_lengths": math.nan, "row_squares": 0, "width": 10, "seconds": 0.1}
     return usual | {"median_s": 0.1} | values
@@ -61,16 +61,16 @@ def test_a_prefill_scores_each_prompts_own_triangle() -> None:
 
 
 def test_a_masked_prefill_scores_full_squares() -> None:
-    facts = summed_stats(row("prefill", masked=True, computed_positions=10, row_squares=2 * 25, squared_lengths=34))
-    assert facts.attention_pairs == 50
-    assert facts.tokens == 10
+    stats = summed_stats(row("prefill", masked=True, computed_positions=10, row_squares=2 * 25, squared_lengths=34))
+    assert stats.attention_pairs == 50
+    assert stats.tokens == 10
 
 
-def test_a_mixed_pass_is_told_apart_by_its_prompt_tokens() -> None:
-    # Two rows decode over 20 positions; 6 prompt tokens of two chunks, one of them the last of its prompt.
-    facts = summed_stats(row("mixed", rows=3, chunk_rows=1, tokens=8, prompt_tokens=6, computed_positions=26))
-    assert (facts.decode_rows, facts.segments, facts.tokens, facts.kv_positions) == (2, 2, 8, 26)
-    assert facts.attention_pairs == 20 + 2 * 6  # as two chunks of 3
+def test_a_mixed_pass_is_split_by_its_prompt_tokens() -> None:
+    # Two rows decode over 20 positions; 6 prompt tokens in two chunks, one of which ends its prompt.
+    stats = summed_stats(row("mixed", rows=3, chunk_rows=1, tokens=8, prompt_tokens=6, computed_positions=26))
+    assert (stats.decode_rows, stats.segments, stats.tokens, stats.kv_positions) == (2, 2, 8, 26)
+    assert stats.attention_pairs == 20 + 2 * 6  # as two chunks of 3
 
 
 def test_shares_of_the_ceilings_by_kind() -> None:
@@ -95,18 +95,18 @@ def test_without_ceilings_shares_are_unknown_and_rates_are_not() -> None:
     assert used.bytes_per_s == pytest.approx(23_200)
 
 
-def test_passes_that_took_no_time_are_no_points() -> None:
+def test_passes_without_duration_are_left_out() -> None:
     assert pass_points([row("decode", seconds=0.0)], SHAPE) == ()
 
 
-def test_the_bend_is_predicted_past_the_balance_point_since_rows_bring_their_own_bytes() -> None:
+def test_the_predicted_bend_is_past_the_balance_point_since_rows_add_bytes() -> None:
     shape = model_shape("qwen2.5-1.5b")
     # B x (2 x 1.5437e9 + 172,032 x 192) / (2 x 1.5437e9 + B x 192 x 28,672) = 86.8
     weights, flop = 2 * 1_543_714_304, 2 * 1_543_714_304 + 172_032 * 192
     by_hand = 86.8 * weights / (flop - 86.8 * 192 * 28_672)
     assert predicted_bend(shape, 192, 86.8) == pytest.approx(by_hand, abs=1.5)
     assert 64 < by_hand < 128
-    assert predicted_bend(shape, 1, 86.8) == 87  # almost nothing cached: about the balance point itself
+    assert predicted_bend(shape, 1, 86.8) == 87  # almost nothing cached: about the balance point
 
 
 def test_long_rows_never_reach_the_balance_point() -> None:
@@ -116,25 +116,25 @@ def test_long_rows_never_reach_the_balance_point() -> None:
 LESSON_MS = {1: 20.57, 2: 18.14, 4: 18.51, 8: 18.07, 16: 19.28, 32: 20.83, 64: 22.59, 128: 33.06}
 
 
-def test_the_lessons_bend_is_seen_where_it_says() -> None:
-    bend = seen_bend(LESSON_MS)
+def test_the_published_bend_is_found() -> None:
+    bend = measured_bend(LESSON_MS)
     assert bend is not None
     assert (bend.low, bend.high) == (64, 128)
     assert bend.growth == pytest.approx(1.463, abs=0.001)
 
 
-def test_a_flat_curve_has_no_bend_and_says_how_far_it_was_followed() -> None:
-    bend = seen_bend({size: ms for size, ms in LESSON_MS.items() if size <= 64})
+def test_a_flat_curve_has_no_bend_up_to_its_largest_size() -> None:
+    bend = measured_bend({size: ms for size, ms in LESSON_MS.items() if size <= 64})
     assert bend is not None
     assert (bend.smallest, bend.low, bend.high) == (1, 64, None)
     assert bend.growth == pytest.approx(22.59 / 20.57)
 
 
 def test_neighbors_are_not_compared_and_one_size_has_no_bend() -> None:
-    assert seen_bend({7: 1.0, 8: 1.5}) is None
-    assert seen_bend({8: 1.5}) is None
-    assert seen_bend({}) is None
-    skipped = seen_bend({1: 1.0, 2: 1.1, 3: 1.9, 4: 1.2})  # the slow 3 lies between two doublings
+    assert measured_bend({7: 1.0, 8: 1.5}) is None
+    assert measured_bend({8: 1.5}) is None
+    assert measured_bend({}) is None
+    skipped = measured_bend({1: 1.0, 2: 1.1, 3: 1.9, 4: 1.2})  # the slow 3 is between two doublings
     assert skipped is not None
     assert skipped.high is None
 

@@ -1,4 +1,4 @@
-"""Bytes and FLOP of passes, by hand, and the ceilings that they are held against."""
+"""Bytes and FLOP of passes by hand, and the ceilings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import (
     Ceilings,
     ModelShape,
-    PassFacts,
+    PassStats,
     bandwidth_fraction,
     causal_pairs,
     compute_fraction,
@@ -25,10 +25,10 @@ from engine.hardware.roofline import (
     pass_stats,
 )
 from engine.hardware.step_cost import CostTerm, RooflineCost, roofline_cost
+from tests.support.runs.simulated import prefill_stats
 from tests.support.schedule import requests
-from tests.support.simulated import prefill_facts
 
-# 1,000 parameters, 100 x 2 of them the embedding, which is the logits' projection too; 4 query heads to 1 KV head.
+# 1,000 parameters; 100 x 2 of them are the tied embedding; 4 query heads per KV head.
 SHAPE = ModelShape(
     name="by hand",
     parameters=1000,
@@ -52,21 +52,21 @@ def test_the_bytes_of_a_position_are_those_of_the_kv_heads() -> None:
 
 
 def test_a_decode_pass_by_hand() -> None:
-    facts = decode_stats(6, 11)
-    assert pass_bytes(SHAPE, facts) == 2000 + 6 * 11 * 60
-    # layers: 800 parameters for 6 tokens; logits: 200 for 6 rows; attention: 3 layers x 4 heads x 5 x 4 FLOP a pair
-    assert pass_flop(SHAPE, facts) == 2 * 800 * 6 + 2 * 200 * 6 + 240 * 66
-    assert intensity_flop_per_byte(SHAPE, facts) == pytest.approx(27_840 / 5960)
+    stats = decode_stats(6, 11)
+    assert pass_bytes(SHAPE, stats) == 2000 + 6 * 11 * 60
+    # layers: 800 parameters for 6 tokens; logits: 200 for 6 rows; attention: 3 layers x 4 heads x 5 x 4 FLOP per pair
+    assert pass_flop(SHAPE, stats) == 2 * 800 * 6 + 2 * 200 * 6 + 240 * 66
+    assert intensity_flop_per_byte(SHAPE, stats) == pytest.approx(27_840 / 5960)
 
 
-def test_a_prefill_computes_logits_of_the_last_position_alone() -> None:
-    facts = prefill_facts(2, 10)
-    assert facts.tokens == 20
-    assert facts.attention_pairs == 2 * 55  # 1 + 2 + … + 10, twice
-    assert pass_flop(SHAPE, facts) == 2 * 800 * 20 + 2 * 200 * 2 + 240 * 110
+def test_a_prefill_computes_logits_of_only_the_last_position() -> None:
+    stats = prefill_stats(2, 10)
+    assert stats.tokens == 20
+    assert stats.attention_pairs == 2 * 55  # 1 + 2 + … + 10, twice
+    assert pass_flop(SHAPE, stats) == 2 * 800 * 20 + 2 * 200 * 2 + 240 * 110
 
 
-def test_an_embedding_of_its_own_is_read_and_does_no_arithmetic() -> None:
+def test_an_untied_embedding_is_read_and_adds_no_flop() -> None:
     untied = ModelShape(
         **{name: getattr(SHAPE, name) for name in SHAPE.__dataclass_fields__} | {"tied_embeddings": False}
     )
@@ -74,8 +74,8 @@ def test_an_embedding_of_its_own_is_read_and_does_no_arithmetic() -> None:
     assert pass_bytes(untied, decode_stats(1, 1)) == pass_bytes(SHAPE, decode_stats(1, 1))
 
 
-def test_a_mask_may_cost_copies_of_the_cache() -> None:
-    masked = PassFacts(
+def test_a_mask_can_cost_copies_of_the_cache() -> None:
+    masked = PassStats(
         kind=PassKind.DECODE,
         rows=2,
         decode_rows=2,
@@ -94,7 +94,7 @@ CEILINGS = Ceilings(read_bytes_per_s=1000.0, flop_per_s=5000.0, launch_s=0.5, ke
 
 
 def test_a_pass_takes_the_longest_of_reading_computing_and_launching() -> None:
-    small, large = decode_stats(6, 11), prefill_facts(1, 100)
+    small, large = decode_stats(6, 11), prefill_stats(1, 100)
     graph, eager = roofline_cost(SHAPE, CEILINGS, "graph"), roofline_cost(SHAPE, CEILINGS, "eager")
     assert graph.pass_s(small) == pytest.approx(5960 / 1000)  # reading; 27,840 FLOP take 5.57 s
     assert eager.pass_s(decode_stats(1, 1)) == pytest.approx(4.5)  # nine launches; reading takes 2.06 s
@@ -103,24 +103,24 @@ def test_a_pass_takes_the_longest_of_reading_computing_and_launching() -> None:
 
 
 def test_the_terms_of_a_pass_can_be_listed() -> None:
-    cost, facts = roofline_cost(SHAPE, CEILINGS, "eager"), decode_stats(6, 11)
-    assert cost.terms(facts) == (
+    cost, stats = roofline_cost(SHAPE, CEILINGS, "eager"), decode_stats(6, 11)
+    assert cost.terms(stats) == (
         CostTerm(name="weights", resource="bandwidth", seconds=2.0),  # 2,000 bytes
         CostTerm(name="kv", resource="bandwidth", seconds=3.96),  # 66 positions of 60 bytes
         CostTerm(name="flop", resource="compute", seconds=27_840 / 5000),
         CostTerm(name="launches", resource="launches", seconds=4.5),
     )
-    assert cost.pass_s(facts) == pytest.approx(2.0 + 3.96)
-    assert cost.bound(facts) == "bandwidth"
+    assert cost.pass_s(stats) == pytest.approx(2.0 + 3.96)
+    assert cost.bound(stats) == "bandwidth"
     assert cost.bound(decode_stats(1, 1)) == "launches"
-    assert cost.bound(prefill_facts(1, 100)) == "compute"
+    assert cost.bound(prefill_stats(1, 100)) == "compute"
 
 
 def test_shares_of_the_ceilings() -> None:
-    facts = decode_stats(6, 11)
+    stats = decode_stats(6, 11)
     assert CEILINGS.balance_flop_per_byte == 5.0
-    assert bandwidth_fraction(SHAPE, facts, 11.92, CEILINGS) == pytest.approx(0.5)
-    assert compute_fraction(SHAPE, facts, 11.136, CEILINGS) == pytest.approx(0.5)
+    assert bandwidth_fraction(SHAPE, stats, 11.92, CEILINGS) == pytest.approx(0.5)
+    assert compute_fraction(SHAPE, stats, 11.136, CEILINGS) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -130,18 +130,18 @@ def test_shares_of_the_ceilings() -> None:
 def test_a_published_sweep_of_a_small_model(
     batch_size: int, tpot_s: float, intensity: float, compute: float, bandwidth: float
 ) -> None:
-    """On an RTX 3060, at a mean context of 192; attention's own arithmetic, which it leaves out, is one percent."""
+    """An RTX 3060 at a mean context of 192; the source leaves out attention's FLOP, which are 1 %."""
     shape = model_shape("qwen2.5-1.5b")
     ceilings = hardware_preset("rtx3060").ceilings(shape)
-    facts = decode_stats(batch_size, 192)
-    assert intensity_flop_per_byte(shape, facts) == pytest.approx(intensity, rel=0.02)
-    assert 100 * compute_fraction(shape, facts, tpot_s, ceilings) == pytest.approx(compute, rel=0.02)
-    assert 100 * bandwidth_fraction(shape, facts, tpot_s, ceilings) == pytest.approx(bandwidth, rel=0.02)
+    stats = decode_stats(batch_size, 192)
+    assert intensity_flop_per_byte(shape, stats) == pytest.approx(intensity, rel=0.02)
+    assert 100 * compute_fraction(shape, stats, tpot_s, ceilings) == pytest.approx(compute, rel=0.02)
+    assert 100 * bandwidth_fraction(shape, stats, tpot_s, ceilings) == pytest.approx(bandwidth, rel=0.02)
     assert ceilings.balance_flop_per_byte == pytest.approx(86.8, abs=0.1)
 
 
-def first_passes(engine: str, prompts: list[int], **more: int) -> list[tuple[PlannedPass, PassFacts]]:
-    """The passes of the first two steps, each with its facts as they are when it is planned."""
+def first_passes(engine: str, prompts: list[int], **more: int) -> list[tuple[PlannedPass, PassStats]]:
+    """The passes of the first two steps, each with its stats when it is planned."""
     scheduler = make_scheduler(
         RunConfig(engine=engine, slots=len(prompts), **more), requests([9] * len(prompts), prompts=prompts)
     )
@@ -179,8 +179,8 @@ def test_paged_rows_are_read_at_their_true_length() -> None:
     assert (decode.kv_positions, decode.attention_pairs, decode.masked) == (4 + 11, 15, False)
 
 
-def test_a_mixed_pass_adds_its_chunk_to_the_rows_that_decode() -> None:
-    # 8 tokens a step: all 3 of the first prompt and 5 of the second; then a row that decodes beside the last 5.
+def test_a_mixed_pass_adds_its_chunk_to_the_decoding_rows() -> None:
+    # 8 tokens per step: all 3 of the first prompt and 5 of the second; then a decoding row and the last 5.
     (_, first), (planned, mixed) = first_passes("chunked", [3, 10], max_num_batched_tokens=8)
     assert (first.tokens, first.rows, first.segments) == (8, 1, 2)
     assert first.attention_pairs == 6 + 15
@@ -192,7 +192,7 @@ def test_a_mixed_pass_adds_its_chunk_to_the_rows_that_decode() -> None:
 
 
 @pytest.mark.parametrize("name", HARDWARE)
-def test_every_card_says_where_its_figures_are_from(name: str) -> None:
+def test_every_preset_names_its_source(name: str) -> None:
     preset = hardware_preset(name)
     assert len(preset.source) > 60
     for share in (preset.bandwidth_efficiency, preset.compute_efficiency):
@@ -203,6 +203,6 @@ def test_every_card_says_where_its_figures_are_from(name: str) -> None:
     assert all(a < b for a, b in pairwise(times))
 
 
-def test_an_unknown_card_names_the_known_ones() -> None:
+def test_an_unknown_preset_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="use one of a10, rtx3060, a100, h100, h200, or this"):
         hardware_preset("h900")

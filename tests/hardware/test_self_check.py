@@ -1,4 +1,4 @@
-"""The self-check calculators against values worked out by hand, and against the lesson's own figures."""
+"""The self-check calculators against hand-computed and published values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TTFT_S = {1: 0.044, 2: 0.040, 4: 0.071, 8: 0.133, 16: 0.285, 32: 0.511, 64: 1.00
 RATE = {1: 48.6, 2: 110.3, 4: 216.1, 8: 442.8, 16: 830.0, 32: 1536.1, 64: 2832.9, 128: 3872.3}
 
 
-def test_weights_are_read_once_however_many_share_them() -> None:
+def test_weights_are_read_once_per_step_at_any_batch_size() -> None:
     alone, shared = shared_read(1.5e9, 2, 1), shared_read(1.5e9, 2, 64)
     assert alone.weights_bytes == shared.weights_bytes == 3e9
     assert shared.bytes_per_request == 46_875_000
@@ -35,16 +35,16 @@ def test_a_higher_balance_point_is_free_for_longer(balance: float, value_bytes: 
     assert free_until(balance, value_bytes) == pytest.approx(batch)
 
 
-def test_past_the_balance_point_is_not_at_the_ceiling() -> None:
+def test_past_the_balance_point_both_shares_can_be_low() -> None:
     shares = ceiling_shares(104.2, 86.8, 0.4327)
-    assert shares.bandwidth == pytest.approx(0.360, abs=0.001)  # the lesson's own column
+    assert shares.bandwidth == pytest.approx(0.360, abs=0.001)  # the published column
     assert shares.binds == "compute"
     before = ceiling_shares(57.4, 86.8, 0.3166)
     assert before.bandwidth == pytest.approx(0.478, abs=0.001)
     assert before.binds == "bandwidth"
 
 
-def test_first_tokens_of_prompts_read_all_at_once_or_in_groups() -> None:
+def test_first_tokens_with_one_prefill_or_in_groups() -> None:
     together = first_tokens(4, 100, 1000, 4)
     assert (together.first_s, together.mean_s, together.last_s) == pytest.approx((0.4, 0.4, 0.4))
     alone = first_tokens(4, 100, 1000, 1)
@@ -77,33 +77,33 @@ def test_two_long_requests_hold_thirty_short_ones() -> None:
 
 
 @pytest.mark.parametrize("text", ["64", "eos", "8-48"])
-def test_a_held_batch_counts_its_requests(text: str) -> None:
+def test_a_held_batch_needs_counted_requests(text: str) -> None:
     with pytest.raises(ValueError, match="30x20"):
         held_batch(text)
 
 
-def test_the_largest_batch_within_a_wait() -> None:
+def test_the_largest_batch_within_a_ttft_limit() -> None:
     within = largest_batch(TTFT_S, RATE, 0.5)
     assert within is not None
-    assert within.batch_size == 31  # 0.285 + 15/16 x 0.226 = 0.497; the lesson says about 32
+    assert within.batch_size == 31  # 0.285 + 15/16 x 0.226 = 0.497; published: about 32
     assert within.ttft_s == pytest.approx(0.4969, abs=1e-4)
     assert within.output_tokens_per_s == pytest.approx(830 + 15 / 16 * 706.1)
 
 
-def test_without_a_reader_the_fastest_batch_is_taken() -> None:
+def test_without_a_limit_the_fastest_batch_is_chosen() -> None:
     best = largest_batch(TTFT_S, RATE, None)
     assert best is not None
     assert (best.batch_size, best.output_tokens_per_s) == (128, 3872.3)
 
 
-def test_a_limit_that_no_batch_holds() -> None:
+def test_a_limit_that_no_batch_meets() -> None:
     assert largest_batch({1: 0.1, 2: 0.2}, {1: 1.0, 2: 2.0}, 0.05) is None
     alone = largest_batch({4: 0.1}, {4: 9.0}, 0.1)
     assert alone is not None
     assert alone.batch_size == 4
 
 
-def test_an_overnight_job() -> None:
+def test_an_offline_job() -> None:
     assert job_s(1_000_000, 128, 3_872.3) / 3600 == pytest.approx(9.18, abs=0.005)
 
 

@@ -1,4 +1,4 @@
-"""The table of a batched decode step, against the published one and against sums done by hand."""
+"""The table of a batched decode step against published and hand-computed values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings
 from engine.hardware.what_if import (
     WhatIf,
-    compute_bend,
+    compute_bound_from,
     free_until,
-    launch_bend,
+    launch_bound_until,
     memory_wall,
     step_bytes,
     step_s,
@@ -21,7 +21,7 @@ from engine.hardware.what_if import (
 
 
 def chapter(sequence_tokens: int = 2300, weight_bits: int = 16, utilization: float = 1.0) -> WhatIf:
-    """An 8 B model on an H100, as the published chapter has it."""
+    """An 8 B model on an H100, as published."""
     shape = model_shape("llama-3.1-8b", weight_bits=weight_bits)
     preset = hardware_preset("h100")
     return WhatIf(
@@ -51,7 +51,7 @@ def test_the_published_steps_are_met(batch_size: int, published_s: float, publis
     assert row.bound == "bandwidth"
 
 
-def test_the_published_trade_over_the_sweep() -> None:
+def test_the_published_tradeoff_over_the_sweep() -> None:
     one, eight, sixty_four, most = what_if_table(chapter(), [1, 8, 64, 128])
     assert most.tokens_per_s / one.tokens_per_s == pytest.approx(41, rel=0.08)
     assert one.tokens_per_s_per_request / most.tokens_per_s_per_request == pytest.approx(3.1, rel=0.08)
@@ -60,16 +60,16 @@ def test_the_published_trade_over_the_sweep() -> None:
     assert most.tokens_per_s / sixty_four.tokens_per_s == pytest.approx(1.31, abs=0.03)
 
 
-def test_free_until_the_cache_rivals_the_weights() -> None:
+def test_rows_are_free_until_the_cache_equals_the_weights() -> None:
     assert 53 <= free_until(chapter()) <= 60
     assert free_until(chapter()) == pytest.approx(53.27, abs=0.01)
     assert free_until(chapter(weight_bits=8)) == pytest.approx(53.27 / 2, abs=0.01)
-    # at 16,000 tokens a sequence is 2.1 GB and everything lies seven times further left
+    # at 16,000 tokens a sequence takes 2.1 GB, so all sizes are seven times smaller
     assert chapter(16_000).sequence_bytes == 2_097_152_000
     assert free_until(chapter()) / free_until(chapter(16_000)) == pytest.approx(16_000 / 2300)
 
 
-def test_the_wall_is_where_the_cache_fills_the_card() -> None:
+def test_the_wall_is_where_the_cache_fills_memory() -> None:
     assert 186 <= memory_wall(chapter()) <= 223
     assert memory_wall(chapter()) == 212  # (80 - 16.06) GB / 0.3015 GB
     assert memory_wall(chapter(utilization=0.9)) == 185
@@ -78,7 +78,7 @@ def test_the_wall_is_where_the_cache_fills_the_card() -> None:
     assert held == [True, False]
 
 
-def test_no_sequence_fits_where_the_weights_do_not() -> None:
+def test_no_sequence_fits_if_the_weights_do_not() -> None:
     shape = model_shape("llama-3.1-8b")
     small = WhatIf(
         shape=shape,
@@ -96,7 +96,7 @@ def test_eight_bit_weights_nearly_halve_a_small_step() -> None:
 
 
 def simple(flop_per_s: float, launch_s: float = 0.0, execution: str = "graph") -> WhatIf:
-    """A card of 1 GB/s."""
+    """A machine with 1 GB/s."""
     return WhatIf(
         shape=model_shape("tiny-random"),
         ceilings=Ceilings(read_bytes_per_s=1e9, flop_per_s=flop_per_s, launch_s=launch_s, kernels_per_pass=100),
@@ -106,31 +106,31 @@ def simple(flop_per_s: float, launch_s: float = 0.0, execution: str = "graph") -
     )
 
 
-def test_the_bend_is_where_both_take_as_long() -> None:
+def test_compute_bound_from_where_both_take_equal_time() -> None:
     case = simple(2e9)
-    bend = compute_bend(case)
+    bend = compute_bound_from(case)
     # weights 303,744 bytes; a row reads 2,560 bytes and computes 2 x (86,336 + 32,768) + 512 x 10 FLOP at two a ns
     assert bend == pytest.approx(303_744 / (243_328 / 2 - 2560))
     assert what_if_row(case, 2).bound == "bandwidth"
     assert what_if_row(case, 3).bound == "compute"
 
 
-def test_where_a_rows_cache_is_slower_than_its_arithmetic_nothing_bends() -> None:
-    assert compute_bend(simple(1e12)) is None
+def test_a_step_stays_bandwidth_bound_if_rows_read_slower_than_they_compute() -> None:
+    assert compute_bound_from(simple(1e12)) is None
     assert what_if_row(simple(1e12), 10_000).bound == "bandwidth"
 
 
-def test_launches_hide_the_first_rows() -> None:
+def test_launches_limit_the_first_rows() -> None:
     # 100 launches of 4 us are 400 us; weights take 303.7 us, a row 2.56 us: 37.6 rows until bytes take over
     case = simple(1e15, launch_s=4e-6, execution="eager")
-    assert launch_bend(case) == pytest.approx((400_000 - 303_744) / 2560)
+    assert launch_bound_until(case) == pytest.approx((400_000 - 303_744) / 2560)
     assert [what_if_row(case, b).bound for b in (37, 38)] == ["launches", "bandwidth"]
     assert what_if_row(case, 1).step_s == pytest.approx(400e-6)
-    assert launch_bend(simple(1e15, launch_s=4e-6)) == 0
+    assert launch_bound_until(simple(1e15, launch_s=4e-6)) == 0
 
 
 @pytest.mark.parametrize("change", [{"sequence_tokens": 0}, {"utilization": 0.0}, {"utilization": 1.5}])
-def test_nonsense_is_refused(change: dict[str, float]) -> None:
+def test_invalid_cases_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="use"):
         chapter(**change)
     with pytest.raises(ValueError, match="batch size 0"):

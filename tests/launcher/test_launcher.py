@@ -12,7 +12,7 @@ import pytest
 
 from engine.core.config import RunConfig
 from engine.launcher.job import Job
-from engine.launcher.messages import Finished, RunProgress, parse_event
+from engine.launcher.messages import Finished, Progress, parse_event
 from engine.launcher.run_queue import Patience, RunQueue
 from tests.support.processes import FAKE_WORKER, await_end, process_lives, wait_for
 
@@ -232,7 +232,7 @@ def test_no_worker_outlives_the_app(tmp_path: Path, how: signal.Signals) -> None
 
 def test_events_are_parsed_and_unknown_fields_ignored() -> None:
     line = '{"event":"progress","run_id":"a","finished_requests":1,"requests":8,"output_tokens":9,"elapsed_s":5,"x":1}'
-    assert parse_event(line) == RunProgress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
+    assert parse_event(line) == Progress(run_id="a", finished_requests=1, requests=8, output_tokens=9, elapsed_s=5)
     ended = '{"event":"finished","run_id":"a","status":"oom"}'
     assert parse_event(ended) == Finished(run_id="a", status="oom", error=None)
 

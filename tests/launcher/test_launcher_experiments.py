@@ -20,7 +20,7 @@ from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
 from tests.support.app_server import ROOT
 from tests.support.processes import FAKE_WORKER, await_end, worker_of
-from tests.support.sweeps import a_sweep, good_records, statuses
+from tests.support.runs.sweeps import a_sweep, good_records, statuses
 
 
 def with_models(*models: str) -> Plan:
@@ -192,7 +192,7 @@ APP = """
 import sys, time
 from pathlib import Path
 from engine.launcher.run_queue import RunQueue
-from tests.support.sweeps import a_sweep
+from tests.support.runs.sweeps import a_sweep
 queue = RunQueue(Path(sys.argv[1]))
 plan = a_sweep("1,2", budget="3000")
 queue.submit_experiment(plan)

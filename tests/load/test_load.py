@@ -10,11 +10,11 @@ from engine.experiments.experiment import Summary
 from engine.load.findings import confirmation_text
 from engine.load.goodput import Goodput, Limits
 from engine.load.load_point import LoadPoint, load_point
-from engine.load.load_table import Knee, LoadSample, LoadTable, load_table
+from engine.load.load_table import LoadSample, LoadTable, SaturationPoint, load_table
 from engine.load.queue_growth import QueueGrowth
 from tests.support.load_server import serve
 from tests.support.no_break import nb
-from tests.support.records import EMPTY, request, tokens
+from tests.support.runs.records import EMPTY, request, tokens
 
 NOTHING = load_point(EMPTY)
 
@@ -22,7 +22,7 @@ NOTHING = load_point(EMPTY)
 def growth(grows: bool) -> QueueGrowth:
     rise = 5.0 if grows else 0.0
     line = {"begin_s": 0.0, "end_s": 10.0, "slope_per_s": rise / 10, "rise": rise, "t": rise}
-    return QueueGrowth(**line, left_behind=rise, is_behind=False, is_swamped=False)
+    return QueueGrowth(**line, backlog=rise, is_behind=False, is_swamped=False)
 
 
 def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int = 0, **figures: object) -> LoadSample:
@@ -40,13 +40,13 @@ def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int =
 
 
 def test_littles_law_of_evenly_spaced_requests() -> None:
-    # One comes every second and stays 2.5 s, with slots to spare: 1 a second times 2.5 s makes 2.5 in the system.
+    # One arrives per second and stays 2.5 s, with free slots: 1/s x 2.5 s = 2.5 in the system.
     rows = [request(i, arrival_s=float(i), admitted_s=float(i)) for i in range(40)]
-    said = [row for i in range(40) for row in tokens(i, i + 1.0, i + 2.5)]
-    point = load_point(RunRecord.from_rows(requests=rows, tokens=said))
+    token_rows = [row for i in range(40) for row in tokens(i, i + 1.0, i + 2.5)]
+    point = load_point(RunRecord.from_rows(requests=rows, tokens=token_rows))
     little = point.little
     assert little is not None
-    # Three run at once for the first time at 2, one mean stay is over at 2.5: of those that come after 2, 37.
+    # Three run at once from 2 on, and one mean time in the system is over at 2.5: 37 arrive after 2.
     assert (little.n, little.arrivals_per_s, little.mean_stay_s) == (37, 1.0, 2.5)
     assert little.mean_number == pytest.approx(2.5)
     assert little.ratio == pytest.approx(1.0)
@@ -56,27 +56,27 @@ def test_littles_law_of_evenly_spaced_requests() -> None:
     assert point.waiting_mean == 0.0
 
 
-def test_half_a_request_a_second_can_hold_thirteen() -> None:
+def test_half_a_request_per_second_can_keep_thirteen_in_the_system() -> None:
     rows = [request(i, arrival_s=2.0 * i, admitted_s=2.0 * i) for i in range(60)]
-    said = [row for i in range(60) for row in tokens(i, 2.0 * i + 1, 2.0 * i + 26)]
-    little = load_point(RunRecord.from_rows(requests=rows, tokens=said)).little
+    token_rows = [row for i in range(60) for row in tokens(i, 2.0 * i + 1, 2.0 * i + 26)]
+    little = load_point(RunRecord.from_rows(requests=rows, tokens=token_rows)).little
     assert little is not None
     assert (little.arrivals_per_s, little.mean_number) == (pytest.approx(0.5), pytest.approx(13.0))
 
 
 def test_the_law_fails_where_requests_pile_up() -> None:
-    # One slot, 4 s a request, one a second: the stay of those that come grows without end.
+    # One slot, 4 s per request, one arrival per second: the time in the system keeps growing.
     little = load_point(serve("serial", 1, [4] * 40, np.arange(40.0).tolist())).little
     assert little is not None
     assert not little.holds
 
 
-def test_all_at_once_has_no_rate_to_multiply() -> None:
+def test_all_at_once_has_no_arrival_rate() -> None:
     point = load_point(serve("static", 4, [4] * 40, [0.0] * 40))
     assert (point.little, point.growth, point.offered_per_s) == (None, None, None)
 
 
-def test_goodput_counts_what_keeps_both_limits_and_each_alone() -> None:
+def test_goodput_counts_requests_within_both_limits_and_each_limit() -> None:
     # TTFT 1, 3, 1, 9 s; TPOT 1, 1, 3 s and none; request 4 never finished.
     record = RunRecord.from_rows(
         requests=[request(i, admitted_s=float(i), state="stopped" if i == 4 else "finished") for i in range(5)],
@@ -102,12 +102,12 @@ def test_goodput_counts_what_keeps_both_limits_and_each_alone() -> None:
 
 
 @pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_limit_is_a_time(limit_s: float) -> None:
+def test_invalid_limits_are_refused(limit_s: float) -> None:
     with pytest.raises(ValueError, match="ttft-limit-s .*: use seconds above 0"):
         Limits(ttft_s=limit_s)
 
 
-def test_percentiles_come_with_their_number_and_from_the_intended_arrival() -> None:
+def test_percentiles_have_a_count_and_start_at_the_intended_arrival() -> None:
     record = RunRecord.from_rows(
         requests=[request(i, arrival_s=float(i), admitted_s=i + 0.5 * i) for i in range(4)],
         tokens=[row for i in range(4) for row in tokens(i, i + 1.0 * i)],
@@ -119,7 +119,7 @@ def test_percentiles_come_with_their_number_and_from_the_intended_arrival() -> N
 
 
 def known_table() -> LoadTable:
-    """static keeps up at 1 and at no more, of capacity 1.5; continuous to 2, of capacity 2.4."""
+    """Static keeps up at rate 1 (capacity 1.5), continuous up to 2 (capacity 2.4)."""
     waits_s = {("static", 1.0): 0.5, ("static", 2.0): 10.0, ("continuous", 1.0): 0.02, ("continuous", 2.0): 0.1}
     samples = [
         sample(engine, rate, queue_wait_p50_s=wait_s, growth=growth(engine == "static" and rate == 2.0))
@@ -138,7 +138,7 @@ def known_table() -> LoadTable:
     return load_table(["static", "continuous"], samples)
 
 
-def test_capacity_is_the_median_over_repeats_and_its_ratio_is_to_the_first_engine() -> None:
+def test_capacity_is_a_median_over_repeats_with_a_ratio_to_the_first_engine() -> None:
     table = known_table()
     static, continuous = table.capacity("static"), table.capacity("continuous")
     assert static is not None
@@ -151,7 +151,7 @@ def test_capacity_is_the_median_over_repeats_and_its_ratio_is_to_the_first_engin
     assert continuous.is_confirmed is None  # the run above it is missing
 
 
-def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
+def test_capacity_is_refuted_if_the_queue_contradicts_it() -> None:
     saturated = sample("static", None, role="saturation", achieved_per_s=2.0, output_tokens_per_s=20.0)
     for below, above in ((True, True), (False, False), (True, False)):
         around = [
@@ -161,15 +161,15 @@ def test_capacity_is_refuted_where_the_queue_does_not_do_as_it_should() -> None:
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
         assert capacity.is_confirmed is False
-        said = confirmation_text(capacity)
-        assert (nb("grows at 0.9 times it already, where 1.70 requests/s are served") in said) is below
-        assert ("does not grow at 1.1 times it yet" in said) is not above
+        text = confirmation_text(capacity)
+        assert (nb("already grows at 0.9 times the capacity, where 1.70 requests/s were served") in text) is below
+        assert ("does not grow at 1.1 times the capacity" in text) is not above
 
 
 @pytest.mark.parametrize(
-    ("requests", "grows_above", "said"), [(128, False, True), (192, False, False), (128, True, True)]
+    ("requests", "grows_above", "expected"), [(128, False, True), (192, False, False), (128, True, True)]
 )
-def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_above: bool, said: bool) -> None:
+def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_above: bool, expected: bool) -> None:
     figures = {"achieved_per_s": 2.0, "output_tokens_per_s": 20.0, "requests": requests, "most_running": 32}
     rows = [
         sample("static", None, role="saturation", **figures),
@@ -178,39 +178,41 @@ def test_too_few_requests_to_confirm_a_capacity_are_named(requests: int, grows_a
     ]
     capacity = load_table(["static"], rows).capacity("static")
     assert capacity is not None
-    words = "128 requests are few for an engine that ran 32 at once: use 6 times as many as there are slots, or more"
-    assert (words in confirmation_text(capacity)) is said
+    text = "128 requests are too few for an engine that ran 32 at once: use at least 6 times as many requests as slots."
+    assert (text in confirmation_text(capacity)) is expected
 
 
 def test_a_machine_that_was_not_equally_fast_is_named() -> None:
     saturated = sample(
         "static", None, role="saturation", achieved_per_s=2.0, output_tokens_per_s=20.0, decode_pass_p50_s=0.05
     )
-    for pass_s, said in ((0.055, False), (0.08, True), (0.03, True)):
+    for pass_s, expected in ((0.055, False), (0.08, True), (0.03, True)):
         around = [
             sample("static", 1.8, role="below", growth=growth(True), decode_pass_p50_s=pass_s),
             sample("static", 2.2, role="above", growth=growth(True), decode_pass_p50_s=0.05),
         ]
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
-        assert ("the machine was not equally fast" in confirmation_text(capacity)) is said
-    around = nb(f"Decode passes took {1000 * pass_s:.1f} ms around it")
-    slower = nb(f"{around} and 50.0 ms with all requests at once, 0.600 times")
+        assert ("The machine was not equally fast" in confirmation_text(capacity)) is expected
+    around = nb(f"decode passes took {1000 * pass_s:.1f} ms in these runs")
+    slower = nb(f"{around} and 50.0 ms with all requests at once (0.600 times)")
     assert slower in confirmation_text(capacity)
 
 
-def test_the_knee_lies_between_the_last_rate_that_held_and_the_first_that_did_not() -> None:
+def test_the_saturation_point_is_between_the_last_steady_and_the_first_growing_rate() -> None:
     table = known_table()
-    assert table.knee("static") == Knee(
+    assert table.saturation_point("static") == SaturationPoint(
         engine="static", held_per_s=1.0, lost_per_s=2.0, held_wait_s=0.5, lost_wait_s=10.0
     )
-    found = table.knee("static")
+    found = table.saturation_point("static")
     assert found is not None
     assert found.wait_ratio == 20.0
-    none = table.knee("continuous")
+    none = table.saturation_point("continuous")
     assert none is not None
     assert (none.held_per_s, none.lost_per_s, none.wait_ratio) == (2.0, None, None)
-    grew = load_table(["static"], [sample("static", 3.0, growth=growth(True), queue_wait_p50_s=7.0)]).knee("static")
+    grew = load_table(["static"], [sample("static", 3.0, growth=growth(True), queue_wait_p50_s=7.0)]).saturation_point(
+        "static"
+    )
     assert grew is not None
     assert (grew.held_per_s, grew.lost_per_s, grew.lost_wait_s) == (None, 3.0, 7.0)
 
@@ -221,15 +223,19 @@ def test_over_repeats_the_majority_decides() -> None:
     assert load_table(["static"], repeats[:2]).rows[0].grows is False
 
 
-def test_a_table_of_failures_says_so_and_breaks_nothing() -> None:
+def test_a_table_of_failures_has_errors_and_no_numbers() -> None:
     table = load_table(["static"], [sample("static", 1.0), sample("static", None, role="saturation")])
-    said = [(row.status, row.error, row.grows, row.middle) for row in table.rows]
-    assert said == [("oom", "no room", None, None)] * 2
-    assert (table.capacity("static"), table.knee("static"), table.capacity_ratio("static")) == (None, None, None)
+    rows = [(row.status, row.error, row.grows, row.middle) for row in table.rows]
+    assert rows == [("oom", "no room", None, None)] * 2
+    assert (table.capacity("static"), table.saturation_point("static"), table.capacity_ratio("static")) == (
+        None,
+        None,
+        None,
+    )
     assert load_table([], []).rows == ()
 
 
-def test_rows_stand_by_engine_and_rising_rate_then_the_other_roles() -> None:
+def test_rows_are_sorted_by_engine_and_rate_then_role() -> None:
     order = [(row.engine, row.role, row.rate_per_s) for row in known_table().rows]
     assert order[:5] == [
         ("static", "rate", 1.0),
@@ -240,7 +246,7 @@ def test_rows_stand_by_engine_and_rising_rate_then_the_other_roles() -> None:
     ]
 
 
-def test_the_repeat_to_draw_is_the_one_in_the_middle() -> None:
+def test_the_median_repeat_is_drawn() -> None:
     repeats = [sample("static", 1.0, repeat=i, achieved_per_s=rate) for i, rate in enumerate((0.9, 1.1, 1.0))]
     middle: LoadPoint | None = load_table(["static"], repeats).rows[0].middle
     assert middle is not None

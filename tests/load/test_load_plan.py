@@ -1,4 +1,4 @@
-"""What a load test runs: the same traces for every engine, and the points around a capacity once it is known."""
+"""The plan of a load test: the same traces for every engine, and the points around a known capacity."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def record(point: Point, status: str = "completed") -> PointRecord:
     return PointRecord(key=point.key, repeat=point.repeat, run_id=f"{point.key}-{point.repeat}", status=status)
 
 
-def test_engines_take_turns_at_every_rate_and_repeats_come_after_all_of_them() -> None:
+def test_engines_alternate_at_every_rate_and_repeats_follow() -> None:
     points = plan().points
     once = ["static/1", "continuous/1", "static/2", "continuous/2", "static/saturation", "continuous/saturation"]
     assert [point.key for point in points] == once * 2
@@ -42,7 +42,7 @@ def test_every_engine_gets_the_same_trace_at_a_rate() -> None:
     assert len(set.union(*digests.values())) == 3
 
 
-def test_rates_differ_in_their_moments_alone_and_seeds_in_all() -> None:
+def test_rates_change_only_arrival_times_and_seeds_change_all() -> None:
     slow, fast = (build_workload(point.config.workload).requests for point in (plan().points[0], plan().points[2]))
     assert [replace(r, arrival_s=0.0) for r in slow] == [replace(r, arrival_s=0.0) for r in fast]
     assert [r.arrival_s for r in slow] == pytest.approx([2 * r.arrival_s for r in fast])
@@ -51,7 +51,7 @@ def test_rates_differ_in_their_moments_alone_and_seeds_in_all() -> None:
     assert build_workload(reseeded.points[0].config.workload).requests != slow
 
 
-def test_static_alone_gets_what_static_alone_reads() -> None:
+def test_only_static_gets_form_and_returns() -> None:
     base = replace(BASE, engine="static", form=FormRule.parse("timeout:2"), returns="whole")
     made = plan_load(base, experiment_id="e", created_at="", engines=("static", "paged"), rates_per_s=(1.0,))
     assert [(str(p.config.form), p.config.returns) for p in made.points[:2]] == [
@@ -60,7 +60,7 @@ def test_static_alone_gets_what_static_alone_reads() -> None:
     ]
 
 
-def test_the_capacity_of_each_engine_is_confirmed_on_either_side() -> None:
+def test_each_capacity_gets_a_run_below_and_above() -> None:
     made = plan()
     rates = {"static/saturation-0": 1.0, "static/saturation-1": 3.0, "continuous/saturation-0": 4.0}
     records = [record(point) for point in made.points]
@@ -87,18 +87,18 @@ def test_an_engine_without_a_capacity_gets_no_points_around_it() -> None:
     assert next_points(plan(confirm=False), records, lambda found: 2.0) == ()
 
 
-def test_a_plan_survives_its_file() -> None:
+def test_a_plan_survives_json() -> None:
     made = plan(limits=Limits(ttft_s=0.5))
     assert Plan.from_dict(made.to_dict()) == made
     assert made.settings["ttft_limit_s"] == 0.5
     assert made.label == "static, continuous at 1, 2 requests/s"
 
 
-def test_rates_and_engines_are_read_or_refused_in_a_line() -> None:
+def test_rates_and_engines_are_parsed_or_refused_in_one_line() -> None:
     assert parse_rates("2, 0.5,1") == (0.5, 1.0, 2.0)
     assert parse_engines("static, continuous") == ("static", "continuous")
     for text in ("", "x", "0", "-1", "1,,2", "nan", "inf", "1e9", "1e-300"):
-        with pytest.raises(ValueError, match=r"use requests a second, 0\.000001 to 1,000,000, as 0\.5,1,2"):
+        with pytest.raises(ValueError, match=r"use requests/s from 0\.000001 to 1,000,000, for example 0\.5,1,2"):
             parse_rates(text)
     with pytest.raises(ValueError, match="name each once"):
         parse_rates("1,1.0")
@@ -108,7 +108,7 @@ def test_rates_and_engines_are_read_or_refused_in_a_line() -> None:
         parse_engines("static,static")
 
 
-def test_a_law_has_no_rate_of_its_own() -> None:
+def test_a_law_has_no_rate() -> None:
     assert arrival_spec("poisson", 2.0) == "poisson:2.0"
     assert arrival_spec("constant", 0.1) == "constant:0.1"
     assert arrival_spec("gamma:3", 2.0) == "gamma:2.0:3"

@@ -1,4 +1,4 @@
-"""The steady window, what is served in it, and whether a queue grows: by hand, and on servers of known rate."""
+"""The steady window, its served requests, and queue growth: by hand, and on servers of known rate."""
 
 import math
 
@@ -8,10 +8,10 @@ import pytest
 from engine.core.record import RunRecord
 from engine.load.load_point import load_point
 from engine.load.occupancy import Occupancy, mean_number, most_at_once, often_at_once
-from engine.load.queue_growth import left_behind, line_through, queue_growth
+from engine.load.queue_growth import line_through, mean_backlog, queue_growth
 from engine.load.steady_window import served_within, steady_window
 from tests.support.load_server import decode_only, serve
-from tests.support.records import EMPTY, request, tokens
+from tests.support.runs.records import EMPTY, request, tokens
 
 # Two slots. Request 2 waits from 2 to 4, until request 0 has left.
 FULL = RunRecord.from_rows(
@@ -25,7 +25,7 @@ FULL = RunRecord.from_rows(
 
 
 def occupancy(*rows: tuple[float, float, float], end_s: float | None = None) -> Occupancy:
-    """One request a row of arrival, admission and leaving; all of them served."""
+    """One request per row of arrival, admission and leaving; all served."""
     arrival_s, admitted_s, left_s = (np.array(column, float) for column in zip(*rows, strict=True))
     return Occupancy(
         request_id=np.arange(len(rows)),
@@ -40,11 +40,11 @@ def occupancy(*rows: tuple[float, float, float], end_s: float | None = None) -> 
 def test_the_window_goes_from_full_slots_to_the_last_admission() -> None:
     window = steady_window(Occupancy.of(FULL))
     assert window is not None
-    # Two run for the first time at 1, before one mean stay of (4 + 4 + 6) / 3 s is over.
+    # Two run at once from 1 on, before one mean time in the system, (4 + 4 + 6) / 3 s, is over.
     assert (window.begin_s, window.end_s, window.coming_until_s) == (1.0, 4.0, 2.0)
 
 
-def test_what_spans_an_edge_counts_with_the_share_of_its_tokens_inside() -> None:
+def test_requests_across_an_edge_count_with_their_share_of_tokens() -> None:
     known = Occupancy.of(FULL)
     window = steady_window(known)
     assert window is not None
@@ -55,20 +55,20 @@ def test_what_spans_an_edge_counts_with_the_share_of_its_tokens_inside() -> None
     assert served.tokens_per_s() == pytest.approx(4 / 3)
 
 
-def test_slots_that_never_fill_leave_one_mean_stay_to_the_ramp() -> None:
-    # Two run at once only from 5 on; the mean stay is (1 + 1 + 2 + 1) / 4 = 1.25 s.
+def test_the_ramp_lasts_one_mean_time_in_the_system_if_slots_never_fill() -> None:
+    # Two run at once only from 5 on; the mean time in the system is (1 + 1 + 2 + 1) / 4 = 1.25 s.
     window = steady_window(occupancy((0, 0, 1), (2, 2, 3), (4, 4, 6), (5, 5, 6)))
     assert window is not None
     assert (window.begin_s, window.end_s) == (1.25, 5.0)
 
 
-def test_one_batch_alone_is_all_ramp_and_tail() -> None:
+def test_a_single_batch_is_all_ramp_and_tail() -> None:
     assert steady_window(occupancy((0, 0, 3), (0, 0, 4))) is None
     assert steady_window(Occupancy.of(EMPTY)) is None
     assert load_point(EMPTY).achieved_per_s is None
 
 
-def test_requests_that_never_finished_are_there_to_the_end_and_count_for_nothing() -> None:
+def test_unfinished_requests_stay_to_the_end_and_are_not_served() -> None:
     record = RunRecord.from_rows(
         requests=[
             request(0, arrival_s=0.0, admitted_s=0.0),
@@ -85,16 +85,16 @@ def test_requests_that_never_finished_are_there_to_the_end_and_count_for_nothing
     assert served_within(record, known, window).share.tolist() == [1.0, 0.0, 0.0]
 
 
-def test_how_many_at_once_and_on_average() -> None:
+def test_maximum_and_mean_number() -> None:
     begin_s, end_s = np.array([0.0, 1.0, 4.0]), np.array([4.0, 5.0, 8.0])
-    assert most_at_once(begin_s, end_s) == (2, 1.0)  # at 4 one goes before the next one comes
+    assert most_at_once(begin_s, end_s) == (2, 1.0)  # at 4 one ends before the next begins
     assert mean_number(begin_s, end_s, 0.0, 8.0) == pytest.approx(12 / 8)
     assert mean_number(begin_s, end_s, 2.0, 4.0) == 2.0
     assert most_at_once(np.array([]), np.array([])) == (0, 0.0)
 
 
 def test_a_number_reached_for_moments_does_not_count() -> None:
-    # Two run from 1 to 9, and a third from 4 to 4.2 alone: 0.2 of the 10 s.
+    # Two run from 1 to 9, and a third only from 4 to 4.2: 0.2 of the 10 s.
     begin_s, end_s = np.array([0.0, 1.0, 4.0]), np.array([10.0, 9.0, 4.2])
     assert most_at_once(begin_s, end_s) == (3, 4.0)
     assert often_at_once(begin_s, end_s, 0.1) == (2, 1.0)
@@ -107,7 +107,7 @@ def test_a_number_reached_for_moments_does_not_count() -> None:
     [("serial", 1, 4, 1 / 4), ("static", 4, 5, 4 / 5), ("continuous", 4, 5, 4 / 5)],
 )
 def test_capacity_of_a_server_whose_rate_is_known(engine: str, slots: int, budget: int, capacity_per_s: float) -> None:
-    # A batch of equal budgets takes one pass a token: its prompt's pass yields the first.
+    # A batch with equal output lengths takes one pass per token; the prefill yields the first.
     point = load_point(serve(engine, slots, [budget] * 40, [0.0] * 40))
     assert point.achieved_per_s == pytest.approx(capacity_per_s, rel=1e-9)
     assert point.output_tokens_per_s == pytest.approx(capacity_per_s * budget, rel=1e-9)
@@ -123,14 +123,14 @@ def test_capacity_where_answers_differ_in_length(count: int, within: float) -> N
     assert whole_run < (0.95 if count == 48 else 0.995) * capacity_per_s  # its tail makes the same server look slower
 
 
-def test_those_left_behind_count_from_one_admission_to_the_next() -> None:
-    # Two slots, batches at 0, 4 and 8. At 0 four have come and two get slots; the fifth comes at 5 and waits for none.
+def test_the_backlog_changes_at_admissions() -> None:
+    # Two slots, batches at 0, 4 and 8. At 0 four have arrived and two get slots; the fifth arrives at 5.
     known = occupancy((0, 0, 4), (0, 0, 4), (0, 4, 8), (0, 4, 8), (5, 8, 12))
-    assert left_behind(known, np.array([0.0, 2.0, 4.0, 8.0])).tolist() == [2.0, 2.0, 0.0]
-    assert left_behind(known, np.array([0.0, 3.0, 6.0])).tolist() == pytest.approx([2.0, 2 / 3])
+    assert mean_backlog(known, np.array([0.0, 2.0, 4.0, 8.0])).tolist() == [2.0, 2.0, 0.0]
+    assert mean_backlog(known, np.array([0.0, 3.0, 6.0])).tolist() == pytest.approx([2.0, 2 / 3])
 
 
-def test_a_line_and_how_sure_it_is() -> None:
+def test_a_line_and_its_t_value() -> None:
     # Residuals -0.1, 0.3, -0.3, 0.1 follow each other with no positive correlation: error sqrt(0.2 / 2 / 5).
     slope, t = line_through(np.array([0.0, 1.0, 1.0, 2.0]), np.arange(4.0))
     assert (slope, t) == (pytest.approx(0.6), pytest.approx(0.6 / math.sqrt(0.02)))
@@ -155,22 +155,22 @@ def test_the_queue_grows_above_capacity_and_not_below(engine: str, slots: int) -
     assert [grows(0.5), grows(0.9), grows(1.1), grows(2.0)] == [False, False, True, True]
 
 
-def test_the_slope_is_the_surplus_that_nobody_serves() -> None:
-    # One slot serves one request in 4 s; one comes every 2 s: a quarter of a request a second is left behind.
+def test_the_slope_is_the_surplus_of_arrivals() -> None:
+    # One slot serves a request in 4 s; one arrives every 2 s: the backlog grows by 0.25 requests/s.
     growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 40, (np.arange(40) * 2.0).tolist())))
     assert growth is not None
     assert growth.slope_per_s == pytest.approx(0.25, rel=0.02)
     assert growth.rise == pytest.approx(0.25 * 78, rel=0.02)
 
 
-def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level() -> None:
-    # A slot that serves one in 4 s. A burst of twenty, then one every 4 s: always some twenty are left behind.
+def test_an_engine_that_never_catches_up_has_a_growing_queue_without_a_slope() -> None:
+    # One slot serves a request in 4 s. A burst of twenty, then one arrival every 4 s: a steady backlog of about twenty.
     burst, steady = [0.2 * i for i in range(20)], [4.0 * i for i in range(1, 60)]
     growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 79, burst + steady)))
     assert growth is not None
     assert (growth.rises, growth.is_behind, growth.grows) == (False, True, True)
-    assert growth.left_behind == pytest.approx(20, abs=2)
-    # The same after a burst of three is no more than a hair for so many requests.
+    assert growth.backlog == pytest.approx(20, abs=2)
+    # The same after a burst of three is negligible for so many requests.
     burst, steady = [0.2 * i for i in range(3)], [4.0 * i for i in range(1, 77)]
     few = queue_growth(Occupancy.of(serve("serial", 1, [4] * 79, burst + steady)))
     assert few is not None
@@ -178,23 +178,23 @@ def test_an_engine_that_never_catches_up_has_a_growing_queue_whose_line_is_level
 
 
 def test_an_engine_that_is_catching_up_has_no_growing_queue() -> None:
-    # One in 4 s is served. A burst of forty, then one every 5 s: fifteen are left when the last one comes.
+    # One is served in 4 s. After a burst of forty, one arrives every 5 s: fifteen are left at the last arrival.
     arrivals_s = [0.2 * i for i in range(40)] + [8.0 + 5.0 * i for i in range(100)]
     growth = queue_growth(Occupancy.of(serve("serial", 1, [4] * 140, arrivals_s)))
     assert growth is not None
-    assert growth.left_behind > 0.05 * 140
+    assert growth.backlog > 0.05 * 140
     assert growth.rise < -10
     assert growth.grows is False
 
 
-def test_an_engine_that_is_swamped_before_it_looks_again_has_a_growing_queue() -> None:
-    # All twenty come within the first batch's four seconds: nobody was ever left behind while they came.
+def test_an_engine_that_is_swamped_before_its_next_admission_has_a_growing_queue() -> None:
+    # All twenty arrive within the first batch's four seconds, so there is no backlog during the arrivals.
     growth = queue_growth(Occupancy.of(serve("static", 4, [4] * 20, (np.arange(20) * 0.1).tolist())))
     assert growth is not None
     assert (growth.rise, growth.is_swamped, growth.grows) == (0.0, True, True)
 
 
-def test_growth_is_not_judged_where_there_is_nothing_to_judge() -> None:
+def test_growth_needs_enough_requests_over_time() -> None:
     assert queue_growth(Occupancy.of(serve("serial", 1, [2] * 9, (np.arange(9) * 1.0).tolist()))) is None  # too few
     assert queue_growth(Occupancy.of(serve("serial", 1, [2] * 20, [0.0] * 20))) is None  # all at once
     assert queue_growth(Occupancy.of(EMPTY)) is None

@@ -1,4 +1,4 @@
-"""The memory plan held against real engines: a run under a capacity ends where the plan says, by the term it says."""
+"""The memory plan against real engines: a run under a capacity ends at the planned batch size, by the planned term."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.core.errors import EngineOutOfMemory
 from engine.core.kv_layout import blocks_for
 from engine.core.units import GIB
 from engine.hardware.model_presets import model_shape
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import EngineShape, MemoryGrid, memory_point
 from engine.runtime.device_memory import kept_by_graphs
 from engine.runtime.measuring.parity import engine_outputs
@@ -38,7 +38,7 @@ def warm() -> WarmModel:
 def ended(
     warm: WarmModel, engine: str, prompt: int, size: int, capacity_bytes: int, temperature: float
 ) -> tuple[str, int | None, int | None] | None:
-    """What a real run of `size` equal requests under that capacity ends with; None where it completes."""
+    """The error of a real run of `size` equal requests under that capacity; None if it completes."""
     config = RunConfig(
         engine=engine,
         model="tiny-random",
@@ -57,8 +57,8 @@ def ended(
 
 @pytest.mark.parametrize("engine", ["serial", "static", "continuous"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_run_under_a_capacity_ends_where_the_plan_says(warm: WarmModel, engine: str, temperature: float) -> None:
-    """Room for the weights and so much more: the wall lies in another term each time."""
+def test_a_run_under_a_capacity_ends_as_planned(warm: WarmModel, engine: str, temperature: float) -> None:
+    """The weights plus different amounts of memory: another term fails each time."""
     model = model_shape("tiny-random", dtype="fp32")
     seen = set()
     for room in (-1, 20_000, 60_000, 130_000, 266_000, 420_000):
@@ -73,14 +73,14 @@ def test_a_run_under_a_capacity_ends_where_the_plan_says(warm: WarmModel, engine
             if shortage is None:
                 assert found is None, (room, prompt, size)
                 continue
-            where = f"{TERM_WORDS[shortage.term]} (by estimate)"
+            where = f"{TERM_LABELS[shortage.term]} (by estimate)"
             assert found == (where, shortage.asked_bytes, shortage.free_bytes), (room, prompt, size)
             seen.add(shortage.term)
     assert {"weights", "kv_cache", "mlp_activation"} <= seen
 
 
 @pytest.mark.parametrize("engine", ["paged", "chunked"])
-def test_a_paged_run_gets_its_whole_pool_exactly_where_the_plan_fits(warm: WarmModel, engine: str) -> None:
+def test_a_paged_run_gets_its_whole_pool_if_the_plan_fits(warm: WarmModel, engine: str) -> None:
     model = model_shape("tiny-random", dtype="fp32")
     config = RunConfig(
         engine=engine,
@@ -101,7 +101,7 @@ def test_a_paged_run_gets_its_whole_pool_exactly_where_the_plan_fits(warm: WarmM
         assert (pool_blocks(capped, capped.requests()) == wanted == 17) is fits
 
 
-def test_what_graphs_keep_to_themselves_is_the_idle_part_of_their_own_pools() -> None:
+def test_memory_kept_by_graphs_is_the_idle_part_of_their_pools() -> None:
     segments = [
         {"total_size": 1000, "allocated_size": 100, "segment_pool_id": (0, 0)},
         {"total_size": 500, "allocated_size": 200, "segment_pool_id": (0, 1)},

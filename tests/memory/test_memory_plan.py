@@ -1,4 +1,4 @@
-"""The memory plan by hand-computed numbers: terms, pieces, layouts, walls."""
+"""The memory plan with hand-computed numbers: terms, pieces, layouts, walls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tried() -> Iterator[MemoryPoint]:
                 yield memory_point(QWEN, grid(), prompt, size)
 
 
-def test_of_all_configurations_that_ran_on_the_card_exactly_five_do_not_fit() -> None:
+def test_exactly_five_of_the_measured_configurations_do_not_fit() -> None:
     failed = {(p.prompt_tokens, p.batch_size): p.shortage for p in tried() if not p.fits}
     assert set(failed) == {(256, 1024), (1024, 256), (1024, 512), (4096, 64), (4096, 128)}
     assert all(shortage is not None and shortage.term == "mlp_activation" for shortage in failed.values())
@@ -61,8 +61,8 @@ def test_of_all_configurations_that_ran_on_the_card_exactly_five_do_not_fit() ->
     }
 
 
-def test_with_two_pieces_of_the_mlp_alive_the_card_would_have_held_one_of_the_five() -> None:
-    """8.75 GiB of cache, 2.88 of weights and 8.75 of activation are 20.4 GiB: the third piece is what fails."""
+def test_with_two_mlp_pieces_one_of_the_five_would_fit() -> None:
+    """8.75 GiB of cache, 2.88 of weights and 8.75 of activations are 20.4 GiB: the third piece fails."""
     point = memory_point(QWEN, grid(), 1024, 256)
     assert point.shortage is not None
     assert point.need.weights_bytes + point.need.kv_bytes + 2 * point.shortage.asked_bytes < A10_BYTES
@@ -88,7 +88,7 @@ def test_each_term_of_a_batch_by_hand() -> None:
     assert round((point.need.logits_bytes + point.need.logits_fp32_bytes) / 1e6) == 933
 
 
-def test_logits_of_all_positions_take_gibibytes_where_those_of_the_last_take_megabytes() -> None:
+def test_logits_of_all_positions_take_gibibytes_and_of_the_last_ones_megabytes() -> None:
     shape = EngineShape(logits_of_all=True, sampled_in_fp32=False)
     need = memory_point(QWEN, grid(shape=shape, budget_tokens=128), 128, 128).need
     assert need.logits_bytes == 128 * 128 * 151_936 * 2
@@ -98,7 +98,7 @@ def test_logits_of_all_positions_take_gibibytes_where_those_of_the_last_take_meg
 
 
 def test_a_capped_pool_moves_the_wall() -> None:
-    """Of p256 with 256 new tokens 128 rows take 1.75 GiB of cache, 256 rows 3.5 GiB."""
+    """p256 with 256 new tokens: 128 rows take 1.75 GiB of cache, 256 rows 3.5 GiB."""
     fits, fails = memory_points(QWEN, grid(prompt_tokens=(256,), batch_sizes=(128, 256), pool_bytes=2 * GIB))
     assert fits.fits
     assert fits.need.kv_bytes == 1.75 * GIB
@@ -110,7 +110,7 @@ def test_a_capped_pool_moves_the_wall() -> None:
     )
 
 
-def test_about_two_hundred_long_sequences_fill_a_card_of_80_gb() -> None:
+def test_about_two_hundred_long_sequences_fill_an_80_gb_gpu() -> None:
     llama = model_shape("llama-3.1-8b", dtype="bf16")
     (wall,) = walls(
         llama,
@@ -131,21 +131,21 @@ def test_about_two_hundred_long_sequences_fill_a_card_of_80_gb() -> None:
     assert wall.to_dict()["failing_term"] == "kv_cache"
 
 
-def test_weights_alone_may_be_too_much() -> None:
+def test_weights_can_exceed_memory() -> None:
     (wall,) = walls(QWEN, grid(capacity_bytes=3 * 10**9))
     assert wall.largest == 0
     assert wall.to_dict()["failing_term"] == "weights"
     assert wall.to_dict()["asked_bytes"] == 3_087_428_608
 
 
-def test_a_wall_lies_between_a_batch_that_fits_and_the_next() -> None:
+def test_a_wall_is_between_a_batch_that_fits_and_the_next() -> None:
     for wall in walls(QWEN, grid(prompt_tokens=tuple(TRIED))):
         assert wall.largest is not None
         assert memory_point(QWEN, grid(), wall.prompt_tokens, wall.largest).fits
         assert not memory_point(QWEN, grid(), wall.prompt_tokens, wall.largest + 1).fits
 
 
-def test_a_serial_engine_never_ends_and_every_size_is_one_row() -> None:
+def test_the_serial_engine_has_no_wall_and_one_row_at_every_size() -> None:
     serial = grid(shape=EngineShape(engine="serial"), batch_sizes=(1, 1024))
     one, many = memory_points(QWEN, serial)
     assert one.need == many.need
@@ -181,7 +181,7 @@ def test_tokens_of_the_largest_pass_by_hand() -> None:
         assert largest_pass_tokens(shape, slots, []) == 0
 
 
-def test_memory_is_asked_for_in_order_and_piece_by_piece() -> None:
+def test_memory_is_allocated_in_order_and_piece_by_piece() -> None:
     model = model_shape("tiny-random", dtype="fp32")
     need = pass_memory(model, kv_positions=10, tokens=4, rows=2, sampled_in_fp32=True)
     sizes = (607_488, 5_120, 4 * 1_920, 4_096, 4_096)
@@ -211,6 +211,6 @@ def test_memory_is_asked_for_in_order_and_piece_by_piece() -> None:
         ({"prompt_tokens": tuple(range(1, 201)), "batch_sizes": tuple(range(1, 101))}, "20,000 configurations"),
     ],
 )
-def test_a_grid_that_cannot_be_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+def test_invalid_grids_get_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         grid(**changes)

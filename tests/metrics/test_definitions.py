@@ -1,4 +1,4 @@
-"""Each way to count a latency against values worked out by hand, on runs that ended and on one that was stopped."""
+"""Each definition of a latency, calculated by hand for completed runs and a stopped one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.metrics.definitions import CHOICES, Definitions
 from engine.metrics.distribution import STATISTICS, Distribution, percentile
 from engine.metrics.latency import LATENCIES, latencies, latency_metrics
 from engine.metrics.metrics import RUN_METRICS, run_metrics
-from tests.support.records import CONTINUOUS, CUT_OFF, EMPTY, STATIC, WHOLE, request, tokens
+from tests.support.runs.records import CONTINUOUS, CUT_OFF, EMPTY, STATIC, WHOLE, request, tokens
 
 INF = math.inf
 ADMISSION = Definitions(ttft="admission")

@@ -1,4 +1,4 @@
-"""The definitions themselves: every metric is named, explained and in its unit, every word has one meaning."""
+"""The definitions: every metric has a name, a unit and a meaning; every glossary term has one meaning."""
 
 import re
 
@@ -7,7 +7,7 @@ from engine.metrics.glossary import GLOSSARY
 from engine.metrics.latency import latencies
 from engine.metrics.metrics import METRICS, run_metrics
 from engine.runlog.schema import STREAMS
-from tests.support.records import EMPTY
+from tests.support.runs.records import EMPTY
 
 
 def test_metric_names_are_unique_and_in_the_order_of_the_results() -> None:

@@ -1,4 +1,4 @@
-"""Every metric against values worked out by hand on small records."""
+"""Every metric, calculated by hand on small records."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from engine.core.record import RunRecord
 from engine.metrics.distribution import percentile
 from engine.metrics.latency import latencies
 from engine.metrics.metrics import RUN_METRICS, run_metrics
-from tests.support.records import (
+from tests.support.runs.records import (
     CONTINUOUS,
     CUT_OFF,
     EMPTY,
@@ -85,7 +85,7 @@ def test_a_batch_cut_off_before_its_return_has_delivered_nothing() -> None:
     assert metrics["duration_s"] is metrics["output_tokens_per_s"] is None
 
 
-def test_throughput_counts_the_tokens_that_somebody_has_received() -> None:
+def test_throughput_counts_delivered_tokens() -> None:
     metrics = run_metrics(CUT_OFF)
     assert (metrics["output_tokens"], metrics["duration_s"]) == (100, 1.0)
     assert metrics["output_tokens_per_s"] == 10.0

@@ -1,10 +1,10 @@
-"""What paged memory, chunks, preemptions and captured passes add to the metrics, against values worked out by hand."""
+"""Metrics of paged KV, chunks, preemptions and captured passes, calculated by hand."""
 
 import pytest
 
 from engine.core.record import RunRecord
 from engine.metrics.metrics import run_metrics
-from tests.support.records import CHUNKED, run_pass
+from tests.support.runs.records import CHUNKED, run_pass
 
 CHUNKED_VALUES = {
     "steps": 5,

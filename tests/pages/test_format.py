@@ -1,4 +1,4 @@
-"""Numbers as people read them: one text for one value wherever it stands, worked out by hand."""
+"""Formatted numbers: one text for one value everywhere, against hand-written expectations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from engine.commands.run import _table
+from engine.core.errors import EngineOutOfMemory
 from engine.core.format import (
     NO_BREAK_SPACE,
     aligned,
@@ -32,17 +33,15 @@ from engine.core.format import (
     unbroken,
 )
 from engine.validity.load_checks import judge_steady_window
-from pages.figures.captions import latency
-from pages.figures.latency.cdf import latency_cdf
+from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.parts.runs.badges import badge_text, badges_of, status_badge
-from pages.parts.runs.compared import METRIC_BY_NAME
-from pages.parts.runs.validity import told_checks
+from pages.parts.runs.validity import explained_checks
 from pages.parts.shared.markdown import code, listed, plain
-from pages.parts.shared.metric_text import metric_text, value_and_unit
-from tests.support.evidence import evidence, requests
+from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit
 from tests.support.no_break import UNIT, nb
+from tests.support.runs.evidence import evidence, requests
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 INF, NAN = float("inf"), float("nan")
 BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a style takes, and d3's formats
     "{LOWEST_RATE:.6f}",
@@ -51,7 +50,6 @@ BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a
     "{share:.0%} of {machine.name}",
     "for rate in rates_per_s",
     "{gigabytes:.1f} GB from the hub",
-    "{other.value:.3g} and {mine.value:.3g} requests a second",
     "%{{y:,.4~r}}",
     "%{{customdata[{i}]}}",
     "{x:.4f},{middle + up - tooth:.6g}",
@@ -61,7 +59,7 @@ BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a
     "--capacity-gib",
     "--pool-gib",
     "{float(row[name]) / entry.factor:.12g}",
-    "query_command.py: f'{value:.6g}'",
+    "query.py: f'{value:.6g}'",
 )
 
 
@@ -178,6 +176,11 @@ def test_a_file_has_usual_spaces_and_a_page_makes_them_no_break_ones() -> None:
     assert unbroken("4 slots, 2 steps, 3 times") == "4 slots, 2 steps, 3 times"
 
 
+def test_an_error_that_is_kept_in_a_file_has_usual_spaces() -> None:
+    error = EngineOutOfMemory(asked_bytes=3 * 2**30, free_bytes=2**20, shape="8 rows", where="prefill")
+    assert str(error) == "out of memory: prefill asked for 3.00 GiB (8 rows), 1.00 MiB were free"
+
+
 def test_a_terminal_without_the_characters_gets_plain_ones() -> None:
     written = io.BytesIO()
     stream = io.TextIOWrapper(written, encoding="ascii")
@@ -200,10 +203,10 @@ def test_one_value_has_one_text_in_tiles_labels_captions_badges_and_on_the_termi
         "finding": breakable(verdict.finding),
     }
     report = {"run_id": "a", "status": "completed", "ttft_p50_s": value_s}
-    assert "stayed 1.00 s" in stored["finding"]
-    for text in (tile, metric_text(metric, value_s), label, latency(samples, "TTFT")):
+    assert "for 1.00 s on average" in stored["finding"]
+    for text in (tile, metric_text(metric, value_s), label, latency_caption(samples, "TTFT")):
         assert expected in text
-    assert expected in told_checks([stored])[0].found
+    assert expected in explained_checks([stored])[0].finding
     assert expected in _table(report)
 
 

@@ -1,4 +1,4 @@
-"""Links of every page, as they were always written, open with the settings that they name."""
+"""Links of older versions open every page with the settings that they name."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from pages.parts.shared.lab import lab
 from store import Store
 from store.predictions.predictions import Subject
 from tests.support.app_server import ROOT
-from tests.support.load_experiments import load_plan_of, write_load
 from tests.support.page_app import take_in
 from tests.support.page_links import LINKS, Values, held
-from tests.support.page_runs import write_run
-from tests.support.repeats_experiments import repeats_plan, write_repeats
-from tests.support.roofline_runs import MODEL
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.load_experiments import load_plan_of, write_load
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
+from tests.support.runs.roofline_runs import MODEL
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
 
 @pytest.fixture(scope="module", autouse=True)
 def full_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A LAB_HOME with something for every page."""
+    """A LAB_HOME with data for every page."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAB_HOME", str(home))
         with Store(home) as store:
             expected = Expectation(low=0.1, high=0.2, why="so")
-            store.predict(Subject(kind="run", subject_id="r"), Question(measure="metric", metric="itl_max_s"), expected)
+            store.predictions.add(
+                Subject(kind="run", subject_id="r"), Question(measure="metric", metric="itl_max_s"), expected
+            )
         for run_id, engine in (("r1", "static"), ("r2", "continuous")):
             write_run(home / "runs", run_id, engine, model=MODEL)
         write_sweep(home / "runs", sweep_plan())
@@ -46,7 +48,7 @@ def full_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def open_link(link: str) -> AppTest:
-    """The page of an address below the app's own."""
+    """Open the page of a relative address."""
     page, _, query = link.partition("?")
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
     app.switch_page(f"pages/{page or 'bench'}.py")

@@ -1,4 +1,4 @@
-"""Every page has its widgets' values and its address to itself: no page finds what another one's widgets hold."""
+"""Widget values and address settings belong to their page: no page sees those of another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.test_old_links import full_home, open_link  # noqa: F401 - the fixture of a full home
 from tests.support.page_links import held
 
-# Of each page some settings that are not its defaults; where another page has one of the name, of its kind too.
+# Settings of each page that are not its defaults, among them those whose name other pages use too.
 CHANGED = {
     "bench": "engine=static&slots=7&model=tiny-random&prompts=lengths&mix=p32&budget=12&requests=12&dtype=fp32",
     "sweep": "engine=paged&model=tiny-random&prompts=p8&batch_size=1,2&budget=8&dtype=bf16&pool_gib=0.5&repeats=2",
@@ -33,7 +33,7 @@ PLACES = {"run_id", "runs", "run", "experiment", "prediction", "question", "sql"
 
 
 def by_the_menu(app: AppTest, page: str) -> AppTest:
-    """Go to a page as its link in the menu does: without a query."""
+    """Open a page by the menu: without a query."""
     app.query_params.clear()
     return app.switch_page(f"pages/{page}.py").run()
 
@@ -46,14 +46,14 @@ def by_a_link(app: AppTest, link: str) -> AppTest:
 
 
 def settings(app: AppTest) -> dict[str, Any]:
-    """What the page's settings hold, without what names a run or an experiment."""
+    """The values of the page's settings, except those that name a run or an experiment."""
     assert not app.exception, app.exception[0].value
     return {name: value for name, value in held(app).items() if name not in PLACES}
 
 
 @pytest.fixture(scope="module")
 def defaults(full_home: object) -> dict[str, dict[str, Any]]:  # noqa: F811
-    """What every page's settings hold where the address asks for nothing."""
+    """The values of every page's settings for an empty address."""
     return {page: settings(open_link(page)) for page in CHANGED}
 
 
@@ -94,7 +94,7 @@ def test_another_address_of_the_page_sets_its_widgets() -> None:
     assert (held(app)["card"], held(app)["prompt"]) == ("a10", 2048)
 
 
-def test_a_browser_that_has_not_heard_of_the_address_changes_nothing() -> None:
+def test_a_browser_with_the_older_address_changes_nothing() -> None:
     app = open_link("bench?slots=7")
     app.number_input(key="bench.slots").set_value(9).run()
     app.query_params = {"slots": "7"}  # as the browser sends it until the new address has come
@@ -107,7 +107,7 @@ def test_a_browser_that_has_not_heard_of_the_address_changes_nothing() -> None:
     assert (held(app)["slots"], held(app)["requests"]) == (7, 8)
 
 
-def test_a_default_in_a_link_is_left_out_and_a_bad_value_is_said_once() -> None:
+def test_a_default_in_a_link_is_left_out_and_a_bad_value_is_reported_once() -> None:
     app = open_link("sweep?budget=32&repeats=none&seed=5")
     assert [warning.value for warning in app.warning][0].count("repeats") == 1
     assert {name: value for name, value in app.query_params.items() if name not in PLACES} == {"seed": "5"}
@@ -120,11 +120,11 @@ def test_a_field_that_is_hidden_keeps_its_value() -> None:
     assert held(app)["mix"] == "p32"
 
 
-def test_streamlit_says_which_runs_are_steps_of_the_browsers_history() -> None:
+def test_streamlit_marks_runs_caused_by_back_or_forward() -> None:
     assert "is_history_navigation" in {field.name for field in fields(ScriptRunContext)}
 
 
-def test_a_step_of_the_history_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_back_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     app = open_link("bench?slots=7")
     app.number_input(key="bench.slots").set_value(9).run()
     monkeypatch.setattr("pages.parts.shared.page_state._is_history_step", lambda: True)

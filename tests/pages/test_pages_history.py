@@ -12,13 +12,13 @@ from streamlit.testing.v1 import AppTest
 
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
-from pages.parts.runs.notes import save_notes
+from pages.parts.runs.run_actions import save_notes
 from pages.parts.shared.lab import lab
 from store import Store
 from store.annotations import Annotation
 from store.transfer.exporter import export_runs
 from tests.support.page_app import links, open_page, take_in, words
-from tests.support.page_runs import write_crashed, write_run
+from tests.support.runs.page_runs import write_crashed, write_run
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
     assert "Set up a first run on Bench" in dict(links(app))
 
 
-def test_runs_are_listed_newest_first_with_their_ending_in_words(runs: Path) -> None:
+def test_runs_are_listed_newest_first_with_their_status(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous")
     write_crashed(runs, "r0", "static")
@@ -121,6 +121,7 @@ def three(runs: Path) -> Path:
         ({"tags": "baseline"}, ["r1"]),
         ({"badges": "random weights"}, ["r2", "r1", "r0"]),
         ({"badges": "real weights"}, []),
+        ({"badges": "warm-up covered what was measured"}, []),  # the label in older links
         ({"since": "2026-11-28", "until": "2026-11-30"}, ["r2", "r1", "r0"]),
         ({"until": "2026-11-27"}, []),
         ({"pinned": "true"}, []),
@@ -134,7 +135,7 @@ def test_a_link_carries_the_filters(three: Path, query: dict[str, str], expected
         assert listed(app) == expected
         assert f"{len(expected)} of 3 runs in" in words(app) or len(expected) == 3
     else:
-        assert "None of the 3 runs fits." in words(app)
+        assert "None of the 3 runs matches." in words(app)
         assert listed(press(app, "Clear search and filters")) == ["r2", "r1", "r0"]
 
 
@@ -158,7 +159,7 @@ def test_a_run_says_which_experiment_it_belongs_to_and_leads_to_it(runs: Path) -
     assert shown["r4"] == ""
 
 
-def test_the_runs_of_one_experiment_alone_by_a_link_and_by_the_field(runs: Path) -> None:
+def test_the_runs_of_one_experiment_by_a_link_and_by_the_field(runs: Path) -> None:
     write_experiments(runs)
     app = open_page("history", experiment="sweep1")
     assert listed(app) == ["r2", "r1"]
@@ -171,7 +172,7 @@ def test_the_runs_of_one_experiment_alone_by_a_link_and_by_the_field(runs: Path)
     assert listed(app) == ["r2", "r4", "r3", "r1"]
     assert "experiment" not in app.query_params
     app = open_page("history", experiment="nowhere")
-    assert "None of the 4 runs fits." in words(app)
+    assert "None of the 4 runs matches." in words(app)
     app = press(app, "Clear search and filters")
     assert len(listed(app)) == 4
     assert "experiment" not in app.query_params
@@ -191,7 +192,7 @@ def test_the_field_follows_the_address(runs: Path) -> None:
         assert (field.value, listed(app)) == (address.get("experiment"), expected)
 
 
-def test_what_tells_runs_apart_stands_first(runs: Path) -> None:
+def test_the_most_telling_columns_come_first(runs: Path) -> None:
     write_run(runs, "r1")
     take_in(runs.parent)
     columns = list(open_page("history").dataframe[0].value)
@@ -221,10 +222,10 @@ def test_a_deleted_run_is_undone_restored_and_purged(three: Path) -> None:
     app = press(app, "Restore")
     assert listed(app) == ["r2", "r1", "r0"]
     app = press(select(app, 0), "Delete")
-    assert "This cannot be undone" in words(press(app, "Empty the trash …"))
+    assert "This cannot be undone" in words(press(app, "Empty trash …"))
 
 
-def test_runs_are_pinned_and_spoken_of(three: Path) -> None:
+def test_runs_are_pinned_and_annotated(three: Path) -> None:
     app = press(select(open_page("history"), 2), "Pin")
     assert listed(app) == ["r0", "r2", "r1"]
     assert app.dataframe[0].value["pinned"].tolist() == [True, False, False]
@@ -242,8 +243,8 @@ def test_runs_are_pinned_and_spoken_of(three: Path) -> None:
 def test_a_run_is_repeated_with_its_own_settings(three: Path) -> None:
     app = press(select(open_page("history"), 1), "Repeat …")
     assert "Static batching, 2 slots" in words(app)
-    link = dict(links(app))["Change it on Bench first"]
-    assert "engine=static&slots=2&model=tiny-random&prompts=lengths&mix=p16" in link
+    link = dict(links(app))["Edit on Bench"]
+    assert all(part in link for part in ("engine=static", "slots=2", "model=tiny-random", "prompts=lengths", "mix=p16"))
 
 
 def test_an_export_is_imported_on_another_machine(three: Path, tmp_path: Path) -> None:

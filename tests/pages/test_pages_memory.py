@@ -1,4 +1,4 @@
-"""The Memory page as a reader meets it, and the estimates that it sets beside runs, worked out by hand."""
+"""The Memory page, and its estimates for runs, calculated by hand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engine.core.format import breakable, size
 from engine.hardware.machine_memory import host_memory
 from store import Store
 from store.queries.memory_runs import measured_runs
-from tests.support.memory_runs import MODEL, POSITION, write_memory_run
 from tests.support.page_app import figures, open_page, take_in, words
+from tests.support.runs.memory_runs import MODEL, POSITION, write_memory_run
 
 BARS = "Memory by batch size, term by term"
 RUNS = "Estimated and measured memory"
@@ -24,7 +24,7 @@ def found(home: Path, **asked: Any) -> dict[str, Any]:
         return {run.run_id: run for run in measured_runs(store.cursor(), **asked)}
 
 
-def test_a_runs_estimate_is_of_its_own_requests(lab_home: Path) -> None:
+def test_the_estimate_of_a_run_is_for_its_requests(lab_home: Path) -> None:
     write_memory_run(lab_home, "padded", ((3, 9), (30, 2), (30, 2)), slots=2)
     write_memory_run(lab_home, "slots", ((3, 9), (30, 2)), engine="continuous", slots=4)
     write_memory_run(
@@ -43,7 +43,7 @@ def test_a_runs_estimate_is_of_its_own_requests(lab_home: Path) -> None:
     assert runs["cut"].uniform is not None
 
 
-def test_only_runs_that_can_be_held_against_an_estimate_are_found(lab_home: Path) -> None:
+def test_only_runs_comparable_with_an_estimate_are_found(lab_home: Path) -> None:
     write_memory_run(lab_home, "good", ((16, 4),))
     write_memory_run(lab_home, "ended", ((16, 4),), status="oom")
     write_memory_run(lab_home, "silent", ((16, 4),), peak_bytes=None)
@@ -62,19 +62,19 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
     said = words(app)
     assert "222 requests of p1024 fit at once" in said
     assert (
-        "128 at once need 13.9 GiB of the 22.1 GiB that there are; 256 fail at the MLP activation: 4.38 GiB "
-        "are asked for in one piece of three where 1.68 GiB are left." in said
+        "128 rows need 13.9 GiB of 22.1 GiB; 256 rows fail at the MLP activation, asking for 4.38 GiB in one piece of "
+        "three with 1.68 GiB free." in said
     )
-    assert "begins with the term that fails (256 and 512: MLP activation; 1,024: KV cache). The bars of" in said
+    assert "from the term that fails (256 and 512: MLP activation; 1,024: KV cache). The bars of" in said
     assert "Published: 256 and 512 rows of p1024" in said
-    assert "Memory ends for p256, p1024 and p4096 at the MLP activation." in said
+    assert "Memory runs out for p256, p1024 and p4096 at the MLP activation." in said
     assert (
-        "A longer prompt brings the end nearer: the KV cache and the MLP activation grow with it; "
+        "The KV cache and the MLP activation grow with the prompt length; "
         "the weights, the logits and the fp32 copy of the logits do not." in said
     )
     assert "No completed run of qwen2.5-1.5b in fp16" in said
     assert list(figures(app)) == [BARS]
-    table = next(line for line in said.splitlines() if "first to fail" in line).split()
+    table = next(line for line in said.splitlines() if "first that fails" in line).split()
     assert " ".join(table).endswith(
         "p16 2,152 none p64 1,522 none p256 701 1,024 MLP activation 4.38 GiB 829 MiB "
         "p1024 222 256 MLP activation 4.38 GiB 1.68 GiB p4096 59 64 MLP activation 4.38 GiB 3.00 GiB"
@@ -84,11 +84,11 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
-        ("Logits of a large batch", "At 1,024 the logits and their fp32 copy take 933 MB of a step (890 MiB)"),
+        ("Logits of a large batch", "At batch size 1,024 the logits and their fp32 copy take 933 MB of a step"),
         (
             "A pool of 2 GiB",
-            "128 at once need 6.37 GiB of the 22.1 GiB that there are; 256 fail at the KV pool: 3.50 GiB "
-            "are asked for in one piece where 2.00 GiB are left.",
+            "128 rows need 6.37 GiB of 22.1 GiB; 256 rows fail at the KV pool, asking for 3.50 GiB in one piece with "
+            "2.00 GiB free.",
         ),
         ("8 B on 80 GB", "208 requests of p2300 fit at once"),
     ],
@@ -104,7 +104,7 @@ def test_a_button_sets_a_published_claim(lab_home: Path, label: str, expected: s
 def test_logits_of_all_positions_are_a_switch(lab_home: Path) -> None:
     address = {"model": "qwen2.5-1.5b", "dtype": "bf16", "prompt": "128", "budget": "128", "largest": "128"}
     said = words(open_page("memory", logits="all", **address))
-    assert "Of the last positions alone they would be 37.1 MiB instead of 4.64 GiB." in said
+    assert "Logits of only the last positions take 37.1 MiB instead of 4.64 GiB." in said
     assert "--batch-size 1,2,4,8,16,32,64,128 --logits all" in said
     assert "Published" not in said
 
@@ -121,16 +121,16 @@ def test_a_link_sets_everything_and_the_command_line_says_the_same(lab_home: Pat
         "--batch-size 1,2,4,8,16 --engine chunked --pool-gib 3 --weight-bits 8 --block-size 16 "
         "--max-num-batched-tokens 256 --logits last" in said
     )
-    assert "its pool becomes smaller, and requests wait or are preempted" in said
+    assert "with a smaller pool, requests wait or are preempted" in said
 
 
-def test_what_cannot_be_is_said_and_the_page_stands(lab_home: Path) -> None:
+def test_invalid_settings_are_reported(lab_home: Path) -> None:
     said = words(open_page("memory", prompt="-3", card="abacus", engine="jet", capacity_gib="inf", largest="5"))
     for name in ("prompt", "card", "engine", "capacity_gib", "largest"):
         assert f"{name} " in said
     assert "222 requests of p1024 fit at once" in said
     said = words(open_page("memory", model="/nowhere/config.json"))
-    assert "Something below has to be mended first." in said
+    assert "Fix the settings below first." in said
     assert "model /nowhere/config.json" in said
     said = words(open_page("memory", model="x" * 3000))
     assert f"model {'x' * 80}…: use smollm2-135m" in said
@@ -141,7 +141,7 @@ def test_a_model_too_large_for_the_card_fits_not_even_once(lab_home: Path) -> No
     app = open_page("memory", model="llama-3.1-8b", card="rtx3060", dtype="bf16")
     said = words(app)
     assert "Not even one request of p1024 fits" in said
-    assert "1 fails at the weights: 15.0 GiB are asked for in one piece where 12.0 GiB are left" in said
+    assert "1 row fails at the weights, asking for 15.0 GiB in one piece with 12.0 GiB free" in said
 
 
 def test_this_machine_is_a_card_too(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,11 +149,11 @@ def test_this_machine_is_a_card_too(lab_home: Path, monkeypatch: pytest.MonkeyPa
     machine = host_memory()
     assert machine is not None
     said = words(open_page("memory", card="this", engine="serial", dtype="fp32", model="smollm2-135m"))
-    assert "its main memory, since it shows no NVIDIA GPU" in said
+    assert "main memory; no NVIDIA GPU found" in said
     assert "Every batch of p1024 fits" in said
 
 
-def test_runs_stand_beside_their_estimates_and_over_their_bars(lab_home: Path) -> None:
+def test_runs_are_shown_with_their_estimates_and_over_their_bars(lab_home: Path) -> None:
     estimate = 4 * (16 + 4) * POSITION + 4000 + 3 * 4 * 16 * 160 * 4 + 4 * 512 * 4
     write_memory_run(lab_home, "four", ((16, 4),) * 4, slots=4, peak_bytes=estimate + 2**20)
     write_memory_run(lab_home, "ragged", ((16, 4), (8, 4)), slots=2, peak_bytes=10**6)
@@ -165,12 +165,12 @@ def test_runs_stand_beside_their_estimates_and_over_their_bars(lab_home: Path) -
     diamonds = next(t for t in charts[BARS]["data"] if t.get("mode") == "markers")
     assert diamonds["hovertext"] == ["run card", "run four"] or diamonds["hovertext"] == ["run four", "run card"]
     said = words(app)
-    row = next(line for line in said.splitlines() if "beyond the estimate" in line and "four" in line)
+    row = next(line for line in said.splitlines() if "measured - estimated" in line and "four" in line)
     expected = breakable(f"four static p16 4 {size(estimate)} {size(estimate + 2**20)} 1.00 MiB")
     assert expected in " ".join(row.split())
-    assert "On a GPU one run held" in said
-    assert "On a CPU the whole process is measured" in said
-    assert "to take" in said
+    assert "On a GPU, the peak of one run was" in said
+    assert "On a CPU, the peak of the whole process" in said
+    assert "more than the smallest; estimated" in said
 
 
 @pytest.mark.parametrize(
@@ -178,15 +178,15 @@ def test_runs_stand_beside_their_estimates_and_over_their_bars(lab_home: Path) -
     [
         (
             {"engine": "chunked", "budget": "1", "max_num_batched_tokens": "4096"},
-            "the KV cache grows with it, the MLP activation up to 4,096 tokens a step; the weights, ",
+            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens a step; the weights, ",
         ),
-        ({"engine": "chunked"}, "the KV cache grows with it; the weights, the MLP activation, the logits and "),
-        ({"logits": "all"}, "the KV cache, the MLP activation and the logits grow with it; the weights and the fp32 "),
+        ({"engine": "chunked"}, "The KV cache grows with the prompt length; the weights, the MLP activation, "),
+        ({"logits": "all"}, "The KV cache, the MLP activation and the logits grow with the prompt length; the "),
     ],
 )
-def test_what_a_longer_prompt_makes_larger(lab_home: Path, settings: dict[str, str], expected: str) -> None:
+def test_which_terms_grow_with_the_prompt_length(lab_home: Path, settings: dict[str, str], expected: str) -> None:
     said = words(open_page("memory", capacity_gib="8", **settings))
-    assert f"A longer prompt brings the end nearer: {expected}" in said
+    assert expected in said
 
 
 def test_models_that_have_runs_are_offered(lab_home: Path) -> None:
@@ -204,4 +204,4 @@ def test_many_runs_stay_one_figure_and_a_short_table(lab_home: Path) -> None:
     app = open_page("memory", model="tiny-random", dtype="fp32", prompt="16", budget="4")
     (points,) = [t for t in figures(app)[RUNS]["data"] if t.get("mode") == "markers"]
     assert len(points["hovertext"]) == 26
-    assert any(expander.label == "The 24 runs in figures" for expander in app.expander)
+    assert any(expander.label == "Table of 24 runs" for expander in app.expander)

@@ -1,4 +1,4 @@
-"""Predictions on the pages: written on Bench, shown with a run and a pair, listed, never lost in silence."""
+"""Predictions on the pages: added on Bench, shown with a run and a pair, listed, not lost silently."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from streamlit.testing.v1 import AppTest
 from engine.hardware.model_catalog import models_folder
 from engine.predictions.prediction import Expectation, Question
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.predictions.text import range_text, tally_text, value_text
+from pages.parts.predictions.text import range_text, tally_text
 from pages.parts.shared.lab import lab
+from pages.parts.shared.metric_text import value_text
 from store import Store
 from store.predictions.predictions import Subject
 from tests.store.predictions.test_store_predictions import row_of
-from tests.support.experiments import run_point, sweep_plan
 from tests.support.no_break import nb
 from tests.support.page_app import links, open_page, words
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 RUN = Subject(kind="run", subject_id="run1")
 PAIR = {"id": "pair1", "kind": "pair", "label": "static and continuous"}
@@ -29,7 +30,7 @@ PAIR = {"id": "pair1", "kind": "pair", "label": "static and continuous"}
 
 @pytest.fixture
 def home(lab_home: Path) -> Iterator[Path]:
-    """A LAB_HOME whose app is closed behind the test, so that the next can open its own."""
+    """A LAB_HOME whose app is closed after the test, so that the next test can open its own."""
     yield lab_home
     if (lab_home / "lab.duckdb").exists():
         lab().close()
@@ -54,7 +55,7 @@ def graded_home(home: Path) -> dict[str, str]:
 
 
 def drawn(function: str, *values: object) -> AppTest:
-    """One function of the pages drawn by itself: the harness forgets a dialog as soon as something in it is used."""
+    """One function of the pages drawn on its own: the harness closes a dialog as soon as something in it is used."""
     module, _, name = function.rpartition(".")
     return AppTest.from_string(f"from {module} import {name}\n{name}(*{values!r})", default_timeout=120).run()
 
@@ -77,12 +78,12 @@ def button(app: AppTest, label: str) -> Any:
 def test_without_any_the_page_leads_to_bench_and_shows_the_texts(home: Path) -> None:
     app = open_page("predictions")
     said = words(app)
-    assert "You have not predicted anything yet." in said
-    assert "Set up a run on Bench and say what you expect" in [label for label, _ in links(app)]
+    assert "No predictions yet." in said
+    assert "Predict a run on Bench" in [label for label, _ in links(app)]
     assert "capacity of paged over that of continuous, 2.00x to 2.80x" in said
-    assert "55.5 over 46.4 requests a second in graph execution, 1.20x: missed" in said
-    assert said.count("no experiment in this store has asked it yet") == 8
-    asked = [address for label, address in links(app) if label == "Ask the same on Load"]
+    assert "55.5 over 46.4 requests/s in graph execution, 1.20x: missed" in said
+    assert said.count("not measured by any experiment in this store yet") == 8
+    asked = [address for label, address in links(app) if label == "Measure it on Load"]
     assert len(asked) == 5
     assert "engines=continuous,paged" in asked[-1]
 
@@ -91,10 +92,10 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
     graded_home(home)
     app = open_page("predictions")
     said = words(app)
-    assert "Of 2 graded predictions, 1 held: 50.0 %. A miss was typically 29.5 % outside of its range." in said
+    assert "Of 2 graded predictions, 1 held: 50.0 %. Median distance of a miss: 29.5 % outside its range." in said
     assert "Measured: 194 tokens/s, within 100 to 200 tokens/s, 5.72 tokens/s below its highest value." in said
     assert "Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the highest value expected." in said
-    assert "No grade: a 99th percentile needs 100 samples, and there are 8." in said
+    assert "No grade: a 99th percentile needs 100 samples; there are 8." in said
     assert "Of run later, which has not begun" in said
     assert "Of run run1: static, tiny-random" in said
     assert "it *always* does so" in said
@@ -108,24 +109,24 @@ def test_the_list_has_a_hit_rate_filters_and_by_how_much(home: Path) -> None:
         assert there in said, shown
         assert gone not in said, shown
     said = words(open_page("predictions", show="lucky"))
-    assert "This link asks for predictions that are lucky: use one of all, open, closed, held, missed" in said
+    assert "Unknown filter lucky in this link: use one of all, open, closed, held, missed" in said
 
 
-def test_a_filter_that_nothing_fits_says_so(home: Path) -> None:
+def test_a_filter_without_matches(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
     assert "None of the 1 prediction is held." in words(open_page("predictions", show="held"))
 
 
-def test_a_link_to_one_shows_it_alone(home: Path) -> None:
+def test_a_link_to_one_prediction(home: Path) -> None:
     ids = graded_home(home)
     said = words(open_page("predictions", prediction=ids["missed"]))
     assert "above the highest" in said
     assert "below its highest" not in said
-    assert "There is no prediction nobody here" in words(open_page("predictions", prediction="nobody"))
+    assert "There is no prediction none here" in words(open_page("predictions", prediction="none"))
 
 
-def test_sixty_predictions_come_in_pages(home: Path) -> None:
+def test_sixty_predictions_are_paged(home: Path) -> None:
     with Store(home) as store:
         for number in range(60):
             predict(store, "duration_s", float(number), None)
@@ -141,9 +142,9 @@ def test_sixty_predictions_come_in_pages(home: Path) -> None:
 def test_a_run_shows_what_was_predicted_of_it(home: Path) -> None:
     graded_home(home)
     said = words(open_page("run", run_id="run1"))
-    assert "What was predicted" in said
+    assert "Predictions" in said
     assert "above the highest value expected" in said
-    assert "itl" not in said.partition("What was predicted")[2].partition("Validity")[0]
+    assert "itl" not in said.partition("Predictions")[2].partition("Validity")[0]
 
 
 def test_a_pair_shows_it_on_compare(home: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_pair_shows_it_on_compare(home: Path) -> None:
     assert "Measured: 1.22x" in said
 
 
-def test_an_open_one_is_edited_and_withdrawn_after_a_question(home: Path) -> None:
+def test_an_open_prediction_is_edited_and_withdrawn(home: Path) -> None:
     ids = graded_home(home)
     app = open_page("predictions", prediction=ids["open"])
     button(app, "Edit …").click().run()
@@ -166,7 +167,7 @@ def test_an_open_one_is_edited_and_withdrawn_after_a_question(home: Path) -> Non
     app = draw_one("draw_edit", ids["open"])
     app.number_input[0].set_value(0.3)
     button(app, "Save").click().run()
-    assert "from 0.3 to 0.2 holds nothing; the lowest value comes first" in words(app)
+    assert "0.3 to 0.2 is empty; enter the lowest value first" in words(app)
     app.number_input[0].set_value(0.15)
     button(app, "Save").click().run()
     assert row_of(lab().store, ids["open"])["low"] == 0.15
@@ -178,7 +179,7 @@ def test_an_open_one_is_edited_and_withdrawn_after_a_question(home: Path) -> Non
     assert len(lab().store.predictions.list()) == 3
 
 
-def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path) -> None:
+def test_a_run_that_starts_while_the_form_is_open_closes_it(home: Path) -> None:
     ids = graded_home(home)
     edit, withdraw = draw_one("draw_edit", ids["open"]), draw_one("draw_withdraw", ids["open"])
     write_sample_run(home / "runs", "static", run_id="later", status=None)
@@ -192,30 +193,30 @@ def test_a_run_that_starts_while_the_form_is_open_is_told_in_one_line(home: Path
 BENCH = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests": "2", "budget": "4"}
 
 
-def test_bench_collects_predictions_before_anything_runs(home: Path) -> None:
+def test_bench_collects_predictions_before_a_run(home: Path) -> None:
     app = open_page("bench", **BENCH)
-    assert any(e.label == "Before you run: what do you expect?" for e in app.expander)
-    button(app, "Write it down").click().run()
-    assert "This is not written down yet: give a lowest value, a highest, or both." in words(app)
+    assert any(e.label == "Predictions" for e in app.expander)
+    button(app, "Add prediction").click().run()
+    assert "Not added: give a lowest value, a highest, or both." in words(app)
     app.number_input(key="bench.expect_low").set_value(1.0)
-    button(app, "Run the pair").click().run()
+    button(app, "Compare two engines").click().run()
     said = [error.value.replace("\\", "") for error in app.error]
     assert len(said) == 1
-    assert said[0].startswith("The prediction is not whole: fill in Why; a range without a reason teaches nothing")
-    assert app.text_area(key="bench.expect_why").label == "Why (needed)"
+    assert said[0].startswith("The prediction is incomplete: fill in the reason; a missed range without one")
+    assert app.text_area(key="bench.expect_why").label == "Reason (required)"
     drawn = [each for each in app.main if each.type in ("error", "button")]
     order = ["error" if each.type == "error" else each.label for each in drawn]
-    assert order.index("error") < order.index("Run the pair")
+    assert order.index("error") < order.index("Compare two engines")
     assert lab().queue.jobs() == []
     app.text_area(key="bench.expect_why").set_value("it is small").run()
-    button(app, "Write it down").click().run()
-    assert "Throughput of static: at least 1.00 tokens/s, since it is small" in words(app).replace("**", "")
+    button(app, "Add prediction").click().run()
+    assert "Throughput of static: at least 1.00 tokens/s, because it is small" in words(app).replace("**", "")
     assert app.number_input(key="bench.expect_low").value is None
     button(app, "Remove").click().run()
     assert not [b for b in app.button if b.label == "Remove"]
 
 
-def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
+def test_a_prediction_is_stored_before_the_job_and_closed_by_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"  # locks of its own: a lab that is in use is not waited for
@@ -245,17 +246,17 @@ def test_what_was_written_is_stored_before_the_job_and_closed_by_it(
 def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
     ids = graded_home(home)
     app = AppTest.from_string(
-        "from pages.parts.history.actions import _draw_delete\n"
+        "from pages.parts.history.toolbar import _draw_delete\n"
         "_draw_delete([{'run_id': 'run1', 'status': 'completed'}])",
         default_timeout=120,
     ).run()
     button(app, "Delete").click().run()
     assert "3 predictions of it stay" in words(app)
     assert lab().store.runs.has("run1")
-    button(drawn("pages.parts.history.actions.draw_confirmation", ["run1"]), "Delete 1 run").click().run()
+    button(drawn("pages.parts.history.toolbar.draw_confirmation", ["run1"]), "Delete 1 run").click().run()
     assert not lab().store.runs.has("run1")
     said = words(open_page("predictions", prediction=ids["held"]))
-    assert "run run1, which is gone: it was deleted, and this stays" in said
+    assert "run run1, which was deleted" in said
     assert "below its highest" in said
 
 
@@ -272,7 +273,7 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
     assert "The experiment and 1 run go into the trash" in words(app)
     assert len(lab().store.experiments.list()) == 1
     asked = drawn("pages.parts.experiments.page.draw_confirmation", "sweep1", [])
-    button(asked, "Keep").click().run()
+    button(asked, "Cancel").click().run()
     assert len(lab().store.experiments.list()) == 1
 
 
@@ -287,12 +288,12 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
         ("tokens/s", 1000.0, None, "at least 1,000 tokens/s"),
     ],
 )
-def test_ranges_are_said_in_their_units(unit: str, low: float | None, high: float | None, text: str) -> None:
+def test_ranges_in_their_units(unit: str, low: float | None, high: float | None, text: str) -> None:
     assert range_text(unit, low, high) == nb(text)
     assert value_text(unit, None) == "–"
 
 
-def test_nothing_graded_is_no_hit_rate(home: Path) -> None:
+def test_no_hit_rate_without_grades(home: Path) -> None:
     with Store(home) as store:
         predict(store, "duration_s", 1.0, None)
-        assert tally_text(store.predictions.list()) == "None of your predictions has been graded yet."
+        assert tally_text(store.predictions.list()) == "No prediction is graded yet."

@@ -11,9 +11,9 @@ from engine.core.config import WorkloadConfig
 from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.shared.lab import lab
 from store import Store
-from tests.support.experiments import run_point, sweep_plan
 from tests.support.page_app import open_page, words
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 PAIR = {"id": "pair1", "kind": "pair", "label": "continuous and paged"}
 
@@ -38,4 +38,4 @@ def test_the_texts_get_the_labs_own_grade_where_it_asked_the_same(home: Path) ->
     assert "x, missed, by pair pair1." in said  # of made-up passes, which take paged longer over a long prompt
     assert "held, by sweep" not in said
     assert said.count("no grade. Of the newest sweep, sweep1: no prompts of 64, 256, 1,024 and 4,096 tokens.") == 2
-    assert "no experiment in this store has asked it yet." in said  # there is no load test
+    assert "not measured by any experiment in this store yet." in said  # there is no load test

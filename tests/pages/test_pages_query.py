@@ -1,4 +1,4 @@
-"""The Query page, through app.py over a real store: asking, links, errors with their place, saving, the schema."""
+"""The Query page, through app.py over a real store: queries, links, errors with their place, saving, the schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.queries.prepared_queries import prepared_queries
 from store.sandbox.answer_files import to_csv
 from store.snapshot.catalog import tables
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 BY_ENGINE = "SELECT engine, count(*) AS tokens\nFROM runs JOIN tokens USING (run_id)\nGROUP BY engine ORDER BY engine"
 
@@ -37,12 +37,12 @@ def home(lab_home: Path) -> Iterator[Path]:
 
 def ask(app: AppTest, sql: str) -> AppTest:
     app.text_area(key="query.sql").set_value(sql)
-    next(button for button in app.button if button.label == "Ask").click()
+    next(button for button in app.button if button.label == "Run").click()
     return settled(app.run())
 
 
 def settled(app: AppTest, within_s: float = 120) -> AppTest:
-    """Run the page again until its question has been answered or refused."""
+    """Run the page again until its query is answered or refused."""
     deadline = time.monotonic() + within_s
     while any(button.label == "Cancel" for button in app.button):
         assert time.monotonic() < deadline
@@ -86,7 +86,7 @@ def test_asking_answers_with_a_table_a_chart_and_a_caption(home: Path) -> None:
     said = words(app)
     assert "2 rows in " in said
     assert "2 runs." in said
-    assert "tokens is 6 everywhere." in said
+    assert "tokens is 6 in all rows." in said
     assert dict(app.query_params) == {"sql": BY_ENGINE}
     assert {button.label for button in app.get("download_button")} == {"CSV", "Parquet", "Arrow"}
 
@@ -97,7 +97,7 @@ def test_a_prepared_question_is_asked_by_one_click(home: Path) -> None:
     assert rows(app)[0]["dead_fraction"] == pytest.approx(0.25)
     assert "Waste by engine" in [header.value for header in app.subheader]
     assert dict(app.query_params) == {"question": "waste_by_engine"}
-    assert "dead_fraction: least 0 (engine continuous), most 0.25 (engine static)." in words(app)
+    assert "dead_fraction: lowest 0 (engine continuous), highest 0.250 (engine static)." in words(app)
     assert app.text_area(key="query.sql").value == prepared_queries()[0].sql
 
 
@@ -123,11 +123,11 @@ def test_a_link_asks_its_question_at_once(home: Path) -> None:
     assert app.text_area(key="query.sql").value == "SELECT 41 + 1 AS answer"
 
 
-def test_a_link_that_is_too_long_or_unknown_is_told(home: Path) -> None:
+def test_a_link_that_is_too_long_or_unknown_is_an_error(home: Path) -> None:
     app = open_page("query", sql=LONG)
-    assert "longer than 4,000 characters, so it was not asked" in words(app)
+    assert "longer than 4,000 characters and was not run" in words(app)
     assert not app.dataframe
-    assert "no prepared question “nothing”" in words(open_page("query", question="nothing"))
+    assert "no prepared query “nothing”" in words(open_page("query", question="nothing"))
 
 
 def test_a_question_too_long_for_a_link_leaves_the_address_alone(home: Path) -> None:
@@ -146,27 +146,27 @@ def test_an_error_shows_its_place(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "reason"),
     [
         ("DROP TABLE runs", "this is DROP"),
         ("SELECT 1; SELECT 2", "the text has 2 statements"),
         ("SELECT * FROM read_csv('/etc/passwd')", "read_csv() is not available here"),
         ("SELECT repeat('x', 2000000000)", "exceeded its memory limit"),
-        ("  ", "There is no question in the editor yet."),
+        ("  ", "Write a query into the editor first."),
         ("SELECT '" + "x" * 20_000 + "'", "use at most 20,000"),
     ],
 )
-def test_what_may_not_be_asked_is_told(home: Path, sql: str, told: str) -> None:
+def test_a_refused_query_says_why(home: Path, sql: str, reason: str) -> None:
     app = ask(open_page("query"), sql)
-    assert told in words(app)
+    assert reason in words(app)
     assert lab().store.runs.count() == 2
 
 
 def test_a_cancel_ends_the_question(home: Path) -> None:
     app = open_page("query")
-    app.selectbox(key="query_seconds").select(60)
-    app.text_area(key="query_sql").set_value("SELECT sleep_ms(60000)")
-    next(button for button in app.button if button.label == "Ask").click()
+    app.selectbox(key="query.seconds").select(60)
+    app.text_area(key="query.sql").set_value("SELECT sleep_ms(60000)")
+    next(button for button in app.button if button.label == "Run").click()
     app.run()
     assert "Running: " in words(app)
     next(button for button in app.button if button.label == "Cancel").click()
@@ -174,7 +174,7 @@ def test_a_cancel_ends_the_question(home: Path) -> None:
     assert "Canceled." in words(app)
 
 
-def test_rows_are_cut_and_it_says_so(home: Path) -> None:
+def test_an_answer_is_limited_to_max_rows(home: Path) -> None:
     app = open_page("query")
     app.selectbox(key="query.rows").select(1_000)
     app = ask(app, "FROM range(5000)")
@@ -182,7 +182,7 @@ def test_rows_are_cut_and_it_says_so(home: Path) -> None:
     assert "The first 1,000 rows: there are more." in words(app)
 
 
-def test_no_rows_are_said(home: Path) -> None:
+def test_an_answer_without_rows(home: Path) -> None:
     app = ask(open_page("query"), "SELECT run_id FROM runs WHERE engine = 'nothing'")
     assert "No rows." in words(app)
     assert "0 rows in" in words(app)
@@ -203,21 +203,21 @@ def test_the_chart_can_be_chosen_and_left_out(home: Path) -> None:
     assert figures(app.run()) == {}
 
 
-def test_a_run_made_since_is_told_and_then_seen(home: Path) -> None:
+def test_a_newer_run_needs_another_query(home: Path) -> None:
     app = ask(open_page("query"), "SELECT count(*) AS n FROM runs")
     assert rows(app) == [{"n": 2}]
     write_run(home / "runs", "r3", "static")
     lab().store.ingest.all_in(home / "runs")
-    assert "Runs have changed since: ask again to see them." in words(app.run())
+    assert "Runs have changed since: run the query again to see them." in words(app.run())
     app = ask(app, "SELECT count(*) AS n FROM runs")
     assert rows(app) == [{"n": 3}]
     assert "Runs have changed" not in words(app)
 
 
-def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
+def test_a_query_is_saved_run_deleted_and_restored(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
     app.text_input(key="query.name").set_value("mine")
-    next(button for button in app.button if button.label == "Save the question").click()
+    next(button for button in app.button if button.label == "Save query").click()
     app = app.run()
     assert [question.name for question in lab().store.saved_queries.list()] == ["mine"]
     app = press(ask(app, "SELECT 2 AS two"), "query.saved_0")
@@ -230,14 +230,14 @@ def test_a_question_is_saved_asked_deleted_and_brought_back(home: Path) -> None:
     assert [question.sql for question in lab().store.saved_queries.list()] == ["SELECT 1 AS one"]
 
 
-def test_saving_without_a_name_is_told(home: Path) -> None:
+def test_saving_needs_a_name(home: Path) -> None:
     app = ask(open_page("query"), "SELECT 1 AS one")
-    next(button for button in app.button if button.label == "Save the question").click()
+    next(button for button in app.button if button.label == "Save query").click()
     assert app.run().toast[0].value == "Enter a name for the query."
     assert lab().store.saved_queries.list() == []
 
 
-def test_the_last_ones_asked_are_a_click_away(home: Path) -> None:
+def test_recent_queries(home: Path) -> None:
     app = ask(ask(open_page("query"), "SELECT 1 AS one"), "SELECT 2 AS two")
     assert [app.button(key=f"query.last_{n}").label for n in (0, 1)] == ["SELECT 2 AS two", "SELECT 1 AS one"]
     assert rows(press(app, "query.last_1")) == [{"one": 1}]
@@ -253,10 +253,10 @@ def test_the_schema_browser_finds_columns_and_shows_rows(home: Path) -> None:
     app = press(app, "query.look_requests")
     assert len(app.dataframe[0].value) == 4
     app.text_input(key="query.find").set_value("zzz")
-    assert "No table or column holds “zzz”." in words(app.run())
+    assert "No table or column matches “zzz”." in words(app.run())
 
 
-def test_what_is_downloaded_is_what_was_answered(home: Path) -> None:
+def test_downloads_equal_the_answer(home: Path) -> None:
     app = ask(open_page("query"), BY_ENGINE)
     table = app.session_state["query.asked"].answer.table
     assert pd.read_csv(io.BytesIO(to_csv(table))).to_dict("records") == rows(app)

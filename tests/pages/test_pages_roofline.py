@@ -13,8 +13,8 @@ from engine.runlog.writer import RunLogWriter
 from pages.parts.roofline.bend import cases_of_points
 from pages.parts.shared.lab import lab
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import config_of, run_info, write_run
-from tests.support.roofline_runs import DEVICE_NAME, MODEL, calibrate
+from tests.support.runs.page_runs import config_of, run_info, write_run
+from tests.support.runs.roofline_runs import DEVICE_NAME, MODEL, calibrate
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def runs(lab_home: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def one_run(runs: Path) -> Path:
-    """One static run of a model whose shape is told."""
+    """One static run that records its model's shape."""
     write_run(runs, "r1", "static", model=MODEL)
     take_in(runs.parent)
     return runs
@@ -39,23 +39,23 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
     assert "Set up a first run on Bench" in dict(links(app))
 
 
-def test_shares_of_the_ceilings_are_those_worked_out_by_hand(one_run: Path) -> None:
+def test_shares_of_the_ceilings_match_hand_calculation(one_run: Path) -> None:
     calibrate(one_run.parent)
     text = words(open_page("roofline", run="r1"))
     # Prefill: 4,000 + 32 x 64 bytes, 50,688 FLOP, 0.1 s; decode: 3 x 4,000 + 108 x 64 bytes, as many FLOP, 0.3 s
     assert (
-        "Prefill did 8.38 FLOP a byte, right of the balance point, and reached 48.0 % of the bandwidth and 80.4 % of "
-        "the arithmetic; decode did 1.00 FLOP a byte, left of the balance point, and reached 50.0 % of the bandwidth "
-        "and 10.0 % of the arithmetic." in text
+        "Prefill did 8.38 FLOP/byte, right of the balance point, and reached 48.0 % of the bandwidth and 80.4 % of "
+        "the compute ceiling; decode did 1.00 FLOP/byte, left of the balance point, and reached 50.0 % of the "
+        "bandwidth and 10.0 % of the compute ceiling." in text
     )
     tiles = " ".join(text.split())
     assert "decode MBU 50.0 % 3 passes" in tiles
     assert "prefill MFU 80.4 % 1 pass" in tiles
-    assert "bend seen between – one batch size only" in tiles
+    assert "bend measured between – one batch size only" in tiles
     assert "static 3 decode 100 ms 1.00" in tiles
-    assert "Issuing 50 operations at 1.00 ms each takes 50.0 ms a pass, whatever is in it: 50.0 % of a decode" in text
-    assert "Its bytes alone, at the bandwidth of these ceilings, take 50.0 ms: 50.0 %." in text
-    assert "On a CPU issuing and computing are one" in text
+    assert "Issuing 50 kernels at 1.00 ms each takes 50.0 ms a pass, 50.0 % of a decode pass" in text
+    assert "Reading its bytes at the bandwidth ceiling takes 50.0 ms (50.0 %)." in text
+    assert "On a CPU, issuing an operation also computes it." in text
     assert ":orange-badge" in text
     assert "random weights" in text
 
@@ -63,86 +63,86 @@ def test_shares_of_the_ceilings_are_those_worked_out_by_hand(one_run: Path) -> N
 def test_the_bend_is_predicted_with_keys_and_values_counted(one_run: Path) -> None:
     calibrate(one_run.parent)
     text = words(open_page("roofline", run="r1"))
-    # Width 18: a row brings 64 x 18 bytes and 2 x 488 + 2 x 512 + 64 x 18 FLOP; 5 FLOP a byte is never met
-    assert "At a width of 18 columns each row's own keys and values keep a pass below the balance point of 5.00" in text
+    # Width 18: a row brings 64 x 18 bytes and 2 x 488 + 2 x 512 + 64 x 18 FLOP; 5 FLOP/byte is never met
+    assert "At a width of 18 tokens, KV reads keep a decode pass below the balance point of 5.00" in text
 
 
-def test_points_stand_under_the_roof_in_the_figure(one_run: Path) -> None:
+def test_the_figure_has_points_under_the_roof(one_run: Path) -> None:
     calibrate(one_run.parent)
     figure = figures(open_page("roofline", run="r1"))["Roofline"]
     names = [str(trace.get("name", "")).strip("\u00a0") for trace in figure["data"]]
-    assert names == ["roof", "issuing alone", "prefill pass", "decode pass"]
+    assert names == ["roof", "launch-bound", "prefill pass", "decode pass"]
     said = [annotation["text"] for annotation in figure["layout"]["annotations"]]
-    assert "balance 5.00" in said
+    assert "balance point 5.00" in said
 
 
-def test_without_a_calibration_the_points_stand_alone_and_the_way_is_told(one_run: Path) -> None:
+def test_without_a_calibration_only_the_points_are_drawn(one_run: Path) -> None:
     app = open_page("roofline", run="r1")
     text = words(app)
-    assert f"No calibration of {DEVICE_NAME} is here, so the points stand without ceilings." in text
+    assert f"{DEVICE_NAME} is not calibrated, so there are no ceilings." in text
     assert "engine calibrate" in text
     assert "Decode" not in text.split("Prefill did")[1].split("\n")[0]
     assert "MBU 5" not in text
     assert "decode pass" in str(figures(app)["Roofline"]["data"])
 
 
-def test_a_chosen_card_is_said_to_be_another_machine(one_run: Path) -> None:
+def test_ceilings_of_another_device_are_marked(one_run: Path) -> None:
     text = words(open_page("roofline", run="r1", card="h100"))
-    assert "These are not the ceilings of the device that ran." in text
-    assert f"The run was made on {DEVICE_NAME}; the ceilings are those of NVIDIA H100" in text
-    assert "16-bit numbers; the run computed in fp32" in text
+    assert "These are ceilings of another device." in text
+    assert f"The run was on {DEVICE_NAME}, the ceilings are those of NVIDIA H100" in text
+    assert "The ceiling is for 16-bit arithmetic; the run used fp32." in text
 
 
 def test_a_calibration_of_another_device_is_not_taken_by_itself(one_run: Path) -> None:
     calibrate(one_run.parent, device="cuda:0", device_name="Some GPU", pass_issue_s=0.01)
     text = words(open_page("roofline", run="r1"))
-    assert "No calibration of" in text
+    assert "is not calibrated, so there are no ceilings" in text
     assert "of the bandwidth" not in text
     chosen = words(open_page("roofline", run="r1", card="Some GPU"))
-    assert "These are not the ceilings of the device that ran." in chosen
+    assert "These are ceilings of another device." in chosen
     assert "50.0 % of the bandwidth" in chosen
 
 
 def test_a_dtype_that_was_not_calibrated_has_no_ceilings(one_run: Path) -> None:
     calibrate(one_run.parent, matmul_flop_per_s={"bf16": 1e6})
-    assert "measured products in bf16, not in fp32" in words(open_page("roofline", run="r1"))
+    assert "has matmul rates of bf16, but not of fp32" in words(open_page("roofline", run="r1"))
 
 
-def test_other_threads_and_a_busy_calibration_are_said(one_run: Path) -> None:
+def test_other_threads_and_a_busy_calibration_are_reported(one_run: Path) -> None:
     calibrate(one_run.parent, threads=8, load_average_1min=7.0)
     text = words(open_page("roofline", run="r1"))
     assert "Calibrated with 8 threads; the run used 2." in text
-    assert "Other work was running during the calibration" in text
+    assert "Other work ran during the calibration" in text
 
 
-def test_bad_parameters_are_said_and_the_page_stands(one_run: Path) -> None:
+def test_invalid_parameters_are_reported(one_run: Path) -> None:
     text = words(open_page("roofline", runs="r1,nope", card="abacus", experiment="gone"))
     assert "There is no run nope here" in text
-    assert "the ceilings of abacus, which the lab does not know" in text
-    assert "There is no experiment gone here." in text
+    assert "the ceilings of abacus are unknown" in text
+    assert "No experiment gone found." in text
     assert "Decode" in text or "decode did" in text
 
 
-def test_two_runs_stand_side_by_side(runs: Path) -> None:
+def test_two_runs_are_compared(runs: Path) -> None:
     write_run(runs, "r1", "static", model=MODEL)
     write_run(runs, "r2", "continuous", model=MODEL)
     take_in(runs.parent)
     calibrate(runs.parent)
     app = open_page("roofline", runs="r1,r2")
     text = words(app)
-    assert "static: prefill did 8.38 FLOP a byte" in text
-    assert "continuous: prefill did 8.38 FLOP a byte" in text
+    assert "static: prefill did 8.38 FLOP/byte" in text
+    assert "continuous: prefill did 8.38 FLOP/byte" in text
     names = {str(trace.get("name", "")).strip("\u00a0") for trace in figures(app)["Roofline"]["data"]}
     assert {"static decode", "continuous decode"} <= names
 
 
-def test_a_run_on_another_device_is_not_held_against_these_ceilings(runs: Path) -> None:
+def test_a_run_on_another_device_is_not_compared_with_these_ceilings(runs: Path) -> None:
     write_run(runs, "r1", "static", model=MODEL)
     write_run(runs, "r2", "continuous", model=MODEL, device={"kind": "cuda", "name": "Some GPU"})
     take_in(runs.parent)
     calibrate(runs.parent)
     text = words(open_page("roofline", runs="r1,r2"))
-    assert "continuous: another model, dtype or device than the first; not held against these ceilings." in text
+    assert "continuous: other model, dtype or device than the first, so not compared with these ceilings." in text
 
 
 def test_simulated_runs_and_graphs_are_marked(runs: Path) -> None:
@@ -151,17 +151,17 @@ def test_simulated_runs_and_graphs_are_marked(runs: Path) -> None:
     calibrate(runs.parent)
     text = words(open_page("roofline", run="r1"))
     assert "simulated" in text
-    assert "Its passes were CUDA graphs: one launch each" in text
+    assert "Its passes are CUDA graphs with one launch each" in text
 
 
-def test_a_run_that_tells_no_shape_and_one_without_passes(runs: Path) -> None:
+def test_a_run_without_its_models_shape_and_one_without_passes(runs: Path) -> None:
     write_run(runs, "r1", "static")
     config = config_of("static")
     with RunLogWriter(runs / "r2", run_info("r2", config, model=MODEL)) as log:
         log.finish({"status": "failed", "error": "no", "oom": None, "totals": {}, "ended_at": None})
     take_in(runs.parent)
-    assert "the run does not say its model's" in words(open_page("roofline", run="r1"))
-    assert "No pass of it has ended" in words(open_page("roofline", run="r2"))
+    assert "run.json lacks the model's" in words(open_page("roofline", run="r1"))
+    assert "No pass of this run has ended" in words(open_page("roofline", run="r2"))
 
 
 def test_an_experiments_runs_are_one_series(runs: Path) -> None:
@@ -172,7 +172,7 @@ def test_an_experiments_runs_are_one_series(runs: Path) -> None:
     calibrate(runs.parent)
     app = open_page("roofline", experiment="e1")
     text = words(app)
-    assert "decode did 1.00 FLOP a byte, left of the balance point, and reached 50.0 % of the bandwidth" in text
+    assert "decode did 1.00 FLOP/byte, left of the balance point, and reached 50.0 % of the bandwidth" in text
     assert "48 passes in 2 marks" in text
     assert "12 runs" in text
 

@@ -14,7 +14,7 @@ from engine.hardware.what_if import WhatIf, readable_until, reading_tokens_per_s
 from pages.parts.shared.lab import lab
 from pages.parts.what_if.source import chapter_claims
 from tests.support.page_app import figures, open_page, words
-from tests.support.roofline_runs import calibrate
+from tests.support.runs.roofline_runs import calibrate
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -30,24 +30,24 @@ def chapter() -> WhatIf:
     )
 
 
-def test_the_defaults_are_the_chapters_conditions_and_its_figures_stand_there() -> None:
+def test_the_defaults_are_the_chapters_conditions() -> None:
     text = words(open_page("what_if"))
-    assert "From batch 1 to 128 the tokens a second in all grow 38.3 times" in text
+    assert "From batch 1 to 128, throughput grows 38.3 times" in text
     assert "Free until about 53.3:" in text
-    assert "Memory's wall at 212 sequences:" in text
-    assert "15 of 16 figures lie within 10 % of the chapter's" in text
+    assert "Memory wall at 212 sequences:" in text
+    assert "15 of 16 estimates are within 10 % of the chapter" in text
     table = " ".join(text.split())
     assert "8 18.5 7.70 130 1,040 2.41 bandwidth yes" in table
-    assert "step at batch 8 7.70 ms 7.8 ms -1.28 %" in table
-    assert "Back to the chapter's conditions" not in text
+    assert "step time at batch 8 7.70 ms 7.8 ms -1.32 %" in table
+    assert "Reset to the chapter's conditions" not in text
     assert "simulated" in text
 
 
-def test_each_claim_of_the_chapter_is_rebuilt_within_a_tenth_or_a_little_more() -> None:
-    claims = {claim.words: claim for claim in chapter_claims(chapter())}
+def test_each_figure_of_the_chapter_is_estimated_within_12_percent() -> None:
+    claims = {claim.label: claim for claim in chapter_claims(chapter())}
     # 16.06 GB + 8 x 2,300 x 131,072 bytes, at 2.40 TB/s
-    assert claims["read in a step at batch 8"].here == pytest.approx(16.06 + 2.412, abs=0.01)
-    assert claims["step at batch 8"].here == pytest.approx(18.472 / 2.40, abs=0.01)
+    assert claims["bytes per step at batch 8"].here == pytest.approx(16.06 + 2.412, abs=0.01)
+    assert claims["step time at batch 8"].here == pytest.approx(18.472 / 2.40, abs=0.01)
     assert 53 <= claims["free until about"].here <= 60
     assert 186 <= claims["sequences that fit"].here <= 223
     assert all(abs(claim.differs) < 0.12 for claim in claims.values())
@@ -68,38 +68,38 @@ def test_every_slider_has_a_link() -> None:
     text = words(app)
     assert "From batch 1 to 32" in text
     assert "Up to batch" in text  # eager: launches come first
-    assert "somebody who reads 300 words a minute" in text
-    assert "With 16-bit weights" in text
+    assert "a reading speed of 300 words per minute" in text
+    assert "16-bit weights:" in text
     # 22.06 GiB x 0.9 = 21.3 GB, less 1.54 GB of weights, over 16,000 x 28,672 bytes
-    assert "Memory's wall at 43 sequences:" in text
-    assert [button.label for button in app.button] == ["Back to the chapter's conditions"]
-    assert "The chapter's figures, rebuilt" not in text
+    assert "Memory wall at 43 sequences:" in text
+    assert [button.label for button in app.button] == ["Reset to the chapter's conditions"]
+    assert "The chapter's figures" not in text
 
 
-def test_the_way_back_sets_every_slider() -> None:
+def test_reset_sets_every_slider() -> None:
     app = open_page("what_if", sequence="16000", weights="8")
     app.button[0].click().run()
-    assert "Memory's wall at 212 sequences:" in words(app)
+    assert "Memory wall at 212 sequences:" in words(app)
 
 
-def test_longer_sequences_pull_everything_to_smaller_batches() -> None:
+def test_longer_sequences_end_the_free_range_earlier() -> None:
     # 16.06 GB over 16,000 x 131,072 bytes
     assert "Free until about 7.66:" in words(open_page("what_if", sequence="16000"))
 
 
-def test_bad_parameters_are_said_and_defaults_used() -> None:
+def test_invalid_parameters_are_reported_and_defaults_are_used() -> None:
     text = words(
         open_page("what_if", card="abacus", sequence="7", weights="3", memory="5", reading="fast", q1_batch="-1")
     )
     for name in ("card 'abacus'", "sequence '7'", "weights '3'", "memory '5'", "reading 'fast'", "q1_batch '-1'"):
-        assert f"This link asks for something that cannot be set: {name}" in text
-    assert "Memory's wall at 212 sequences:" in text
+        assert f"Invalid setting in the link: {name}" in text
+    assert "Memory wall at 212 sequences:" in text
 
 
 def test_an_unknown_model_is_one_line_under_its_field() -> None:
     text = words(open_page("what_if", model="no/such"))
     assert "model no/such: use smollm2-135m" in text
-    assert "Something in the settings has to be mended first." in text
+    assert "Fix the settings first." in text
     assert "Eight questions to check yourself" in text
 
 
@@ -109,17 +109,17 @@ def test_any_config_json_is_a_model(tmp_path: Path) -> None:
     assert "0.269 GB of weights" in text
 
 
-def test_what_does_not_fit_is_not_promised() -> None:
+def test_batches_that_do_not_fit_are_marked() -> None:
     text = words(open_page("what_if", card="rtx3060"))
-    assert "Memory's wall:** not one such request fits: it needs 16.4 GB of 12.9." in text
-    assert "From batch 1 to 128, were there memory for it, the tokens" in text
+    assert "Memory wall:** not even one request fits; it needs 16.4 GB of 12.9 GB." in text
+    assert "From batch 1 to 128 (which does not fit in memory), throughput" in text
     some = words(open_page("what_if", largest="1024"))
-    assert "From batch 1 to 128, the largest here that fits," in some
+    assert "From batch 1 to 128 (the largest that fits), throughput" in some
 
 
 def test_this_machine_can_be_chosen_once_it_is_calibrated(home: Path) -> None:
     assert "engine calibrate" in words(open_page("what_if"))
-    assert "cannot be set: card 'this'" in words(open_page("what_if", card="this"))
+    assert "Invalid setting in the link: card 'this'" in words(open_page("what_if", card="this"))
     lab().close()
     st.cache_resource.clear()
     calibrate(home, read_bytes_per_s=16.362e9 * 2, matmul_flop_per_s={"bf16": 1e15}, launch_s=1e-6)
@@ -131,7 +131,7 @@ def test_this_machine_can_be_chosen_once_it_is_calibrated(home: Path) -> None:
 
 def test_one_batch_size_draws() -> None:
     app = open_page("what_if", largest="8", card="h200")
-    drawn = figures(app)["Tokens a second in all and a request, by batch size"]
+    drawn = figures(app)["Total and per-request tokens/s by batch size"]
     assert drawn["data"]
 
 
@@ -146,15 +146,15 @@ def test_reading_speed_against_tokens() -> None:
 
 def test_the_eight_questions_answer_the_lessons_cases() -> None:
     text = words(open_page("what_if"))
-    assert "64.0 FLOP a byte" in text
+    assert "64.0 FLOP/byte" in text
     assert "On B, 4.00 times as long" in text.replace("*", "")
-    assert "reads at **36.1 %** of bandwidth" in text
-    assert "**2.01 s** for everybody" in text
+    assert "uses **36.1 %** of bandwidth" in text
+    assert "TTFT is **2.01 s** for all" in text
     assert "**4.64 GiB** in 16 bits" in text
     assert "2,600 of 32,000 slot-steps" in text
     assert "**91.9 % wasted**" in text
     assert "up to **50.0 times** as long" in text
-    assert "about **31**, 1,490 tokens/s" in text
+    assert "about **31**, with 1,490 tokens/s" in text
     assert "2.73 µs more for each of 1,123 launches" in text
 
 
@@ -164,7 +164,7 @@ def test_questions_take_other_numbers_by_link() -> None:
     )
     assert "On neither" in text
     assert "None: all 4 requests end together, after 8 steps." in text
-    assert "No batch of the lesson's sweep answers within 10.0 ms." in text
+    assert "No batch of the lesson's sweep has a TTFT within 10.0 ms." in text
     assert "It was not slower" in text
-    assert "Read 4 prompts at a time" in text
-    assert "use requests x tokens, as in 30x20+2x1000" in words(open_page("what_if", q6_budgets="eos"))
+    assert "With 4 prompts per prefill" in text
+    assert "use requests x tokens, for example 30x20+2x1000" in words(open_page("what_if", q6_budgets="eos"))

@@ -1,4 +1,4 @@
-"""Predictions without a store: what can be asked, what a range may be, how a figure is measured and graded, by hand."""
+"""Predictions without a store: questions, ranges, measured figures and grades, calculated by hand."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def test_a_grade_says_by_how_much(
     ("low", "high", "why", "line"),
     [
         (None, None, "so", "give a lowest value, a highest, or both"),
-        (2.0, 1.0, "so", "from 2 to 1 holds nothing"),
-        (float("nan"), 1.0, "so", "an end is no number"),
-        (None, float("inf"), "so", "an end is no number"),
-        (1.0, 2.0, "  ", "say why"),
+        (2.0, 1.0, "so", "2 to 1 is empty"),
+        (float("nan"), 1.0, "so", "the ends must be numbers"),
+        (None, float("inf"), "so", "the ends must be numbers"),
+        (1.0, 2.0, "  ", "give a reason"),
         (1.0, 2.0, "x" * 2001, "2,001 characters; use at most 2,000"),
     ],
 )
@@ -61,11 +61,11 @@ def test_what_is_no_expectation_is_refused_in_one_line(
     [
         ({"measure": "luck"}, "measure 'luck': use one of metric"),
         ({"measure": "metric"}, "it needs metric"),
-        ({"measure": "metric", "metric": "speed"}, "metric 'speed': no run has it"),
-        ({"measure": "ratio", "metric": "duration_s", "key": "a", "base": "a"}, "a over itself is 1"),
+        ({"measure": "metric", "metric": "speed"}, "metric 'speed': unknown"),
+        ({"measure": "ratio", "metric": "duration_s", "key": "a", "base": "a"}, "a over itself is always 1"),
         ({"measure": "capacity"}, "it needs engine"),
-        ({"measure": "metric", "metric": "duration_s", "color": "red"}, "color is not part of one"),
-        ({"metric": "duration_s"}, "without measure"),
+        ({"measure": "metric", "metric": "duration_s", "color": "red"}, "color is not valid"),
+        ({"metric": "duration_s"}, "measure is missing"),
     ],
 )
 def test_what_is_no_question_is_refused_in_one_line(fields: dict[str, str], line: str) -> None:
@@ -83,7 +83,7 @@ def test_a_question_survives_its_json_and_names_its_unit() -> None:
 
 
 def row(key: str, status: str = "completed", **values: Any) -> dict[str, Any]:
-    """A point of a sweep by its batch size, p16 on static unless said otherwise."""
+    """A point of a sweep by its batch size, by default p16 on static."""
     basis = {
         "key": key, "engine": "static", "prompts": "p16", "prompt_tokens": 16, "batch_size": 1, "role": "point",
         "status": status, "run_id": f"run-{key}", "error": None, "rate_per_s": None, "asked_bytes": None,
@@ -93,7 +93,7 @@ def row(key: str, status: str = "completed", **values: Any) -> dict[str, Any]:
 
 
 def no_rate(run_id: str) -> float | None:
-    raise AssertionError("nobody asked for a rate")
+    raise AssertionError("no rate was needed")
 
 
 def test_a_metric_is_the_median_of_the_repeats_that_completed() -> None:
@@ -118,8 +118,8 @@ def test_what_is_yet_to_be_run_keeps_a_prediction_pending(status: str) -> None:
 @pytest.mark.parametrize(
     ("metric", "values", "line"),
     [
-        ("ttft_p99_s", {"ttft_p99_s": None, "ttft_n": 8.0}, "a 99th percentile needs 100 samples, and there are 8"),
-        ("offered_requests_per_s", {"offered_requests_per_s": None}, "all requests came at once"),
+        ("ttft_p99_s", {"ttft_p99_s": None, "ttft_n": 8.0}, "a 99th percentile needs 100 samples; there are 8"),
+        ("offered_requests_per_s", {"offered_requests_per_s": None}, "all requests arrived at once"),
         ("preemptions", {"preemptions": float("nan")}, "the run has no such figure"),
     ],
 )
@@ -173,7 +173,7 @@ def test_capacities_are_the_rates_at_saturation() -> None:
     assert measure(ratio, rows, rates.get).value == 2.5
     gone = measure(ratio, rows, lambda run_id: None)
     assert (gone.value, gone.is_final) == (None, True)
-    assert "gone" in str(gone.reason)
+    assert "deleted" in str(gone.reason)
     assert measure(Question(measure="capacity", engine="chunked"), rows, rates.get, is_over=True).value is None
 
 
@@ -216,4 +216,4 @@ def test_the_simulator_says_why_it_cannot_say() -> None:
     assert found.note == "no calibration of cpu here; run `python -m engine calibrate --model smollm2-135m`"
     many = PlannedRun(key="", config=RunConfig(workload=WorkloadConfig(requests=6000)))
     note = simulated_answer(question, [many], []).note
-    assert note == "6,000 requests are more than the 5,000 that it takes on at once"
+    assert note == "6,000 requests are too many to simulate (at most 5,000)"

@@ -15,6 +15,7 @@ from engine.predictions.prediction import grade
 from engine.predictions.published_conditions import LENGTHS
 from engine.predictions.published_grades import GRADES, Answer, ask
 from engine.predictions.published_predictions import PUBLISHED, SPIKE, SWEEP
+from tests.support.no_break import nb
 
 MIX = "p16,p64,p256,p1024,p4096"
 LOAD = WorkloadConfig(prompts=MIX, requests=400, budget="64-256")
@@ -57,7 +58,7 @@ def sweep(*sizes: int, lengths: Sequence[int] = LENGTHS, **more: Any) -> list[di
 
 
 def no_rate(run_id: str) -> float | None:
-    raise AssertionError("nobody asked for a rate")
+    raise AssertionError("no rate was needed")
 
 
 def test_growth_is_graded_where_every_length_came_to_the_texts_batch_or_to_its_memorys_end() -> None:
@@ -71,7 +72,7 @@ def test_growth_is_graded_where_every_length_came_to_the_texts_batch_or_to_its_m
     [
         ([], "no static batches of one prompt length"),
         (sweep(1, 2, lengths=(16, 64)), "no prompts of 256, 1,024 and 4,096 tokens"),
-        (sweep(1, 2), "at 16 tokens it ends at a batch of 2, before {largest} and before memory does"),
+        (sweep(1, 2), "at 16 tokens it ends at a batch of 2, before {largest} and before out of memory"),
         ([*sweep(1, 2), batch(16, 256, "failed")], "at 16 tokens it ends at a batch of 2, before {largest}"),
         ([*sweep(1, 2), batch(16, 256, "pending")], "1 of its 11 static batches have not ended yet"),
         (sweep(256), "no batch of one at 16 tokens"),
@@ -88,7 +89,7 @@ def test_a_sweep_that_asked_less_has_no_grade(
 
 def test_growth_that_memory_ended_everywhere_has_no_grade() -> None:
     rows = [*sweep(1), *(batch(n, 2, "oom") for n in LENGTHS)]
-    assert "memory that ended before a batch of 256" in ask("lowest_linear_share", rows, no_rate).reason
+    assert "memory ran out before a batch of 256" in ask("lowest_linear_share", rows, no_rate).reason
 
 
 def test_memory_is_graded_where_each_length_came_to_its_end_or_to_the_texts_largest_batch() -> None:
@@ -120,7 +121,7 @@ def test_a_load_test_is_graded_at_a_rate_between_two_capacities() -> None:
     alike = {"run-static": 1.0, "run-continuous": 1.2}
     found = ask("queue_ratio", load(), alike.get)
     assert found.reason == (
-        "no figure at a rate that continuous alone carries; static and continuous carry 1 and 1.2 requests a second"
+        nb("no figure at a rate that only continuous sustains; static sustains 1 and continuous 1.2 requests/s")
     )
 
 
@@ -133,7 +134,7 @@ def test_a_load_test_is_graded_at_a_rate_between_two_capacities() -> None:
         (load(replace(LOAD, budget="32")), "a budget of 32, not 64-256"),
         (load(replace(LOAD, requests=64)), "64 requests a run, not 400"),
         (load(slots=8), "8 slots, not 32"),
-        (load(law="constant"), "arrivals by constant:0.5, not poisson"),
+        (load(law="constant"), "arrivals constant:0.5, not poisson"),
         ([row | {"config": None} for row in load()], "settings that cannot be read: not kept"),
     ],
 )
@@ -159,13 +160,13 @@ def test_a_spike_is_graded_where_a_long_prompt_came_among_rows_that_decode() -> 
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (pair(replace(MIXED, prompts="chat")), "prompts chat, whose longest is not of 4,096 tokens"),
-        (pair(replace(MIXED, prompts="p16,p64")), "prompts p16,p64, whose longest is not of 4,096 tokens"),
-        (pair(replace(MIXED, prompts="p4096,p8192")), "prompts p4096,p8192, whose longest is not of 4,096 tokens"),
-        (pair(MIXED, slots=64), "no prompt of 4,096 tokens that comes while others decode"),
-        (pair(replace(MIXED, budget="64")), "no rows that decode while another is admitted"),
-        (pair(replace(MIXED, prompts="p4096")), "no rows that decode while another is admitted"),
-        (pair(MIXED, slots=1), "no rows that decode while another is admitted"),
+        (pair(replace(MIXED, prompts="chat")), "prompts chat, the longest not of 4,096 tokens"),
+        (pair(replace(MIXED, prompts="p16,p64")), "prompts p16,p64, the longest not of 4,096 tokens"),
+        (pair(replace(MIXED, prompts="p4096,p8192")), "prompts p4096,p8192, the longest not of 4,096 tokens"),
+        (pair(MIXED, slots=64), "no prompt of 4,096 tokens arrives while others decode"),
+        (pair(replace(MIXED, budget="64")), "no rows decode while another is admitted"),
+        (pair(replace(MIXED, prompts="p4096")), "no rows decode while another is admitted"),
+        (pair(MIXED, slots=1), "no rows decode while another is admitted"),
         (pair(MIXED)[:1], "no run of paged"),
         ([*pair(MIXED)[:1], *pair(MIXED, slots=4)[1:]], "not the same requests and slots for each engine"),
     ],

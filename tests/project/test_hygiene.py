@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.support.app_server import ROOT
+from tests.support.project_files import tracked_python, tracked_texts
 
 MAX_FUNCTION_LINES = 50
 MAX_FILE_LINES = 450  # a guide is 400; over this a file has a second noun
-TEXT_SUFFIXES = {"", ".cfg", ".json", ".lock", ".md", ".py", ".sh", ".sql", ".toml", ".txt", ".yaml", ".yml"}
 
 # What only makes sense on one machine, in one tracker or in one conversation. Written so that no pattern finds itself.
 FOREIGN = {
@@ -22,20 +20,6 @@ FOREIGN = {
     "a tracker's number": re.compile(r"\b(?:issue|ticket|pull request)s? *#?\d|(?<![\w&\"'#/=(-])#\d{1,4}\b", re.I),
     "working notes": re.compile(r"contract" r"\.md|\.scra" r"tch|shared/(?:seeds|design|facts|asks|claims|style)"),
 }
-
-
-def tracked_files() -> list[Path]:
-    """Files that git knows here; every file that is not ignored, where this is no git work tree."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
-
-
-def tracked_texts() -> list[Path]:
-    return [path for path in tracked_files() if path.suffix in TEXT_SUFFIXES]
-
-
-def tracked_python() -> list[Path]:
-    return [path for path in tracked_files() if path.suffix == ".py"]
 
 
 def test_texts_speak_of_the_project_alone() -> None:

@@ -21,10 +21,10 @@ from store import Recorder, Store
 from store.cli.main import main as store_main
 from store.transfer.exporter import export_runs
 from store.transfer.importer import import_runs
-from tests.support.experiments import run_point, sweep_plan
 from tests.support.page_app import open_page, words
 from tests.support.processes import wait_for
-from tests.support.sweeps import a_sweep
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sweeps import a_sweep
 
 DEEP = "[" * 100_000
 BAD_VALUES = {"batch_size": "two", "prompt_tokens": None, "engine": ["a"]}
@@ -172,7 +172,7 @@ def test_an_unwritable_cache_is_reported_before_the_experiment_is_created(
     assert main(["sweep", "--model", "tiny-random", "--prompts", "p16", "--batch-size", "1"]) == 2
     output = capsys.readouterr().err
     assert output == (
-        "python -m engine sweep: /dev/null/c/locks: Not a directory; LAB_CACHE names a folder that can be written\n"
+        "python -m engine sweep: /dev/null/c/locks: Not a directory; set LAB_CACHE to a writable folder\n"
     )
     assert list((home / "runs").iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""What only a GPU can show: device events, passes issued ahead, memory that is really capped and really given back."""
+"""Behavior that needs a GPU: device events, passes issued ahead, memory caps, and memory that is returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments where only a GPU can show them: a card's memory ends in mid-sweep, and stops that can be left out."""
+"""Experiments that need a GPU: out of memory during a sweep, and async timing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 
 
 def test_what_an_oom_took_is_given_back_to_the_next_point(lab_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """2,048 rows of 512 + 500 positions ask for more than a quarter of a GiB; the point after them runs in it again."""
+    """2,048 rows of 512 + 500 positions need more than a quarter of a GiB; the next point fits again."""
     grid = ["--prompts", "p512", "--budget", "500", "--batch-size", "8,2048,4", "--capacity-gib", "0.25"]
     assert main(["sweep", "--model", "tiny-random", "--device", "cuda", *grid, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["points"]

@@ -1,4 +1,4 @@
-"""Paged KV on a real GPU, kernel by kernel: what the kernels read through block tables says what generate says."""
+"""Paged KV on a real GPU, kernel by kernel: the kernels give generate's tokens."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ def test_tokens_are_generates(
 @pytest.mark.parametrize("timing", ["sync", "async"])
 @pytest.mark.parametrize("engine", ["paged", "chunked"])
 def test_tokens_survive_preemptions(warm: WarmModel, engine: str, timing: str) -> None:
-    """13 blocks of 4 hold the longest request and little else."""
+    """13 blocks of 4 hold little more than the longest request."""
     workload = WorkloadConfig(prompts="p5,p9,p17,p30", requests=9, budget="1-20")
     run = prepared(warm, engine, workload, timing=timing, block_size=4)
     pool_bytes = 13 * 4 * run.kv_shape().position_bytes
-    said = run_engine(replace(run, config=replace(run.config, pool_gib=pool_bytes / GIB)))
-    assert said.preemptions > 0
-    assert said.outputs == generate_outputs(run)
+    result = run_engine(replace(run, config=replace(run.config, pool_gib=pool_bytes / GIB)))
+    assert result.preemptions > 0
+    assert result.outputs == generate_outputs(run)
 
 
 def test_sampled_tokens_do_not_depend_on_layout_or_timing(warm: WarmModel) -> None:
     sampling = SamplingConfig(temperature=0.9, top_k=40, top_p=0.95)
-    said = [
+    outputs = [
         engine_outputs(prepared(warm, engine, sampling=sampling, timing=timing))
         for engine in ("continuous", "paged", "chunked")
         for timing in ("sync", "async")
     ]
-    assert all(each == said[0] for each in said)
+    assert all(each == outputs[0] for each in outputs)
 
 
 def test_a_capacity_bounds_the_pool(warm: WarmModel) -> None:
-    """What is allocated, the cap and the passes to come leave so much; the run then fits."""
+    """The pool gets what weights, cap and activations leave, and the run fits."""
     work = WorkloadConfig(prompts="p512", requests=2048, budget="500")
     run = prepared(warm, "chunked", work, slots=2048, max_num_batched_tokens=2048)
     requests, block_bytes = run.requests(), 16 * run.kv_shape().position_bytes

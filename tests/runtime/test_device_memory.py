@@ -1,4 +1,4 @@
-"""A run's peak on a CPU: what a pass takes and gives back counts, where the system keeps a high-water mark."""
+"""A run's peak memory on a CPU: memory that a pass allocates and frees counts, if there is a high-water mark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def take_and_give_back(mebibytes: int) -> None:
 
 
 @needs_high_water
-def test_what_is_given_back_between_two_samples_counts() -> None:
+def test_memory_freed_between_two_samples_counts() -> None:
     memory = DeviceMemory(CPU)
     memory.begin_run(0.9, None)
     before = memory.sample()
@@ -48,7 +48,7 @@ def test_what_is_given_back_between_two_samples_counts() -> None:
 
 
 @needs_high_water
-def test_the_next_run_begins_anew() -> None:
+def test_the_next_run_resets_the_peak() -> None:
     memory = DeviceMemory(CPU)
     memory.begin_run(0.9, None)
     take_and_give_back(256)
@@ -78,7 +78,7 @@ def test_a_transient_inside_a_pass_is_in_the_runs_peak(tmp_path: Path, monkeypat
 
 
 def test_without_a_mark_the_highest_sample_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "status").write_text("VmHWM:\t 999999 kB\n")  # of the whole process, and not to be set back
+    (tmp_path / "status").write_text("VmHWM:\t 999999 kB\n")  # of the whole process; cannot be reset
     monkeypatch.setattr(device_memory, "PROC", tmp_path)
     memory = DeviceMemory(CPU)
     memory.begin_run(0.9, None)

@@ -1,4 +1,4 @@
-"""The engines on a tiny model of random weights: same tokens as generate, whatever the policy, layout and arrivals."""
+"""The engines on a tiny model: the same tokens as generate for every policy, layout and arrival law."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prepared(
 
 
 class Rows:
-    """A sink that keeps the rows it is given."""
+    """A sink that keeps all rows."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {
@@ -182,7 +182,7 @@ def test_a_capacity_by_estimate_refuses_the_pass_that_does_not_fit(warm: WarmMod
     assert "by estimate" in result["error"]
 
 
-def test_a_stop_ends_within_one_pass_and_keeps_what_was_said(warm: WarmModel, tmp_path: Path) -> None:
+def test_a_stop_ends_within_one_pass_and_keeps_the_tokens(warm: WarmModel, tmp_path: Path) -> None:
     calls = 0
 
     def stop_at_the_eighth_look() -> bool:
@@ -213,7 +213,7 @@ def test_more_slots_than_requests(warm: WarmModel) -> None:
         assert engine_outputs(run) == generate_outputs(run)
 
 
-def test_a_prompt_beyond_the_models_positions_is_refused_with_a_mend(warm: WarmModel) -> None:
+def test_a_prompt_beyond_the_models_positions_is_rejected_with_a_fix(warm: WarmModel) -> None:
     loaded = prepared(warm).loaded
     short = WarmModel(loaded=replace(loaded, spec=replace(loaded.spec, max_positions=49)), key=warm.key)
     with pytest.raises(ValueError, match="a prompt of 30 tokens and a budget of 20 exceed the 49 positions"):
@@ -222,16 +222,16 @@ def test_a_prompt_beyond_the_models_positions_is_refused_with_a_mend(warm: WarmM
 
 def test_an_answer_ends_at_its_end_of_sequence_even_where_the_budget_goes_on(warm: WarmModel, tmp_path: Path) -> None:
     run = prepared(warm, workload=WorkloadConfig(prompts="p9", requests=1, budget="20"))
-    said = engine_outputs(run)[0]
-    loaded = replace(run.loaded, spec=replace(run.loaded.spec, eos_token_ids=(said[4],)))
+    tokens = engine_outputs(run)[0]
+    loaded = replace(run.loaded, spec=replace(run.loaded.spec, eos_token_ids=(tokens[4],)))
     execute_run(replace(run, loaded=loaded), "eos", tmp_path / "eos", warm)
     row = RunLogReader(tmp_path / "eos").table("requests").to_pylist()[0]
     assert row["output_tokens"] == 20
-    assert row["output_text"] == run.loaded.encoder.decode(said[: said.index(said[4])])
+    assert row["output_text"] == run.loaded.encoder.decode(tokens[: tokens.index(tokens[4])])
 
 
 class LateTiming:
-    """Passes land only when they are waited for, as a slow device's would."""
+    """Passes land only when waited for, as on a slow device."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner

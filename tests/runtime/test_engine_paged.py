@@ -1,4 +1,4 @@
-"""Paged KV and chunked prefill on a tiny model: the tokens of generate, whatever the blocks, chunks and preemptions."""
+"""Paged KV and chunked prefill on a tiny model: generate's tokens for all blocks, chunks and preemptions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def prepared(warm: WarmModel, engine: str, workload: WorkloadConfig = RAGGED, **
 
 
 def pool(blocks: int, block_size: int) -> dict[str, Any]:
-    """Settings that leave exactly that many blocks."""
+    """Settings that give exactly that many blocks."""
     return {"block_size": block_size, "pool_gib": blocks * block_size * POSITION_BYTES / GIB}
 
 
@@ -74,22 +74,22 @@ def test_tokens_are_generates_as_requests_arrive(
 def test_tokens_are_generates_whatever_the_chunk(
     warm: WarmModel, expected: dict[int, list[int]], tokens: int, slots: int
 ) -> None:
-    """29 leaves the longest prompt, 30, one token for its last chunk."""
+    """With 29, the last chunk of the longest prompt (30) has one token."""
     assert engine_outputs(prepared(warm, "chunked", slots=slots, max_num_batched_tokens=tokens)) == expected
 
 
 def test_sampled_tokens_are_those_of_the_other_engines(warm: WarmModel) -> None:
     sampling = SamplingConfig(temperature=0.9, top_k=40, top_p=0.95)
     crowded = pool(13, 4)
-    said = [
+    outputs = [
         engine_outputs(prepared(warm, engine, sampling=sampling, **more))
         for engine, more in (("serial", {}), ("paged", crowded), ("chunked", crowded))
     ]
-    assert said[0] == said[1] == said[2]
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_what_lies_past_a_rows_length_is_never_read(warm: WarmModel, expected: dict[int, list[int]]) -> None:
-    """The pool is full of NaN: one position too many in any row, and its tokens would be nobody's."""
+    """The pool is full of NaN: reading one position too many in any row would change its tokens."""
     for engine in ("paged", "chunked"):
         run = prepared(warm, engine, max_num_batched_tokens=16)
         requests = run.requests()
@@ -109,11 +109,11 @@ def test_the_log_of_a_preempted_run_tells_the_truth(
     assert result["status"] == "completed"
     reader = RunLogReader(tmp_path / engine)
     logged = {name: reader.table(name).to_pylist() for name in ("requests", "tokens", "events", "blocks", "passes")}
-    said: dict[int, list[int]] = {}
+    outputs: dict[int, list[int]] = {}
     for token in logged["tokens"]:
-        assert token["token_index"] == len(said.setdefault(token["request_id"], []))  # none lost, none twice
-        said[token["request_id"]].append(token["token_id"])
-    assert said == expected
+        assert token["token_index"] == len(outputs.setdefault(token["request_id"], []))  # none lost, none twice
+        outputs[token["request_id"]].append(token["token_id"])
+    assert outputs == expected
 
     assert logged["events"], "13 blocks of 4 are too few for four rows"
     assert {e["event"] for e in logged["events"]} == {"preempt"}
@@ -174,7 +174,7 @@ def test_a_capacity_leaves_the_pool_what_weights_and_the_largest_pass_do_not_tak
 def test_a_request_that_alone_does_not_fit_is_out_of_memory_with_clear_numbers(warm: WarmModel, tmp_path: Path) -> None:
     run = prepared(warm, "paged", WorkloadConfig(prompts="p30", requests=2, budget="20"), **pool(12, 4))
     check_lone_request(run, run.requests(), 13)  # 30 + 20 - 1 positions: the last token's keys are never needed
-    with pytest.raises(EngineOutOfMemory, match="request 0 alone: 50 tokens in 13 blocks of 4 positions, 12 available"):
+    with pytest.raises(EngineOutOfMemory, match="request 0: 50 tokens in 13 blocks of 4 positions, 12 available"):
         check_lone_request(run, run.requests(), 12)
     result = execute_run(run, "lone", tmp_path / "lone", warm)
     assert result["status"] == "oom"
@@ -222,7 +222,7 @@ def test_an_empty_workload_completes_with_nothing(warm: WarmModel, tmp_path: Pat
 
 
 def test_a_mixed_pass_needs_its_new_tokens_and_the_whole_pool(warm: WarmModel) -> None:
-    """Two rows decode, 14 tokens of a prompt beside them: 16 tokens through the MLP, two rows of logits."""
+    """Two decode rows and 14 prompt tokens: 16 tokens through the MLP, two rows of logits."""
     num_blocks = 11
     pool_positions = num_blocks * 16
     needed = 4 * 151_872 + pool_positions * POSITION_BYTES + 3 * 16 * 160 * 4 + 2 * 512 * 4

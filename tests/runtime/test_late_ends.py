@@ -1,6 +1,6 @@
-"""Ends of sequence found one pass late: nothing said is lost or added, and what was computed for nothing is counted.
+"""Ends of sequence (EOS) found one pass late: tokens do not change, and wasted positions are counted.
 
-A GPU runs ahead of its host; here a timing that holds each pass back until the next is issued does the same on a CPU.
+A GPU runs ahead of its host; here a timing that holds each pass until the next is issued does the same on a CPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BUDGET = 12
 
 
 class Rows:
-    """A sink that keeps what it is given."""
+    """A sink that keeps all rows."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[dict[str, Any]]] = {}
@@ -96,14 +96,14 @@ def run_ahead(run: PreparedRun, eos_ids: frozenset[int]) -> tuple[list[Request],
     return requests, rows
 
 
-def an_end(said: dict[int, list[int]]) -> int:
-    """A token that some requests say in their middle."""
-    seen = Counter(token for ids in said.values() for token in set(ids[1 : BUDGET - 2]))
+def an_end(outputs: dict[int, list[int]]) -> int:
+    """A token that occurs in the middle of some outputs."""
+    seen = Counter(token for ids in outputs.values() for token in set(ids[1 : BUDGET - 2]))
     return seen.most_common(1)[0][0]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_late_end_changes_nothing_that_is_said(warm: WarmModel, engine: str) -> None:
+def test_a_late_eos_changes_no_token(warm: WarmModel, engine: str) -> None:
     run = prepared(warm, engine)
     whole = {r.request_id: r.output_ids for r in run_ahead(run, frozenset())[0]}
     end = an_end(whole)
@@ -126,16 +126,16 @@ def test_a_late_end_changes_nothing_that_is_said(warm: WarmModel, engine: str) -
 
 @pytest.mark.parametrize("engine", ["paged", "chunked"])
 def test_a_crowded_pool_and_late_ends(warm: WarmModel, engine: str) -> None:
-    """Preempted while its end is on the way, or computed anew from tokens that have yet to land."""
+    """Requests preempted before their EOS has landed, or recomputed from tokens that have not landed yet."""
     roomy = prepared(warm, engine)
     whole = {r.request_id: r.output_ids for r in run_ahead(roomy, frozenset())[0]}
     end = an_end(whole)
     expected = {i: ids[: ids.index(end) + 1] if end in ids else ids for i, ids in whole.items()}
     crowded = prepared(warm, engine, pool_gib=9 * 4 * roomy.kv_shape().position_bytes / 2**30)
-    for eos_ids, said in ((frozenset(), whole), (frozenset([end]), expected)):
+    for eos_ids, outputs in ((frozenset(), whole), (frozenset([end]), expected)):
         requests, rows = run_ahead(crowded, eos_ids)
         assert rows.of("events"), "nine blocks of 4 are too few for three rows"
-        assert {r.request_id: r.output_ids for r in requests} == said
+        assert {r.request_id: r.output_ids for r in requests} == outputs
         held = Counter(e["allocated"] for e in rows.of("blocks"))
         assert held[False] <= held[True]
         assert all(not r.block_table for r in requests)

@@ -1,4 +1,4 @@
-"""What is run through is the same as what is stepped through: every row, every time, to the last bit."""
+"""Fast-forwarded and single-stepped simulations are bit-identical: every row, every time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from engine.core.presets import PRESETS, make_scheduler
 from engine.core.scheduler import Scheduler
 from engine.core.static_scheduler import StaticScheduler
 from engine.simulator.fast_forward import decode_run_of
-from engine.simulator.simulated_machine import simulated_machine
+from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Replica, Simulation, simulate, simulated_requests
 from engine.workload.workload import build_workload
-from tests.support.simulated import STREAMS, on_card, played
+from tests.support.runs.simulated import STREAMS, on_card, played
 
 MIX = "p16,p64,p256,p1024"
 CASES: list[dict[str, Any]] = [
@@ -60,7 +60,7 @@ def assert_same(fast: Simulation, slow: Simulation) -> None:
     assert (fast.duration_s, fast.peak_bytes, fast.kv_bytes) == (slow.duration_s, slow.peak_bytes, slow.kv_bytes)
 
 
-def test_the_capped_pools_above_do_preempt() -> None:
+def test_the_capped_pools_preempt() -> None:
     workload = WorkloadConfig(prompts=MIX, requests=24, budget="1-90")
     for engine in ("paged", "chunked"):
         config = RunConfig(engine=engine, model="qwen2.5-1.5b", slots=8, pool_gib=0.05, workload=workload)
@@ -71,8 +71,10 @@ def test_the_capped_pools_above_do_preempt() -> None:
 def test_equal_steps_are_not_planned_one_by_one(
     fast_forward: bool, plans: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two requests of 1,000 tokens: a prefill and 999 decode passes, of which the first and the last are planned. Each
-    step that is stepped asks for both kinds of pass."""
+    """Two requests of 1,000 tokens: a prefill and 999 decode passes, of which the first and the last are planned.
+
+    Each planned step asks for both kinds of pass.
+    """
     asked = []
     plan = ContinuousScheduler.plan
     monkeypatch.setattr(ContinuousScheduler, "plan", lambda self, kind: asked.append(kind) or plan(self, kind))
@@ -84,13 +86,13 @@ def test_equal_steps_are_not_planned_one_by_one(
 
 
 class RestsAfterEverySixthPass(ContinuousScheduler):
-    """A policy that is not known: it admits at certain passes only."""
+    """An unknown policy: it admits only at certain passes."""
 
     def num_admissible(self, now_s: float) -> int:
         return super().num_admissible(now_s) if self.num_passes % 6 == 0 else 0
 
 
-def test_a_policy_that_is_not_known_is_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_policy_is_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(4, 30, 0.0), (4, 13, 2.5), (4, 21, 2.75), (4, 3, 12.0)]
     config = RunConfig(engine="continuous", slots=3)
     known = played(config, rows, streams=STREAMS)
@@ -102,13 +104,13 @@ def test_a_policy_that_is_not_known_is_stepped(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("policy", [StaticScheduler, ContinuousScheduler, PagedScheduler, ChunkedScheduler])
-def test_the_lab_knows_its_own_policies(policy: type[Scheduler]) -> None:
+def test_all_policies_of_the_lab_can_be_fast_forwarded(policy: type[Scheduler]) -> None:
     engine = next(name for name, preset in PRESETS.items() if preset.scheduler is policy)
     assert decode_run_of(make_scheduler(RunConfig(engine=engine), [])) is not None
 
 
 class Copy:
-    """Passes rows on, and keeps those of tokens."""
+    """Forwards rows to a sink and keeps the token rows."""
 
     def __init__(self, sink: Any) -> None:
         self.sink = sink
@@ -125,7 +127,7 @@ class Copy:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(str(v) for v in case.values()))
-def test_tokens_are_those_that_the_recorder_logs(case: dict[str, Any]) -> None:
+def test_token_times_equal_the_recorders_rows(case: dict[str, Any]) -> None:
     workload = build_workload(WorkloadConfig(prompts=MIX, requests=24, budget="1-90", arrival="poisson:4"))
     config = RunConfig(model="qwen2.5-1.5b", slots=8, **case)
     machine = simulated_machine(config, "a10")
@@ -138,7 +140,7 @@ def test_tokens_are_those_that_the_recorder_logs(case: dict[str, Any]) -> None:
     assert sorted(zip(*(fast[name].tolist() for name in names), strict=True)) == sorted(copy.tokens)
 
 
-def test_arrivals_while_slots_are_full_are_seen_in_their_own_step() -> None:
+def test_arrivals_while_slots_are_full_join_the_queue_in_their_step() -> None:
     rows = [(4, 30, 0.0), (4, 3, 7.5), (4, 3, 7.75), (4, 3, 12.0)]
     simulation = played(RunConfig(engine="continuous", slots=1), rows, streams=STREAMS)
     requests = simulation.sink.rows("requests")

@@ -1,4 +1,4 @@
-"""Replicas behind a router: twice the machines, twice the tokens, the same rate for each reader."""
+"""Replicas behind a router: twice the machines, twice the tokens/s, the same rate per request."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from engine.metrics.metrics import run_metrics
+from engine.simulator.machine import simulated_machine
+from engine.simulator.metrics import decode_figures, simulated_metrics
 from engine.simulator.router import Routing, merged_record, simulate_replicas
-from engine.simulator.simulated_machine import simulated_machine
-from engine.simulator.simulated_metrics import decode_figures, simulated_metrics
 from engine.simulator.simulator import Simulation, simulate
 from engine.workload.workload import build_workload
-from tests.support.simulated import ONE_SECOND, TINY, requests_of
+from tests.support.runs.simulated import ONE_SECOND, TINY, requests_of
 
 
 def routed(
@@ -27,11 +27,11 @@ def who(simulations: list[Simulation]) -> list[list[int]]:
     return [simulation.sink.requests()["request_id"].tolist() for simulation in simulations]
 
 
-def test_round_robin_deals_in_turn() -> None:
+def test_round_robin_assigns_in_turn() -> None:
     assert who(routed([(4, 2, float(i)) for i in range(5)], 2, "round-robin")) == [[0, 2, 4], [1, 3]]
 
 
-def test_least_loaded_looks_at_who_is_still_there() -> None:
+def test_least_loaded_counts_unfinished_requests() -> None:
     # 0 runs on replica 0 until second 9. 1 goes to the empty replica 1 and ends at 3. 2 and 3 find replica 1 empty
     # again: 2 ends there at second 6, just as 3 comes. 4 finds one request on each, and takes the first.
     rows = [(4, 9, 0.0), (4, 2, 1.0), (4, 2, 4.0), (4, 9, 6.0), (4, 2, 7.0)]
@@ -39,13 +39,13 @@ def test_least_loaded_looks_at_who_is_still_there() -> None:
     assert who(routed(rows, 2, "round-robin")) == [[0, 2, 4], [1, 3]]
 
 
-def test_a_request_that_ends_in_the_pass_under_way_still_counts() -> None:
-    # At 1.5 request 0 is in its last pass, which ends at 2: it is still there.
+def test_a_request_in_its_last_pass_still_counts() -> None:
+    # At 1.5 request 0 is in its last pass, which ends at 2, so it is unfinished.
     assert who(routed([(4, 2, 0.0), (4, 2, 1.5)], 2, "least-loaded")) == [[0], [1]]
     assert who(routed([(4, 2, 0.0), (4, 2, 2.0)], 2, "least-loaded")) == [[0, 1], []]
 
 
-def test_least_loaded_waits_less_where_lengths_differ() -> None:
+def test_least_loaded_waits_less_with_mixed_lengths() -> None:
     rows = [(4, 60 if i % 2 == 0 else 2, 3.0 * i) for i in range(40)]
     waits = [
         run_metrics(merged_record(routed(rows, 2, router, slots=4)))["queue_wait_max_s"]
@@ -55,8 +55,8 @@ def test_least_loaded_waits_less_where_lengths_differ() -> None:
 
 
 @pytest.mark.parametrize("engine", ["serial", "static", "continuous", "paged", "chunked"])
-def test_each_replica_runs_its_requests_as_if_it_had_known_them(engine: str) -> None:
-    """What is handed over while it runs ends as when it is all known from the start."""
+def test_requests_given_later_run_as_if_known_from_the_start(engine: str) -> None:
+    """Each replica gives the same result whether its requests are given one by one or all at the start."""
     rows = [(4 + i, 3 + i % 17, 0.0 if i < 8 else 1.3 * i) for i in range(40)]
     config = RunConfig(engine=engine, slots=3, max_num_batched_tokens=16)
     workload = requests_of(rows)
@@ -68,7 +68,7 @@ def test_each_replica_runs_its_requests_as_if_it_had_known_them(engine: str) -> 
         assert replica.sink.rows("requests") == simulate(config, mine, ONE_SECOND, TINY).sink.rows("requests")
 
 
-def test_two_cards_give_twice_the_aggregate_at_the_same_rate_a_request() -> None:
+def test_two_gpus_double_the_total_rate_at_the_same_rate_per_request() -> None:
     figures = []
     for replicas in (1, 2):
         workload = WorkloadConfig(prompts="p2300", requests=64 * replicas, budget="32")
@@ -84,7 +84,7 @@ def test_two_cards_give_twice_the_aggregate_at_the_same_rate_a_request() -> None
     assert two["steps"] == 2 * one["steps"]
 
 
-def test_more_replicas_than_requests_leaves_some_idle() -> None:
+def test_surplus_replicas_stay_idle() -> None:
     for router in ("round-robin", "least-loaded"):
         made = routed([(4, 2, 0.0)], 3, router)
         assert [len(simulation.tokens["request_id"]) for simulation in made] == [2, 0, 0]
@@ -94,12 +94,12 @@ def test_more_replicas_than_requests_leaves_some_idle() -> None:
 @pytest.mark.parametrize(
     ("change", "words"), [({"replicas": 0}, "replicas 0"), ({"router": "random"}, "router 'random'")]
 )
-def test_nonsense_is_refused(change: dict[str, object], words: str) -> None:
+def test_invalid_routings_are_refused(change: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Routing(**change)
 
 
-def test_batches_that_wait_to_be_full_cannot_be_routed_by_load() -> None:
+def test_least_loaded_refuses_forms_that_wait_for_requests() -> None:
     config = RunConfig(engine="static", form=FormRule.parse("full"))
     with pytest.raises(ValueError, match="least-loaded: form full"):
         simulate_replicas(config, requests_of([]), ONE_SECOND, TINY, Routing(replicas=2, router="least-loaded"))

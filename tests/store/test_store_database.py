@@ -15,7 +15,7 @@ from engine.runlog.schema import STREAMS
 from store import Store, StoreHeld
 from store.database import MIGRATIONS, TABLES, VIEWS, open_database
 from tests.support.app_server import ROOT
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 NUMBERED = sorted(MIGRATIONS.glob("*.sql"))
 NEWEST = len(NUMBERED)
@@ -32,7 +32,7 @@ INGESTS_FOR_EVER = """
 import sys
 from pathlib import Path
 from store import Store
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 home = Path(sys.argv[1])
 with Store(home) as store:
     while True:

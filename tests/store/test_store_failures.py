@@ -18,7 +18,7 @@ from store import Recorder, Store
 from store.cli.owner import OwnerSocket
 from store.ingest import run_log as ingest
 from tests.store.cli.test_store_commands import answer, run_store
-from tests.support.sample_runs import PEAK_BYTES, write_sample_run
+from tests.support.runs.sample_runs import PEAK_BYTES, write_sample_run
 
 
 @pytest.fixture

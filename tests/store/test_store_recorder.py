@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runlog.writer import RunLogWriter
 from engine.workload.workload import build_workload
 from store import Recorder, Store
 from tests.store.ingest.test_store_ingest import RUNS_UNTIL_KILLED, time_of_day
 from tests.support.app_server import ROOT
 from tests.support.processes import wait_for
-from tests.support.sample_runs import play, sample_run_info, write_sample_run
+from tests.support.runs.sample_runs import play, sample_run_info, write_sample_run
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from engine.runlog.schema import stream_file
 from store import Recorder, Store
 from store.database import SUMMARIES, fit_summaries
 from store.queries.runs import SPANS
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 
 @pytest.mark.parametrize("tokens_at_once", [1, 400, 10**9])

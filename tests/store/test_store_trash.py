@@ -14,7 +14,7 @@ from store import Recorder, Store
 from store.annotations import Annotation
 from store.trash import ENTRY_FILE, LOG
 from tests.store.ingest.test_store_ingest import everything
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 SAID = Annotation(note="the one with the long tail", tags=("keep", "cpu"), pinned=True)
 

@@ -1,4 +1,4 @@
-"""How many of an experiment's runs began on a busy machine, from what each noted, however odd that is."""
+"""How many runs of an experiment began on a busy machine, from each run's log, valid or not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.validity.machine_checks import busy_words_of, load_of
+from engine.validity.machine_checks import busy_machine_text, load_of
 
 
 @pytest.mark.parametrize(
@@ -21,15 +21,16 @@ from engine.validity.machine_checks import busy_words_of, load_of
         (None, None),
     ],
 )
-def test_a_load_is_read_where_there_is_one(environment: Any, load: tuple[float, int] | None) -> None:
+def test_the_load_is_read_if_logged(environment: Any, load: tuple[float, int] | None) -> None:
     assert load_of({"environment": environment}) == load
     assert load_of({}) is None
 
 
-def test_the_busy_ones_are_counted_of_those_that_are_known() -> None:
-    # One and a half a core is what a run and the one before it make by themselves.
-    assert busy_words_of([(3.0, 2), None, (0.1, 2)]) == ""
-    assert busy_words_of([(3.1, 2), None, (0.1, 2), (7.25, 2)]) == (
-        "The machine was busy when 2 of 3 runs began (load up to 7.2 on 2 cores): their times hold others' work too."
+def test_busy_runs_are_counted_among_those_with_a_known_load() -> None:
+    # 1.5 per core is the load of a run and the run before it.
+    assert busy_machine_text([(3.0, 2), None, (0.1, 2)]) == ""
+    assert busy_machine_text([(3.1, 2), None, (0.1, 2), (7.25, 2)]) == (
+        "The machine was busy when 2 of 3 runs began (load up to 7.25 on 2 cores): "
+        "timings may include other processes' work."
     )
-    assert busy_words_of([]) == ""
+    assert busy_machine_text([]) == ""

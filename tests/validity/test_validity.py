@@ -9,8 +9,8 @@ import pytest
 
 from engine.validity.check import Evidence, Outcome
 from engine.validity.validity import CHECKS, judge_run
-from tests.support.evidence import COUNT, GAP_S, PASS_S, PASSES, STAY_S, evidence, passes, requests
 from tests.support.no_break import nb
+from tests.support.runs.evidence import COUNT, GAP_S, PASS_S, PASSES, STAY_S, evidence, passes, requests
 
 ARRIVAL_S = np.arange(COUNT) * GAP_S
 
@@ -133,14 +133,14 @@ def test_findings_hold_the_figures() -> None:
     }
     assert findings["offered_rate"] == (
         nb(
-            "8 requests a second were asked for, 8.00 were drawn, and the engine was given 6.40: from the first "
-            "request on, the last one came 1.22 s later than intended."
+            "8 requests/s were requested, 8.00 drawn, and 6.40 submitted to the engine: the last request came 1.22 s "
+            "later than intended, counted from the first."
         )
     )
     good = judge_run(evidence())
     # From 0.25 s to 4.875 s 37 requests come, the last of them at the window's end.
     assert good["littles_law"].finding.startswith(
-        nb("8.00 requests a second times 250 ms in the engine make 2.00 there at a")
+        nb("8.00 requests/s times 250 ms in the engine predict 2.00 requests at a time")
     )
     assert good["littles_law"].value == pytest.approx(0.0)
     assert good["steady_window"].value == pytest.approx(4.625 / 0.25)
@@ -148,27 +148,29 @@ def test_findings_hold_the_figures() -> None:
     assert judge_run(SPOILED["a second half that is slower"][1])["steady_clocks"].value == pytest.approx(0.15)
     inexact = judge_run(SPOILED["one prompt a token longer than asked"][1])["exact_prompts"]
     assert "39 of 40 prompts" in inexact.finding
-    assert "that of request 7 has 17 tokens instead of 16" in inexact.finding
+    assert "; request 7 has 17 tokens instead of 16" in inexact.finding
     assert (inexact.value, inexact.limit) == (39 / 40, 1.0)
     preempted = judge_run(SPOILED["one request preempted"][1])["no_preemption"]
-    assert preempted.finding == "1 of 40 requests lost their KV memory, 1 times in all; 0 tokens were computed again."
+    assert preempted.finding == "1 of 40 requests were preempted, 1 time in total; recomputed: 0 tokens."
     host = judge_run(SPOILED["requests seen 20 ms late"][1])["host"]
-    assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms after they could have been"))
+    assert host.finding.startswith(nb("Over the limit: requests were seen 20.0 ms late"))
     assert host.value == pytest.approx(2.0)
-    assert "load was 1.55 a core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
-    assert nb("68.2 % of its highest") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
+    assert "load average was 1.55 per core" in judge_run(SPOILED["a busy machine"][1])["host"].finding
+    assert (
+        nb("was at 68.2 % of its maximum") in judge_run(SPOILED["a GPU that is throttled"][1])["steady_clocks"].finding
+    )
 
 
-def test_a_fault_claims_no_more_than_was_found() -> None:
-    """A load at the start may have come to nothing; passes that take longer on a CPU say nothing of its clock."""
+def test_a_fault_claims_no_more_than_its_finding() -> None:
+    """A busy start need not slow a run, and slower passes on a CPU need not come from its clock."""
     faults = {check.name: check.fault for check in CHECKS}
     busy, slower = SPOILED["a busy machine"][1], SPOILED["a second half that is slower"][1]
     assert judge_run(busy)["host"].outcome is judge_run(slower)["steady_clocks"].outcome is Outcome.FAIL
-    assert faults["host"] == "host may have held it up"
-    assert faults["steady_clocks"] == "pace drifted"
+    assert faults["host"] == "host may have slowed it"
+    assert faults["steady_clocks"] == "speed drifted"
 
 
-def test_what_does_not_apply_is_neither_earned_nor_lost() -> None:
+def test_checks_that_do_not_apply_are_neither_earned_nor_lost() -> None:
     closed = {"workload": {"requests": COUNT, "arrival": "closed"}}
     at_once = np.zeros(COUNT)
     ends_s = np.repeat(np.arange(1, 11) * 0.4, 4)
@@ -187,7 +189,7 @@ def test_what_does_not_apply_is_neither_earned_nor_lost() -> None:
     assert Outcome.FAIL not in outcomes.values()
 
 
-def test_a_closed_run_is_steady_while_as_many_run_as_ever_do() -> None:
+def test_a_closed_run_is_steady_while_the_most_requests_run() -> None:
     """Four slots, eight requests: all four run from 0 to 2.00 s, then one after another ends, the last at 5.00 s."""
     admitted_s = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
     finished_s = np.array([1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
@@ -200,7 +202,7 @@ def test_a_closed_run_is_steady_while_as_many_run_as_ever_do() -> None:
     assert nb("from 0 s to 2.00 s: 40.0 % of the run") in verdict.finding
 
 
-def test_a_random_draw_may_miss_its_rate_by_chance_alone() -> None:
+def test_a_random_draw_may_miss_its_rate_by_chance() -> None:
     """Ten requests drawn at half the rate are within chance for Poisson gaps, and not for nearly even ones."""
     ten = {name: column[:10] for name, column in requests().items()}
     for arrival, outcome in (("poisson:16", Outcome.PASS), ("gamma:16:0.1", Outcome.FAIL)):
@@ -208,7 +210,7 @@ def test_a_random_draw_may_miss_its_rate_by_chance_alone() -> None:
         assert judge_run(run)["offered_rate"].outcome is outcome, arrival
 
 
-def test_requests_that_come_during_a_long_step_are_not_late() -> None:
+def test_requests_that_arrive_during_a_long_step_are_not_late() -> None:
     """A step of 2 s is under way when they come; they are seen the moment it ends."""
     seen_s = np.maximum(ARRIVAL_S, 2.0)
     one = np.arange(2)
@@ -219,7 +221,7 @@ def test_requests_that_come_during_a_long_step_are_not_late() -> None:
     assert verdicts["offered_rate"].outcome is Outcome.PASS
 
 
-def test_a_run_that_left_nothing_loses_nothing_by_it() -> None:
+def test_a_run_without_logs_loses_no_badge() -> None:
     nothing = evidence(
         requests={name: column[:0] for name, column in requests().items()},
         passes={name: column[:0] for name, column in passes().items()},
@@ -230,7 +232,7 @@ def test_a_run_that_left_nothing_loses_nothing_by_it() -> None:
     assert lost(Evidence(record=nothing.record, info={}, result={}, watched=False)) == []
 
 
-def test_an_older_log_without_the_newer_columns_is_judged_all_the_same() -> None:
+def test_an_older_log_without_newer_columns_is_judged() -> None:
     old_requests = {name: column for name, column in requests().items() if name != "preemptions"}
     old_passes = {name: column for name, column in passes().items() if name != "recomputed_tokens"}
     assert lost(evidence(requests=old_requests, passes=old_passes)) == []

@@ -1,4 +1,4 @@
-"""Validity of real runs of the tiny model: what the log tells is enough to judge them by, through the store."""
+"""Validity of real runs of the tiny model, judged from their logs through the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.runtime import run as runtime_run
+from engine.runtime import build_engine
 from engine.runtime.prepared_run import WarmModel, prepare_run
 from engine.runtime.run import execute_run
 from store import Store
@@ -39,8 +39,8 @@ def outcomes(store: Store, warm: WarmModel, config: RunConfig) -> dict[str, str]
 
 
 @pytest.mark.parametrize("engine", ["continuous", "static", "paged", "chunked"])
-def test_an_ordinary_run_loses_no_badge_by_how_it_was_made(store: Store, warm: WarmModel, engine: str) -> None:
-    """All but those that depend on how busy the machine is at this moment; they are judged all the same."""
+def test_an_ordinary_run_earns_its_badges(store: Store, warm: WarmModel, engine: str) -> None:
+    """Badges that depend on the current load of the machine may be lost."""
     found = outcomes(store, warm, replace(CONFIG, engine=engine))
     assert found["offered_rate"] in ("pass", "fail")
     expected = ("exact_prompts", "warm_up", "no_preemption", "unwatched", "measured")
@@ -51,12 +51,12 @@ def test_an_ordinary_run_loses_no_badge_by_how_it_was_made(store: Store, warm: W
 def test_the_clock_starts_when_requests_can_be_seen(
     store: Store, warm: WarmModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long it takes to make ready, a request that is there from the start has not waited for it."""
+    """Preparation time does not count as waiting of requests that arrive at the start."""
     steps: list[str] = []
-    freeze, unfreeze, clock = gc.freeze, gc.unfreeze, runtime_run.RunClock
+    freeze, unfreeze, clock = gc.freeze, gc.unfreeze, build_engine.RunClock
     monkeypatch.setattr("gc.freeze", lambda: (steps.append("made ready"), freeze())[1])
     monkeypatch.setattr("gc.unfreeze", lambda: (steps.append("over"), unfreeze())[1])
-    monkeypatch.setattr(runtime_run, "RunClock", lambda: (steps.append("clock"), clock())[1])
+    monkeypatch.setattr(build_engine, "RunClock", lambda: (steps.append("clock"), clock())[1])
     outcomes(store, warm, replace(CONFIG, workload=replace(OPEN, arrival="closed", requests=4)))
     assert steps == ["made ready", "clock", "over"]
 

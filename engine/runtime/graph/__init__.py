@@ -1,1 +1,1 @@
-"""Graph execution: a decoder of few kernels, captured as CUDA graphs for a ladder of sizes, replayed every pass."""
+"""Graph execution: a decoder of few kernels, captured as CUDA graphs in several sizes, and replayed every pass."""

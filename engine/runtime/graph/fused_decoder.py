@@ -1,13 +1,13 @@
-"""A transformers decoder run as few kernels: the same weights, the same arithmetic, a quarter of the launches.
+"""A transformers decoder as few kernels: the same weights, the same arithmetic, a quarter of the launches.
 
-A layer of the Llama, Qwen2, Qwen3 and Mistral families is nine kernels here: one product for queries, keys and values,
-rotation and the store into the KV pool in one, attention over the pool (two when the columns of a row are split), the
-output projection, and the MLP as one product for gate and up, SiLU, and down; both norms take their residual addition
-along. transformers runs the same layer as some forty. Merged weights replace the model's own, which become views of
-them: nothing is held twice, and the model still runs through transformers.
+A layer of the Llama, Qwen2, Qwen3 and Mistral families is nine kernels: one product for queries, keys and values; one
+kernel for rotation and the store into the KV pool; attention over the pool (two kernels if the columns of a row are
+split); the output projection; and the MLP as gate and up in one product, SiLU, and down. Both norms include the
+residual addition. transformers runs the same layer as about forty kernels. Merged weights replace the model's weights,
+which become views of them: no weight is stored twice, and the model still runs through transformers.
 
 Shapes: T tokens, C hidden width, H query heads, K KV heads, D head width, V vocabulary, R rows whose logits are kept.
-It does not know other families: `why_not_fused` says in words what stands in the way, and such a model runs eager.
+Other families are not supported: `why_not_fused` returns the reason, and the model runs eager.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.runtime.kernels.skinny_linear import MAX_ROWS, SkinnyTuning, skinny_
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
 FIXED_ROPE_TYPES = ("default", "linear", "llama3", "yarn")
 
-# The quickest of those that benchmarks/skinny_linear.py tries on an H200 at the widths of a 1.5 B model.
+# The fastest settings found by benchmarks/skinny_linear.py on an H200 at the widths of a 1.5 B model.
 _OUTPUT_ONE = SkinnyTuning(outputs=4, columns=256, splits=4, warps=4, stages=1)
 _OUTPUT = SkinnyTuning(outputs=64, columns=128, splits=4, warps=4, stages=3)
 _GATE_UP_ONE = SkinnyTuning(outputs=8, columns=256, splits=1, warps=4, stages=1)
@@ -37,12 +37,12 @@ _DOWN_ONE = SkinnyTuning(outputs=16, columns=256, splits=8, warps=4, stages=1)
 _DOWN = SkinnyTuning(outputs=64, columns=128, splits=8, warps=4, stages=3)
 
 Attend = Callable[["FusedLayer", Tensor], Tensor]
-"""A layer's (T, (H + 2K) D) queries, keys and values to its (T, H D) attention: stores keys and values on the way."""
+"""From a layer's (T, (H + 2K) D) queries, keys and values to its (T, H D) attention; also stores keys and values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FusedLayer:
-    """One layer's weights. Biases are None where the model has none."""
+    """One layer's weights. Missing biases are None."""
 
     index: int
     input_norm: Tensor  # (C,)
@@ -62,10 +62,10 @@ class FusedLayer:
 
 
 class FusedDecoder:
-    """The decoder of `model`, a causal LM that `why_not_fused` has nothing against, on the device it is on."""
+    """The decoder of `model`, a causal LM that `why_not_fused` allows, on the model's device."""
 
     def __init__(self, model: Any, positions: int) -> None:
-        """`positions`: how many a row may have. A dead row runs past what the model was made for, with its batch."""
+        """`positions`: most positions of a row. A dead row may run past the model's own limit with its batch."""
         assert why_not_fused(model) is None
         config = model.config
         self.num_heads: int = config.num_attention_heads
@@ -77,7 +77,7 @@ class FusedDecoder:
         self.cos, self.sin = _rotary_tables(model.model.rotary_emb, positions)
 
     def logits(self, hidden: Tensor, attend: Attend, keep: Tensor | None) -> Tensor:
-        """(T, C) embedded tokens to the (R, V) logits of the rows in `keep` (R,), or of all rows. `hidden` is spent."""
+        """(T, C) embeddings to the (R, V) logits of the rows in `keep` (R,), or of all rows. Overwrites `hidden`."""
         residual = hidden
         skinny = hidden.shape[0] <= MAX_ROWS and hidden.dtype is not torch.float32
         normed = rms_norm(hidden, self.layers[0].input_norm, self.layers[0].eps)
@@ -96,7 +96,7 @@ class FusedDecoder:
 
 
 def _rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_norm: Tensor) -> Tensor:
-    """A layer behind its attention: output projection, MLP, and the norm with which the next layer begins."""
+    """A layer after its attention: output projection, MLP, and the next layer's first norm."""
     projected = F.linear(attended, layer.output, layer.output_bias)
     normed = add_rms_norm(projected, residual, layer.mlp_norm, layer.eps)
     gate_up = F.linear(normed, layer.gate_up, layer.gate_up_bias)
@@ -105,23 +105,23 @@ def _rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_norm: Tens
 
 
 def _skinny_rest(layer: FusedLayer, attended: Tensor, residual: Tensor, next_norm: Tensor) -> Tensor:
-    """The same for few rows: products that only stream weights, their splits added up by the norm behind them."""
+    """The same for few rows: products that stream the weights; the next norm adds up their splits."""
     one = attended.shape[0] == 1
     partials = skinny_linear(attended, layer.output, None, _OUTPUT_ONE if one else _OUTPUT)
     normed = sum_add_rms_norm(partials, residual, layer.mlp_norm, layer.eps)
     gate_up = skinny_linear(normed, layer.gate_up, layer.gate_up_bias, _GATE_UP_ONE if one else _WIDE)
     if one:
         partials = skinny_linear(gate_up, layer.down, None, _DOWN_ONE, gated=True)
-    else:  # every program would compute the gate of all rows again
+    else:  # a gated product would recompute the gate of all rows in every program
         partials = skinny_linear(silu_mul(gate_up), layer.down, None, _DOWN)
     return sum_add_rms_norm(partials, residual, next_norm, layer.eps)
 
 
 def why_not_fused(model: Any) -> str | None:
-    """In words, why `model` cannot be run as a fused decoder; None where it can."""
+    """Why `model` cannot run as a fused decoder, as text; None if it can."""
     config = model.config
     if config.model_type not in FAMILIES:
-        return f"models of type {config.model_type!r} have no fused decoder (there is one for {', '.join(FAMILIES)})"
+        return f"models of type {config.model_type!r} have no fused decoder (supported: {', '.join(FAMILIES)})"
     rotary = model.model.rotary_emb
     if rotary.rope_type not in FIXED_ROPE_TYPES:
         return f"its rotary angles ({rotary.rope_type}) change with the length"
@@ -160,9 +160,9 @@ def _fused_layer(index: int, layer: Any) -> FusedLayer:
 
 @torch.no_grad()
 def merge_linears(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
-    """One weight (sum of outputs, C) and bias in place of several; the layers keep working, as views of it.
+    """Merge several layers into one weight (sum of outputs, C) and bias; the layers keep working, as views of it.
 
-    Merging a second time finds the views and gives back the same tensors.
+    A second merge finds the views and returns the same tensors.
     """
     weights = [linear.weight for linear in linears]
     merged = _already_merged(weights)
@@ -177,7 +177,7 @@ def merge_linears(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
 
 
 def _already_merged(weights: Sequence[Tensor]) -> Tensor | None:
-    """The tensor whose rows `weights` are, one after the other; None where they lie apart."""
+    """The tensor that `weights` are consecutive rows of; None if they are separate tensors."""
     first = weights[0]
     rows = sum(w.shape[0] for w in weights)
     storage = first.data.untyped_storage()
@@ -212,7 +212,7 @@ def _weight(module: nn.Module, name: str) -> Tensor | None:
 
 
 def _rotary_tables(rotary: Any, max_positions: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of every position, (M, D / 2), in fp32, with the scaling that some rope types put on them."""
+    """Cosines and sines of every position, (M, D / 2), in fp32, with the attention scaling of some rope types."""
     inverse = rotary.inv_freq.float()
     angles = torch.arange(max_positions, device=inverse.device, dtype=torch.float32)[:, None] * inverse
     return angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling

@@ -1,10 +1,10 @@
 """Runs passes of any KV layout as replayed CUDA graphs: one copy of integers in, one launch, one copy of tokens out.
 
-Every layout lives in one pool here (see rows). A pass is padded to the bucket that it was captured for; what is padding
-computes, but reads and writes nothing. A prefill above the largest bucket is launched kernel by kernel, through the
-same code. Sampling other than greedy happens after the graph.
+Every layout uses one pool (see `rows`). A pass is padded to the size of its captured bucket; padding computes, but
+reads and writes no KV. A prefill above the largest bucket is launched kernel by kernel, through the same code. Greedy
+sampling is part of the graph; other sampling runs after it.
 
-Shapes: T tokens, B rows, S slots, N blocks a table, L layers, P pool positions, V vocabulary.
+Shapes: T tokens, B rows, S slots, N blocks per table, L layers, P pool positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from engine.runtime.upload import upload_together
 
 
 @contextmanager
-def nothing_freed() -> Iterator[None]:
-    """Let no garbage be collected meanwhile: a tensor or a graph that is freed during a capture breaks it."""
+def gc_disabled() -> Iterator[None]:
+    """Disable garbage collection: freeing a tensor or a graph during a capture breaks the capture."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
@@ -57,7 +57,7 @@ def nothing_freed() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CapturedPass:
-    """A graph, the integers that it reads, and the (B, V) logits that it leaves, where a sampler picks after it."""
+    """A graph, the integers it reads, and its (B, V) logits if a sampler runs after it."""
 
     graph: torch.cuda.CUDAGraph
     sections: Sections
@@ -70,9 +70,9 @@ class CapturedPass:
 
 
 class GraphRunner(ModelRunner):
-    """`model` on a CUDA device of so many `processors`, run through `decoder`, its KV in `rows` of one pool.
+    """Runs `model` through `decoder`, with its KV in `rows` of one pool, on a GPU with `processors` SMs.
 
-    What `capture` has not captured is launched kernel by kernel.
+    Passes that `capture` has not captured are launched kernel by kernel.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class GraphRunner(ModelRunner):
 
     @torch.inference_mode()
     def capture(self, should_stop: Callable[[], bool]) -> None:
-        """Capture every bucket, largest first, so that smaller ones find room in its memory."""
+        """Capture every bucket, largest first, so that smaller ones reuse its memory."""
         wanted = [("packed", b) for b in reversed(self.token_buckets)] + [
             ("decode", b) for b in reversed(self.row_buckets)
         ]
         memory_pool = None
-        with nothing_freed():
+        with gc_disabled():
             for kind, bucket in wanted:
                 if should_stop():
                     return
@@ -130,20 +130,25 @@ class GraphRunner(ModelRunner):
         views = self._inputs.views(sections)
         issue = self._issue_decode if kind == "decode" else self._issue_packed
         self._blank_inputs(sections)
-        issue(views)  # once before: what is compiled or chosen at first use must not be captured
+        issue(views)  # once before: compilation and algorithm selection must not happen during the capture
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=memory_pool, capture_error_mode="thread_local"):
             logits = issue(views)
         return CapturedPass(graph=graph, sections=sections, views=views, logits=logits)
 
     def _blank_inputs(self, sections: Sections) -> None:
-        """A pass of padding alone: it may not touch what rows hold."""
+        """Write the inputs of a pass with only padding, which must not touch the KV of any row."""
         fill = self._inputs.fill(sections)
         for name, array in fill.items():
             array[:] = {"slot_mapping": NOWHERE, "places": NOWHERE, "tiles": -1}.get(name, 0)
             if name in ("slots", "token_slots", "keep_slots"):
-                array[:] = self.rows.slots  # one more than there are: the padding rows' own
+                array[:] = self.rows.slots  # one past the last slot: the slot of padding rows
         self._inputs.send(sections)
+
+    @torch.inference_mode()
+    def run(self, planned: PlannedPass) -> Tensor:
+        """Issue one pass. Returns (B,) sampled tokens on the device, one per row."""
+        return self._decode(planned) if planned.kind is PassKind.DECODE else self._prefill(planned)
 
     def _prefill(self, planned: PlannedPass) -> Tensor:
         segments = self.rows.segments(planned)
@@ -168,7 +173,7 @@ class GraphRunner(ModelRunner):
         return self._picked(planned, logits, views["slots"])
 
     def _captured_for(self, kind: str, size: int, buckets: Sequence[int]) -> CapturedPass | None:
-        """The graph that a pass of `size` runs as; None where there is none, and it is launched kernel by kernel."""
+        """The graph for a pass of `size`; None if there is none and the pass is launched kernel by kernel."""
         bucket = bucket_for(size, buckets)
         captured = None if bucket is None else self.captured.get((kind, bucket))
         self.bucket_tokens = None if captured is None else bucket
@@ -195,7 +200,7 @@ class GraphRunner(ModelRunner):
         return self._pick(logits, views["keep_slots"])
 
     def _pick(self, logits: Tensor, slots: Tensor) -> Tensor | None:
-        """Greedy picks inside the graph; any other sampler gets the logits, after it, in one place for all graphs."""
+        """Greedy: pick inside the graph. Otherwise copy the logits for the sampler, to one buffer for all graphs."""
         if self._logits_for_sampler is not None:
             return self._logits_for_sampler[: logits.shape[0]].copy_(logits)
         keep_tokens(argmax(logits), slots, self.last_ids, self.sampled)
@@ -251,7 +256,7 @@ class GraphRunner(ModelRunner):
         return self._large
 
     def _send_tables(self, planned: PlannedPass) -> None:
-        """Blocks that the tables on the device do not know yet."""
+        """Write new blocks to the tables on the device."""
         found = self.rows.new_blocks(planned)
         if found is not None and found[0].size:
             slots, places, blocks = upload_together(found, torch.int32, self.device)
@@ -269,9 +274,4 @@ class GraphRunner(ModelRunner):
             self.rows.move(move.source, move.target)
 
     def release_all(self) -> None:
-        """The pool is kept for the whole run."""
-
-    @torch.inference_mode()
-    def run(self, planned: PlannedPass) -> Tensor:
-        """Issue one pass. Returns the sampled tokens, (B,), one for every row of the pass, on the device."""
-        return self._decode(planned) if planned.kind is PassKind.DECODE else self._prefill(planned)
+        """The pool lives for the whole run."""

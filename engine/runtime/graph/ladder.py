@@ -1,6 +1,7 @@
-"""The sizes that passes are captured at. A pass runs in the smallest bucket that holds it, padded to its size.
+"""The bucket sizes at which passes are captured. A pass runs in the smallest bucket that holds it, padded to its size.
 
-Fine steps where a row costs most, coarse ones where it costs least: of 512 tokens and more, a fifth at most is padding.
+Steps are fine for small passes, where a row costs most, and coarse for large ones: from 512 tokens on, at most a fifth
+is padding.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-MAX_CAPTURED_TOKENS = 8192  # above, a pass's own work hides its launches
+MAX_CAPTURED_TOKENS = 8192  # larger passes hide their launches
 
 
 def row_buckets(max_rows: int) -> tuple[int, ...]:
@@ -23,7 +24,7 @@ def token_buckets(max_tokens: int) -> tuple[int, ...]:
 
 
 def bucket_for(size: int, buckets: Sequence[int]) -> int | None:
-    """The smallest bucket that holds `size`; None where the largest is too small."""
+    """The smallest bucket that holds `size`; None if the largest is too small."""
     place = bisect_left(buckets, size)
     return buckets[place] if place < len(buckets) else None
 

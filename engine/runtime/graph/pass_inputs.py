@@ -1,8 +1,8 @@
-"""From a planned pass to the integers that its kernels read, for every KV layout, and their way to the device.
+"""The integers that a pass's kernels read, for every KV layout, and their copy to the device.
 
-What a layout decides over is in `rows`: which blocks a row has, which columns it sees and how many it computes. The
-integers are one buffer, copied once a pass, read at addresses that a CUDA graph can keep. The host writes into pinned
-memory, a few buffers in turn, since the copy of the pass before may still be due.
+What depends on the layout is in `rows`: the blocks of a row, the columns it sees and the columns it computes. The
+integers are one buffer, copied once per pass to fixed addresses that a CUDA graph reads. The host writes into pinned
+memory and alternates between a few buffers, since the previous pass's copy may still be pending.
 
 Shapes: B rows of a decode pass, T tokens of a packed pass, D decode rows in it, C segments, R rows that yield a token.
 """
@@ -28,7 +28,7 @@ Fill = Mapping[str, NDArray[np.int32]]
 
 
 class Sections:
-    """Names and lengths of the parts of one pass's integers, one behind the other."""
+    """Names and places of the sections of one pass's integers, end to end."""
 
     def __init__(self, lengths: Mapping[str, int]) -> None:
         self.places: dict[str, slice] = {}
@@ -50,16 +50,16 @@ class DeviceInputs:
         self._turn = 0
 
     def views(self, sections: Sections) -> dict[str, Tensor]:
-        """The parts on the device, by name."""
+        """The sections on the device, by name."""
         return {name: self.on_device[place] for name, place in sections.places.items()}
 
     def fill(self, sections: Sections) -> dict[str, NDArray[np.int32]]:
-        """The parts in the next host buffer, to be written and then sent with `send`."""
+        """The sections in the next host buffer, to be written and then sent with `send`."""
         self._turn = (self._turn + 1) % RING
         return {name: self._arrays[self._turn][place] for name, place in sections.places.items()}
 
     def send(self, sections: Sections) -> None:
-        """Copy what `fill` gave out, in stream order, without waiting."""
+        """Copy the buffer of the last `fill` in stream order, without waiting."""
         self.on_device[: sections.total].copy_(self._hosts[self._turn][: sections.total], non_blocking=True)
 
 
@@ -81,7 +81,7 @@ def packed_sections(tokens: int, decode_rows: int, segments: int, keep: int, til
 
 
 def fill_decode(fill: Fill, planned: PlannedPass, rows: PoolRows) -> None:
-    """A decode pass of B rows into sections of as many rows or more; what is left over reads and writes nothing."""
+    """A decode pass of B rows into sections of B rows or more; the padding rows read and write nothing."""
     count = len(planned.rows)
     slots = rows.slots_of(planned.rows)
     columns = rows.cached[slots]
@@ -153,7 +153,7 @@ def _fill_segment(fill: Fill, segment: PackedSegment, at: int, rows: PoolRows) -
 
 
 def _fill_keep(fill: Fill, planned: PlannedPass, lengths: Sequence[int], spare_slot: int) -> None:
-    """Which tokens' logits are wanted, and whose they are: every decode row, and each segment that ends its request."""
+    """Which tokens' logits are kept, and their slots: every decode row, and each segment that ends its prompt."""
     count = planned.num_decode_rows
     ends = count + np.cumsum(lengths, dtype=np.int32) - 1
     last = [c.is_last for c in planned.chunks] if planned.chunks else [True] * len(lengths)
@@ -167,6 +167,6 @@ def _fill_keep(fill: Fill, planned: PlannedPass, lengths: Sequence[int], spare_s
 
 
 def _blank(fill: Fill, names: Sequence[str], count: int, value: int) -> None:
-    """What follows the first `count` of each section."""
+    """Set everything after the first `count` of each section to `value`."""
     for name in names:
         fill[name][count:] = value

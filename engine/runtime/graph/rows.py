@@ -1,12 +1,12 @@
-"""Where the rows of a graph run live: one pool, cut by the KV layout, and what the host knows of each slot's row.
+"""The rows of a graph run: one pool, divided by the KV layout, and the host's state of each slot.
 
     layout   blocks of a row              first visible column   columns computed
-    paged    of the pool all rows share   0                      its length
-    slots    a run of its own             0                      the widest row's length, which every row pays for
-    padded   a run of its own             after its padding      the batch's column
+    paged    from the shared pool         0                      its length
+    slots    its own fixed range          0                      the widest row's length, for every row
+    padded   its own fixed range          after its padding      the batch's column
 
-A decode pass over 512 rows has a few milliseconds; a loop over its requests would take a good part of them. So this
-keeps one number a slot and works on all rows at once. Shapes: S slots, N blocks a table, B rows of a pass.
+A decode pass over 512 rows takes a few milliseconds, too few for a Python loop over its requests. So the state is one
+number per slot, and numpy works on all rows at once. Shapes: S slots, N blocks per table, B rows of a pass.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from engine.runtime.graph.ladder import MAX_CAPTURED_TOKENS
 from engine.runtime.kv.paged_inputs import BlockTables, Ints, chunk_ids
 from engine.runtime.model_runner import PAD_TOKEN_ID
 
-OWN_BLOCK_SIZE = 16  # of rows that have a run of blocks to themselves: only their width is rounded up to it
-NOWHERE = -1  # a place in a table or in the pool: store nothing
+OWN_BLOCK_SIZE = 16  # for rows with their own range of blocks: it only rounds up their width
+NOWHERE = -1  # as a place in a table or in the pool: store nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedSegment:
-    """Tokens of one request that are prefilled together, from column `first` on; `pad` of the columns are padding."""
+    """Tokens of one request that are prefilled together, starting at column `first`; `pad` columns are padding."""
 
     request: Request
     ids: Sequence[int]
@@ -42,9 +42,9 @@ class PackedSegment:
 
 
 class PoolRows(ABC):
-    """`cached` (S,) positions that each slot holds, `pads` (S,) columns before its first token, `tables` of (S, N).
+    """`cached` (S,): positions in each slot; `pads` (S,): columns before its first token; `tables` (S, N).
 
-    `is_mixed`: decode rows and chunks may share a pass, of which none prefills more than `max_packed_tokens` tokens.
+    `is_mixed`: decode rows and chunks may share a pass. No pass prefills more than `max_packed_tokens` tokens.
     """
 
     layout: ClassVar[type[KVLayout]]
@@ -72,7 +72,7 @@ class PoolRows(ABC):
     @classmethod
     @abstractmethod
     def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
-        """Sized for the requests. `num_blocks` of the pool, where the scheduler hands out blocks."""
+        """Rows sized for the requests. `num_blocks`: size of the pool, if the scheduler allocates blocks."""
 
     @property
     def block_size(self) -> int:
@@ -84,32 +84,32 @@ class PoolRows(ABC):
 
     @property
     def width(self) -> int:
-        """Columns that a row may have."""
+        """Most columns of a row."""
         return self.table_width * self.block_size
 
     @property
     @abstractmethod
     def scheduled_blocks(self) -> int | None:
-        """Blocks that the scheduler hands out; None where each slot has its own."""
+        """Blocks that the scheduler allocates; None if each slot has its own."""
 
     @property
     @abstractmethod
     def shape_text(self) -> str:
-        """The pool's shape in the layout's own terms."""
+        """The pool's shape as text, in the layout's terms."""
 
     @abstractmethod
     def segments(self, planned: PlannedPass) -> list[PackedSegment]:
-        """What a prefill or mixed pass prefills, in the order in which it is packed."""
+        """The prompts or chunks of a prefill or mixed pass, in packing order."""
 
     @abstractmethod
     def take_new_blocks(self, rows: tuple[Request, ...], slots: Ints, columns: Ints) -> tuple[Ints, Ints]:
-        """What rows whose next column begins a block gain: (B,) places in the tables, -1 for none, (B,) blocks."""
+        """New blocks of rows whose next column starts a block: (B,) places in the tables (-1: none) and (B,) blocks."""
 
     @abstractmethod
     def new_blocks(self, planned: PlannedPass) -> tuple[Ints, Ints, Ints] | None:
-        """Slots, places and ids of the blocks that a prefill or mixed pass's rows hold and their tables did not know.
+        """Slots, places and ids of the blocks of a prefill or mixed pass that are not in the tables yet.
 
-        None where tables never change.
+        None if tables never change.
         """
 
     @abstractmethod
@@ -117,21 +117,21 @@ class PoolRows(ABC):
         """One past the last column that each row of a decode pass reads: (B,), or the same for all."""
 
     def slots_of(self, rows: tuple[Request, ...]) -> Ints:
-        """(B,) the rows' slots. The rows of one decode pass are mostly those of the last."""
+        """(B,) the rows' slots, cached: consecutive decode passes mostly have the same rows."""
         if rows != self._rows:
             self._rows = rows
             self._slots = np.fromiter((slot_of(r) for r in rows), dtype=np.int32, count=len(rows))
         return self._slots
 
     def move(self, source: int, target: int) -> None:
-        """What the slot `source` holds is now in `target`; tables that belong to slots stay."""
+        """The row of slot `source` is now in `target`. Tables belong to slots and do not move."""
         self.cached[target] = self.cached[source]
         self.pads[target] = self.pads[source]
-        self._rows = ()  # the same requests now live in other slots
+        self._rows = ()  # the requests are in other slots now
 
 
 class PagedRows(PoolRows):
-    """Rows share the pool's blocks; the scheduler hands them out, and tables learn of them pass by pass."""
+    """Rows share the pool's blocks; the scheduler allocates them, and the tables are updated every pass."""
 
     layout = PagedLayout
 
@@ -146,7 +146,7 @@ class PagedRows(PoolRows):
             config.block_size,
             num_blocks,
             is_mixed=is_chunked,
-            # A preempted request is prefilled again, with the tokens that it had generated.
+            # A preempted request is prefilled again, including its generated tokens.
             max_packed_tokens=config.max_num_batched_tokens if is_chunked else config.num_slots * width,
         )
 
@@ -180,7 +180,7 @@ class PagedRows(PoolRows):
 
 
 class OwnRows(PoolRows):
-    """Each slot has a run of blocks of its own, as wide as the widest request, and kept for the whole run."""
+    """Each slot has its own fixed range of blocks, as wide as the widest request, for the whole run."""
 
     layout: ClassVar[type[KVLayout]] = SlotLayout
     noun: ClassVar[str] = "slot"
@@ -221,7 +221,7 @@ class OwnRows(PoolRows):
 
 
 class PaddedRows(OwnRows):
-    """The same for a batch whose prompts are padded, on the left, to the longest."""
+    """The same for a batch whose prompts are left-padded to the longest."""
 
     layout = PaddedLayout
     noun = "row"

@@ -1,7 +1,7 @@
-"""Greedy sampling: the largest logit of each row, the first of equals, as PyTorch's argmax on a CPU.
+"""Greedy sampling: the largest logit of each row, the first of equals, like PyTorch's argmax on a CPU.
 
-Two stages, so that one row of a large vocabulary keeps many SMs at work: the best of each piece of a row, then the best
-of the pieces. It does not know NaN, which is not larger than anything here.
+Two stages, so that one row of a large vocabulary keeps many SMs busy: the best of each piece of a row, then the best of
+the pieces. NaN is never the largest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WARPS = 4
 
 @triton.jit
 def _first_best(values, places, allowed, NONE: tl.constexpr):
-    """The largest of `values` where `allowed`, and the lowest of its places."""
+    """The largest of `values` where `allowed`, and its lowest place."""
     best = tl.max(tl.where(allowed, values, float("-inf")), 0)
     return best, tl.min(tl.where(allowed & (values == best), places, NONE), 0)
 
@@ -45,7 +45,7 @@ def _rows_kernel(values, places, output, pieces, BLOCK: tl.constexpr):
 
 
 def argmax(logits: Tensor) -> Tensor:
-    """(B,) int64: where each row of `logits` (B, V), of any float dtype, is largest; the first place of several."""
+    """(B,) int64: the first place of the largest logit in each row of `logits` (B, V), of any float dtype."""
     rows, vocabulary = logits.shape
     assert vocabulary > 0
     assert logits.stride(1) == 1

@@ -1,7 +1,7 @@
 """Matrix products of tiles inside the attention kernels.
 
 bf16 and fp16 multiply on the tensor cores with fp32 sums; fp32 multiplies in IEEE fp32, never rounded to TF32. Triton's
-interpreter keeps bf16 as bare 16-bit patterns and would multiply those, so under it tiles go to fp32 first.
+interpreter would multiply the bit patterns of bf16, so there tiles are converted to fp32 first.
 """
 
 import triton

@@ -1,8 +1,8 @@
-"""RMSNorm over the hidden width, alone or with the residual addition before it (Zhang and Sennrich, 2019).
+"""RMSNorm over the hidden width, with or without the residual addition before it (Zhang and Sennrich, 2019).
 
-One program a token. Sums are fp32; the normalized row is rounded to its dtype before the weight multiplies it, and the
-residual sum before it is normalized, in the order of transformers' Llama layers. It does not know LayerNorm's mean or
-bias, nor Gemma's 1 + weight.
+One program per token. Sums are fp32. As in transformers' Llama layers, the normalized row is rounded to its dtype
+before it is multiplied by the weight, and the residual sum is rounded before it is normalized. LayerNorm's mean and
+bias and Gemma's 1 + weight are not supported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WARPS = 4
 
 @triton.jit
 def normalized(row, weight, eps, WIDTH: tl.constexpr):
-    """`row` is fp32 values of the weight's dtype, with zeros beyond WIDTH."""
+    """`row`: fp32 values of the weight's dtype, zeros beyond WIDTH."""
     inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
     rounded = (row * inverse).to(weight.dtype).to(tl.float32)
     return (rounded * weight.to(tl.float32)).to(weight.dtype)

@@ -1,13 +1,13 @@
-"""Decode attention over block tables: one new query a row, each row at its own length.
+"""Decode attention over block tables: one new query per row, each row at its own length.
 
-The columns of a row are cut into splits that work at once, and a second kernel merges them by their log-sum-exp
-(Flash-Decoding; Dao et al., 2023). A row's column c lives in the pool at its table's block c // block_size, offset
-c % block_size (PagedAttention; Kwon et al., SOSP 2023). The G query heads of a KV head share a program, so that each
-key is read once (GQA). Softmax runs online in base 2 and in fp32 (FlashAttention; Dao et al., 2022).
+The columns of a row are divided into splits that run in parallel, and a second kernel merges them by their log-sum-exp
+(Flash-Decoding; Dao et al., 2023). A row's column c is in the pool at block c // block_size of its table, offset
+c % block_size (PagedAttention; Kwon et al., SOSP 2023). The G query heads of a KV head share a program, so each key is
+read once (GQA). Softmax runs online in base 2 and in fp32 (FlashAttention; Dao et al., 2022).
 
-It does not know causality beyond a row's length, sliding windows or soft-capping, nor whether a table is right: columns
-before a row's `read_ends` must have blocks, and the pool must hold finite numbers (a hidden column weighs 0, and 0 x a
-leftover number is 0). Splits are equal in columns and not in work: a row's short tail has a program of its own.
+Not supported: causality beyond a row's length, sliding windows, soft-capping. Tables are not checked: columns before a
+row's `read_ends` must have blocks, and the pool must hold finite numbers (a hidden column has weight 0, and 0 x any
+finite number is 0). Splits have equal columns, not equal work: a row's short tail is its own program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOG2_E = math.log2(math.e)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeTuning:
-    """Columns a step of the loop, warps a program, and steps whose keys and values are on their way at once."""
+    """Columns per step of the loop, warps per program, and pipelined steps."""
 
     columns: int
     warps: int
@@ -35,7 +35,7 @@ class DecodeTuning:
 
 
 DECODE_16_BIT = DecodeTuning(columns=64, warps=4, stages=3)
-DECODE_16_BIT_CROWDED = DecodeTuning(columns=32, warps=2, stages=3)  # whole rows, three programs or more for each SM
+DECODE_16_BIT_CROWDED = DecodeTuning(columns=32, warps=2, stages=3)  # unsplit rows, three or more programs per SM
 CROWDED_PROGRAMS = 384
 DECODE_FP32 = DecodeTuning(columns=32, warps=4, stages=2)
 
@@ -46,10 +46,10 @@ def _attend(
     POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, QUERIES: tl.constexpr,
     BLOCK_BITS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The unnormalized sum, the largest score and the weight of columns first … end, of which start … length show.
+    """The unnormalized sum, the largest score and the weight of columns first … end; start … length are visible.
 
-    A table's entries are read a step early: a load that waits for another is not pipelined as deep. Weights are added
-    up across threads once, behind the loop.
+    Table entries are read one step ahead: a load that depends on another is pipelined less deeply. Weights are summed
+    across threads once, after the loop.
     """
     d = tl.arange(0, BLOCK_D)
     offsets = tl.arange(0, COLUMNS)
@@ -68,7 +68,7 @@ def _attend(
         scores = dot(queries, tl.trans(key), tl.zeros([QUERIES, COLUMNS], dtype=tl.float32)) * scale_log2
         scores = tl.where(((columns >= start) & (columns < length))[None, :], scores, float("-inf"))
         new_top = tl.maximum(top, tl.max(scores, 1))
-        base = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing visible yet: keep -inf - -inf away
+        base = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing visible yet: avoids -inf - -inf
         weights = tl.exp2(scores - base[:, None])
         fade = tl.exp2(top - base)
         sums = sums * fade[:, None] + weights
@@ -85,7 +85,7 @@ def _decode_kernel(
     KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     QUERIES: tl.constexpr, BLOCK_BITS: tl.constexpr, COLUMNS: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """One row, one KV head, one split. SPLIT: partial sums (B, H, S, D) and log-sums (B, H, S); else the answer."""
+    """One row, one KV head, one split. SPLIT: partial sums (B, H, S, D) and log-sums (B, H, S); else the output."""
     kv_head, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
     split, splits = tl.program_id(2), tl.num_programs(2)
     length = tl.load(context_lens + row)
@@ -127,7 +127,7 @@ def _merge_kernel(
     partials, log_sums, output, splits,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """One row, one head: its splits' answers, each by its share of the whole weight. Splits that saw nothing: none."""
+    """One row, one head: the splits' outputs, weighted by their share of the total. Empty splits weigh nothing."""
     answer_row = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLITS)
     d = tl.arange(0, BLOCK_D)
@@ -161,10 +161,10 @@ def paged_decode(
     """(B, H, D): attention of `query` (B, H, D) over columns starts … context_lens - 1 of each row.
 
     The pools are (P, K, D); `block_tables` (R, N) int32; the rest (B,) int32: `rows` of block_tables, `starts` the
-    first column that shows, `context_lens` one past the last that shows (0: a padding row, which reads nothing and
-    answers zeros), `read_ends` one past the last column that is read, shown or not, at least `context_lens`. Columns
-    from 0 are read. All of it is read on the device, so a captured graph takes what the tensors hold when it is
-    replayed. Answers go to `output` (B, H, D), where one is handed in.
+    first visible column, `context_lens` one past the last visible column (0: a padding row, which reads nothing and
+    returns zeros), `read_ends` one past the last column to read, visible or not, at least `context_lens`. Reads start
+    at column 0. All inputs are read on the device, so a captured graph uses the tensors' content at replay. The result
+    is written to `output` (B, H, D) if given.
     """
     num_rows, num_heads, head_dim = query.shape
     kv_heads = key_pool.shape[1]
@@ -195,7 +195,7 @@ def paged_decode(
 
 
 def _merge(partials: Tensor, log_sums: Tensor, output: Tensor) -> None:
-    """`output` (B, H, D) of what S splits have found: `partials` (B, H, S, D) and `log_sums` (B, H, S), both fp32."""
+    """Merge S splits into `output` (B, H, D): `partials` (B, H, S, D) and `log_sums` (B, H, S), both fp32."""
     num_rows, num_heads, num_splits = log_sums.shape
     head_dim = output.shape[2]
     _merge_kernel[(num_rows * num_heads,)](
@@ -211,7 +211,7 @@ def _tuning(dtype: torch.dtype, programs: int, num_splits: int) -> DecodeTuning:
 
 
 def _check(
-    query: Tensor, key_pool: Tensor, value_pool: Tensor, tables: Tensor, row_facts: tuple[Tensor, ...], block_size: int
+    query: Tensor, key_pool: Tensor, value_pool: Tensor, tables: Tensor, per_row: tuple[Tensor, ...], block_size: int
 ) -> None:
     num_rows, num_heads, head_dim = query.shape
     assert key_pool.shape == value_pool.shape
@@ -226,4 +226,4 @@ def _check(
     assert tables.stride(1) == 1
     assert block_size > 0
     assert block_size & (block_size - 1) == 0, "a power of two"
-    assert all(fact.shape == (num_rows,) and fact.dtype == torch.int32 for fact in row_facts)
+    assert all(values.shape == (num_rows,) and values.dtype == torch.int32 for values in per_row)

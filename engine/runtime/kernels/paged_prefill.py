@@ -1,12 +1,12 @@
 """Prefill attention over block tables: whole prompts, chunks with context before them, and left-padded prompts.
 
-FlashAttention-2's loop (Dao, 2023): one program a tile of queries and a head, keys in steps of columns, online softmax
-in base 2 and fp32. Steps that every query of the tile sees in full carry no mask; steps beyond the tile's last query
-are never read. Keys and values, the pass's own included, come from the pool by block table, so a chunk's context needs
-no gathering (PagedAttention; Kwon et al., SOSP 2023).
+FlashAttention-2's loop (Dao, 2023): one program per tile of queries and head, keys in steps of columns, online softmax
+in base 2 and fp32. Steps that every query of the tile sees in full need no mask; steps beyond the tile's last query are
+not read. Keys and values, including the pass's own, come from the pool by block table, so a chunk's context is not
+gathered (PagedAttention; Kwon et al., SOSP 2023).
 
-It does not know sliding windows or soft-capping. A segment of one query costs a whole tile: decode rows belong to
-`paged_decode`.
+Sliding windows and soft-capping are not supported. A segment of one query costs a whole tile: use `paged_decode` for
+decode rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ assert SEGMENT_FIELDS == ("slot", "first_token", "tokens", "first_column", "firs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillTuning:
-    """Queries a program (at most a tile), columns a step of its loop, warps, and steps on their way at once."""
+    """Queries per program (at most a tile), columns per step of its loop, warps, and pipelined steps."""
 
     queries: int
     columns: int
@@ -47,7 +47,7 @@ def _attend(
     MASKED: tl.constexpr, POSITION: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_BITS: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Take columns begin … end into the running sums. MASKED: some queries do not see some of them."""
+    """Add columns begin … end to the running sums. MASKED: some queries do not see some of them."""
     d = tl.arange(0, BLOCK_D)
     offsets = tl.arange(0, COLUMNS)
     last = limit - 1
@@ -91,7 +91,7 @@ def _prefill_kernel(
     KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_BITS: tl.constexpr, TILE: tl.constexpr, QUERIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One head, QUERIES of a tile's queries. Late tiles, which see most columns, start first."""
+    """One head, QUERIES of a tile's queries. Late tiles, which see the most columns, start first."""
     head = tl.program_id(0)
     part = tl.num_programs(1) - 1 - tl.program_id(1)
     tile = part // (TILE // QUERIES)
@@ -147,12 +147,12 @@ def paged_prefill(
 ) -> Tensor:
     """(T, H, D): causal attention of `query` (T, H, D), segment by segment, over the pools (P, K, D).
 
-    `block_tables` (R, N) int32. `segments` (C, 5) int32: the fields of SEGMENT, `slot` being a row of block_tables.
-    Query i stands at column first_column + i and sees the columns that show, up to its own; one before the first that
-    shows (left padding) sees itself alone. The pass's own keys and values are in the
-    pool already. `tiles` (N, 2) int32 as `make_tiles` cuts them by `tile_tokens`, with [-1, 0] for tiles that are none.
-    Tokens of no segment: zeros, or whatever `output` (T, H, D) held, where one is handed in.
-    All of it is read on the device, so a captured graph takes what the tensors hold when it is replayed.
+    `block_tables` (R, N) int32. `segments` (C, 5) int32: the fields of SEGMENT, where `slot` is a row of block_tables.
+    Query i is at column first_column + i and sees the visible columns up to its own; a query before the first visible
+    column (left padding) sees only itself. The pass's own keys and values must be in the pool already. `tiles` (N, 2)
+    int32 from `make_tiles` with `tile_tokens`, with [-1, 0] for empty tiles. Tokens outside all segments: zeros, or the
+    old content of `output` (T, H, D) if given. All inputs are read on the device, so a captured graph uses the tensors'
+    content at replay.
     """
     tokens, num_heads, head_dim = query.shape
     kv_heads = key_pool.shape[1]

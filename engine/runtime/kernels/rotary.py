@@ -1,8 +1,8 @@
-"""Rotary positions and the KV write in one: a packed QKV product in, rotated queries out, keys and values in the pool.
+"""Rotary positions and the KV write in one kernel: packed QKV in, rotated queries out, keys and values in the pool.
 
-The half-split rotation of transformers' Llama (Su et al., 2021): element d turns with element d + D/2. It is computed
-in fp32 from fp32 cosines, where transformers rounds both to the model's dtype first. Optionally each query and key head
-is normalized before it turns, as in Qwen3. It does not know interleaved or partial rotation, nor how cosines are made.
+The half-split rotation of transformers' Llama (Su et al., 2021): element d rotates with element d + D/2. It is computed
+in fp32 from fp32 cosines; transformers rounds both to the model's dtype first. Optionally each query and key head is
+normalized before its rotation, as in Qwen3. Interleaved and partial rotation are not supported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WARPS = 4
 
 @triton.jit
 def _weighted(part, q_norm, k_norm, is_query, d, inside):
-    """`part` (heads, d) rounded to the weights' dtype, times the weight of its kind of head, rounded again."""
+    """`part` (heads, d) rounded to the weights' dtype, times the weight for query or key heads, rounded again."""
     for_query = tl.load(q_norm + d, mask=inside, other=0.0)
     for_key = tl.load(k_norm + d, mask=inside, other=0.0)
     weight = tl.where(is_query[:, None], for_query[None, :].to(tl.float32), for_key[None, :].to(tl.float32))
@@ -78,10 +78,10 @@ def rotate_and_store(
     k_norm: Tensor | None = None,
     eps: float = 1e-6,
 ) -> Tensor:
-    """(T, H, D) queries of `qkv` (T, (H + 2K) * D), turned; keys, turned, and values to their places in the pools.
+    """(T, H, D) rotated queries of `qkv` (T, (H + 2K) * D); writes rotated keys and values to the pools.
 
     `cos` and `sin` (M, D/2) fp32 hold positions 0 … M - 1; `positions` (T,) int32; `slot_mapping` (T,), int32 or
-    int64, are positions of the pools (P, K, D), -1 to write nowhere. `q_norm` and `k_norm` (D,): both or neither.
+    int64: positions of the pools (P, K, D), -1 to write nowhere. `q_norm` and `k_norm` (D,): both or neither.
     """
     kv_heads, head_dim = key_pool.shape[1:]
     tokens = qkv.shape[0]

@@ -1,7 +1,7 @@
-"""The gated MLP's middle: SiLU of the gate times the up projection, where one product has computed both (SwiGLU).
+"""The middle of a gated MLP (SwiGLU): SiLU of the gate times the up projection, both from one product.
 
-SiLU is computed in fp32 and rounded to the dtype before it multiplies, as PyTorch's own two kernels would. It does not
-know other activations.
+SiLU is computed in fp32 and rounded to the dtype before the multiplication, as in PyTorch's two kernels. Other
+activations are not supported.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A linear layer for few rows: read the weights once, as fast as memory gives them.
+"""A linear layer for few rows, which reads its weights once at full memory bandwidth.
 
-At one to 32 rows a product is bound by the bytes of its weights; cuBLAS, made for square ones, leaves up to half of the
-read rate unused on the narrow layers of a small model. Here each program streams some outputs' weight rows. Where the
-outputs are too few to keep the card busy, the inner dimension is cut as well (split-K) and the partial sums are left
-for the next kernel, the residual addition and norm, to add up: no pass over them of their own. The MLP's last layer can
-take its gate on the way in, SiLU(gate) x up, instead of from a kernel before it.
+At 1 to 32 rows a product is bound by reading its weights; cuBLAS, made for square products, leaves up to half of the
+bandwidth unused on the narrow layers of a small model. Here each program streams the weight rows of some outputs. If
+the outputs are too few to keep the GPU busy, the inner dimension is split too (split-K), and the next kernel (residual
+addition and norm) adds up the partial sums, which saves a kernel. The MLP's last layer can compute its gated input
+SiLU(gate) x up itself instead of in a kernel before it.
 
-Shapes: M rows, C inner width, N outputs, S splits. It does not know rows above MAX_ROWS.
+Shapes: M rows (at most MAX_ROWS), C inner width, N outputs, S splits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_ROWS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkinnyTuning:
-    """Outputs a program, inner columns a step, splits of the inner width, warps, steps on their way at once."""
+    """Outputs per program, inner columns per step, splits of the inner width, warps, pipelined steps."""
 
     outputs: int
     columns: int
@@ -37,7 +37,7 @@ class SkinnyTuning:
 
 @triton.jit
 def _inputs(x, place, width, wanted, GATED: tl.constexpr):
-    """What stands at `place` of x; GATED: x holds a gate and, `width` further on, what it lets through."""
+    """x at `place`. GATED: SiLU of x at `place` (the gate) times x at `place` + `width` (up)."""
     value = tl.load(x + place, mask=wanted, other=0.0)
     if GATED:
         gate = value.to(tl.float32)
@@ -102,8 +102,8 @@ def skinny_linear(
 ) -> Tensor:
     """(M, C) times `weight` (N, C) transposed, plus `bias` (N,): (M, N) in x's dtype for one split.
 
-    With more splits, (S, M, N) partial sums in fp32 for the caller to add up; a bias then has to be added there.
-    `gated`: x is (M, 2C), gate first, and what is multiplied is SiLU(gate) x up, rounded as silu_mul rounds it.
+    With more splits: (S, M, N) partial sums in fp32, which the caller adds up together with any bias.
+    `gated`: x is (M, 2C), gate first, and the product's input is SiLU(gate) x up, rounded as in silu_mul.
     """
     rows = x.shape[0]
     num_outputs, width = weight.shape

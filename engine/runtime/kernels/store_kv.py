@@ -1,7 +1,7 @@
-"""Keys and values of a pass into the KV pool, each token to the position that it was given.
+"""Stores a pass's keys and values in the KV pool, each token at its own position.
 
-It does not know block tables: a slot is a position of the pool, and -1 stores nothing, which is how padding tokens of a
-captured graph write nowhere.
+A slot here is a position of the pool, not of a block table. -1 stores nothing: used for padding tokens of a captured
+graph.
 """
 
 from __future__ import annotations

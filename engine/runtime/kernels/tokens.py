@@ -1,7 +1,7 @@
-"""The small kernels at a pass's two ends: tokens to embeddings, blocks into tables, sampled tokens to their slots.
+"""Small kernels at the start and end of a pass: tokens to embeddings, blocks to tables, sampled tokens to slots.
 
-Each is one launch where torch's indexing takes three or four. Shapes: T tokens, R rows, S slots, N blocks a table,
-C hidden width, V vocabulary. Slot S of `last_ids` and `tables` belongs to padding rows.
+Each is one launch; torch's indexing takes three or four. Shapes: T tokens, R rows, S slots, N blocks per table,
+C hidden width, V vocabulary. Slot S of `last_ids` and `tables` is for padding rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _embed_kernel(ids, slots, last_ids, weight, out, width, BLOCK: tl.constexpr)
 
 
 def embed_tokens(ids: Tensor, slots: Tensor, last_ids: Tensor, weight: Tensor) -> Tensor:
-    """(T, C) embeddings of `ids` (T,) int32; where an id is -1, of its slot's newest token, `last_ids` (S + 1,)."""
+    """(T, C) embeddings of `ids` (T,) int32; -1 stands for its slot's newest token in `last_ids` (S + 1,)."""
     out = torch.empty(ids.shape[0], weight.shape[1], dtype=weight.dtype, device=weight.device)
     _embed_kernel[(ids.shape[0],)](ids, slots, last_ids, weight, out, weight.shape[1], BLOCK=1024)
     return out
@@ -43,7 +43,7 @@ def _tables_kernel(tables, slots, places, blocks, rows, stride, BLOCK: tl.conste
 
 
 def write_tables(tables: Tensor, slots: Tensor, places: Tensor, blocks: Tensor) -> None:
-    """tables[slots[i], places[i]] = blocks[i], all (R,) int32, but for places of -1. `tables` is (S + 1, N)."""
+    """tables[slots[i], places[i]] = blocks[i], all (R,) int32; places of -1 are skipped. `tables` is (S + 1, N)."""
     rows = slots.shape[0]
     grid = (triton.cdiv(rows, ROWS_BLOCK),)
     _tables_kernel[grid](tables, slots, places, blocks, rows, tables.stride(0), BLOCK=ROWS_BLOCK)
@@ -59,7 +59,7 @@ def _keep_kernel(sampled, slots, last_ids, kept, rows, BLOCK: tl.constexpr):
 
 
 def keep_tokens(sampled: Tensor, slots: Tensor, last_ids: Tensor, kept: Tensor) -> None:
-    """Remember `sampled` (R,) as its slots' newest tokens, and copy it to `kept` (at least R) for the host to fetch."""
+    """Store `sampled` (R,) as the slots' newest tokens, and copy it to `kept` (at least R) for the host."""
     rows = sampled.shape[0]
     grid = (triton.cdiv(rows, ROWS_BLOCK),)
     _keep_kernel[grid](sampled, slots, last_ids, kept, rows, BLOCK=ROWS_BLOCK)

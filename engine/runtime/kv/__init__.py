@@ -1,1 +1,1 @@
-"""Storage of keys and values, and attention over it, for each KV layout."""
+"""Keys and values in memory, and attention over them, for each KV layout."""

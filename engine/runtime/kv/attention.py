@@ -1,17 +1,17 @@
-"""Attention over the lab's own KV caches, called by any transformers model through the AttentionInterface.
+"""Attention over the lab's KV caches, called by any transformers model through the AttentionInterface.
 
-The model runs with `use_cache=False` and hands its layer's query, key and value to the pass at hand (the `kv_pass`
-keyword of forward), which stores keys and values and attends. One class a shape of pass:
+The model runs with `use_cache=False`. Each layer passes its query, key and value to the current pass (the `kv_pass`
+keyword of forward), which stores keys and values and attends. One class per kind of pass:
 
     PackedPrefill   prompts' real tokens end to end, each causal in itself              slots
-    SlotDecode      one token a row, each row its own length, masked to the widest      slots
+    SlotDecode      one token per row, each row its own length, masked to the widest    slots
     PaddedPrefill   rows left-padded to the longest prompt                               padded
-    PaddedDecode    one token a row, all rows at one column                              padded
+    PaddedDecode    one token per row, all rows at one column                            padded
     GatherPass      decode rows and chunks over block tables, on a CPU                   paged (paged_attention)
     KernelPass      the same by kernels that read through the tables, on a GPU           paged (kernel_attention)
 
 Shapes: B rows, T tokens, H query heads, K KV heads, G = H / K query heads of one KV head, W columns, D head width.
-It does not know sliding windows, soft-capping or latent attention; `attention_fit` refuses models that need them.
+Sliding windows, soft-capping and latent attention are not supported; `attention_fit` rejects models that need them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from torch import Tensor
 from engine.runtime.kv.kv_cache import KVCache
 
 ATTENTION_NAME = "batching_lab"
-UNKNOWN = ("sliding_window", "softcap", "s_aux")  # what else a layer may ask for, and the lab does not compute
+UNKNOWN = ("sliding_window", "softcap", "s_aux")  # options of a layer that the lab does not support
 
 
 class KVPass(Protocol):
-    """What a layer's attention does in one pass. Returns (B, T, H, D)."""
+    """A layer's attention in one pass. Returns (B, T, H, D)."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor: ...
 
@@ -49,7 +49,7 @@ def lab_attention(
 ) -> tuple[Tensor, None]:
     """The function that transformers calls in every layer. Returns ((B, T, H, D), no weights)."""
     if any(more.get(name) is not None for name in UNKNOWN):
-        raise ValueError(f"a layer asks for {', '.join(sorted(more))}")
+        raise ValueError(f"a layer needs unsupported attention: {', '.join(sorted(more))}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer = module.layer_idx
     assert isinstance(layer, int)
@@ -58,7 +58,7 @@ def lab_attention(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """One prompt in a packed prefill: its tokens are [start, end) of the pass, its home is `slot`."""
+    """One prompt in a packed prefill: tokens [start, end) of the pass, stored in `slot`."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPrefill:
-    """Prompts end to end in one row, (1, T): no padding is computed, no row sees another."""
+    """Prompts end to end in one row, (1, T), without padding. No prompt attends to another."""
 
     cache: KVCache
     segments: Sequence[Segment]
@@ -135,10 +135,10 @@ class PaddedDecode:
 
 
 def causal_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Prefill attention, (B, H, T, D). A mask already holds causality.
+    """Prefill attention, (B, H, T, D). A mask must include causality.
 
-    On CUDA, grouped queries with a mask or in fp32 would fall to a kernel that keeps every score in memory; repeating
-    the KV heads keeps the memory-efficient one.
+    On CUDA, grouped queries with a mask or in fp32 would run in a kernel that stores every score; repeating the KV
+    heads keeps the memory-efficient kernel.
     """
     groups = query.shape[1] // key.shape[1]
     if groups > 1 and query.is_cuda and (mask is not None or query.dtype is torch.float32):
@@ -157,8 +157,7 @@ def causal_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
 def grouped_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """Decode attention, (B, H, 1, D) to (B, 1, H, D).
 
-    The G query heads of a KV head stand where a longer query would have its positions: grouped-query attention
-    without repeating a key.
+    The G query heads of a KV head take the place of query positions: grouped-query attention without repeating keys.
     """
     num_rows, num_heads, _, head_dim = query.shape
     grouped = query.reshape(num_rows, key.shape[1], num_heads // key.shape[1], head_dim)

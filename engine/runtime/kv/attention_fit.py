@@ -1,7 +1,7 @@
-"""Which models the lab's attention fits: told by their configuration, and by one token sent through them.
+"""Checks that a model can use the lab's attention, by its configuration and by one token sent through it.
 
-A model has to call the attention that is registered with transformers' AttentionInterface in each of its layers, with
-keys and values of one width. It does not know whether a model's positions are right; comparing tokens does.
+Every layer of a model must call the attention registered with transformers' AttentionInterface, with keys and values of
+the same width. Whether the model's positions are right is not checked here; `engine parity` compares tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.runtime.kv.attention import ATTENTION_NAME, lab_attention
 
 
 def install(model: Any) -> None:
-    """Make `model` attend through the lab. ValueError, in one line, for a model whose attention this is not."""
+    """Make `model` use the lab's attention. ValueError with one clear line for an unsupported model."""
     check_attention(model.config)
     AttentionInterface.register(ATTENTION_NAME, lab_attention)
     model.set_attn_implementation(ATTENTION_NAME)
@@ -25,7 +25,7 @@ def install(model: Any) -> None:
 
 
 def check_attention(config: PreTrainedConfig) -> None:
-    """ValueError with one line for attention that the lab's passes do not compute."""
+    """ValueError with one clear line for attention that the lab does not support."""
     text = config.get_text_config()
     windowed = getattr(text, "use_sliding_window", True) and getattr(text, "sliding_window", None)
     layer_types = set(getattr(text, "layer_types", None) or ["full_attention"])
@@ -38,12 +38,12 @@ def check_attention(config: PreTrainedConfig) -> None:
     }
     for reason, applies in reasons.items():
         if applies:
-            raise ValueError(f"model of type {text.model_type!r} uses {reason}, which the lab does not compute")
+            raise ValueError(f"model of type {text.model_type!r} uses {reason}, which the lab does not support")
 
 
 @dataclass(slots=True, eq=False)
 class _Probe:
-    """Notes which layers ask for attention, and with what; answers zeros."""
+    """Records which layers call attention and their widths; returns zeros."""
 
     layers: list[int] = field(default_factory=list)
     one_width: bool = True
@@ -56,7 +56,7 @@ class _Probe:
 
 @torch.inference_mode()
 def _check_calls(model: Any) -> None:
-    """Send one token through `model`, and see whether each layer came to the lab with it."""
+    """Send one token through `model` and check that each layer calls the lab's attention."""
     text, probe = model.config.get_text_config(), _Probe()
     one = torch.zeros(1, 1, dtype=torch.long, device=model.device)
     try:
@@ -66,6 +66,6 @@ def _check_calls(model: Any) -> None:
         fits = False
     if not fits:
         raise ValueError(
-            f"model of type {text.model_type!r} has attention of its own, which the lab cannot put its KV memory "
-            "behind; use a decoder of the Llama, Qwen, Mistral or SmolLM kind"
+            f"model of type {text.model_type!r} has its own attention, which cannot use the lab's KV cache; "
+            "use a Llama, Qwen, Mistral or SmolLM decoder"
         )

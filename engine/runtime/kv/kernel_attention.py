@@ -1,7 +1,7 @@
-"""Attention over paged KV on a GPU: the lab's kernels read through the block tables, which live on the device.
+"""Attention over paged KV on a GPU: the lab's kernels read through block tables on the device.
 
-A pass uploads its own integers and what its tables gained since the pass before, in one copy. Decode rows are split
-over their columns until enough programs run to keep every multiprocessor busy.
+A pass uploads its integers and its tables' new blocks in one copy. Decode rows are split by columns until there are
+enough programs to keep every multiprocessor busy.
 
 Shapes: T tokens, D decode rows, C chunks, H query heads, K KV heads, E head width.
 """
@@ -54,12 +54,12 @@ class KernelPass:
 
 
 def _packed(heads: Tensor) -> Tensor:
-    """(1, H, T, E) to (T, H, E), contiguous as the projection left it."""
+    """(1, H, T, E) to contiguous (T, H, E), the projection's own order."""
     return heads[0].transpose(0, 1).contiguous()
 
 
 class KernelAttention:
-    """Prepares the passes of a run over `pool`, and keeps a copy of `tables` on the device, of `processors` SMs."""
+    """Prepares a run's passes over `pool` on a GPU with `processors` SMs; keeps a copy of `tables` on the device."""
 
     def __init__(self, pool: KVPool, tables: BlockTables, processors: int) -> None:
         self.pool = pool
@@ -68,7 +68,7 @@ class KernelAttention:
         self._processors = processors
 
     def prepare(self, inputs: PackedInputs) -> tuple[KernelPass, ModelInputs]:
-        """Upload what the pass needs and bring the device's tables up to date."""
+        """Upload the pass's inputs and update the tables on the device."""
         tiles = make_tiles(inputs.segments["tokens"].tolist())
         segments = segment_table(inputs.segments)
         integers = (inputs.row_slots, inputs.context_lens, segments, tiles, inputs.table_places, inputs.table_blocks)

@@ -1,6 +1,6 @@
 """The KV caches: one pair of tensors for all layers, shaped by the layout of `engine.core.kv_layout`.
 
-`KVCache` gives each row or slot a run of columns of its own; `KVPool` is cut into blocks that block tables point into.
+`KVCache` gives each row or slot its own range of columns; `KVPool` is divided into blocks, found by block tables.
 Shapes: L layers, B rows or slots, H KV heads, W columns, D head width, P positions.
 """
 
@@ -20,7 +20,7 @@ KV_POOL = "KV pool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVShape:
-    """What a model needs a cached position to hold."""
+    """The shape of a model's keys and values."""
 
     layers: int
     kv_heads: int
@@ -35,10 +35,10 @@ class KVShape:
 
 
 def kv_buffers(size: tuple[int, ...], shape: KVShape, pool_bytes: int | None, text: str) -> tuple[Tensor, Tensor]:
-    """Zeroed keys and values, each of `size`. EngineOutOfMemory gives `text` as the shape of both together.
+    """Zeroed keys and values, each of `size`. EngineOutOfMemory names `text` as the shape of both together.
 
-    Where the device itself refuses, its free bytes are left for the caller that knows the caps to fill in: neither
-    buffer is held any more by then.
+    If the device refuses the allocation, both buffers are freed and `free_bytes` is None: the caller, which knows the
+    caps, fills it in.
     """
     asked_bytes = 2 * math.prod(size) * shape.dtype.itemsize
     if pool_bytes is not None and asked_bytes > pool_bytes:
@@ -58,8 +58,8 @@ def kv_buffers(size: tuple[int, ...], shape: KVShape, pool_bytes: int | None, te
 class KVCache:
     """Keys and values, (L, B, H, W, D), of `rows` rows x `width` columns.
 
-    Zeroed once, never cleared: columns beyond a row's length get weight 0, and 0 x a leftover number is still 0 (which
-    0 x NaN would not be). Raises EngineOutOfMemory when the buffer would exceed `pool_bytes`, or the device refuses it.
+    Zeroed once, never cleared: columns past a row's length get weight 0, and 0 x any old finite number is 0 (0 x NaN
+    is not). Raises EngineOutOfMemory if the buffer exceeds `pool_bytes` or the device refuses it.
     """
 
     def __init__(self, shape: KVShape, rows: int, width: int, pool_bytes: int | None = None) -> None:
@@ -79,13 +79,13 @@ class KVCache:
 
 
 class KVPool:
-    """`keys` and `values`, (L, P, H, D), of `num_blocks` blocks of `block_size` positions: P of them in all.
+    """`keys` and `values`, (L, P, H, D), of `num_blocks` blocks of `block_size` positions: P in total.
 
         position in the pool = block id * block_size + offset in the block
 
-    A request's column c lives at offset c % block_size of its block c // block_size, wherever that block lies (Kwon et
-    al., SOSP 2023). Zeroed once, never cleared: no kernel reads past a row's length. Raises EngineOutOfMemory when the
-    pool would exceed `pool_bytes`, or the device refuses it; `text` is the pool's shape there, blocks unless given.
+    A request's column c is at offset c % block_size of its block c // block_size, anywhere in the pool (Kwon et al.,
+    SOSP 2023). Zeroed once, never cleared: no kernel reads past a row's length. Raises EngineOutOfMemory if the pool
+    exceeds `pool_bytes` or the device refuses it, with `text` (default: the blocks) as the pool's shape.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Attention over paged KV on a CPU: gather by block table, then attend, each row over its own length and no more.
+"""Attention over paged KV on a CPU: gather by block table, then attend, each row over its own length.
 
-A CPU has no kernel that reads through a block table, so that every layer first copies the pages of all its rows side by
-side: the price of paging there. Rows of equal length then attend in one call. (Measured at 32 rows of 50 to 300 tokens:
-gathering padded rows for one masked call takes twice as long, a product a block four times.)
+A CPU has no kernel that reads through a block table, so every layer first copies the blocks of all its rows into one
+buffer: the cost of paging on a CPU. Rows of equal length then attend in one call. (Measured at 32 rows of 50 to 300
+tokens: gathering padded rows for one masked call takes twice as long, one product per block four times.)
 
 Shapes: T tokens, D decode rows, H query heads, K KV heads, G = H / K, W columns, E head width, N gathered columns.
 """
@@ -23,7 +23,7 @@ from engine.runtime.kv.paged_inputs import BlockTables, Ints, PackedInputs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelInputs:
-    """What the model itself is given, int64 on its device: see `PackedInputs`."""
+    """The model's inputs, int64 on its device: see `PackedInputs`."""
 
     token_ids: Tensor  # (T,)
     positions: Tensor  # (T,)
@@ -31,8 +31,8 @@ class ModelInputs:
     logits_indices: Tensor  # (B,)
 
 
-class GatherRoom:
-    """Where gathered keys and values go: kept from layer to layer, since fresh memory costs a page fault a page."""
+class GatherBuffer:
+    """The buffer for gathered keys and values, reused in every layer: new memory costs one page fault per page."""
 
     def __init__(self, pool: KVPool) -> None:
         self.pool = pool
@@ -53,7 +53,7 @@ class GatherRoom:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGroup:
-    """Decode rows of one length: `rows` of them, gathered at [start, start + rows * length)."""
+    """`rows` decode rows of the same length, gathered at [start, start + rows * length)."""
 
     rows: int
     length: int
@@ -62,9 +62,9 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkSpan:
-    """A chunk: tokens [begin, end) of the pass. Gathered columns [start, start + width) where it has a context.
+    """A chunk: tokens [begin, end) of the pass, and gathered columns [start, start + width) if it has a context.
 
-    `mask` is (tokens, W), None where no column has to be hidden or causality alone decides.
+    `mask` is (tokens, W), or None if no column is hidden or plain causality is enough.
     """
 
     begin: int
@@ -80,21 +80,21 @@ class ChunkSpan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatherPass:
-    """Decode rows and chunks of one pass, (1, T). `order` (D,) sorts the decode rows by length, `back` undoes it."""
+    """Decode rows and chunks of one pass, (1, T). `order` (D,) sorts decode rows by length; `back` is its inverse."""
 
-    room: GatherRoom
+    buffer: GatherBuffer
     slot_mapping: Tensor  # (T,) positions in the pool
-    index: Tensor  # (N,) pool positions of all that is gathered
+    index: Tensor  # (N,) pool positions to gather
     order: Tensor
     back: Tensor
     groups: list[RowGroup]
     chunks: list[ChunkSpan]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        pool = self.room.pool
+        pool = self.buffer.pool
         pool.keys[layer].index_copy_(0, self.slot_mapping, key[0].transpose(0, 1))
         pool.values[layer].index_copy_(0, self.slot_mapping, value[0].transpose(0, 1))
-        gathered = self.room.gather(layer, self.index)
+        gathered = self.buffer.gather(layer, self.index)
         outputs = [self._decode(query, *gathered, scale)] if self.groups else []
         for span in self.chunks:
             here = slice(span.begin, span.end)
@@ -132,18 +132,18 @@ class GatherAttention:
 
     def __init__(self, pool: KVPool, tables: BlockTables) -> None:
         self.tables = tables
-        self.room = GatherRoom(pool)
+        self.buffer = GatherBuffer(pool)
 
     def prepare(self, inputs: PackedInputs) -> tuple[GatherPass, ModelInputs]:
-        """What the pass gathers, decided once for all layers, and what the model is given."""
+        """The pass, with its gather index computed once for all layers, and the model's inputs."""
         order = np.argsort(inputs.context_lens, kind="stable")
         groups, start = _groups(inputs.context_lens[order])
-        chunks = _spans(self.room, inputs.segments, start)
+        chunks = _spans(self.buffer, inputs.segments, start)
         with_context = inputs.segments[np.array([span.has_context for span in chunks], dtype=bool)]
         slots = np.concatenate([inputs.row_slots[order], with_context["slot"]])
         widths = np.concatenate([inputs.context_lens[order], with_context["first_column"] + with_context["tokens"]])
         kv_pass = GatherPass(
-            room=self.room,
+            buffer=self.buffer,
             slot_mapping=torch.from_numpy(inputs.slot_mapping).long(),
             index=torch.from_numpy(_all_columns(slots, widths, self.tables)),
             order=torch.from_numpy(order),
@@ -155,7 +155,7 @@ class GatherAttention:
 
 
 def _groups(lengths: Ints) -> tuple[list[RowGroup], int]:
-    """Runs of equal lengths, and how many columns they gather."""
+    """Groups of equal lengths, and how many columns they gather."""
     groups, start = [], 0
     for length, rows in zip(*(a.tolist() for a in np.unique(lengths, return_counts=True)), strict=True):
         groups.append(RowGroup(rows, length, start))
@@ -163,12 +163,12 @@ def _groups(lengths: Ints) -> tuple[list[RowGroup], int]:
     return groups, start
 
 
-def _spans(room: GatherRoom, segments: NDArray[np.void], start: int) -> list[ChunkSpan]:
-    """The chunks; those that have a context are gathered one after the other, from `start` on."""
+def _spans(buffer: GatherBuffer, segments: NDArray[np.void], start: int) -> list[ChunkSpan]:
+    """The chunks. Those with a context are gathered one after the other, starting at `start`."""
     spans = []
     for begin, tokens, first_column in segments[["first_token", "tokens", "first_column"]].tolist():
         width = first_column + tokens
-        spans.append(ChunkSpan(begin, begin + tokens, start, width, _mask(room, tokens, width)))
+        spans.append(ChunkSpan(begin, begin + tokens, start, width, _mask(buffer, tokens, width)))
         start += width if first_column else 0
     return spans
 
@@ -180,9 +180,9 @@ def _all_columns(slots: Ints, lengths: Ints, tables: BlockTables) -> Ints:
     return tables.slot_mapping(np.repeat(slots, lengths), columns)
 
 
-def _mask(room: GatherRoom, tokens: int, width: int) -> Tensor | None:
+def _mask(buffer: GatherBuffer, tokens: int, width: int) -> Tensor | None:
     """(tokens, W): token i sees the columns up to its own, W - tokens + i."""
     if tokens in (1, width):
         return None
-    mask = room.pool.keys.new_full((tokens, width), -torch.inf)
+    mask = buffer.pool.keys.new_full((tokens, width), -torch.inf)
     return mask.triu_(diagonal=width - tokens + 1)

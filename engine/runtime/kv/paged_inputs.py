@@ -1,7 +1,7 @@
-"""What a pass over paged KV needs to know, as plain arrays: from a planned pass and block tables, without a device.
+"""The inputs of a pass over paged KV as plain arrays, from a planned pass and block tables. Needs no device.
 
-A pass packs its tokens end to end: first one token a decode row, then the chunks. Shapes: T tokens, D decode rows,
-C chunks, B rows that yield a token, S engine slots, N blocks a table.
+A pass packs its tokens end to end: first one token per decode row, then the chunks. Shapes: T tokens, D decode rows,
+C chunks, B rows that yield a token, S engine slots, N blocks per table.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.runtime.kernels.tiles import SEGMENT
 
 Ints = NDArray[np.int32]
 
-ON_DEVICE = -1  # in token_ids: the token was sampled by an earlier pass and never left the device
+ON_DEVICE = -1  # in token_ids: the token was sampled by an earlier pass and is on the device
 
 
 class BlockTables:
-    """The block tables of all engine slots, `ids` (S, N), kept from pass to pass. A request's table lives at its slot.
+    """The block tables of all engine slots, `ids` (S, N), kept between passes. A request's table is at its slot.
 
-    Places that a table has not filled hold whatever was there: no kernel reads past a row's length.
+    Unused places hold old values: no kernel reads past a row's length.
     """
 
     def __init__(self, slots: int, blocks_per_row: int, block_size: int) -> None:
@@ -34,7 +34,7 @@ class BlockTables:
         self._known = [0] * slots
 
     def learn(self, requests: Iterable[Request]) -> tuple[Ints, Ints]:
-        """Take over the blocks that the requests have gained: their places in `ids`, flattened, and their ids."""
+        """Add the requests' new blocks to the tables. Returns their places in flattened `ids`, and their ids."""
         places: list[int] = []
         blocks: list[int] = []
         for request in requests:
@@ -48,12 +48,12 @@ class BlockTables:
                 places.extend(range(first + known, first + held))
                 blocks.extend(request.block_table[known:])
                 self._known[slot] = held
-        where, what = np.array(places, dtype=np.int32), np.array(blocks, dtype=np.int32)
-        self.ids.reshape(-1)[where] = what
-        return where, what
+        new_places, new_blocks = np.array(places, dtype=np.int32), np.array(blocks, dtype=np.int32)
+        self.ids.reshape(-1)[new_places] = new_blocks
+        return new_places, new_blocks
 
     def slot_mapping(self, slots: Ints, columns: Ints) -> Ints:
-        """The position in the pool where column `columns[i]` of engine slot `slots[i]` lives."""
+        """Positions in the pool of column `columns[i]` of engine slot `slots[i]`."""
         place, offset = np.divmod(columns, self.block_size)
         positions: Ints = self.ids[slots, place] * self.block_size + offset
         return positions
@@ -61,15 +61,15 @@ class BlockTables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedInputs:
-    """One pass. `table_places` and `table_blocks` are what its block tables gained since the pass before."""
+    """The inputs of one pass. `table_places` and `table_blocks` are the tables' new blocks since the last pass."""
 
     token_ids: Ints  # (T,) ON_DEVICE for decode rows
     positions: Ints  # (T,) columns of their own request
-    slot_mapping: Ints  # (T,) the positions in the pool where their keys and values go
+    slot_mapping: Ints  # (T,) positions in the pool for their keys and values
     row_slots: Ints  # (B,) engine slots of the rows that yield a token, the D decode rows first
     context_lens: Ints  # (D,) columns that each decode row attends over, its new token included
-    segments: NDArray[np.void]  # (C,) SEGMENT, one a chunk
-    logits_indices: Ints  # (B,) the token after which each row's next token comes
+    segments: NDArray[np.void]  # (C,) SEGMENT, one per chunk
+    logits_indices: Ints  # (B,) the last token of each row, whose logits give the next one
     table_places: Ints
     table_blocks: Ints
 
@@ -79,12 +79,12 @@ class PackedInputs:
 
     @property
     def of_the_model(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """What the model itself is given, in the order of `ModelInputs`."""
+        """The model's inputs, in the order of `ModelInputs`."""
         return self.token_ids, self.positions, self.row_slots, self.logits_indices
 
 
 def pack(planned: PlannedPass, tables: BlockTables) -> PackedInputs:
-    """The arrays of `planned`, to be called once a pass and before it is completed. `tables` learns of new blocks."""
+    """The arrays of `planned`. Call once per pass, before it is completed. Adds new blocks to `tables`."""
     decoding = planned.rows[: planned.num_decode_rows]
     chunks = planned.chunks
     places, blocks = tables.learn([*decoding, *(c.request for c in chunks)])
@@ -119,12 +119,12 @@ def _segments(chunks: Iterable[Chunk], first: int) -> NDArray[np.void]:
 
 
 def chunk_ids(chunk: Chunk) -> list[int]:
-    """Its tokens. Past the prompt they are what the request had generated before it lost its blocks."""
+    """The chunk's tokens. Past the prompt, these are tokens generated before a preemption."""
     prompt, end = chunk.request.prompt_ids, chunk.start + chunk.tokens
     if end <= len(prompt):
         return prompt[chunk.start : end]
     ids = [*prompt, *chunk.request.output_ids][chunk.start : end]
-    assert len(ids) == chunk.tokens, "a request is computed again before its tokens have landed"
+    assert len(ids) == chunk.tokens, "a preempted request is recomputed before its tokens have landed"
     return ids
 
 

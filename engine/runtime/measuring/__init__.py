@@ -1,1 +1,1 @@
-"""Calibration, measured passes and parity."""
+"""Measurements of the machine and of correctness: calibration, measured passes and parity."""

@@ -1,9 +1,9 @@
-"""Measures a device's ceilings: memory bandwidth, matrix products, the cost of a launch, the kernels of a pass.
+"""Measures a device's limits: memory bandwidth, matrix products, launch cost, kernels per pass.
 
-Medians after warm-up. Buffers are larger than the last-level cache, so that bandwidth is memory's: four times, or on a
-CPU a gigabyte where four times would be more (some virtual machines show the whole host's cache).
-Reading is a sum over the buffer, copying moves one buffer into another (a CPU may read the target's lines as well: that
-traffic is not counted). It does not know what else the machine is doing: the load average is kept beside the figures.
+All values are medians after a warm-up. Buffers are four times the last-level cache, so that memory bandwidth is
+measured; on a CPU at most a gigabyte (some virtual machines report the whole host's cache). Reading sums a buffer;
+copying writes one buffer to another (a CPU may also read the target's cache lines, which is not counted). Other load on
+the machine is not detected: the load average is stored with the results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
 from engine.core.scheduler import Scheduler
 from engine.core.units import MIB
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.runtime.environment import describe_device
 from engine.runtime.kv.kv_cache import KVShape
 from engine.runtime.model_runner import SlotRunner
@@ -37,13 +37,13 @@ from engine.runtime.sampler import Sampler
 
 _REPEATS = 9
 _LEAST_REPEATS = 3
-_ENOUGH_S = 1.5  # a busy machine is measured fewer times, so that the whole stays within half a minute
+_ENOUGH_S = 1.5  # fewer repeats on a slow machine, to stay within half a minute
 _CACHES = 4
 _LAUNCHES = 2000
 _PROMPT_TOKENS = 128
 _WARM_PASSES = 4
 _TIMED_PASSES = 15
-_LONG_ENOUGH_S = 0.02  # a CPU's product is made larger until one takes this long
+_LONG_ENOUGH_S = 0.02  # a CPU's product grows until it takes this long
 
 
 def calibrate(
@@ -54,9 +54,9 @@ def calibrate(
     *,
     load_average_1min: float,
 ) -> Calibration:
-    """Measure `device`, and one decode pass of `loaded` on it. The caller holds the device's lock. Half a minute.
+    """Measure `device`, and a decode pass of `loaded` on it, in half a minute. The caller holds the device's lock.
 
-    `load_average_1min` is the machine's before any measuring, which adds to it.
+    `load_average_1min`: the machine's load before measuring, which itself adds load.
     """
     cache_bytes = last_cache_bytes(device)
     buffer_bytes = _buffer_bytes(device, cache_bytes)
@@ -89,8 +89,8 @@ def calibrate(
 
 
 def bandwidth(device: torch.device, buffer_bytes: int) -> tuple[float, float]:
-    """Bytes a second of reading one buffer, and of copying it into another (read and write both counted)."""
-    source = torch.ones(buffer_bytes // 4, device=device)  # ones, not zeros: untouched pages would all be one page
+    """Bytes per second of reading a buffer, and of copying it to another (reads plus writes)."""
+    source = torch.ones(buffer_bytes // 4, device=device)  # not zeros: untouched pages all map to one page
     target = torch.ones_like(source)
     read_s = _median_s(lambda: source.sum(), device)
     copy_s = _median_s(lambda: target.copy_(source), device)
@@ -98,7 +98,7 @@ def bandwidth(device: torch.device, buffer_bytes: int) -> tuple[float, float]:
 
 
 def matmul_flop_per_s(device: torch.device, dtype: torch.dtype) -> float | None:
-    """FLOP a second of a square product; None where the device has no product in that dtype."""
+    """FLOP/s of a square matrix product; None if the device does not support the dtype."""
     size = 8192 if device.type == "cuda" else 512
     try:
         seconds = _product_s(size, device, dtype, repeats=1)
@@ -111,7 +111,7 @@ def matmul_flop_per_s(device: torch.device, dtype: torch.dtype) -> float | None:
 
 
 def launch_cost_s(device: torch.device) -> float:
-    """Seconds an operation on one element takes from the host's view, when many are issued in a row."""
+    """Host seconds per operation on one element, when many are issued in a row."""
     value = torch.zeros(1, device=device)
 
     def many() -> None:
@@ -122,7 +122,7 @@ def launch_cost_s(device: torch.device) -> float:
 
 
 def decode_pass(loaded: LoadedModel, device: torch.device, dtype: torch.dtype) -> tuple[int, float, float]:
-    """One row's decode pass behind 128 prompt tokens: its kernels, its seconds, and the host's seconds to issue it."""
+    """A decode pass of one row after 128 prompt tokens: kernels, seconds, and the host's seconds to issue it."""
     step = _decode_steps(loaded, device, dtype)
     for _ in range(_WARM_PASSES):
         step()
@@ -135,13 +135,13 @@ def decode_pass(loaded: LoadedModel, device: torch.device, dtype: torch.dtype) -
         issue_s.append(time.perf_counter() - start_s)
         _synchronize(device)
         whole_s.append(time.perf_counter() - start_s)
-    # Counted last: a profiler that was on once can slow down what comes after it.
+    # Counted last: a profiler can slow down everything after it.
     kernels = _count_cuda_kernels(step) if device.type == "cuda" else _count_operations(step)
     return kernels, statistics.median(whole_s), statistics.median(issue_s)
 
 
 def last_cache_bytes(device: torch.device) -> int | None:
-    """The size of the last cache before memory, None where the system does not tell."""
+    """Bytes of the last-level cache, None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = []
@@ -165,7 +165,7 @@ def _buffer_bytes(device: torch.device, cache_bytes: int | None) -> int:
 
 
 def _product_s(size: int, device: torch.device, dtype: torch.dtype, *, repeats: int) -> float:
-    # Random operands: a chip multiplies constants with less power, and so faster, than it will ever multiply data.
+    # Random operands: a chip multiplies constants with less power, so faster than real data.
     draws = torch.Generator(device=device).manual_seed(0)
     left = torch.randn(size, size, device=device, generator=draws).to(dtype)
     right = torch.randn(size, size, device=device, generator=draws).to(dtype)
@@ -173,7 +173,7 @@ def _product_s(size: int, device: torch.device, dtype: torch.dtype, *, repeats: 
 
 
 def _median_s(operation: Callable[[], Any], device: torch.device, *, repeats: int = _REPEATS) -> float:
-    """Median seconds of `operation` after one that does not count; by device events on a GPU."""
+    """Median seconds of `operation` after one warm-up call; by device events on a GPU."""
     operation()
     _synchronize(device)
     time_one = _cuda_s if device.type == "cuda" else _host_s
@@ -184,7 +184,7 @@ def _median_s(operation: Callable[[], Any], device: torch.device, *, repeats: in
 
 
 def _wants_more(seconds: list[float], repeats: int) -> bool:
-    """Whether to measure again: up to `repeats` times, but not past the time that one figure may take."""
+    """Whether to measure again: up to `repeats` times, within the time for one figure."""
     return len(seconds) < repeats and (len(seconds) < _LEAST_REPEATS or sum(seconds) < _ENOUGH_S)
 
 
@@ -209,7 +209,7 @@ def _synchronize(device: torch.device) -> None:
 
 
 def _decode_steps(loaded: LoadedModel, device: torch.device, dtype: torch.dtype) -> Callable[[], Tensor]:
-    """A function that runs the next decode pass of one request, its prompt already prefilled."""
+    """A function that runs the next decode pass of one prefilled request."""
     spec = loaded.spec
     passes = _WARM_PASSES + _TIMED_PASSES + 2
     request = _one_request(budget_tokens=passes + 1)
@@ -243,7 +243,7 @@ def _one_request(budget_tokens: int) -> Request:
 
 
 def _count_cuda_kernels(step: Callable[[], Tensor]) -> int:
-    """Kernels of one call, copies and fills of memory left out."""
+    """Kernels of one call, without memory copies and fills."""
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         step()
@@ -253,7 +253,7 @@ def _count_cuda_kernels(step: Callable[[], Tensor]) -> int:
 
 
 class _OperationCounter(TorchDispatchMode):
-    """Counts the operations that reach the dispatcher and are more than another view of a tensor."""
+    """Counts the operations that reach the dispatcher, except views."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""How far an engine's logits are from exact ones, in a dtype in which near ties make tokens a poor measure.
+"""The error of an engine's logits against exact ones, for dtypes in which near ties make tokens a poor measure.
 
-The engine is made to say the serial engine's tokens, whatever it would have picked, and its own runner's logits are
-compared, at every token, with one forward pass of the same weights in fp32. So are those of transformers' sdpa in the
-engine's dtype: what any implementation in that dtype is off by.
+The engine is forced to generate the serial engine's tokens, and at every token its logits are compared with a forward
+pass of the same weights in fp32. The logits of transformers' sdpa in the engine's dtype are compared too: the error
+that any implementation in that dtype has.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from engine.runtime.prepared_run import PreparedRun, WarmModel
 from engine.runtime.sampler import Sampler
 
 MAX_RATIO = 1.2  # of an engine's error to that of transformers' sdpa
-_PICKED_OUTSIDE = SamplingConfig(
-    temperature=1.0
-)  # a runner that picks greedy tokens itself leaves others to the sampler
+# A graph runner picks greedy tokens itself; with any other sampling it calls the sampler.
+_SAMPLER_CALLED = SamplingConfig(temperature=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitError:
-    """Over all logits of all tokens of a case: the largest distance from the exact ones, and its root mean square."""
+    """Distance to the exact logits over all tokens of a case: the largest, and the root mean square."""
 
     largest: float
     rms: float
 
 
 class ErrorSum:
-    """Gathers a LogitError, row by row, on the logits' own device: nothing waits for it before the total."""
+    """Accumulates a LogitError row by row on the logits' device, without waiting until the total."""
 
     def __init__(self, device: torch.device) -> None:
         self._largest = torch.zeros((), device=device)
@@ -57,30 +56,30 @@ class ErrorSum:
 
 
 class ForcedSampler(Sampler):
-    """Says the tokens that it is given, and holds the logits it is shown against the exact ones."""
+    """Returns fixed tokens, and compares the logits with exact ones."""
 
     def __init__(self, tokens: Outputs, exact: Mapping[int, Tensor]) -> None:
-        super().__init__(_PICKED_OUTSIDE)
+        super().__init__(_SAMPLER_CALLED)
         self.tokens = tokens
         self.exact = exact
         self.error = ErrorSum(next(iter(exact.values())).device)
 
     def sample(self, logits: Tensor, rows: Sequence[Request]) -> Tensor:
-        """(B, V) logits to the (B,) tokens that these rows are to say. Rows past their budget are not measured."""
-        said, measured, exact = [], [], []
+        """(B, V) logits to (B,) fixed tokens. Rows past their budget are not measured."""
+        forced, measured, exact = [], [], []
         for place, request in enumerate(rows):
             tokens, index = self.tokens[request.request_id], request.num_scheduled
-            said.append(tokens[min(index, len(tokens) - 1)])
+            forced.append(tokens[min(index, len(tokens) - 1)])
             if index < len(tokens):
                 measured.append(place)
                 exact.append(self.exact[request.request_id][index])
         if measured:
             self.error.add(logits[measured], torch.stack(exact))
-        return torch.tensor(said, dtype=torch.long, device=logits.device)
+        return torch.tensor(forced, dtype=torch.long, device=logits.device)
 
 
 class ExactLogits:
-    """Tells exact logits: of a copy of the loaded model in fp32, made once and kept."""
+    """Exact logits, from an fp32 copy of the loaded model that is made once and kept."""
 
     def __init__(self) -> None:
         self._exact_model: tuple[object, torch.nn.Module] | None = None
@@ -92,33 +91,33 @@ class ExactLogits:
             with own_attention(base, REFERENCE_ATTENTION):
                 self._exact_model = model, copy.deepcopy(model).float()
         exact_model = self._exact_model[1]
-        return {i: _forced_logits(exact_model, base.prompt_ids[i], said) for i, said in tokens.items()}
+        return {i: _forced_logits(exact_model, base.prompt_ids[i], output) for i, output in tokens.items()}
 
 
 def engine_error(
     case: ParityCase, engine: str, base: PreparedRun, tokens: Outputs, exact: Mapping[int, Tensor], warm: WarmModel
 ) -> LogitError:
-    """The error of `engine`, made to say `tokens` (the serial engine's, by request id)."""
+    """The error of `engine`, forced to generate `tokens` (the serial engine's, by request id)."""
     sampler = ForcedSampler(tokens, exact)
-    run_engine(case.prepare(replace(base.config, sampling=_PICKED_OUTSIDE), engine, warm), sampler)
+    run_engine(case.prepare(replace(base.config, sampling=_SAMPLER_CALLED), engine, warm), sampler)
     return sampler.error.total()
 
 
 def sdpa_error(base: PreparedRun, tokens: Outputs, exact: Mapping[int, Tensor]) -> LogitError:
-    """The same error of transformers' sdpa, a forward pass a request."""
+    """The same error for transformers' sdpa, one forward pass per request."""
     error = ErrorSum(base.device)
     with own_attention(base, REFERENCE_ATTENTION) as model:
-        for request_id, said in tokens.items():
-            error.add(_forced_logits(model, base.prompt_ids[request_id], said), exact[request_id])
+        for request_id, output in tokens.items():
+            error.add(_forced_logits(model, base.prompt_ids[request_id], output), exact[request_id])
     return error.total()
 
 
 @torch.inference_mode()
-def _forced_logits(model: torch.nn.Module, prompt: Sequence[int], said: Sequence[int]) -> Tensor:
-    """(n, V) logits after the prompt and after each but the last of the n tokens said."""
+def _forced_logits(model: torch.nn.Module, prompt: Sequence[int], output: Sequence[int]) -> Tensor:
+    """(n, V) logits after the prompt and after each of the n output tokens but the last."""
     device = next(model.parameters()).device
-    ids = torch.tensor([[*prompt, *said[:-1]]], device=device)
-    logits: Tensor = model(input_ids=ids, use_cache=False, logits_to_keep=len(said)).logits[0]
+    ids = torch.tensor([[*prompt, *output[:-1]]], device=device)
+    logits: Tensor = model(input_ids=ids, use_cache=False, logits_to_keep=len(output)).logits[0]
     return logits
 
 
@@ -130,9 +129,9 @@ def judge_case(
     references: References,
     exact_logits: ExactLogits,
 ) -> list[dict[str, Any]]:
-    """One row an engine that the case concerns: its largest logit error, sdpa's, their ratio, and whether it is within.
+    """One row per engine of the case: its largest logit error, sdpa's, their ratio, and whether it is allowed.
 
-    `rms_ratio` compares the root mean squares, which a single logit cannot sway.
+    `rms_ratio` compares the root mean squares, which do not depend on a single logit.
     """
     tokens = references.of(case)["serial"]
     assert tokens is not None
@@ -152,7 +151,7 @@ def judge_case(
                 "rms_ratio": error.rms / sdpa.rms,
                 "within": error.largest <= MAX_RATIO * sdpa.largest,
                 "requests": len(tokens),
-                "tokens": sum(len(said) for said in tokens.values()),
+                "tokens": sum(len(output) for output in tokens.values()),
             }
         )
     return rows

@@ -1,7 +1,7 @@
-"""Times passes of known shapes through the engine's own loop, for a calibration: what a pass costs on this machine.
+"""Times passes of known shapes in the engine's own loop, for a calibration: the cost of a pass on this machine.
 
-A shape is some rows and their prompt lengths; each row takes a few new tokens. The loop, the scheduler and the recorder
-are those of every run, so that what they cost is in the figures. It does not know what the figures are fitted to.
+A shape is a number of rows and their prompt lengths; each row generates a few tokens. Loop, scheduler and recorder are
+the same as in a run, so their cost is included.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import torch
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.presets import PRESETS
-from engine.hardware.hardware import MeasuredPass
+from engine.hardware.calibration import MeasuredPass
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.models.loading import resolve_device
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
-from engine.runtime.run import long_lived_objects_at_rest
+from engine.runtime.run import gc_frozen
 from engine.workload.workload import Workload, build_workload
 
 NEW_TOKENS = 8
-# A long prefill brings a GPU to its power limit, and its clocks come back in steps: on one H200 decode passes of 32
-# rows took 2.9 ms right behind one of 131,072 tokens and 2.7 ms from 70 ms on. Eager passes are longer, 24 ms at the
-# least there: of seven of them the later half begins as that ends.
+# A long prefill brings a GPU to its power limit, and its clocks recover in steps: on one H200, decode passes of 32 rows
+# took 2.9 ms right after a prefill of 131,072 tokens, and 2.7 ms after 70 ms. Eager passes take at least 24 ms there,
+# so the later half of seven passes starts after the recovery.
 GRAPH_NEW_TOKENS = 48
-CPU_ROUNDS = 2  # of all shapes in turn, so that a busy second spoils one sample of a shape at most
+CPU_ROUNDS = 2  # over all shapes: a busy second spoils at most one sample of a shape
 _NUMBERS = ("rows", "tokens", "prompt_tokens", "width", "computed_positions", "padding_positions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """`rows` requests whose prompts have these lengths, in equal shares."""
+    """`rows` requests with prompts of these lengths, in equal shares."""
 
     rows: int
     lengths: tuple[int, ...]
 
     @property
     def tokens(self) -> int:
-        """What a prefill of the batch computes if it pads each row to the longest."""
+        """Tokens that a prefill computes if each row is padded to the longest."""
         return self.rows * max(self.lengths)
 
     @property
@@ -53,14 +53,14 @@ class Shape:
 
 
 def new_tokens(execution: str) -> int:
-    """How many tokens each row of a shape says: enough for its later decode passes to be ordinary ones."""
+    """Output tokens per row of a shape: enough for its later decode passes to be in a steady state."""
     return GRAPH_NEW_TOKENS if execution == "graph" else NEW_TOKENS
 
 
 def shapes_for(device: torch.device, longest: int, execution: str) -> list[Shape]:
-    """Uniform and ragged batches that a calibration measures on this kind of device, none longer than `longest`."""
+    """Uniform and ragged batches to measure on this kind of device, none longer than `longest` positions."""
     on_gpu = device.type == "cuda"
-    rows = (1, 4, 16, 32, 128) if on_gpu else (1, 2, 3, 4, 8, 16, 32)  # products of 4 rows take another path on CPUs
+    rows = (1, 4, 16, 32, 128) if on_gpu else (1, 2, 3, 4, 8, 16, 32)  # CPUs use another kernel from 4 rows on
     lengths = (16, 256, 1024, 4096) if on_gpu else (16, 64, 256, 1024)
     most_tokens = 131_072 if on_gpu else 1024
     uniform = [Shape(rows=b, lengths=(n,)) for b in rows for n in lengths]
@@ -76,10 +76,10 @@ def measure_passes(
     on_progress: Callable[[str], None],
     rounds: int | None = None,
 ) -> list[MeasuredPass]:
-    """Seconds of the prefill and of the decode passes of each shape, for `config`'s engine, execution and timing.
+    """Seconds of the prefill and decode passes of each shape, for `config`'s engine, execution and timing.
 
-    Medians over `rounds` of all shapes in turn; None: as many as the device needs. A shape that does not fit the
-    device's memory is left out. The caller holds the device's lock.
+    Medians over `rounds` over all shapes (None: a default for the device). Shapes that do not fit the device's memory
+    are skipped. The caller holds the device's lock.
     """
     seconds: dict[MeasuredPass, list[float]] = defaultdict(list)
     shared: ModelRunner | None = None
@@ -101,7 +101,7 @@ def measure_passes(
 
 
 def _prepared(config: RunConfig, warm: WarmModel, shape: Shape) -> PreparedRun:
-    """The shape's requests twice, in rows for one half: the second half begins when the first has ended."""
+    """The shape's requests twice, with rows for one half: the second half starts after the first has ended."""
     asked = WorkloadConfig(prompts=shape.prompts, requests=shape.rows, budget=str(new_tokens(config.execution)))
     first = build_workload(asked).requests
     second = (replace(spec, request_id=spec.request_id + shape.rows) for spec in first)
@@ -111,7 +111,7 @@ def _prepared(config: RunConfig, warm: WarmModel, shape: Shape) -> PreparedRun:
 
 
 def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape]) -> ModelRunner:
-    """One runner with room for every shape: capturing graphs takes longer than all passes together."""
+    """One runner that fits every shape: capturing graphs takes longer than all passes together."""
     largest = Shape(rows=max(s.rows for s in shapes), lengths=(max(max(s.lengths) for s in shapes),))
     prepared = _prepared(config, warm, largest)
     runner = make_runner(prepared, prepared.requests())
@@ -120,14 +120,14 @@ def _runner_for_all(config: RunConfig, warm: WarmModel, shapes: Sequence[Shape])
 
 
 def _run(prepared: PreparedRun, runner: ModelRunner) -> list[MeasuredPass]:
-    """The prefill of the second half, and a typical one of its later decode passes.
+    """The prefill of the second half, and its typical later decode pass.
 
-    The first half is a warm-up: an idle GPU has lowered its clocks, and a CPU has not touched the cache's pages yet.
-    A pass lasts from the end of the one before it, in an engine that is at work: the host's part counts where it is not
-    hidden behind another pass, and only there. Prompts that are read in several passes are left out.
+    The first half is a warm-up: an idle GPU has lowered its clocks, and a CPU has not touched the cache's pages yet. A
+    pass lasts from the end of the previous one, so host time counts only where no other pass hides it. Prompts that are
+    prefilled in several passes are skipped.
     """
-    sink = _Passes()
-    with long_lived_objects_at_rest():  # tidying up is over before the engine's clock starts
+    sink = _PassRows()
+    with gc_frozen():  # collects garbage before the engine's clock starts
         build_engine(prepared, prepared.requests(), runner, sink).run(lambda: False)
     half = len(sink.rows) // 2
     timed = [(row, row["end_s"] - before["end_s"]) for before, row in itertools.pairwise(sink.rows[half - 1 :])]
@@ -157,8 +157,8 @@ def _measured(config: RunConfig, row: Mapping[str, Any], seconds: float, squared
     )
 
 
-class _Passes:
-    """Keeps the rows of passes and drops all others."""
+class _PassRows:
+    """A sink that keeps only the rows of passes."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -168,4 +168,4 @@ class _Passes:
             self.rows.append(row)
 
     def extend(self, stream: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Nothing of it is needed."""
+        """Discard the rows."""

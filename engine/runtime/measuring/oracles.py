@@ -1,7 +1,7 @@
-"""What transformers itself says to a workload, by its own attentions and its own caches: what the engines are held to.
+"""Reference outputs from transformers' own attention and caches, which the engines are compared with.
 
-Greedy, in the model's own dtype. `generate` takes one request at a time; `generate_batch` is transformers' continuous
-batching over paged KV of its own. Its API is young: where it cannot run, there is no answer, and the reason is told.
+Greedy, in the model's dtype. `generate` runs one request at a time; `generate_batch` is transformers' continuous
+batching over its own paged KV. Its API is new: if it cannot run, there is no reference and the reason is reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH_TOKENS = 512
 
 
 def generate_outputs(prepared: PreparedRun) -> dict[int, list[int]]:
-    """Every request's tokens by request id, one request at a time, by transformers' generate."""
+    """Every request's tokens by request id, from transformers' generate, one request at a time."""
     outputs = {}
     eos_ids = list(prepared.loaded.spec.eos_token_ids)
     with own_attention(prepared, REFERENCE_ATTENTION) as model, torch.inference_mode():
@@ -43,17 +43,17 @@ def generate_outputs(prepared: PreparedRun) -> dict[int, list[int]]:
 
 
 def generate_batch_outputs(prepared: PreparedRun) -> dict[int, list[int]]:
-    """The same by transformers' generate_batch. RuntimeError, saying why, where it cannot run here."""
+    """The same from transformers' generate_batch. RuntimeError with the reason if it cannot run here."""
     specs = prepared.workload.requests
     prompts = [prepared.prompt_ids[spec.request_id] for spec in specs]
     try:
         with own_attention(prepared, REFERENCE_ATTENTION) as model, _quiet("ContinuousBatchingLogger"):
-            said = _batched(model, prompts, max(spec.budget_tokens for spec in specs))
+            generated = _batched(model, prompts, max(spec.budget_tokens for spec in specs))
     except Exception as error:
         raise RuntimeError(f"generate_batch cannot run here: {type(error).__name__}: {error}") from error
     outputs = {}
-    for spec, tokens in zip(specs, said, strict=True):
-        # All go to the longest budget, past any end of sequence: greedy tokens do not depend on what follows.
+    for spec, tokens in zip(specs, generated, strict=True):
+        # All run to the longest budget, past any EOS: greedy tokens do not depend on later ones.
         ids = tokens[: spec.budget_tokens]
         ends = [] if spec.ignore_eos else [i for i, t in enumerate(ids) if t in prepared.loaded.spec.eos_token_ids]
         outputs[spec.request_id] = ids[: ends[0] + 1] if ends else ids
@@ -64,7 +64,7 @@ def _batched(model: Any, prompts: list[list[int]], max_new_tokens: int) -> list[
     from transformers import GenerationConfig
     from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
-    # Without these it takes most of the machine's memory for its cache, and minutes to clear it.
+    # By default it takes most of the machine's memory for its cache, and minutes to clear it.
     pages = sum(-(-(len(prompt) + max_new_tokens) // PAGE_TOKENS) + 1 for prompt in prompts)
     wished = {
         "page_size": PAGE_TOKENS,
@@ -82,15 +82,15 @@ def _batched(model: Any, prompts: list[list[int]], max_new_tokens: int) -> list[
         ),
         continuous_batching_config=ContinuousBatchingConfig(**{k: v for k, v in wished.items() if k in known}),
     )
-    said = [output.generated_tokens for output in outputs.values()]
-    if [len(tokens) for tokens in said] != [max_new_tokens] * len(prompts):
-        raise RuntimeError("it did not answer every request in full")
-    return said
+    generated = [output.generated_tokens for output in outputs.values()]
+    if [len(tokens) for tokens in generated] != [max_new_tokens] * len(prompts):
+        raise RuntimeError("it did not complete every request")
+    return generated
 
 
 @contextmanager
 def own_attention(prepared: PreparedRun, name: str) -> Iterator[Any]:
-    """The model with one of transformers' attentions in place of the lab's, for as long as a reference is computed."""
+    """The model with one of transformers' attentions instead of the lab's, within the `with` block."""
     model = prepared.loaded.model
     model.set_attn_implementation(name)
     try:
@@ -101,7 +101,7 @@ def own_attention(prepared: PreparedRun, name: str) -> Iterator[Any]:
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Errors alone: it warns of each setting that is meant to be as it is."""
+    """Log only errors: it warns about settings that are intended."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)

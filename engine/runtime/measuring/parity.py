@@ -1,9 +1,9 @@
-"""Do the engines say the same? Their tokens against serial's and against transformers' own, request by request.
+"""Compares the engines' tokens with serial's and with transformers', request by request.
 
-Greedy only. Batched and single rows round differently, so that two tokens whose logits are closer than that rounding
-may swap. Where a token differs, the logits of both candidates are taken from one plain forward pass, and the rounding
-is measured: `rounding` is the largest difference of any logit between that pass and the same one over several rows or
-through another attention. A `logit_gap` within twice the rounding is a near tie; above it, a bug. Both are unequal.
+Greedy only. Batched and single rows round differently, so two tokens whose logits are closer than that rounding may
+swap. If a token differs, one plain forward pass gives the logits of both candidates, and the rounding is measured:
+`rounding` is the largest difference of any logit between that pass and the same pass over several rows or through
+another attention. A `logit_gap` within twice the rounding is a near tie; above it, a bug. Both count as unequal.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Outputs = dict[int, list[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParityCase:
-    """A workload, and what it is forced through. `engines` are those that the case says something about.
+    """A workload, and the settings it runs with. `engines` are the engines that the case applies to.
 
-    `settings` are settings of the run beside the engine's name; `pool_blocks` makes the KV pool that small.
+    `settings` are further settings of the run; `pool_blocks` limits the KV pool.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ParityCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first token at which two outputs part."""
+    """The first token at which two outputs differ."""
 
     request_id: int
     token_index: int
@@ -77,7 +77,7 @@ class Difference:
 
 
 class References:
-    """What serial and the oracles say to a case. Cases with the same prompts and budgets share one answer."""
+    """The outputs of serial and the oracles for a case. Cases with the same prompts and budgets share them."""
 
     def __init__(self, config: RunConfig, warm: WarmModel, oracles: Sequence[str], tell: Callable[[str], None]) -> None:
         self.config = config
@@ -87,7 +87,7 @@ class References:
         self._known: dict[tuple[str, object], Outputs | None] = {}
 
     def of(self, case: ParityCase) -> dict[str, Outputs | None]:
-        """By name: serial, and each oracle; None for one that cannot run here."""
+        """The outputs by name, of serial and each oracle; None for an oracle that cannot run here."""
         asked = tuple((s.prompt, s.budget_tokens, s.ignore_eos) for s in case.workload.requests)
         prepared = replace(case, settings={}, pool_blocks=None).prepare(self.config, "serial", self.warm)
         for name in ("serial", *self.oracles):
@@ -108,7 +108,7 @@ class References:
 def run_case(
     case: ParityCase, engines: Sequence[str], config: RunConfig, warm: WarmModel, references: References
 ) -> list[dict[str, Any]]:
-    """One row an engine that the case concerns: name, engine, equal, equal_to_…, requests, tokens, differences."""
+    """One row per engine of the case: name, engine, equal, equal_to_…, requests, tokens, differences."""
     expected = references.of(case)
     rows = []
     for engine in (e for e in engines if e in case.engines):
@@ -121,14 +121,14 @@ def run_case(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRun:
-    """What an engine said, by request id, and how often it had to take a request's blocks away."""
+    """An engine's outputs by request id, and its number of preemptions."""
 
     outputs: Outputs
     preemptions: int
 
 
 def run_engine(prepared: PreparedRun, sampler: Sampler | None = None) -> EngineRun:
-    """One run of the prepared engine, unlogged. `sampler` may stand in for the run's own."""
+    """One unlogged run of the prepared engine. `sampler` replaces the run's own."""
     requests = prepared.requests()
     runner = make_runner(prepared, requests)
     if sampler is not None:
@@ -164,15 +164,15 @@ def _compare(
 
 
 def _differences(
-    said: Mapping[int, list[int]], expected: Mapping[int, list[int]], prepared: PreparedRun
+    outputs: Mapping[int, list[int]], expected: Mapping[int, list[int]], prepared: PreparedRun
 ) -> list[Difference]:
     found = []
     for request_id, tokens in expected.items():
-        other = said[request_id]
+        other = outputs[request_id]
         if other == tokens:
             continue
         place = next((i for i, (a, b) in enumerate(zip(other, tokens, strict=False)) if a != b), None)
-        if place is None:  # one simply stopped earlier
+        if place is None:  # one output ends earlier
             place = min(len(other), len(tokens))
             pair = [ids[place] if place < len(ids) else -1 for ids in (other, tokens)]
             found.append(_difference(request_id, place, pair, float("inf"), 0.0))
@@ -196,9 +196,9 @@ def _difference(request_id: int, place: int, pair: list[int], gap: float, roundi
 
 
 @torch.inference_mode()
-def _reference_logits(prepared: PreparedRun, request_id: int, said: Sequence[int]) -> tuple[torch.Tensor, float]:
-    """(V,) logits of the next token after the prompt and `said`, and by how much rounding alone moves them."""
-    ids = torch.tensor([[*prepared.prompt_ids[request_id], *said]], device=prepared.device)
+def _reference_logits(prepared: PreparedRun, request_id: int, output: Sequence[int]) -> tuple[torch.Tensor, float]:
+    """(V,) logits of the next token after the prompt and `output`, and how much rounding changes them."""
+    ids = torch.tensor([[*prepared.prompt_ids[request_id], *output]], device=prepared.device)
     with own_attention(prepared, REFERENCE_ATTENTION) as model:
         logits = _last_logits(model, ids)
         in_a_batch = _last_logits(model, ids.repeat(ROUNDING_ROWS, 1))

@@ -1,6 +1,6 @@
-"""Fetching a model from a hub into the hub's local cache: settings, tokenizer and safetensors (or one GGUF) only.
+"""Downloads a model from a hub into the hub's local cache: settings, tokenizer and safetensors (or one GGUF) only.
 
-A hub that cannot be reached is asked once, for some seconds; a model that is already in the cache is used without it.
+An unreachable hub is tried once, for a few seconds; a model that is already in the cache is used without it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from engine.runtime.models.model_cache import Progress
+from engine.runtime.models.model_cache import ProgressCallback
 
 _SETTINGS = ["*.json", "*.jinja", "tokenizer.model", "*.txt"]
 _ASK_TIMEOUT_S = 10.0
@@ -22,25 +22,25 @@ def is_hub_id(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", name) is not None
 
 
-def fetch_from_hub(hub_id: str, on_progress: Progress) -> tuple[Path, str]:
-    """The local folder of the hub's model, fetched if need be, and `hub <id> at <commit>`.
+def fetch_from_hub(hub_id: str, on_progress: ProgressCallback) -> tuple[Path, str]:
+    """The local folder of the hub's model, downloaded if missing, and `hub <id> at <commit>`.
 
-    Raises ValueError in one line where the hub has no such model, will not give it, or cannot be reached and the model
-    is not in the local cache.
+    ValueError with one clear line if the hub has no such model, denies access, or is unreachable while the model is not
+    in the local cache.
     """
     try:
         info = HfApi().model_info(hub_id, timeout=_ASK_TIMEOUT_S)
-    except Exception as error:  # the hub's client raises those of whichever HTTP library it uses
+    except Exception as error:  # the hub's client passes on errors of its HTTP library
         folder = _cached(hub_id)
         if folder is None:
             raise ValueError(_refusal(hub_id, error)) from error
         return folder, f"hub {hub_id} at {folder.name}"
     weights = _weight_files(hub_id, [file.rfilename for file in info.siblings or []])
-    on_progress(f"fetching {hub_id} from the hub", None)
+    on_progress(f"downloading {hub_id} from the hub", None)
     try:
         folder = Path(snapshot_download(hub_id, allow_patterns=[*_SETTINGS, *weights]))
     except Exception as error:
-        raise ValueError(f"model {hub_id}: fetching it failed: {_one_line(error)}") from error
+        raise ValueError(f"model {hub_id}: download failed: {_one_line(error)}") from error
     return folder, f"hub {hub_id} at {folder.name}"
 
 
@@ -55,9 +55,9 @@ def _weight_files(hub_id: str, names: list[str]) -> list[str]:
         return ggufs
     if ggufs:
         raise ValueError(
-            f"model {hub_id}: it has {len(ggufs)} GGUF files; download one, as {ggufs[0]}, and name its path"
+            f"model {hub_id}: it has {len(ggufs)} GGUF files; download one, such as {ggufs[0]}, and name its path"
         )
-    raise ValueError(f"model {hub_id}: it has neither safetensors nor GGUF files; other forms are not read")
+    raise ValueError(f"model {hub_id}: it has neither safetensors nor GGUF files; other formats are not supported")
 
 
 def _cached(hub_id: str) -> Path | None:
@@ -72,10 +72,10 @@ def _cached(hub_id: str) -> Path | None:
 def _refusal(hub_id: str, error: Exception) -> str:
     kind = type(error).__name__
     if kind == "GatedRepoError":
-        return f"model {hub_id}: its owner asks for an agreement first; accept it on the hub and log in, then try again"
+        return f"model {hub_id}: accept its license on the hub and log in, then try again"
     if kind == "RepositoryNotFoundError":
-        return f"model {hub_id}: there is no such folder here and no such model on the hub"
-    return f"model {hub_id}: no such folder here, and the hub cannot be asked ({_one_line(error)}); download it first"
+        return f"model {hub_id}: no such folder here and no such model on the hub"
+    return f"model {hub_id}: no such folder here, and the hub is unreachable ({_one_line(error)}); download it first"
 
 
 def _one_line(error: Exception) -> str:

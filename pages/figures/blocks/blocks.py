@@ -1,10 +1,9 @@
-"""The KV pool over time: who held which block, how many were free, and how much of what was held was still unfilled.
+"""The KV pool over time: the request that holds each block, the free blocks, and the unfilled share of held blocks.
 
-Three panels over one x axis. Above, the free blocks, with a mark for each preemption: a moment when there were too few.
-In the middle the pool, blocks down, each in the color of the request that holds it. Below, the unfilled ends of the
-last blocks, as a share of what was held: what paging wastes. A large pool or a long run comes in coarser cells: each
-stands for several blocks over several passes, takes the color of the request that held most of it, and says in its
-hover how much was held.
+Three panels over one x axis. Top: the free blocks, with a mark per preemption. Middle: the pool, blocks down, each in
+the color of the request that holds it. Bottom: the unfilled ends of the last blocks as a share of the held positions,
+which is what paging wastes. A large pool or a long run is drawn in coarser cells: each covers several blocks over
+several passes, has the color of the request that held most of it, and its hover text says how much was held.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import counted, duration
-from pages.figures.blocks.owners import code_colors, code_range, owner_codes
+from engine.core.format import count, counted, duration, percent, plural
+from pages.figures.blocks.request_colors import color_codes, color_scale, color_scale_range
 from pages.figures.colors import palette
 from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 from pages.figures.timeline.preemptions import add_preemptions
 from pages.figures.timeline.queue import changes_only
 from pages.figures.timeline.spans import Unit
 
-MAX_ROWS = 128  # what one asks the store for
+MAX_ROWS = 128  # the largest grid to ask the store for
 MAX_COLUMNS = 400
 STRIP_PX = 64
 GAP_PX = 30
 MAP_PX = (150, 420)
 BLOCK_PX = 15
-NO_BLOCKS = "No block has been given to a request yet."
+NO_BLOCKS = "No request holds a block yet."
 
 
 def block_map(
@@ -46,11 +45,11 @@ def block_map(
 ) -> go.Figure:
     """Draw the first `num_blocks` of a pool of `pool_blocks` blocks, each of `block_size` token positions.
 
-    The grid `shape` (rows, columns) cuts the blocks, and the run from 0 to `end` in the unit, into equal parts. `cells`
-    has a row a cell that was held at all: row, column, request_id (who held most of it), held (the share of its blocks
-    and time that anybody held), requests (how many did). `by_column` has a row a column in which a pass began: column,
-    passes, reserved_max_positions, fragment_fraction. `preemptions` are rows of the run log's events, with `step` and
-    `time_s`.
+    The grid `shape` (rows, columns) divides the blocks, and the run from 0 to `end` in the unit, into equal parts.
+    `cells` has a row per cell that was held: row, column, request_id (the request that held most of it), held (the held
+    share of its blocks and time), requests (how many held a part). `by_column` has a row per column in which a pass
+    began: column, passes, reserved_max_positions, fragment_fraction. `preemptions` are rows of the run log's events,
+    with `step` and `time_s`.
     """
     if by_column.empty or cells.empty:
         return note_figure(NO_BLOCKS, dark=dark, title=title)
@@ -87,7 +86,7 @@ def _canvas(map_px: int, unit: Unit, end: float, title: str, dark: bool) -> go.F
 
 
 def _domains(map_px: int) -> list[list[float]]:
-    """Where the three panels stand, from 0 at the bottom of the plot to 1 at its top."""
+    """The y domains of the three panels, from 0 at the bottom of the plot to 1 at its top."""
     heights = (STRIP_PX, map_px, STRIP_PX)
     inner_px = sum(heights) + 2 * GAP_PX
     tops = np.cumsum([0, STRIP_PX + GAP_PX, map_px + GAP_PX])
@@ -100,24 +99,24 @@ def _domains(map_px: int) -> list[list[float]]:
 def _add_headings(
     figure: go.Figure, map_px: int, num_blocks: int, pool_blocks: int, blocks_a_row: int, has_marks: bool, dark: bool
 ) -> None:
-    in_rows = "" if blocks_a_row == 1 else f", {blocks_a_row} a row"
+    in_rows = "" if blocks_a_row == 1 else f", {blocks_a_row} per row"
     of_pool = f"blocks 0 to {num_blocks - 1:,}" if num_blocks < pool_blocks else "all blocks"
-    words = (
-        f"free blocks, of {pool_blocks:,}" + (" (triangles: preemptions)" if has_marks else ""),
-        f"{of_pool}{in_rows}, by the request that holds them",
-        "held and not filled, the ends of the last blocks",
+    headings = (
+        f"free blocks of {pool_blocks:,}" + (" (triangles: preemptions)" if has_marks else ""),
+        f"{of_pool}{in_rows}, by request",
+        "held but unfilled: ends of the last blocks",
     )
     faint = {"size": 12, "color": palette(dark).faint_text}
-    for heading, (_, top) in zip(words, _domains(map_px), strict=True):
+    for heading, (_, top) in zip(headings, _domains(map_px), strict=True):
         place = {"x": 0, "xref": "paper", "y": top, "yref": "paper", "yanchor": "bottom"}
         figure.add_annotation(label(heading, font=faint, **place))
 
 
 def _x_title(unit: Unit, width: float, most_passes: int) -> str:
-    """The unit; where a column holds more than one pass, how wide it is."""
+    """The unit; where a column has more than one pass, also its width."""
     if most_passes <= 1 or (unit == "step" and width <= 1):
         return "step" if unit == "step" else "seconds"
-    return f"step, {counted(width)} a column" if unit == "step" else f"seconds, {duration(width)} a column"
+    return f"step, {counted(width)} per column" if unit == "step" else f"seconds, {duration(width)} per column"
 
 
 def _add_grid(
@@ -129,16 +128,16 @@ def _add_grid(
     unit: Unit,
     dark: bool,
 ) -> None:
-    """A ground of free blocks, and over it the held cells; each answers the pointer by itself."""
-    low, high = code_range(dark)
+    """A background of free blocks, and the held cells over it; each has its own hover text."""
+    low, high = color_scale_range(dark)
     width = end / shape[1]
-    look = {
+    style = {
         "x0": width / 2,
         "dx": width,
         "y0": (blocks_a_row - 1) / 2,
         "dy": blocks_a_row,
         "yaxis": "y2",
-        "colorscale": code_colors(dark),
+        "colorscale": color_scale(dark),
         "zmin": low,
         "zmax": high,
         "showscale": False,
@@ -147,33 +146,33 @@ def _add_grid(
     at = "step %{x:,.0f}" if unit == "step" else "%{x:,.3r}\u00a0s"
     which = "block %{y:,.0f}" if blocks_a_row == 1 else f"{blocks_a_row} blocks around %{{y:,.0f}}"
     free = f"{which}, around {at}<br><b>free</b><extra></extra>"
-    figure.add_heatmap(z=np.zeros(shape, dtype=np.uint8), hovertemplate=free, **look)
+    figure.add_heatmap(z=np.zeros(shape, dtype=np.uint8), hovertemplate=free, **style)
     row, column = cells["row"].to_numpy(dtype=int), cells["column"].to_numpy(dtype=int)
     z = np.full(shape, np.nan, dtype=np.float32)
-    z[row, column] = owner_codes(cells["request_id"], dark)
+    z[row, column] = color_codes(cells["request_id"], dark)
     held = np.ceil(cells["held"].to_numpy(dtype=float) * 100 - 1e-6)
-    facts = np.zeros((*shape, 3), dtype=np.int32)
-    facts[row, column] = np.column_stack([cells["request_id"], held, cells["requests"]])
+    details = np.zeros((*shape, 3), dtype=np.int32)
+    details[row, column] = np.column_stack([cells["request_id"], held, cells["requests"]])
     share = ""
     if _is_shared(cells):
-        share = "<br>holds most of it; %{customdata[1]}\u00a0% held, by %{customdata[2]:,} in all"
-    owner = f"{which}, around {at}<br><b>request %{{customdata[0]}}</b>{share}<extra></extra>"
-    figure.add_heatmap(z=z, customdata=facts, hoverongaps=False, hovertemplate=owner, **look)
+        share = "<br>holds most of it; %{customdata[1]}\u00a0% held, %{customdata[2]:,} requests in total"
+    by_request = f"{which}, around {at}<br><b>request %{{customdata[0]}}</b>{share}<extra></extra>"
+    figure.add_heatmap(z=z, customdata=details, hoverongaps=False, hovertemplate=by_request, **style)
 
 
 def _is_shared(cells: pd.DataFrame) -> bool:
     return bool((cells["requests"] > 1).any() or (cells["held"] < 1 - 1e-6).any())
 
 
-def _add_strip(figure: go.Figure, end: float, values: pd.Series, what: str, dark: bool) -> None:
-    """A stepped area over the columns; a figure that was not logged is left out."""
+def _add_strip(figure: go.Figure, end: float, values: pd.Series, name: str, dark: bool) -> None:
+    """A stepped area over the columns; left out where the values were not logged."""
     if values.isna().all():
         return
     colors = palette(dark)
-    is_free = what == "free"
+    is_free = name == "free"
     y = values.fillna(0).to_numpy(dtype=float)
     x, y = changes_only(np.linspace(0.0, end, len(y) + 1), np.append(y, y[-1]))
-    said = "%{y:,.0f} blocks free" if is_free else "%{customdata:,.3r}\u00a0% of what is held is not filled"
+    hover = "%{y:,.0f} free blocks" if is_free else "%{customdata:,.3r}\u00a0% of held positions unfilled"
     figure.add_scatter(
         x=x,
         y=y,
@@ -183,10 +182,41 @@ def _add_strip(figure: go.Figure, end: float, values: pd.Series, what: str, dark
         line={"shape": "hv", "width": 1.4, "color": colors.faint_text if is_free else colors.fragment_line},
         fill="tozeroy",
         fillcolor=colors.empty if is_free else colors.fragment,
-        name=what,
+        name=name,
         showlegend=False,
-        hovertemplate=f"{said}<extra></extra>",
+        hovertemplate=f"{hover}<extra></extra>",
     )
+
+
+def block_map_caption(
+    by_column: pd.DataFrame,
+    preemptions: pd.DataFrame,
+    *,
+    pool_blocks: int,
+    block_size: int,
+    unfilled_share: float | None,
+    recomputed_tokens: int | None,
+) -> str:
+    """The fullest moment of the pool, the unfilled share of held positions, and the cost of preemptions.
+
+    `unfilled_share` is of the KV memory held over time. It and `recomputed_tokens` are left out where unknown.
+    """
+    if by_column.empty or not by_column["reserved_max_positions"].max() > 0:
+        return NO_BLOCKS
+    most = float(by_column["reserved_max_positions"].max()) / block_size
+    pool = f"{plural(pool_blocks, 'block')} of {plural(block_size, 'position')}"
+    texts = [f"At most {count(most)} of {pool} were held at once ({percent(most / pool_blocks)})"]
+    if unfilled_share is not None:
+        texts.append(f"{percent(unfilled_share)} of the held positions were unfilled over time")
+    return f"{'; '.join(texts)}. {_preempted_text(preemptions, recomputed_tokens)}"
+
+
+def _preempted_text(preemptions: pd.DataFrame, recomputed_tokens: int | None) -> str:
+    if preemptions.empty:
+        return "No request was preempted."
+    recomputed = "" if recomputed_tokens is None else f"; {plural(recomputed_tokens, 'token')} were recomputed"
+    preempted = f"{plural(len(preemptions), 'preemption')} of {plural(preemptions['request_id'].nunique(), 'request')}"
+    return f"{preempted} freed {plural(float(preemptions['blocks'].sum()), 'block')}{recomputed}."
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A sample pool for the demos of the block figures: a paged sample run, and its blocks in the form the figures take.
+"""A sample KV pool for the demos of the block figures: a paged sample run and its blocks, as the figures take them.
 
-The lab's own block manager deals the blocks out; only the clock is made up. For real runs the store does this work.
+The lab's block manager allocates the blocks; only the clock is made up. For real runs the store provides these frames.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pages.figures.frames import records
 from pages.figures.sample import BLOCK_SIZE, BUDGETS, SampleRun, sample_run
 from pages.figures.timeline.spans import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePool:
-    """A run with its pool. `holds` has a row for each time that a request held a block: from pass to pass."""
+    """A run with its pool. `holds` has a row per block and request: from start_pass up to end_pass."""
 
     run: SampleRun
     num_blocks: int
@@ -48,16 +49,16 @@ class SamplePool:
 
 
 def sample_pool(engine: str, *, num_blocks: int = 60, slots: int = 4, budgets: tuple[int, ...] = BUDGETS) -> SamplePool:
-    """`paged` or `chunked` over made-up requests in a pool of so many blocks; a small one preempts."""
+    """`paged` or `chunked` over made-up requests in a pool of `num_blocks`; a small pool preempts."""
     run = sample_run(engine, slots=slots, budgets=budgets, num_blocks=num_blocks)
     return SamplePool(run=run, num_blocks=num_blocks, holds=_holds(run.block_events, len(run.passes)))
 
 
 def _holds(events: pd.DataFrame, num_passes: int) -> pd.DataFrame:
-    """Each allocation with the giving back that ends it."""
+    """Each allocation with the release that ends it."""
     open_holds: dict[tuple[int, int], dict[str, int]] = {}
     holds = []
-    for event in events.to_dict("records"):
+    for event in records(events):
         key = (event["block_id"], event["request_id"])
         if event["allocated"]:
             names = ("block_id", "request_id", "table_index")
@@ -69,7 +70,7 @@ def _holds(events: pd.DataFrame, num_passes: int) -> pd.DataFrame:
 
 
 def places(passes: pd.DataFrame, unit: Unit) -> np.ndarray:
-    """Where each pass begins on the axis, and where the last one ends."""
+    """The start of each pass on the axis, and the end of the last."""
     if unit == "second":
         return np.append(passes["start_s"].to_numpy(), passes["end_s"].iloc[-1])
     in_step = passes.groupby("step").cumcount() / passes.groupby("step")["step"].transform("size")
@@ -77,7 +78,7 @@ def places(passes: pd.DataFrame, unit: Unit) -> np.ndarray:
 
 
 def block_cells(holds: pd.DataFrame, passes: pd.DataFrame, columns: int, unit: Unit) -> pd.DataFrame:
-    """A row for each block and column whose middle a request held it at."""
+    """A row per block and column in whose middle a request held the block."""
     edges = places(passes, unit)
     middles = (np.arange(columns) + 0.5) * edges[-1] / columns
     at = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(passes) - 1)
@@ -90,7 +91,7 @@ def block_cells(holds: pd.DataFrame, passes: pd.DataFrame, columns: int, unit: U
 
 
 def by_column(passes: pd.DataFrame, columns: int, unit: Unit) -> pd.DataFrame:
-    """What the pool held in each column in which a pass began."""
+    """The pool's totals in each column in which a pass began."""
     edges = places(passes, unit)
     column = np.minimum(edges[:-1] / edges[-1] * columns + 1e-9, columns - 1).astype(int)
     fragment = passes["kv_fragment_positions"].groupby(column).sum()

@@ -1,8 +1,8 @@
-"""Latencies as cumulative shares: for each value, how many samples were at or below it. One step line a run.
+"""Latencies as cumulative distributions: for each value, the share of samples at or below it. One step line per run.
 
-Where p50 and p95 interpolate linearly between samples, a mark may stand beside its step. Values under LOG_FLOOR_S are
-drawn at the left edge of a logarithmic axis, where the line then begins above 0. Samples without bound lie to the right
-of every axis: the line ends below 1.
+p50 and p95 interpolate linearly between samples, so a mark may lie beside its step. On a logarithmic axis, values under
+LOG_FLOOR_S are drawn at the left edge, where the line then begins above 0. Unbounded samples are right of every axis:
+their line ends below 1.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import duration, exact
+from engine.core.format import count, duration, exact
 from pages.figures.colors import SeriesStyle, palette, series_styles
+from pages.figures.comparison import compared
 from pages.figures.latency.curves import MARKED, Curve, curves_of
 from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
 
@@ -25,12 +26,12 @@ LOG_FLOOR_S = 1e-4
 SECONDS_FROM_S = 2.0
 PLOT_PX = 230
 ROW_PX = 19
-WORDS_WIDE = 0.27  # the words at a mark, as a share of a narrow phone's plot
+MARK_TEXT_WIDTH = 0.27  # the text at a mark, as a share of a narrow phone's plot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class XAxis:
-    """The value axis: its range in seconds, whether it is logarithmic, and the unit that it is labeled in."""
+class LatencyAxis:
+    """The value axis: its range in seconds, whether it is logarithmic, and the unit of its labels."""
 
     low_s: float
     high_s: float
@@ -39,18 +40,18 @@ class XAxis:
 
     @property
     def scale(self) -> float:
-        """Axis units in a second."""
+        """Axis units per second."""
         return 1000.0 if self.unit == "ms" else 1.0
 
     def place(self, value_s: float) -> float:
-        """Where a value stands between the left edge (0) and the right (1)."""
+        """The place of a value between the left edge (0) and the right edge (1)."""
         if self.is_log:
             value_s = max(value_s, self.low_s)
             return float(np.log(value_s / self.low_s) / np.log(self.high_s / self.low_s))
         return (value_s - self.low_s) / (self.high_s - self.low_s)
 
     def position(self, value_s: float) -> float:
-        """A value in plotly's coordinates for annotations: its logarithm on a logarithmic axis."""
+        """A value in Plotly's coordinates for annotations: its logarithm on a logarithmic axis."""
         value = max(value_s, self.low_s) * self.scale if self.is_log else value_s * self.scale
         return float(np.log10(value)) if self.is_log else value
 
@@ -64,16 +65,16 @@ def latency_cdf(
     x_range: tuple[float, float] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Draw samples (a frame as `curves` describes it; null values are left out) as one step line a series.
+    """Draw samples (a frame as in `curves`; null values are left out) as one step line per series.
 
-    `counted` names what a sample is, in the plural. `log` "auto" takes a logarithmic axis where values span more than
-    two decades. `x_range`, in seconds, fixes the axis. No values give a figure with a note; a series whose samples are
-    all without bound has no line.
+    `counted` names the samples, in the plural. `log` "auto" takes a logarithmic axis where values span more than two
+    decades. `x_range`, in seconds, fixes the axis. No values give a figure with a note. A series with only unbounded
+    samples has no line.
     """
     every = curves_of(samples)
     curves = {name: curve for name, curve in every.items() if len(curve.value_s)}
     if not curves:
-        note = f"All {counted} are without bound." if every else f"No {counted} with this value yet."
+        note = f"All {counted} are unbounded." if every else f"No {counted} with this value yet."
         return note_figure(note, dark=dark, title=title)
     x_axis = _x_axis([curve.value_s for curve in curves.values()], log, x_range)
     styles = series_styles(list(every), dark)
@@ -95,7 +96,9 @@ def latency_cdf(
     return figure
 
 
-def _x_axis(values: Sequence[np.ndarray], log: bool | Literal["auto"], x_range: tuple[float, float] | None) -> XAxis:
+def _x_axis(
+    values: Sequence[np.ndarray], log: bool | Literal["auto"], x_range: tuple[float, float] | None
+) -> LatencyAxis:
     every = np.concatenate(values)
     measurable = every[every >= LOG_FLOOR_S]
     low, high = (float(measurable.min()), float(measurable.max())) if len(measurable) else (LOG_FLOOR_S, LOG_FLOOR_S)
@@ -107,10 +110,10 @@ def _x_axis(values: Sequence[np.ndarray], log: bool | Literal["auto"], x_range: 
     else:
         high = (float(every.max()) or LOG_FLOOR_S) * 1.04
         low = -0.02 * high if float(every.min()) < 0.01 * high else 0.0
-    return XAxis(low_s=low, high_s=high, is_log=bool(is_log), unit="s" if high >= SECONDS_FROM_S else "ms")
+    return LatencyAxis(low_s=low, high_s=high, is_log=bool(is_log), unit="s" if high >= SECONDS_FROM_S else "ms")
 
 
-def _x_settings(x_axis: XAxis, dark: bool) -> dict[str, object]:
+def _x_settings(x_axis: LatencyAxis, dark: bool) -> dict[str, object]:
     ends = [x_axis.position(x_axis.low_s), x_axis.position(x_axis.high_s)]
     settings: dict[str, object] = {"range": ends, "fixedrange": True}
     if x_axis.is_log:
@@ -118,12 +121,12 @@ def _x_settings(x_axis: XAxis, dark: bool) -> dict[str, object]:
         settings |= {"type": "log", "tickvals": ticks, "ticktext": [exact(tick) for tick in ticks]}
     else:
         settings |= {"tickformat": ",~r"}
-    words = "milliseconds" if x_axis.unit == "ms" else "seconds"
-    return axis(dark, title=f"{words}, logarithmic axis" if x_axis.is_log else words, **settings)
+    unit = "milliseconds" if x_axis.unit == "ms" else "seconds"
+    return axis(dark, title=f"{unit}, logarithmic axis" if x_axis.is_log else unit, **settings)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 between them where decades are few; at least two ticks inside the range."""
+    """Powers of ten, with 3 or 2 and 5 between them where decades are few; at least two ticks inside the range."""
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5)):
         ticks = [float(f"{step}e{power}") for power in powers for step in steps]
@@ -133,7 +136,9 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return inside
 
 
-def _add_line(figure: go.Figure, name: str, curve: Curve, x_axis: XAxis, style: SeriesStyle, counted: str) -> None:
+def _add_line(
+    figure: go.Figure, name: str, curve: Curve, x_axis: LatencyAxis, style: SeriesStyle, counted: str
+) -> None:
     """The step line, from 0 at the smallest value to the share of the largest."""
     drawn = np.maximum(curve.value_s, x_axis.low_s) if x_axis.is_log else curve.value_s
     reached = np.concatenate([[0.0], curve.share])
@@ -151,10 +156,12 @@ def _add_line(figure: go.Figure, name: str, curve: Curve, x_axis: XAxis, style: 
     )
 
 
-def _add_end_labels(figure: go.Figure, curves: dict[str, Curve], x_axis: XAxis, styles: dict[str, SeriesStyle]) -> None:
-    """Above each line's end its name and n, each in a row of its own, tied to the end by a dotted line.
+def _add_end_labels(
+    figure: go.Figure, curves: dict[str, Curve], x_axis: LatencyAxis, styles: dict[str, SeriesStyle]
+) -> None:
+    """Each line's name and n above its end, one row per line, joined to the end by a dotted line.
 
-    Ends further right sit in higher rows, and labels reach to the left of their end, so that nothing crosses.
+    Ends further right get higher rows and labels extend to the left, so nothing crosses.
     """
     by_end = sorted(curves, key=lambda name: curves[name].end_s)
     for row, name in enumerate(by_end):
@@ -188,13 +195,13 @@ def _add_marks(
     figure: go.Figure,
     curves: dict[str, Curve],
     share: float,
-    x_axis: XAxis,
+    x_axis: LatencyAxis,
     styles: dict[str, SeriesStyle],
     dark: bool,
 ) -> None:
-    """A mark and its value at one percentile of each series; where many stand close, the outer two keep their words.
+    """A mark at one percentile of each series; the outer two marks have their value as text.
 
-    A percentile without bound has no place to be marked at.
+    An unbounded percentile has no mark.
     """
     marks = sorted((c.marks[share], name) for name, c in curves.items() if np.isfinite(c.marks[share]))
     if not marks:
@@ -221,21 +228,23 @@ def _add_mark_text(
     figure: go.Figure,
     marks: Sequence[tuple[float, str]],
     share: float,
-    x_axis: XAxis,
+    x_axis: LatencyAxis,
     styles: dict[str, SeriesStyle],
     dark: bool,
 ) -> None:
-    """Write the values of the outer two marks, the leftmost at its upper left and the rightmost at its lower right.
+    """Write the values of the outer two marks: the leftmost at its upper left, the rightmost at its lower right.
 
-    No line runs there. At the plot's edges words turn inwards; two that then share a side stand one under the other.
+    No line runs there. At the plot's edges texts move inward; two on the same side are placed one below the other.
     """
     outer = [marks[0], marks[-1]] if len(marks) > 1 else marks
-    left_of_mark = [x_axis.place(value_s) > edge for (value_s, _), edge in zip(outer, (WORDS_WIDE, 0.8), strict=False)]
+    left_of_mark = [
+        x_axis.place(value_s) > edge for (value_s, _), edge in zip(outer, (MARK_TEXT_WIDTH, 0.8), strict=False)
+    ]
     gap = x_axis.place(outer[-1][0]) - x_axis.place(outer[0][0])
-    is_crowded = len(outer) > 1 and left_of_mark == [False, False] and gap < WORDS_WIDE
+    is_crowded = len(outer) > 1 and left_of_mark == [False, False] and gap < MARK_TEXT_WIDTH
     for i, (value_s, name) in enumerate(outer):
         to_left, is_first = left_of_mark[i], i == 0
-        is_under = not is_first and gap < WORDS_WIDE and (is_crowded or to_left)
+        is_under = not is_first and gap < MARK_TEXT_WIDTH and (is_crowded or to_left)
         figure.add_annotation(
             label(
                 f"p{share * 100:.0f} {duration(value_s)}",
@@ -249,6 +258,33 @@ def _add_mark_text(
                 borderpad=0,
             )
         )
+
+
+def latency_caption(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> str:
+    """Median and p95 of `name`, for example "queue wait"; of several runs, each against the lowest."""
+    curves = curves_of(samples)
+    title = f"{name[0].upper()}{name[1:]}"
+    if not curves:
+        return f"No sample of the {name} yet."
+    if len(curves) == 1:
+        return f"{title}: {_curve_text(next(iter(curves.values())), counted)}."
+    parts = [
+        f"{mark} {compared({n: curve.marks[share] for n, curve in curves.items()}, duration)}"
+        for mark, share in zip(("median", "p95"), MARKED, strict=True)
+    ]
+    return f"{title}: {'; '.join(parts)}."
+
+
+def _curve_text(curve: Curve, counted: str) -> str:
+    if curve.num_unbounded == curve.n:
+        return f"unbounded for all {count(curve.n)} {counted}"
+    if curve.n == 1:
+        return f"{duration(curve.end_s)}, a single sample"
+    if curve.value_s[0] == curve.end_s and not curve.num_unbounded:
+        return f"{duration(curve.end_s)} for all {count(curve.n)} {counted}"
+    median, p95 = (duration(curve.marks[share]) for share in MARKED)
+    unbounded = f"; {count(curve.num_unbounded)} unbounded" if curve.num_unbounded else ""
+    return f"median {median}, p95 {p95} over {count(curve.n)} {counted}{unbounded}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Samples made ready for a CDF: each series in order, the share at or below each value, and its p50 and p95.
+"""Samples prepared for a CDF: each series sorted, the share at or below each value, and p50 and p95.
 
-A frame holds every sample of every series (columns series, value_s), or of many samples a few that stand for all: then
-it also has each one's `rank` among the series' `n`, and the series' `p50_s` and `p95_s`. An infinite value is a sample
-without bound: somebody who never got what he waited for. It counts in `n` and has no place on an axis.
+A frame holds all samples of all series (columns series, value_s), or a subset of many samples: then it also has the
+`rank` of each among the series' `n`, and the series' `p50_s` and `p95_s`. An infinite value is an unbounded sample: a
+wait that never ended. It counts in `n` and has no place on an axis.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import pandas as pd
 
 MAX_POINTS = 5000
 MARKED = (0.5, 0.95)
-THINNED = ("rank", "n", "p50_s", "p95_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """One series: its finite values in order, the share of all n at or below each, and by share the `marks`.
+    """One series: its finite values in order, the share of all n at or below each, and the `marks` by share.
 
-    A mark may be infinite. A line ends below 1 where `num_unbounded` samples lie beyond every axis.
+    A mark may be infinite. A line ends below 1 where there are unbounded samples.
     """
 
     value_s: np.ndarray
@@ -43,16 +42,16 @@ class Curve:
 
 
 def curves_of(samples: pd.DataFrame) -> dict[str, Curve]:
-    """The curve of each series with at least one sample, in order of appearance; null values are no samples."""
+    """The curve of each series with at least one sample, in order of appearance. Null values do not count."""
     if samples.empty:
         return {}
     samples = samples.assign(value_s=pd.to_numeric(samples["value_s"]).astype(float)).dropna(subset=["value_s"])
-    make = _of_few if "rank" in samples else _of_all
+    make = _of_subset if "rank" in samples else _of_all
     return {str(name): make(mine) for name, mine in samples.groupby("series", sort=False)}
 
 
 def step_points(value_s: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted values and the share at or below each. More than `max_points` are thinned evenly; both ends stay."""
+    """Sorted values and the share at or below each. More than `max_points` are thinned evenly; both ends are kept."""
     ordered = np.sort(value_s)
     share = np.arange(1, len(ordered) + 1) / len(ordered)
     if len(ordered) > max_points:
@@ -62,7 +61,7 @@ def step_points(value_s: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.n
 
 
 def _of_all(mine: pd.DataFrame) -> Curve:
-    """Every row is a sample; percentiles interpolate linearly, and to an infinite sample there is no way."""
+    """Every row is a sample. Percentiles interpolate linearly; next to an infinite sample they are infinite."""
     value_s = np.sort(mine["value_s"].to_numpy())
     finite = value_s[np.isfinite(value_s)]
     drawn, share = step_points(finite) if len(finite) else (finite, finite)
@@ -75,8 +74,8 @@ def _of_all(mine: pd.DataFrame) -> Curve:
     )
 
 
-def _of_few(mine: pd.DataFrame) -> Curve:
-    """Rows stand for all: the greatest finite one is among them."""
+def _of_subset(mine: pd.DataFrame) -> Curve:
+    """Rows are a subset that includes the greatest finite value."""
     n = int(mine["n"].iloc[0])
     finite = mine[np.isfinite(mine["value_s"])].sort_values("rank")
     rank = finite["rank"].to_numpy(dtype=float)

@@ -1,6 +1,6 @@
-"""The queue over time at one rate, every engine's on the same axes, each one's steady window shaded.
+"""The queue over time at one rate: all engines on the same axes, with the steady window of each shaded.
 
-What lies left of a window is the ramp, what lies right of it the tail: rates are counted in neither.
+Left of a window is the ramp-up, right of it the tail. Rates are counted only inside.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import plotly.graph_objects as go
 
 from engine.core.format import duration
 from pages.figures.colors import series_styles
+from pages.figures.frames import records
 from pages.figures.layout import label
 from pages.figures.timeline.queue import queue_depth
 
-MORE_PX = 70  # over the height of a queue by itself, for the windows' bars
+WINDOWS_PX = 70  # additional height for the windows' bars
 BAR = 0.085  # a window's bar, as a share of the plot's height
 HEADROOM = 0.03
 
@@ -25,11 +26,11 @@ def queue_with_windows(queue: pd.DataFrame, windows: pd.DataFrame, *, title: str
         return figure
     names = list(dict.fromkeys(queue["series"]))
     shown = windows[windows["series"].isin(names)]
-    figure.layout.height += MORE_PX
+    figure.layout.height += WINDOWS_PX
     styles = series_styles(names, dark)
     top = max(float(queue["queue_depth"].max()), 1.0)
     figure.update_yaxes(range=[0, top * 1.08 / (1 - HEADROOM - BAR * len(shown))])
-    for place, row in enumerate(shown.to_dict("records")):
+    for place, row in enumerate(records(shown)):
         color = styles[str(row["series"])].color
         begin_s, end_s = float(row["begin_s"]), float(row["end_s"])
         upper = 1 - HEADROOM / 2 - place * BAR

@@ -1,13 +1,13 @@
-"""What engines served against what was offered to them: beside the diagonal as long as they keep up, flat from there.
+"""Achieved requests/s by offered requests/s: on the diagonal while an engine keeps up, flat after saturation.
 
-The rate served is counted in the steady window, in requests that were served whole or in part. A dotted line is an
-engine's capacity, measured apart, with all requests there from the start. The same drawing takes goodput: what was
-served within the limits that a reader set.
+The achieved rate counts the requests served, fully or partly, in the steady window. A dotted line is an engine's
+capacity, measured separately with all requests arriving at once. The same figure draws goodput: the rate of requests
+within the latency limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,20 +21,20 @@ from pages.figures.load.axes import (
     Scale,
     add_engine,
     add_failed,
-    head_text,
+    at_rates,
     load_figure,
     note_in_plot,
     offered_axis,
+    point_text,
     scale_of,
-    with_place,
 )
 
 ACHIEVED, GOODPUT = "achieved_per_s", "goodput_requests_per_s"
 AXES = {ACHIEVED: "achieved requests/s", GOODPUT: "requests/s within the limits"}
-KEY = "as offered"
+DIAGONAL = "achieved = offered"
 PLOT_PX = 270
 EMPTY = "No rate has been measured yet."
-CLOSE = 0.09  # capacities closer than this share of the plot get their words on either side
+CLOSE = 0.09  # capacities closer than this share of the plot have one label above and one below
 
 
 def achieved_over_offered(
@@ -45,9 +45,11 @@ def achieved_over_offered(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw rows (as `load_axes` describes them, with `column`, and achieved_low_per_s, achieved_high_per_s); every
-    engine in the one figure. `capacities` are requests/s by engine."""
-    placed = with_place(rows)
+    """Draw rows as in `axes`, with `column`, achieved_low_per_s and achieved_high_per_s; all engines in one figure.
+
+    `capacities` are requests/s by engine.
+    """
+    placed = at_rates(rows)
     if placed.empty or (placed["status"] == "pending").all():
         return note_figure(EMPTY, dark=dark, title=title)
     capacities = capacities or {}
@@ -66,13 +68,13 @@ def achieved_over_offered(
     _add_capacities(figure, capacities, colors, (x_scale, y_scale), dark)
     add_failed(figure, placed, y_scale, dark)
     if placed[column].isna().all():
-        note_in_plot(figure, "No run at a rate completed.", dark)
+        note_in_plot(figure, "No run completed.", dark)
     set_layout(figure, xaxis=x_axis, yaxis=axis(dark, title=AXES[column], **y_scale.settings()))
     return figure
 
 
 def _y_scale(placed: pd.DataFrame, column: str, capacities: Mapping[str, float], x_scale: Scale) -> Scale:
-    """Room for what was achieved and for the capacities; logarithmic where the rates are, so that asked is diagonal."""
+    """A scale for the achieved rates and the capacities; logarithmic if x is, so the diagonal stays straight."""
     values = pd.concat([placed[column].astype(float), pd.Series(list(capacities.values()), dtype=float)]).dropna()
     if values.empty:
         return Scale(low=x_scale.low, high=x_scale.high, is_log=x_scale.is_log)
@@ -89,7 +91,7 @@ def _add_diagonal(figure: go.Figure, x_scale: Scale, y_scale: Scale, dark: bool)
         y=[low, high],
         mode="lines",
         line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
-        name=legend_name(KEY),
+        name=legend_name(DIAGONAL),
         hoverinfo="skip",
     )
 
@@ -101,7 +103,7 @@ def _add_capacities(
     scales: tuple[Scale, Scale],
     dark: bool,
 ) -> None:
-    """A dotted line an engine, named at the left, above the diagonal; the lower one of two close ones from below."""
+    """A dotted line per engine, labeled at the left; the lower one of two close lines is labeled below."""
     x_scale, y_scale = scales
     ranked = sorted(((value, name) for name, value in capacities.items() if name in colors), reverse=True)
     for place, (value, engine) in enumerate(ranked):
@@ -124,7 +126,7 @@ def _add_capacities(
                 y=float(np.log10(value)) if y_scale.is_log else value,
                 yanchor="top" if is_under else "bottom",
                 font={"size": 12, "color": colors[engine]},
-                bgcolor=f"{palette(dark).surface}c0",  # on a narrow screen the curves run through it
+                bgcolor=f"{palette(dark).surface}c0",  # on a narrow screen the curves cross it
             )
         )
 
@@ -135,18 +137,18 @@ def _gap(higher: float, lower: float, scale: Scale) -> float:
     return (higher - lower) / (scale.high - scale.low)
 
 
-def _hover(column: str) -> Any:
+def _hover(column: str) -> Callable[[dict[str, Any]], str]:
     def text(row: dict[str, Any]) -> str:
         served, offered = float(row[column]), float(row["x_per_s"])
-        lines = [f"<b>{head_text(row)}</b>", f"{quantity(offered, 'requests/s')} really offered"]
-        what = "achieved" if column == ACHIEVED else "within the limits"
-        lines.append(f"{number(served)} {what}, {percent(served / offered)} of it")
+        lines = [f"<b>{point_text(row)}</b>", f"{quantity(offered, 'requests/s')} offered"]
+        name = "achieved" if column == ACHIEVED else "within the limits"
+        lines.append(f"{quantity(served, 'requests/s')} {name} ({percent(served / offered)})")
         low, high = row.get("achieved_low_per_s"), row.get("achieved_high_per_s")
         if column == ACHIEVED and low is not None and high is not None and high > low:
             lines.append(f"{number(float(low))} to {number(float(high))} over repeats")
         grows = row.get("queue_grows")
         if grows is True or grows is False:
-            lines.append("its queue grows" if grows else "its queue does not grow")
+            lines.append("the queue grows" if grows else "the queue does not grow")
         return "<br>".join(lines)
 
     return text

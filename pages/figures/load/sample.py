@@ -1,4 +1,4 @@
-"""A made-up load test for figures to show themselves with: two engines, rates 0.5 to 7, one point that failed."""
+"""A made-up load test for demos and tests: two engines, rates 0.5 to 7, one failed point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RATES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.0)
 
 
 def sample_load() -> pd.DataFrame:
-    """Rows as `load_axes` describes them. Waits are short below capacity and long above."""
+    """Rows as in `axes`. Waits are short below capacity and long above."""
     rows = [_row(engine, rate, "rate") for engine in CAPACITIES for rate in RATES]
     for engine, capacity in CAPACITIES.items():
         rows += [_row(engine, 0.9 * capacity, "below"), _row(engine, 1.1 * capacity, "above")]
@@ -48,7 +48,7 @@ def _row(engine: str, rate: float, role: str) -> dict[str, Any]:
 
 
 def sample_queues() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Queues and windows as `load_queue` takes them: one that fills and drains, one that stays short."""
+    """Queues and windows as `queue` takes them: one that fills and drains, one that stays short."""
     time_s = np.arange(0.0, 120.0)
     deep = np.interp(time_s, [0, 80, 118], [0, 40, 0]) + 3 * np.sin(time_s / 4) ** 2
     depths = {"static": np.maximum(np.rint(deep), 0), "continuous": np.rint(2 * np.sin(time_s / 5) ** 2)}

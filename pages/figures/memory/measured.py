@@ -1,10 +1,12 @@
-"""What runs were measured to hold at most, over what was estimated for them: a point a run, and the line of no error.
+"""Measured peak memory by estimated memory: a point per run, and the diagonal where both are equal.
 
-A point above the line held more than the estimate counts. On a CPU that is the process itself, so that points lie along
-a line of their own, as far above as Python and torch are large.
+A point above the diagonal used more than the estimate counts. On a CPU the whole process is measured, so points lie
+above the diagonal by the size of Python and torch.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,17 +15,18 @@ import plotly.graph_objects as go
 from engine.core.format import change, size
 from engine.core.units import GIB
 from pages.figures.colors import palette, series_styles
+from pages.figures.frames import records
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
 PLOT_PX = 280
-TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
+TOP_PX = 46  # a heading and a legend line; a longer legend shrinks the plot
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 
 
 def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
-    """Draw rows (engine, run, predicted_bytes, measured_bytes, words: what the run was), a point each."""
+    """Draw rows (engine, run, predicted_bytes, measured_bytes, settings), a point each."""
     if rows.empty:
-        return note_figure("No run to set beside the estimate.", dark=dark, title=title)
+        return note_figure("No run to compare with the estimate.", dark=dark, title=title)
     figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=TOP_PX, left=52, right=14)
     top = float(rows[["predicted_bytes", "measured_bytes"]].to_numpy(dtype=float).max()) / GIB * 1.08
     figure.add_scatter(
@@ -31,7 +34,7 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
         y=[0, top],
         mode="lines",
         line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
-        name=legend_name("as estimated"),
+        name=legend_name("measured = estimated"),
         hoverinfo="skip",
     )
     styles = series_styles(list(dict.fromkeys(rows["engine"])), dark)
@@ -42,7 +45,7 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
             mode="markers",
             marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9, "color": styles[str(engine)].color},
             name=legend_name(str(engine)),
-            hovertext=[_hover(row) for row in mine.to_dict("records")],
+            hovertext=[_hover(row) for row in records(mine)],
             hovertemplate="%{hovertext}<extra></extra>",
         )
     set_layout(
@@ -58,10 +61,10 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
     return figure
 
 
-def _hover(row: dict[str, object]) -> str:
-    predicted, measured = (float(str(row[name])) for name in ("predicted_bytes", "measured_bytes"))
+def _hover(row: dict[str, Any]) -> str:
+    predicted, measured = (float(row[name]) for name in ("predicted_bytes", "measured_bytes"))
     return (
-        f"<b>{row['run']}</b>, {row['words']}<br>estimated {size(predicted)}, "
+        f"<b>{row['run']}</b>, {row['settings']}<br>estimated {size(predicted)}, "
         f"measured {size(measured)} ({change(measured / predicted - 1)})"
     )
 
@@ -74,7 +77,7 @@ if __name__ == "__main__":
         {
             "engine": ["static", "static", "continuous", "continuous"],
             "run": list("abcd"),
-            "words": "p256, 32 rows",
+            "settings": "p256, 32 rows",
             "predicted_bytes": sizes,
             "measured_bytes": sizes * 1.06,
         }

@@ -1,14 +1,14 @@
-"""What a batch needs of memory, stacked term by term over the batch size, against what there is.
+"""Estimated memory by batch size, stacked by term, against the capacity.
 
-The terms stand in the order in which memory is taken, so that a bar crosses the line of the capacity in the term that
-fails; from that term up it is hatched, each term in its own color, since none of that is allocated as a whole. A bar
-that is far too tall is broken by a zig-zag, and its whole stands above it. All of it is an estimate; diamonds are what
-real runs were measured to hold at most.
+Terms are stacked in the order of allocation, so a bar crosses the capacity line in the term that fails. That term and
+those above it are hatched, because their allocation fails. A bar that is far too tall is cut by a zig-zag, with its
+total above. The bars are estimates; diamonds are the measured peaks of real runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,16 +16,17 @@ import plotly.graph_objects as go
 
 from engine.core.format import number, size
 from engine.core.units import GIB
-from engine.memory.memory_model import TERM_WORDS
+from engine.memory.memory_model import TERM_LABELS
 from pages.figures.colors import palette
+from pages.figures.frames import records
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 
 PLOT_PX = 320
-TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
+TOP_PX = 46  # a heading and a legend line; a longer legend shrinks the plot
 BAR = 0.72
-CUT = 1.45  # of the capacity, at most, is drawn
-BREAK_AT, BREAK_TOOTH, BREAK_TEETH = 0.93, 0.012, 4  # of a broken bar: shares of the picture's height, and how many
-FAR = 0.25  # of the capacity: where every bar is lower, the line is left out of the picture
+CUT = 1.45  # the highest end of the axis, as a multiple of the capacity
+BREAK_AT, BREAK_TOOTH, BREAK_TEETH = 0.93, 0.012, 4  # zig-zag of a cut bar: shares of the plot's height, and a count
+FAR = 0.25  # of the capacity: where every bar is lower, the capacity line is left out
 TERMS = {
     "weights_bytes": "weights",
     "kv_bytes": "KV cache",
@@ -33,7 +34,7 @@ TERMS = {
     "logits_bytes": "logits",
     "logits_fp32_bytes": "fp32 copy",
 }
-# The column that begins what does not fit: a cap on the KV pool alone ends a batch at its cache.
+# the column of the term that fails; with a cap on the KV pool it is the KV cache
 COLUMN_OF = {"weights": "weights_bytes", "kv_cache": "kv_bytes", "kv_pool": "kv_bytes"} | {
     name.removesuffix("_bytes"): name for name in ("mlp_activation_bytes", "logits_bytes", "logits_fp32_bytes")
 }
@@ -50,11 +51,10 @@ def memory_bars(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw points of one prompt length, a bar a batch size.
+    """Draw points of one prompt length, a bar per batch size.
 
-    Columns: batch_size, the terms of TERMS, total_bytes, fits, and failing_term, asked_bytes and free_bytes (missing
-    where it fits).
-    `measured` has a row a run: batch_size, measured_bytes, and `run`, its name.
+    Columns: batch_size, the terms of TERMS, total_bytes, fits, and where it does not fit failing_term, asked_bytes and
+    free_bytes. `measured` has a row per run: batch_size, measured_bytes and `run`, its name.
     """
     if points.empty:
         return note_figure("No batch size to draw.", dark=dark, title=title)
@@ -90,13 +90,13 @@ def memory_bars(
 
 
 def cut_sizes(points: pd.DataFrame, *, capacity_bytes: float, measured: pd.DataFrame = NO_MEASURED) -> list[int]:
-    """The batch sizes whose bars `memory_bars` draws shorter than they are."""
+    """The batch sizes whose bars `memory_bars` cuts."""
     top_bytes = _top(points, capacity_bytes, measured)
     return [int(size) for size in points.loc[points["total_bytes"] > top_bytes, "batch_size"]]
 
 
 def _top(points: pd.DataFrame, capacity_bytes: float, measured: pd.DataFrame) -> float:
-    """Where the axis ends: above what is drawn and above the capacity, but never so far that a card looks small."""
+    """The end of the axis: above all bars and the capacity, but at most CUT times the capacity."""
     tallest = max(float(points["total_bytes"].max()), float(measured["measured_bytes"].max() if len(measured) else 0))
     if tallest < FAR * capacity_bytes:
         return tallest * 1.2
@@ -106,19 +106,19 @@ def _top(points: pd.DataFrame, capacity_bytes: float, measured: pd.DataFrame) ->
 def _add_terms(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: bool) -> None:
     fills = term_colors(dark)
     below = np.zeros(len(points))
-    hover = [_hover(row) for row in points.to_dict("records")]
+    hover = [_hover(row) for row in records(points)]
     hatched = np.zeros(len(points), dtype=bool)
     for column, name in TERMS.items():
-        size = points[column].to_numpy(dtype=float)
-        shown = np.clip(below + size, 0, top_bytes) - np.clip(below, 0, top_bytes)
-        hatched |= begins_not_to_fit(points, column)
+        term_bytes = points[column].to_numpy(dtype=float)
+        shown = np.clip(below + term_bytes, 0, top_bytes) - np.clip(below, 0, top_bytes)
+        hatched |= fails_at(points, column)
         figure.add_bar(
             x=np.arange(len(points)),
             y=shown / GIB,
             base=np.clip(below, 0, top_bytes) / GIB,
             width=BAR,
             name=legend_name(name),
-            showlegend=bool(size.any()),
+            showlegend=bool(term_bytes.any()),
             marker={
                 "color": fills[column],
                 "pattern": _hatching(["/" if each else "" for each in hatched], dark),
@@ -127,11 +127,11 @@ def _add_terms(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: 
             hovertext=hover,
             hovertemplate="%{hovertext}<extra></extra>",
         )
-        below += size
+        below += term_bytes
 
 
-def begins_not_to_fit(points: pd.DataFrame, column: str) -> np.ndarray:
-    """Of each batch whether it ends at this term: that it does not fit, and by which."""
+def fails_at(points: pd.DataFrame, column: str) -> np.ndarray:
+    """True for each batch whose allocation fails at this term."""
     if "failing_term" not in points:
         return np.zeros(len(points), dtype=bool)
     is_here = points["failing_term"].map(COLUMN_OF) == column
@@ -139,12 +139,12 @@ def begins_not_to_fit(points: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def _hatching(shape: str | list[str], dark: bool) -> dict[str, object]:
-    """Lines in the bar's own color over the ground: what is there as an outline alone."""
+    """Lines in the bar's color over the background."""
     return {"shape": shape, "fillmode": "replace", "bgcolor": palette(dark).surface, "size": 7, "solidity": 0.3}
 
 
 def _add_legend_of_hatching(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
-    """A swatch that says what hatching means, where a bar has it."""
+    """A legend entry for hatching, if a bar has it."""
     if points["fits"].astype(bool).all():
         return
     color = palette(dark).faint_text
@@ -153,28 +153,24 @@ def _add_legend_of_hatching(figure: go.Figure, points: pd.DataFrame, dark: bool)
 
 
 def term_colors(dark: bool) -> dict[str, str]:
-    """The MLP's activation is prefill's and has its color; the others have those of runs, none of which is here."""
+    """The MLP activation has the color of prefill; the others have colors of runs, of which this figure has none."""
     colors = palette(dark)
     names = (colors.series[2], colors.series[0], colors.prefill, colors.series[1], colors.series[3])
     return dict(zip(TERMS, names, strict=True))
 
 
-def _hover(row: dict[str, object]) -> str:
-    lines = [f"<b>{row['batch_size']:,} at once: {_size(row['total_bytes'])}</b>"]
-    lines += [f"{name} {_size(row[column])}" for column, name in TERMS.items()]
+def _hover(row: dict[str, Any]) -> str:
+    lines = [f"<b>batch size {row['batch_size']:,}: {size(row['total_bytes'])}</b>"]
+    lines += [f"{name} {size(row[column])}" for column, name in TERMS.items()]
     if not row["fits"]:
-        term = TERM_WORDS[str(row["failing_term"])]
-        asked, free = _size(row["asked_bytes"]), _size(row["free_bytes"])
-        lines.append(f"does not fit: fails at the {term}, {asked} in one piece, {free} left")
+        term = TERM_LABELS[str(row["failing_term"])]
+        requested, free = size(row["asked_bytes"]), size(row["free_bytes"])
+        lines.append(f"does not fit: {term} needs {requested} in one allocation, {free} free")
     return "<br>".join(lines)
 
 
-def _size(amount: object) -> str:
-    return size(float(str(amount)))
-
-
 def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame, top_bytes: float, dark: bool) -> None:
-    """Each bar's whole above it, and above a run's diamond; of a bar that is cut, above the picture."""
+    """Each bar's total above it and above a run's diamond; for a cut bar, at the top of the plot."""
     colors = palette(dark)
     highest = measured.groupby("batch_size")["measured_bytes"].max().to_dict()
     for place, (batch_size, total) in enumerate(zip(points["batch_size"], points["total_bytes"], strict=True)):
@@ -193,7 +189,7 @@ def _add_totals(figure: go.Figure, points: pd.DataFrame, measured: pd.DataFrame,
 
 
 def _add_breaks(figure: go.Figure, points: pd.DataFrame, top_bytes: float, dark: bool) -> None:
-    """A zig-zag in the color of the ground, edged, across each bar that goes on above the picture."""
+    """A zig-zag in the background color, with edges, across each bar that is cut."""
     colors = palette(dark)
     middle, tooth = BREAK_AT * top_bytes / GIB, BREAK_TOOTH * top_bytes / GIB
     for place in points.index[points["total_bytes"] > top_bytes]:
@@ -213,7 +209,7 @@ def _add_capacity(figure: go.Figure, capacity_bytes: float, name: str, top_bytes
     text = f"{name}, {size(capacity_bytes)}"
     font = {"size": 12, "color": colors.text}
     if capacity_bytes > top_bytes:
-        figure.add_annotation(label(f"{text}: far above", x=-0.55, y=top_bytes / GIB, yanchor="top", font=font))
+        figure.add_annotation(label(f"{text}: above this axis", x=-0.55, y=top_bytes / GIB, yanchor="top", font=font))
         return
     figure.add_scatter(
         x=[-0.6, bars - 0.4],
@@ -257,7 +253,7 @@ def _run_names(names: Sequence[object]) -> list[str]:
 
 
 def sample_points(capacity_bytes: float) -> pd.DataFrame:
-    """A model of 1.5 B parameters in fp16, prompts of 1,024 and 256 new tokens, by the same arithmetic, for a demo."""
+    """A sample for demos and tests: 1.5 B parameters in fp16, prompts of 1,024 and 256 output tokens."""
     rows = []
     for batch_size in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
         piece = batch_size * 1024 * 8960 * 2

@@ -1,7 +1,7 @@
-"""The answer to a question as a picture: two of its columns as bars, a line or points, a third one as colors.
+"""The answer to a query as a chart: two of its columns as bars, a line or points, a third one as colors.
 
-It does not know what the columns mean: their names stand on the axes, and the caption tells extremes, not reasons.
-Of many points only some are drawn, the least and the greatest of every stretch among them.
+The meaning of the columns is unknown: their names are the axis titles, and the caption gives the extremes. Many points
+are thinned; the lowest and the highest of every stretch are kept.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ MAX_BARS = 60
 MAX_POINTS = 4_000
 MAX_COLORS = 6
 LABEL_CHARACTERS = 28
+NO_ROWS = "No row has both values."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """How to draw an answer: `kind` is one of KINDS, the others are names of columns."""
+    """How to draw an answer: `kind` is one of KINDS, the others are column names."""
 
     kind: str
     x: str
@@ -37,22 +38,22 @@ class Drawing:
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[str]:
-    """Columns that can be measured: numbers, but not yes or no."""
+    """Numeric columns, without booleans."""
     return [str(name) for name in frame.columns if _is_number(frame[name])]
 
 
 def label_columns(frame: pd.DataFrame) -> list[str]:
-    """Columns of words, which can tell points apart."""
+    """Text columns, which can label points."""
     return [str(name) for name in frame.columns if _is_text(frame[name])]
 
 
 def axis_columns(frame: pd.DataFrame) -> list[str]:
-    """Columns that can be an x axis: numbers, times, words."""
+    """Columns for an x axis: numbers, times, text."""
     return [str(n) for n in frame.columns if _is_number(frame[n]) or _is_time(frame[n]) or _is_text(frame[n])]
 
 
 def suggested(frame: pd.DataFrame) -> Drawing | None:
-    """A drawing that suits the answer; None where a table says it better: no numbers, or fewer than two rows."""
+    """A suitable drawing; None where a table is better: no numbers, or fewer than two rows."""
     values = [name for name in numeric_columns(frame) if not _is_identity(name)]
     if len(frame) < 2 or not values:
         return None
@@ -69,19 +70,19 @@ def suggested(frame: pd.DataFrame) -> Drawing | None:
 
 
 def can_draw(frame: pd.DataFrame, drawing: Drawing) -> bool:
-    """Whether the answer has the columns that the drawing takes, and rows to draw."""
+    """True if the answer has the drawing's columns and rows to draw."""
     known = {drawing.x, drawing.y, drawing.color or drawing.x} <= set(map(str, frame.columns))
     return known and drawing.y in numeric_columns(frame) and not _drawn_rows(frame, drawing).empty
 
 
 def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -> go.Figure:
-    """Draw the answer. Rows without an x or a y are left out; where none is left, a note stands in its place.
+    """Draw the answer without the rows that have no x or no y; a note if no row is left.
 
-    Bars that would hide each other, since several rows share one place, are drawn as points.
+    Bars that would cover each other, with several rows at one x, are drawn as points.
     """
     rows = _drawn_rows(frame, drawing)
     if rows.empty:
-        return note_figure("No row has both values.", dark=dark)
+        return note_figure(NO_ROWS, dark=dark)
     styles = _styles(rows, dark)
     names = short_names(list(styles))
     figure = new_figure(plot_px=PLOT_PX, dark=dark, top=28 if len(styles) > 1 else 10, left=64)
@@ -91,7 +92,7 @@ def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -
     if 1 < len(styles) <= MAX_COLORS:
         figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
     places = rows["x"].nunique()
-    figure.update_layout(barmode="group", bargap=0.3 if places > 6 else 1 - 0.1 * places)  # few bars stay slim
+    figure.update_layout(barmode="group", bargap=0.3 if places > 6 else 1 - 0.1 * places)  # few bars stay narrow
     is_category = _is_text(rows["x"])
     figure.update_xaxes(axis(dark, title=drawing.x, automargin=is_category, type="category" if is_category else "-"))
     figure.update_yaxes(axis(dark, title=drawing.y, rangemode="tozero", nticks=6, tickformat=",~r", automargin=True))
@@ -99,27 +100,27 @@ def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -
 
 
 def answer_caption(frame: pd.DataFrame, drawing: Drawing) -> str:
-    """The least and the greatest value, where they are, and what is not drawn."""
+    """The lowest and the highest value with their places, and the rows that are not drawn."""
     rows = _rows(frame, drawing)
     if rows.empty:
-        return "No row has both values."
-    least, most = rows.loc[rows["y"].idxmin()], rows.loc[rows["y"].idxmax()]
-    if least["y"] == most["y"]:
-        said = f"{drawing.y} is {counted(float(least['y']))} everywhere"
+        return NO_ROWS
+    low, high = rows.iloc[int(rows["y"].argmin())], rows.iloc[int(rows["y"].argmax())]
+    if low["y"] == high["y"]:
+        text = f"{drawing.y} is {counted(float(low['y']))} in all rows"
     else:
-        said = f"{drawing.y}: least {_told(least, drawing)}, most {_told(most, drawing)}"
+        text = f"{drawing.y}: lowest {_point_text(low, drawing)}, highest {_point_text(high, drawing)}"
     drawn = len(_drawn_rows(frame, drawing))
     if drawn < len(rows):
-        which = "the first" if drawing.kind == "bar" else "the extremes of every stretch among them"
-        said += f"; {drawn:,} of {len(rows):,} rows are drawn, {which}"
+        which = "the first" if drawing.kind == "bar" else "with the extremes of every stretch"
+        text += f"; {drawn:,} of {len(rows):,} rows are drawn, {which}"
     if len(rows) < len(frame):
-        lacking = len(frame) - len(rows)
-        said += f"; {plural(lacking, 'row')} {'lacks' if lacking == 1 else 'lack'} one of the two values"
-    return f"{said}."
+        missing = len(frame) - len(rows)
+        text += f"; {plural(missing, 'row')} without one of the two values"
+    return f"{text}."
 
 
 def drawn_kind(frame: pd.DataFrame, drawing: Drawing) -> str:
-    """The drawing's kind; points in place of bars where several rows share one place."""
+    """The drawing's kind; points instead of bars where several rows share an x."""
     rows = _rows(frame, drawing)
     return "points" if drawing.kind == "bar" and rows.duplicated(["x", "series"]).any() else drawing.kind
 
@@ -140,7 +141,7 @@ def _drawn_rows(frame: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the least and the greatest y of each of equally long stretches along x."""
+    """The rows with the lowest and the highest y of each stretch along x; stretches are equally long."""
     order = np.argsort(rows["x"].to_numpy(), kind="stable")
     y = rows["y"].to_numpy(dtype=float)
     stretches = np.array_split(order, MAX_POINTS // 2)
@@ -149,7 +150,7 @@ def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _styles(rows: pd.DataFrame, dark: bool) -> dict[str, SeriesStyle]:
-    """A style a series; where there is one alone, or too many to be told apart, the same for all."""
+    """A style per series; the same for all where there is one, or too many to distinguish."""
     names = [str(name) for name in dict.fromkeys(rows["series"])]
     if 1 < len(names) <= MAX_COLORS:
         return series_styles(names, dark)
@@ -157,7 +158,7 @@ def _styles(rows: pd.DataFrame, dark: bool) -> dict[str, SeriesStyle]:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Names for the legend: without the parts at their ends that all share (`static, m, cpu`), and not too long."""
+    """Short names for the legend: without the parts at the end that all names share (`static, m, cpu`)."""
     parts = [name.split(", ") for name in names]
     shared = 0
     while len(names) > 1 and all(len(p) > shared + 1 and p[-1 - shared] == parts[0][-1 - shared] for p in parts):
@@ -167,7 +168,7 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: SeriesStyle, drawing: Drawing) -> None:
-    """Add one series; `name` is what the legend calls it."""
+    """Add one series; `name` is its name in the legend."""
     x: Any = rows["x"].astype(str).str.slice(0, LABEL_CHARACTERS) if _is_text(rows["x"]) else rows["x"]
     hover = f"{drawing.x} %{{x}}<br>{drawing.y} %{{y:,.4~r}}<extra>{name}</extra>"
     shared = {"x": x, "y": rows["y"], "name": legend_name(name), "hovertemplate": hover}
@@ -184,7 +185,7 @@ def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: Ser
         figure.add_scatter(**shared, mode="markers", marker={"size": 7, "color": style.color, "opacity": 0.75})
 
 
-def _told(row: pd.Series, drawing: Drawing) -> str:
+def _point_text(row: pd.Series, drawing: Drawing) -> str:
     x = row["x"]
     where = counted(float(x)) if isinstance(x, int | float | np.number) else str(x)[:LABEL_CHARACTERS]
     series = f", {row['series'][:LABEL_CHARACTERS]}" if drawing.color and drawing.color != drawing.x else ""
@@ -207,7 +208,7 @@ def _is_text(column: pd.Series) -> bool:
 
 
 def _is_identity(name: str) -> bool:
-    """Whether a number only names something: it is no quantity."""
+    """True for a column whose numbers identify rows and measure nothing."""
     return name.endswith(("_id", "_index", "_pass")) or name in ("step", "lane", "slot", "chunk")
 
 

@@ -1,4 +1,4 @@
-"""The figures that a page of repeats can show, and how their values and ratios are written."""
+"""The metrics that a page of repeats can show, and the text of their values and ratios."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Literal
 
 from engine.core.format import change, duration, percent, quantity, ratio
 
-MOST_DIGITS = 6
+MAX_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatMeasure:
-    """One figure of a run. `name` is the metric's, `short` what it is called where there is little room.
-
-    `noun` reads within a sentence, behind `static's`.
-    """
+    """A metric of a run: its `name`, a `short` label for narrow places, and a `noun` for use after `static's`."""
 
     name: str
     short: str
@@ -30,7 +27,7 @@ class RepeatMeasure:
         return percent(value) if self.unit == "share" else quantity(value, self.unit)
 
     def axis_scale(self, most: float) -> tuple[float, str]:
-        """What values are multiplied by on an axis that goes up to `most`, and the unit that they then have."""
+        """The factor for values on an axis that ends at `most`, and the unit after it."""
         if self.unit == "s":
             return (1e3, "ms") if most < 1 else (1.0, "s")
         return (100.0, "%") if self.unit == "share" else (1.0, self.unit)
@@ -40,7 +37,7 @@ MEASURES = (
     RepeatMeasure(
         name="output_tokens_per_s",
         short="tokens/s",
-        title="Output tokens a second",
+        title="Output tokens/s",
         noun="output tokens/s",
         unit="tokens/s",
     ),
@@ -85,11 +82,11 @@ BY_SHORT = {measure.short: measure for measure in MEASURES}
 
 
 def times_text(value: float) -> str:
-    """A ratio: `1.32x`, `0.0430x`, `120x`; as many digits as it takes to tell it from 1: `1.0004x`."""
-    tells = (digits for digits in range(3, MOST_DIGITS) if float(f"{value:.{digits}g}") != 1)
-    return ratio(value, next(tells, 3))
+    """A ratio: `1.32x`, `0.0430x`, `120x`; with more digits where it is close to 1: `1.0004x`."""
+    distinct = (digits for digits in range(3, MAX_DIGITS) if float(f"{value:.{digits}g}") != 1)
+    return ratio(value, next(distinct, 3))
 
 
 def change_text(before: float, after: float) -> str:
-    """`+1.23 %`, `-0.300 %`, `0 %`: from one value to another. `before` is not 0."""
+    """The change from one value to another: `+1.23 %`, `-0.300 %`, `0 %`. `before` is not 0."""
     return change(after / before - 1)

@@ -1,50 +1,49 @@
-"""Every repeat as a dot, the engines side by side: repeats from left to right and joined, so that drift is a slope.
+"""Every repeat as a dot, engines side by side; repeats run left to right and are joined, so drift shows as a slope.
 
-A wide tick is an engine's median, which stands under its name too. A run that did not complete is a cross at the foot,
-under its place in the order: the line has a gap there. The value axis begins at 0 only where the values are not far
-from it, and says so where it does not: what is to be seen is how the distance between engines compares with that
-between repeats.
+A wide tick is an engine's median; its value is also under the engine's name. A run that did not complete is a cross at
+the bottom, and the line has a gap there. The figure compares the distance between engines with the spread of repeats,
+so the value axis begins at 0 only where values come near it; otherwise its title says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import number
 from pages.figures.colors import palette, series_styles
+from pages.figures.frames import records
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.load.axes import SYMBOLS, failure_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 
 PLOT_PX = 260
 LEGEND_PX = 24
-HALF_BAND = 0.36  # of the room that an engine has, on either side of its middle
+HALF_BAND = 0.36  # the dots of an engine, on either side of its middle; engines are 1 apart
 HALF_TICK = 0.43
-MANY = 15  # repeats from which on dots are smaller
-LEAST_SPAN = 0.04  # of the values: a narrower axis would make much of nothing
+MANY = 15  # from this number of repeats on, dots are smaller
+MIN_SPAN = 0.04  # of the values: a narrower axis would exaggerate small differences
 EMPTY = "No run has completed."
-NONE = "No completed run has this figure."
+NO_VALUES = "No completed run has this metric."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """Of the value axis, as drawn."""
+class ValueRange:
+    """The range of the value axis, as drawn."""
 
     low: float
     high: float
 
 
 def repeat_dots(rows: pd.DataFrame, measure: RepeatMeasure, *, title: str = "", dark: bool = False) -> go.Figure:
-    """Draw rows: series, repeat (from 0), status, error and the column `measure.name`, one a run."""
+    """Draw rows, one per run: series, repeat (from 0), status, error and the column `measure.name`."""
     done = rows[rows["status"] == "completed"]
     known = done[measure.name].astype(float).dropna() if len(done) else pd.Series(dtype=float)
     if known.empty:
-        return note_figure(NONE if len(done) else EMPTY, dark=dark, title=title)
+        return note_figure(NO_VALUES if len(done) else EMPTY, dark=dark, title=title)
     failed = rows[rows["status"].isin(["oom", "failed", "crashed", "stopped"])]
     engines = [str(name) for name in dict.fromkeys(rows["series"])]
     repeats = int(rows["repeat"].max()) + 1
@@ -62,42 +61,42 @@ def repeat_dots(rows: pd.DataFrame, measure: RepeatMeasure, *, title: str = "", 
         _add_failed(figure, failed, engines, repeats, drawn.low, dark)
         legend = legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4)
         set_layout(figure, showlegend=True, legend=legend)
-    words = f"{unit}, not from 0" if drawn.low > 0 else unit
+    value_title = f"{unit}, not from 0" if drawn.low > 0 else unit
     sides = {"range": [-0.5, len(engines) - 0.5], "fixedrange": True, "showgrid": False, "tickangle": 0}
     set_layout(
         figure,
         xaxis=axis(dark, tickvals=list(range(len(engines))), ticktext=ticks, **sides),
-        yaxis=axis(dark, title=words, range=[drawn.low, drawn.high], fixedrange=True, tickformat=",~r"),
+        yaxis=axis(dark, title=value_title, range=[drawn.low, drawn.high], fixedrange=True, tickformat=",~r"),
     )
     return figure
 
 
 def place_of(engine: int, repeat: int, repeats: int) -> float:
-    """Where on the x axis a run stands: engines a unit apart, repeats in order around the engine's middle."""
+    """The x position of a run: engines are 1 apart, repeats in order around the engine's middle."""
     return engine if repeats == 1 else engine + HALF_BAND * (2 * repeat / (repeats - 1) - 1)
 
 
-def _range_of(values: pd.Series) -> Range:
+def _range_of(values: pd.Series) -> ValueRange:
     low, high = float(values.min()), float(values.max())
     if high <= 0:
-        return Range(low=0.0, high=1.0)
+        return ValueRange(low=0.0, high=1.0)
     if low < high / 2:
-        return Range(low=0.0, high=1.08 * high)
-    span = max(high - low, LEAST_SPAN * high)
+        return ValueRange(low=0.0, high=1.08 * high)
+    span = max(high - low, MIN_SPAN * high)
     middle = (low + high) / 2
-    return Range(low=max(0.0, middle - 0.65 * span), high=middle + 0.65 * span)
+    return ValueRange(low=max(0.0, middle - 0.65 * span), high=middle + 0.65 * span)
 
 
 def _add_engine(
     figure: go.Figure, mine: pd.DataFrame, measure: RepeatMeasure, engine: int, repeats: int, factor: float, color: str
 ) -> float | None:
-    """Its dots, joined where one repeat follows another, over the tick at its median, which is returned."""
+    """Add an engine's dots, joined from repeat to repeat, and the tick at its median; return the median."""
     done = mine[mine["status"] == "completed"]
-    values = {int(row["repeat"]): row[measure.name] for row in done.to_dict("records")}
+    values = {int(row["repeat"]): row[measure.name] for row in records(done)}
     values = {repeat: float(value) for repeat, value in values.items() if value is not None and not pd.isna(value)}
     if not values:
         return None
-    name, middle = str(mine["series"].iloc[0]), median(values.values())
+    name, middle = str(mine["series"].iloc[0]), float(median(values.values()))
     figure.add_scatter(
         x=[engine - HALF_TICK, engine + HALF_TICK],
         y=[middle * factor] * 2,
@@ -133,7 +132,7 @@ def _hover(name: str, repeat: int, value: float, middle: float, measure: RepeatM
 def _add_failed(
     figure: go.Figure, failed: pd.DataFrame, engines: list[str], repeats: int, foot: float, dark: bool
 ) -> None:
-    rows: list[dict[str, Any]] = failed.to_dict("records")
+    rows = records(failed)
     figure.add_scatter(
         x=[place_of(engines.index(str(row["series"])), int(row["repeat"]), repeats) for row in rows],
         y=[foot] * len(rows),

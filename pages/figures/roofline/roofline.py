@@ -1,9 +1,9 @@
-"""The roofline: what passes computed a second against how much they computed a byte, under a machine's ceilings.
+"""The roofline: achieved FLOP/s of forward passes by FLOP/byte, under a machine's ceilings.
 
-Both axes are logarithmic, so that bandwidth is a slope and compute a flat top; they meet at the balance point. A pass
-has the color and shape of its kind, a run its own way of filling it, and a mark is as large as the passes it stands
-for are many. The launch line is where issuing alone would keep a pass that reads about as much as the weights.
-After Williams, Waterman and Patterson, Roofline (2009). It does not know whether bytes were counted or reckoned.
+Both axes are logarithmic: bandwidth is a slope and compute is flat; they meet at the balance point. The color and shape
+of a mark are the kind of pass, its fill is the run, and its size grows with the number of passes. The launch line is
+the limit from kernel launches for a pass that reads about as much as the weights. After Williams, Waterman and
+Patterson, Roofline (2009). The figure does not know whether bytes were measured or estimated.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import plotly.graph_objects as go
 
 from engine.core.format import counted, duration, number, plural, quantity
 from pages.figures.colors import palette
+from pages.figures.frames import records
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.passes import SYMBOLS
 
 PLOT_PX = 400
-TOP_PX = 46  # a heading and a line of the legend; where its names need more, the plot gives way
-FILLS = ("", "-open", "-dot", "-cross")  # of the marks of the first run, the second …
+TOP_PX = 46  # a heading and a legend line; a longer legend shrinks the plot
+FILLS = ("", "-open", "-dot", "-cross")  # of the marks, by run
 MARK_PX = (6.0, 18.0)
 MAX_MARKS = 4000
 GIGA, TERA = 1e9, 1e12
@@ -30,7 +31,7 @@ GIGA, TERA = 1e9, 1e12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """The ceilings of one machine. `launch_bytes_per_s`: what a pass reads, over the time that issuing it takes."""
+    """The ceilings of a machine. `launch_bytes_per_s` is the bytes a pass reads over the time to launch its kernels."""
 
     name: str
     read_bytes_per_s: float
@@ -40,14 +41,14 @@ class Roof:
 
     @property
     def balance(self) -> float:
-        """FLOP a byte from which on compute is the nearer ceiling."""
+        """The FLOP/byte above which compute is the limit."""
         return self.flop_per_s / self.read_bytes_per_s
 
 
 def roofline(points: pd.DataFrame, roof: Roof | None, *, title: str = "", dark: bool = False) -> go.Figure:
-    """Draw points (series, kind, rows, width, passes, seconds, intensity, flop_per_s) under a roof, if there is one.
+    """Draw points (series, kind, rows, width, passes, seconds, intensity, flop_per_s) under an optional roof.
 
-    `seconds` is the median pass of a mark. No points and no roof give a figure with a note.
+    `seconds` is the median pass time of a mark. No points and no roof give a figure with a note.
     """
     if not points.empty:
         points = points[(points["intensity"] > 0) & (points["flop_per_s"] > 0)]
@@ -64,7 +65,7 @@ def roofline(points: pd.DataFrame, roof: Roof | None, *, title: str = "", dark: 
         legend=legend_above(gap_px=24, plot_px=PLOT_PX),
         xaxis=axis(
             dark,
-            title="FLOP a byte",
+            title="FLOP/byte",
             type="log",
             range=list(np.log10(x_range)),
             fixedrange=True,
@@ -75,7 +76,7 @@ def roofline(points: pd.DataFrame, roof: Roof | None, *, title: str = "", dark: 
     )
     figure.add_annotation(
         label(
-            "FLOP/s achieved",
+            "achieved FLOP/s",
             x=0,
             xref="paper",
             y=1,
@@ -105,7 +106,7 @@ def bandwidth_text(bytes_per_s: float) -> str:
 
 
 def _ranges(points: pd.DataFrame, roof: Roof | None) -> tuple[tuple[float, float], tuple[float, float]]:
-    """What both axes span: all points, and the roof with its corner well inside."""
+    """The ranges of both axes: all points, and the roof with its corner well inside."""
     x, y = list(points.get("intensity", ())), list(points.get("flop_per_s", ()))
     if roof is not None:
         x += [roof.balance * 8, 0.5]
@@ -126,10 +127,10 @@ def _add_roof(
     figure: go.Figure, roof: Roof, x_range: tuple[float, float], y_range: tuple[float, float], dark: bool
 ) -> None:
     colors = palette(dark)
-    knee = min(max(roof.balance, x_range[0]), x_range[1])
+    corner = min(max(roof.balance, x_range[0]), x_range[1])
     figure.add_scatter(
-        x=[x_range[0], knee, x_range[1]],
-        y=[roof.read_bytes_per_s * x_range[0], roof.read_bytes_per_s * knee, roof.flop_per_s],
+        x=[x_range[0], corner, x_range[1]],
+        y=[roof.read_bytes_per_s * x_range[0], roof.read_bytes_per_s * corner, roof.flop_per_s],
         mode="lines",
         line={"color": colors.text, "width": 2},
         showlegend=False,
@@ -145,18 +146,18 @@ def _add_roof(
         line={"color": colors.faint_text, "width": 1, "dash": "dot"},
         layer="below",
     )
-    products = f"{roof.dtype} products {rate_text(roof.flop_per_s)}"
-    _write(figure, products, x_range[1], roof.flop_per_s, dark, xanchor="right", yshift=11)
-    balance = f"balance {number(roof.balance)}"
+    compute = f"{roof.dtype} compute {rate_text(roof.flop_per_s)}"
+    _write(figure, compute, x_range[1], roof.flop_per_s, dark, xanchor="right", yshift=11)
+    balance = f"balance point {number(roof.balance)}"
     _write(figure, balance, roof.balance, y_range[0], dark, xanchor="left", xshift=4, yshift=10)
-    reads, place = f"reads {bandwidth_text(roof.read_bytes_per_s)}", float(np.sqrt(x_range[0] * knee))
-    _write(figure, reads, place, roof.read_bytes_per_s * place, dark, xanchor="right", xshift=-10, yshift=8)
+    bandwidth, place = f"bandwidth {bandwidth_text(roof.read_bytes_per_s)}", float(np.sqrt(x_range[0] * corner))
+    _write(figure, bandwidth, place, roof.read_bytes_per_s * place, dark, xanchor="right", xshift=-10, yshift=8)
     if roof.launch_bytes_per_s is not None:
         _add_launches(figure, roof, x_range, dark)
 
 
 def _add_launches(figure: go.Figure, roof: Roof, x_range: tuple[float, float], dark: bool) -> None:
-    """The slope of the launch-bound pass; nothing where it lies above the roof or below the drawing."""
+    """The slope of a launch-bound pass; left out above the roof."""
     slope = roof.launch_bytes_per_s
     assert slope is not None
     if slope >= roof.read_bytes_per_s:
@@ -167,7 +168,7 @@ def _add_launches(figure: go.Figure, roof: Roof, x_range: tuple[float, float], d
         y=[slope * x_range[0], slope * end],
         mode="lines",
         line={"color": palette(dark).waiting, "width": 1.6, "dash": "dash"},
-        name=legend_name("issuing alone"),
+        name=legend_name("launch-bound"),
         legendrank=2000,
         hoverinfo="skip",
     )
@@ -189,7 +190,7 @@ def _write(figure: go.Figure, text: str, x: float, y: float, dark: bool, **place
 
 
 def _add_points(figure: go.Figure, points: pd.DataFrame, dark: bool) -> None:
-    """A trace a kind and run; of very many marks those with the most passes."""
+    """A trace per kind and run; of very many marks, those with the most passes."""
     if points.empty:
         return
     series = list(dict.fromkeys(points["series"]))
@@ -226,22 +227,22 @@ def _marker(mine: pd.DataFrame, symbol: str, kind: str, most: float, dark: bool)
 
 
 def _hover(mine: pd.DataFrame, name: str, kind: str, is_named: bool) -> list[str]:
-    """What a mark says: whose it is, how many passes of what shape, how long one took, and its two rates."""
+    """The text of each mark: run and kind, number and shape of the passes, median time, and both rates."""
     lines = []
-    for row in mine.to_dict("records"):
-        who = f"{name}, {kind}" if is_named else f"{kind}"
+    for row in records(mine):
+        title = f"{name}, {kind}" if is_named else kind
         lines.append(
-            f"<b>{who}</b>, {plural(row['passes'], 'pass', 'passes')}<br>"
+            f"<b>{title}</b>, {plural(row['passes'], 'pass', 'passes')}<br>"
             f"{counted(row['rows'])} rows, {counted(row['width'])} columns wide<br>"
-            f"{duration(row['seconds'])} at the median<br>"
-            f"{number(row['intensity'])} FLOP a byte, {rate_text(row['flop_per_s'])}<br>"
+            f"median {duration(row['seconds'])}<br>"
+            f"{quantity(row['intensity'], 'FLOP/byte')}, {rate_text(row['flop_per_s'])}<br>"
             f"{bandwidth_text(row['flop_per_s'] / row['intensity'])}"
         )
     return lines
 
 
 def sample_points(names: Sequence[str] = ("static", "continuous")) -> pd.DataFrame:
-    """Made-up passes of a small model, for the demo and the tests. Nothing here is a measurement."""
+    """Made-up passes of a small model for the demo and the tests."""
     rows = []
     for place, name in enumerate(names):
         for size in (1, 2, 4, 8, 16):

@@ -1,7 +1,7 @@
-"""What a batch size costs and uses: TPOT, TTFT, peak memory, intensity and shares of the ceilings, each against B.
+"""Measures of a sweep by batch size B: TPOT, TTFT, peak memory, speed-up, intensity and shares of the ceilings.
 
-One drawing for all of them. Where repeats were run, a whisker spans the lowest and the highest (columns `<name>_low`
-and `<name>_high`), and the marker is their median.
+One figure function for all of them. With repeats, the marker is the median and a whisker spans the lowest and the
+highest (columns `<name>_low` and `<name>_high`).
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import change, duration, number, percent, quantity, ratio, size
+from engine.core.format import change, duration, percent, quantity, ratio, size
 from engine.core.units import GIB
 from pages.figures.colors import palette
+from pages.figures.frames import records
 from pages.figures.layout import axis, label, note_figure, set_layout
-from pages.figures.sweep.axes import add_failed, add_line, batch_axis, empty_text, hold_open, line_styles, sweep_figure
+from pages.figures.sweep.axes import add_failed, add_line, add_note, batch_axis, empty_text, line_styles, sweep_figure
 
 PLOT_PX = 200
-SAME = 1.05  # a change of less than this ratio is called flat
+SAME = 1.05  # a change by less than this ratio is reported as flat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMeasure:
-    """A column of a sweep: `scale` axis units in one of the column's, `noun` as a caption says it, `text` its values.
+    """A column of a sweep: `scale` axis units per unit of the column, its `noun` in captions, `text` for its values.
 
-    `is_log` draws it over a logarithmic axis, where what grows as B does is a straight line. `is_ratio` values say by
-    themselves how much they grew. `needs` says what a value takes, where no point may have one.
+    `is_log` draws it on a logarithmic axis, where proportional to B is a straight line. `is_ratio` values need no
+    change in brackets. `needs` is the condition for a value, for captions without one.
     """
 
     column: str
     title: str
-    axis_words: str
+    axis_title: str
     noun: str
     scale: float
     is_log: bool
@@ -50,7 +51,7 @@ def _intensity_text(value: float) -> str:
 TPOT = SweepMeasure(
     column="tpot_s",
     title="Time per output token",
-    axis_words="TPOT, ms",
+    axis_title="TPOT, ms",
     noun="TPOT",
     scale=1e3,
     is_log=False,
@@ -59,7 +60,7 @@ TPOT = SweepMeasure(
 TTFT = SweepMeasure(
     column="ttft_s",
     title="Time to first token",
-    axis_words="TTFT, ms, logarithmic",
+    axis_title="TTFT, ms, logarithmic",
     noun="TTFT",
     scale=1e3,
     is_log=True,
@@ -68,7 +69,7 @@ TTFT = SweepMeasure(
 PEAK_MEMORY = SweepMeasure(
     column="peak_memory_bytes",
     title="Peak memory",
-    axis_words="peak memory, GiB",
+    axis_title="peak memory, GiB",
     noun="peak memory",
     scale=1 / GIB,
     is_log=False,
@@ -76,8 +77,8 @@ PEAK_MEMORY = SweepMeasure(
 )
 SPEEDUP = SweepMeasure(
     column="speedup",
-    title="Speed-up over one request after another",
-    axis_words="times as fast, logarithmic",
+    title="Speed-up over serial requests",
+    axis_title="speed-up, logarithmic",
     noun="speed-up",
     scale=1,
     is_log=True,
@@ -88,7 +89,7 @@ SPEEDUP = SweepMeasure(
 INTENSITY = SweepMeasure(
     column="intensity_flop_per_byte",
     title="Arithmetic intensity of a decode step",
-    axis_words="FLOP/byte, logarithmic",
+    axis_title="FLOP/byte, logarithmic",
     noun="intensity",
     scale=1,
     is_log=True,
@@ -97,7 +98,7 @@ INTENSITY = SweepMeasure(
 COMPUTE = SweepMeasure(
     column="compute_fraction",
     title="Share of the compute ceiling",
-    axis_words="% of measured FLOP/s",
+    axis_title="% of measured FLOP/s",
     noun="the share of the compute ceiling",
     scale=100,
     is_log=False,
@@ -106,7 +107,7 @@ COMPUTE = SweepMeasure(
 BANDWIDTH = SweepMeasure(
     column="bandwidth_fraction",
     title="Share of the bandwidth ceiling",
-    axis_words="% of measured bytes/s",
+    axis_title="% of measured bytes/s",
     noun="the share of the bandwidth ceiling",
     scale=100,
     is_log=False,
@@ -123,27 +124,27 @@ def measure_over_batch(
     title: str | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Draw points (series, batch_size, status, the measure's column). `level` is a value with its words: a ceiling."""
+    """Draw points (series, batch_size, status, the measure's column). `level` is a value and its label: a ceiling."""
     title = measure.title if title is None else title
-    words = empty_text(points)
-    if words:
-        return note_figure(words, dark=dark, title=title)
-    figure, room = sweep_figure(points, title=title, dark=dark, plot_px=PLOT_PX, in_one_row=True)
+    note = empty_text(points)
+    if note:
+        return note_figure(note, dark=dark, title=title)
+    figure, layout = sweep_figure(points, title=title, dark=dark, plot_px=PLOT_PX, in_one_row=True)
     styles = line_styles(list(points["series"]), dark)
     for name, mine in points.groupby("series", sort=False):
         measured = mine.dropna(subset=[measure.column]).sort_values("batch_size")
         if not measured.empty:
-            hover = [_hover(str(name), row, measure) for row in measured.to_dict("records")]
+            hover = [_hover(str(name), row, measure) for row in records(measured)]
             whiskers = _whiskers(measured, measure)
             y = measured[measure.column].astype(float) * measure.scale
             add_line(figure, str(name), measured["batch_size"], y, styles[str(name)], hover, **whiskers)
-    add_failed(figure, points, styles, room, dark)
+    add_failed(figure, points, styles, layout, dark)
     if level is not None:
         _add_level(figure, level, measure, dark)
-    y_axis = axis(dark, title=measure.axis_words, domain=[0, room.plot_top], fixedrange=True, tickformat=",~r")
+    y_axis = axis(dark, title=measure.axis_title, domain=[0, layout.plot_top], fixedrange=True, tickformat=",~r")
     y_axis |= {"type": "log", "dtick": "D2"} if measure.is_log else {"rangemode": "tozero", "nticks": 6}
     if points[measure.column].isna().all():
-        y_axis |= hold_open(figure, points, "No batch size gave a value.", dark)
+        y_axis |= add_note(figure, points, "No batch size has a value.", dark)
     set_layout(figure, xaxis=batch_axis(points, dark), yaxis=y_axis)
     return figure
 
@@ -158,34 +159,34 @@ def measure_caption(points: pd.DataFrame, measure: SweepMeasure) -> str:
         measured = mine.dropna(subset=[measure.column]).sort_values("batch_size")
         if not measured.empty:
             ends[str(name)] = (measured.iloc[0], measured.iloc[-1])
-    spans = {_span(first, last) for first, last in ends.values()}
+    spans = {_span_text(first, last) for first, last in ends.values()}
     alike = len(spans) == 1
-    said = [_grown(name, first, last, measure, alike) for name, (first, last) in ends.items()]
-    return f"{noun}{' ' + spans.pop() if alike else ''}: {'; '.join(said)}."
+    texts = [_range_text(name, first, last, measure, alike) for name, (first, last) in ends.items()]
+    return f"{noun}{' ' + spans.pop() if alike else ''}: {'; '.join(texts)}."
 
 
-def _span(first: pd.Series, last: pd.Series) -> str:
+def _span_text(first: pd.Series, last: pd.Series) -> str:
     low, high = int(first["batch_size"]), int(last["batch_size"])
     return f"at B = {low:,}, the only point" if low == high else f"from B = {low:,} to {high:,}"
 
 
-def _grown(name: str, first: pd.Series, last: pd.Series, measure: SweepMeasure, alike: bool) -> str:
-    """`p16 22.0 ms to 26.0 ms (+18.2 %)`, with its own batch sizes where the series differ in them."""
+def _range_text(name: str, first: pd.Series, last: pd.Series, measure: SweepMeasure, alike: bool) -> str:
+    """`p16 22.0 ms to 26.0 ms (+18.2 %)`, with its batch sizes where they differ between series."""
     low, high = float(first[measure.column]), float(last[measure.column])
-    span = "" if alike else f" {_span(first, last)}"
+    span = "" if alike else f" {_span_text(first, last)}"
     if first["batch_size"] == last["batch_size"]:
         return f"{name} {measure.text(low)}{span}"
     return f"{name} {measure.text(low)} to {measure.text(high)}{span}{'' if measure.is_ratio else _change(low, high)}"
 
 
 def _change(low: float, high: float) -> str:
-    """`(+10.0 %)`, `(40 times)`, `(flat)`."""
+    """`(+10.0 %)`, `(40.0x)`, `(flat)`."""
     if low <= 0 or high <= 0:
         return ""
-    times = high / low
-    if 1 / SAME < times < SAME:
+    factor = high / low
+    if 1 / SAME < factor < SAME:
         return " (flat)"
-    return f" ({number(times)} times)" if times >= 2 else f" ({change(times - 1)})"
+    return f" ({ratio(factor)})" if factor >= 2 else f" ({change(factor - 1)})"
 
 
 def _whiskers(measured: pd.DataFrame, measure: SweepMeasure) -> dict[str, Any]:
@@ -203,7 +204,7 @@ def _whiskers(measured: pd.DataFrame, measure: SweepMeasure) -> dict[str, Any]:
     }
 
 
-def _hover(name: str, row: dict[Any, Any], measure: SweepMeasure) -> str:
+def _hover(name: str, row: dict[str, Any], measure: SweepMeasure) -> str:
     text = f"<b>{name}, B = {int(row['batch_size']):,}</b><br>{measure.text(float(row[measure.column]))}"
     low, high = row.get(f"{measure.column}_low"), row.get(f"{measure.column}_high")
     if low is None or high is None or pd.isna(low) or low == high:
@@ -212,8 +213,8 @@ def _hover(name: str, row: dict[Any, Any], measure: SweepMeasure) -> str:
 
 
 def _add_level(figure: go.Figure, level: tuple[float, str], measure: SweepMeasure, dark: bool) -> None:
-    """A dotted line across the plot, its words above it at the left."""
-    value, words = level[0] * measure.scale, level[1]
+    """A dotted line across the plot, labeled above it at the left."""
+    value, text = level[0] * measure.scale, level[1]
     faint = palette(dark).faint_text
     figure.add_scatter(
         x=list(_ends(figure)),
@@ -222,10 +223,10 @@ def _add_level(figure: go.Figure, level: tuple[float, str], measure: SweepMeasur
         line={"width": 1.4, "dash": "dot", "color": faint},
         showlegend=False,
         hoverinfo="skip",
-        name=words,
+        name=text,
     )
     place: dict[str, Any] = {"x": 0.01, "xref": "x domain", "yshift": 9, "font": {"size": 12, "color": faint}}
-    figure.add_annotation(label(words, y=math.log10(value) if measure.is_log else value, **place))
+    figure.add_annotation(label(text, y=math.log10(value) if measure.is_log else value, **place))
 
 
 def _ends(figure: go.Figure) -> Sequence[float]:

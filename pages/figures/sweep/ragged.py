@@ -1,7 +1,7 @@
-"""A ragged batch beside its control: a uniform batch of as many rows, all as long as the ragged batch is wide.
+"""A ragged batch and its control: a uniform batch with the same rows, all as long as the longest of the ragged batch.
 
-Rates are output tokens of the whole run over its duration: rows of a ragged batch end at different times, so that a
-rate a row would mean nothing. The control's every position is a real token, and its tensors have the same shape.
+Rates are output tokens of the whole run over its duration: rows of a ragged batch end at different times, so a rate per
+row has no meaning. All positions of the control are real tokens, and its tensors have the same shape.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import plotly.graph_objects as go
 
 from engine.core.format import exact, number, percent, quantity
 from pages.figures.colors import palette
+from pages.figures.frames import records
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.sweep.axes import failed_text, is_failed
 
 RATE = "output_tokens_per_s"
 PLOT_PX = 210
-MOST_VALUES = 3  # batch sizes; the rates of more would run into each other on a phone
+MAX_VALUES = 3  # batch sizes with rates above the bars; more would overlap on a phone
 SIDE = 0.19  # from the middle of a batch size to the middle of a bar
+NO_RAGGED = "No ragged batch has been measured yet."
 ROLES = ("control", "ragged")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaggedPair:
-    """Both rates at one batch size, tokens/s; None where it failed. `unused` is the share of held KV memory unused."""
+    """Both rates at a batch size, tokens/s; None for a failed run. `unused` is the unused share of held KV memory."""
 
     batch_size: int
     control: float | None
@@ -41,7 +43,7 @@ class RaggedPair:
 
 
 def ragged_pairs(points: pd.DataFrame) -> list[RaggedPair]:
-    """The pairs of points (batch_size, role, prompts, output_tokens_per_s, and if known kv_unused_fraction)."""
+    """Pairs from points (batch_size, role, prompts, output_tokens_per_s, and if known kv_unused_fraction)."""
     pairs = []
     for size, mine in points[points["role"].isin(ROLES)].groupby("batch_size"):
         ragged, control = mine[mine["role"] == "ragged"], mine[mine["role"] == "control"]
@@ -58,11 +60,12 @@ def ragged_pairs(points: pd.DataFrame) -> list[RaggedPair]:
 
 
 def ragged_bars(points: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
-    """Draw two bars a batch size: the control, and the ragged batch with its share of it. Failed ones are crosses."""
+    """Draw two bars per batch size: the control, and the ragged batch with its share of the control. Failed runs are
+    crosses."""
     points = points[points["role"].isin(ROLES)] if not points.empty else points
     known = points[is_failed(points) | points[RATE].notna()] if not points.empty else points
     if known.empty:
-        return note_figure("No ragged batch has been measured yet.", dark=dark, title=title)
+        return note_figure(NO_RAGGED, dark=dark, title=title)
     sizes = sorted({int(size) for size in points["batch_size"]})
     pairs = {pair.batch_size: pair for pair in ragged_pairs(points)}
     figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=44, left=66, right=12)
@@ -71,7 +74,7 @@ def ragged_bars(points: pd.DataFrame, *, title: str = "", dark: bool = False) ->
     _add_crosses(figure, known[is_failed(known)], sizes, dark)
     x_axis = axis(
         dark,
-        title="rows in the batch, B, and the control's prompts",
+        title="batch size B, and the control's prompts",
         range=[-0.5, len(sizes) - 0.5],
         tickvals=list(range(len(sizes))),
         ticktext=[_tick(pairs[size]) for size in sizes],
@@ -85,16 +88,16 @@ def ragged_bars(points: pd.DataFrame, *, title: str = "", dark: bool = False) ->
 
 
 def ragged_caption(points: pd.DataFrame) -> str:
-    """What the ragged batch reaches of its control at each batch size, and what of its memory it did not use."""
+    """The ragged rate as a share of its control at each batch size, and its unused KV memory."""
     pairs = [pair for pair in ragged_pairs(points) if pair.ratio is not None] if not points.empty else []
     if not pairs:
-        return "No ragged batch has been measured beside its control yet."
-    said = [
+        return "No ragged batch and its control have been measured yet."
+    texts = [
         f"{number(pair.ragged or 0)} of {quantity(pair.control or 0, 'tokens/s')} at B = {pair.batch_size:,} "
-        f"({percent(pair.ratio or 0)}{f', against {pair.control_prompts}' if pair.control_prompts else ''})"
+        f"({percent(pair.ratio or 0)}{f', control {pair.control_prompts}' if pair.control_prompts else ''})"
         for pair in pairs
     ]
-    return f"The ragged batch against uniform rows of the same width: {', '.join(said)}.{_unused_text(pairs)}"
+    return f"Ragged batch vs uniform rows of the same width: {', '.join(texts)}.{_unused_text(pairs)}"
 
 
 def _unused_text(pairs: list[RaggedPair]) -> str:
@@ -102,11 +105,11 @@ def _unused_text(pairs: list[RaggedPair]) -> str:
     if not unused:
         return ""
     low, high = percent(unused[0]), percent(unused[-1])
-    return f" Of the KV memory that it held, {low if low == high else f'{low} to {high}'} was unused."
+    return f" {low if low == high else f'{low} to {high}'} of its KV memory was unused."
 
 
 def _only(rows: pd.DataFrame, column: str) -> float | None:
-    """The value of the one row; None where there is no row, no column or no value."""
+    """The value of the only row; None without a row, a column or a value."""
     if rows.empty or column not in rows or pd.isna(rows[column].iloc[0]):
         return None
     return float(rows[column].iloc[0])
@@ -121,7 +124,7 @@ def _add_bars(
         pattern = {"shape": ".", "fillmode": "overlay", "fgcolor": colors.padding_line, "size": 6, "solidity": 0.3}
         marker |= {"color": colors.padding, "pattern": pattern}
     values = [getattr(pairs[size], role) for size in sizes]
-    is_crowded = len(sizes) > MOST_VALUES  # then only shares stand above the bars; the pointer finds the rest
+    is_crowded = len(sizes) > MAX_VALUES  # then only shares are above the bars; hover texts have the rates
     texts = ["" if value is None or is_crowded else number(value) for value in values]
     if role == "ragged":
         shares = [_share_text(pairs[size].ratio) for size in sizes]
@@ -153,7 +156,7 @@ def _tick(pair: RaggedPair) -> str:
 def _add_crosses(figure: go.Figure, failed: pd.DataFrame, sizes: list[int], dark: bool) -> None:
     if failed.empty:
         return
-    rows = failed.to_dict("records")
+    rows = records(failed)
     sides = {"control": -SIDE, "ragged": SIDE}
     figure.add_scatter(
         x=[sizes.index(int(row["batch_size"])) + sides[str(row["role"])] for row in rows],

@@ -1,6 +1,8 @@
-"""A made-up sweep for demos and tests: a step reads the weights and the keys and values, or computes, whichever is
-longer. A card of 20 TFLOP/s and 300 GB/s, a model of 1.5e9 parameters in 16 bit, 28 KiB of keys and values a position,
-and room for 300,000 positions. It never ran anywhere."""
+"""A made-up sweep for demos and tests: a step takes as long as its reads or its arithmetic, whichever is longer.
+
+The GPU has 20 TFLOP/s, 300 GB/s and memory for 300,000 positions. The model has 1.5e9 parameters in 16 bit and 28 KiB
+of KV per position. Nothing here is a measurement.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ PARAMETERS = 1.5e9
 KV_BYTES = 28 * 1024
 FLOP_PER_S = 20e12
 READ_BYTES_PER_S = 300e9
-MOST_POSITIONS = 300_000
+MAX_POSITIONS = 300_000
 
 
 def sample_sweep(
     lengths: Sequence[int] = (16, 256, 4096), sizes: Sequence[int] = (1, 4, 16, 64, 256, 1024), engine: str = "static"
 ) -> pd.DataFrame:
-    """A row a point, with the columns that the figures of a sweep read."""
+    """A row per point, with the columns that the figures of a sweep use."""
     return pd.DataFrame([_point(engine, tokens, size) for tokens in lengths for size in sizes])
 
 
@@ -29,7 +31,7 @@ def _point(engine: str, tokens: int, size: int) -> dict[str, object]:
     read_bytes = 2 * PARAMETERS + size * context * KV_BYTES
     flop = 2 * PARAMETERS * size
     tpot_s = max(read_bytes / READ_BYTES_PER_S, flop / FLOP_PER_S) + 0.002
-    fits = size * context <= MOST_POSITIONS
+    fits = size * context <= MAX_POSITIONS
     measured = {
         "ttft_s": 0.01 + 2 * PARAMETERS * size * tokens / FLOP_PER_S,
         "tpot_s": tpot_s,
@@ -57,7 +59,7 @@ def _point(engine: str, tokens: int, size: int) -> dict[str, object]:
 
 
 def sample_ragged() -> pd.DataFrame:
-    """A ragged batch beside its control at three batch sizes, the last of which did not fit."""
+    """A ragged batch and its control at three batch sizes; the last did not fit."""
     rows = []
     for size, rates in ((8, (310.0, 104.0)), (32, (1200.0, 130.0)), (128, (None, None))):
         for role, rate in zip(("control", "ragged"), rates, strict=True):

@@ -1,53 +1,57 @@
-"""Decoded tokens a second against batch size, both logarithmic, beside the straight line of B times the rate of one.
+"""Decode throughput by batch size B, both axes logarithmic, with linear scaling as a dashed line.
 
-The rate is B / TPOT: what all rows of a batch decode together. The straight line is what they would decode if a step
-took as long with B rows as with one; where a series leaves it, rows have begun to cost time. Without a point at B = 1
-the line goes through the series' smallest batch.
+Throughput is B / TPOT: the tokens/s of all rows together. Linear scaling is B times the rate of one row: the throughput
+if a step took as long with B rows as with one. Where a series falls below it, more rows take more time. Without a point
+at B = 1 the line goes through the series' smallest batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import percent, quantity
 from engine.experiments.sweep_table import DISTURBED
 from pages.figures.colors import palette
+from pages.figures.frames import records
 from pages.figures.layout import axis, legend_name, note_figure, set_layout
 from pages.figures.sweep.axes import (
     add_failed,
     add_line,
+    add_note,
     batch_axis,
     empty_text,
-    hold_open,
     is_failed,
     line_styles,
     sweep_figure,
 )
 
 RATE = "decode_tokens_per_s"
-KEY = "B x the rate of one row"
-ON_THE_LINE = 0.8  # a point that reaches at least this share of the straight line is said to follow it
+LINEAR = "linear scaling"
+SCALES_FROM = 0.8  # a point with at least this share of linear scaling is reported as scaling linearly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bend:
-    """Where a series stands to its straight line: the largest batch that follows it, and the first that does not.
+class LinearScaling:
+    """How far a series scales linearly: the largest batch `last` that does, and the first, `below_at`, that does not.
 
-    `base` is the batch that the line goes through; `share` is of the line at `left_at`, or at `last` if none left it.
+    `base` is the batch that the line goes through. `share` is the share of linear scaling, and `rate` the throughput,
+    at `below_at`, or at `last` if all scale linearly.
     """
 
     base: int
     last: int
-    left_at: int | None
+    below_at: int | None
     share: float
     rate: float
 
 
-def straight_rate(mine: pd.DataFrame) -> tuple[int, float] | None:
-    """The smallest measured batch of a series and the rate a row there, tokens/s; None without a measured point."""
+def base_rate(mine: pd.DataFrame) -> tuple[int, float] | None:
+    """The smallest measured batch of a series and its tokens/s per row; None without a measured point."""
     measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
     if measured.empty:
         return None
@@ -55,37 +59,37 @@ def straight_rate(mine: pd.DataFrame) -> tuple[int, float] | None:
     return int(first["batch_size"]), float(first[RATE]) / int(first["batch_size"])
 
 
-def bend_of(mine: pd.DataFrame) -> Bend | None:
-    """How one series keeps to its line; None without two measured points."""
-    base = straight_rate(mine)
+def linear_scaling(mine: pd.DataFrame) -> LinearScaling | None:
+    """The linear scaling of a series; None without two measured points."""
+    base = base_rate(mine)
     measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
     if base is None or len(measured) < 2:
         return None
     shares = measured[RATE] / (measured["batch_size"] * base[1])
-    off = measured[shares < ON_THE_LINE]
-    at = off.iloc[0] if len(off) else measured.iloc[-1]
-    on = measured[measured["batch_size"] < at["batch_size"]] if len(off) else measured
-    return Bend(
+    is_below = (shares < SCALES_FROM).to_numpy()
+    place = int(is_below.argmax()) if is_below.any() else len(measured) - 1
+    sizes = measured["batch_size"].astype(int).tolist()
+    return LinearScaling(
         base=base[0],
-        last=int(on["batch_size"].max()),
-        left_at=int(at["batch_size"]) if len(off) else None,
-        share=float(shares.loc[at.name]),
-        rate=float(at[RATE]),
+        last=sizes[place - 1] if is_below.any() else sizes[-1],
+        below_at=sizes[place] if is_below.any() else None,
+        share=float(shares.iloc[place]),
+        rate=float(measured[RATE].iloc[place]),
     )
 
 
 def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
     """Draw points (series, batch_size, status, decode_tokens_per_s; of failed ones asked_bytes, free_bytes)."""
-    words = empty_text(points)
-    if words:
-        return note_figure(words, dark=dark, title=title)
-    figure, room = sweep_figure(points, title=title, dark=dark, more=KEY)
+    note = empty_text(points)
+    if note:
+        return note_figure(note, dark=dark, title=title)
+    figure, layout = sweep_figure(points, title=title, dark=dark, more=LINEAR)
     styles = line_styles(list(points["series"]), dark)
     for name, mine in points.groupby("series", sort=False):
         measured = mine.dropna(subset=[RATE]).sort_values("batch_size")
         if measured.empty:
             continue
-        base = straight_rate(measured)
+        base = base_rate(measured)
         assert base is not None
         sizes = [int(measured["batch_size"].min()), int(mine["batch_size"].max())]
         figure.add_scatter(
@@ -96,54 +100,54 @@ def throughput_over_batch(points: pd.DataFrame, *, title: str = "", dark: bool =
             opacity=0.75,
             legendgroup=str(name),
             showlegend=False,
-            name=f"{name}: B x the rate of one row",
+            name=f"{name}: {LINEAR}",
             hoverinfo="skip",
         )
-        hover = [_hover(str(name), row, base[1]) for row in measured.to_dict("records")]
+        hover = [_hover(str(name), row, base[1]) for row in records(measured)]
         add_line(figure, str(name), measured["batch_size"], measured[RATE], styles[str(name)], hover)
     if points[RATE].notna().any():
-        _add_key(figure, dark)
-    add_failed(figure, points, styles, room, dark)
-    y_axis = axis(dark, title="decoded tokens/s, logarithmic", type="log", domain=[0, room.plot_top], dtick="D2")
+        _add_legend_entry(figure, dark)
+    add_failed(figure, points, styles, layout, dark)
+    y_axis = axis(dark, title="decode tokens/s, logarithmic", type="log", domain=[0, layout.plot_top], dtick="D2")
     y_axis |= {"tickformat": ",~r", "fixedrange": True}
     if points[RATE].isna().all():
-        y_axis |= hold_open(figure, points, "No batch size gave a rate.", dark)
+        y_axis |= add_note(figure, points, "No batch size has a rate.", dark)
     set_layout(figure, xaxis=batch_axis(points, dark), yaxis=y_axis)
     return figure
 
 
-def _add_key(figure: go.Figure, dark: bool) -> None:
-    """What the dashed lines are, in the legend."""
+def _add_legend_entry(figure: go.Figure, dark: bool) -> None:
+    """The legend entry of the dashed lines."""
     figure.add_scatter(
         x=[None],
         y=[None],
         mode="lines",
         line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
-        name=legend_name(KEY),
+        name=legend_name(LINEAR),
         hoverinfo="skip",
     )
 
 
 def throughput_caption(points: pd.DataFrame) -> str:
-    """How far each series keeps to its straight line, where it leaves it, and what failed."""
-    words = empty_text(points)
-    if words:
-        return words
-    said = [_series_text(str(name), mine) for name, mine in points.groupby("series", sort=False)]
-    known = "; ".join(filter(None, said))
-    against = f"Against B times the rate of one row: {known}." if known else ""
-    return " ".join(filter(None, [against, failed_caption(points)]))
+    """How far each series scales linearly, and the failed points."""
+    note = empty_text(points)
+    if note:
+        return note
+    texts = [_series_text(str(name), mine) for name, mine in points.groupby("series", sort=False)]
+    known = "; ".join(filter(None, texts))
+    scaling = f"Scaling with batch size: {known}." if known else ""
+    return " ".join(filter(None, [scaling, failed_caption(points)]))
 
 
 def failed_caption(points: pd.DataFrame) -> str:
-    """`Failed: p1024 from B = 256 on.`; empty where nothing failed."""
+    """`Failed: p1024 from B = 256 on.`; empty without failed points."""
     failed = points[is_failed(points)]
     if failed.empty:
         return ""
     parts = []
     for name, mine in failed.groupby("series", sort=False):
         sizes = sorted(int(size) for size in mine["batch_size"])
-        known = points.loc[(points["series"] == name) & (points["status"] == "completed"), "batch_size"]
+        known = points[(points["series"] == name) & (points["status"] == "completed")]["batch_size"]
         if len(sizes) > 1 and (known.empty or sizes[0] > known.max()):
             parts.append(f"{name} from B = {sizes[0]:,} on")
         else:
@@ -152,33 +156,38 @@ def failed_caption(points: pd.DataFrame) -> str:
 
 
 def _series_text(name: str, mine: pd.DataFrame) -> str:
-    """`p16 keeps to it up to B = 4 and leaves it at B = 16 (559 tokens/s, 46.2 % of it)`."""
-    base, bend = straight_rate(mine), bend_of(mine)
+    """`p16 scales linearly up to B = 4; 46.2 % of linear at B = 16 (559 tokens/s)`."""
+    base, scaling = base_rate(mine), linear_scaling(mine)
     if base is None:
         return ""
     size, rate = base
-    if bend is None:
+    if scaling is None:
         return f"{name} has one point, {quantity(size * rate, 'tokens/s')} at B = {size:,}"
     shares = mine[RATE] / (mine["batch_size"] * rate)
     if shares.max() > DISTURBED:
-        top = int(mine.loc[shares.idxmax(), "batch_size"])
+        top = int(mine["batch_size"].iloc[int(np.nanargmax(shares.to_numpy(dtype=float)))])
         return (
-            f"{name} stands at {percent(float(shares.max()))} of it at B = {top:,}: more rows make no step that "
-            f"much faster, so B = {size:,} was most likely disturbed; measure it again before reading this line"
+            f"{name} reaches {percent(float(shares.max()))} of linear scaling at B = {top:,}, which is not plausible: "
+            f"B = {size:,} was probably disturbed, so measure it again"
         )
-    where = f"({quantity(bend.rate, 'tokens/s')}, {percent(bend.share)} of it)"
-    through = f" through B = {bend.base:,}" if bend.base > 1 else ""
-    if bend.left_at is None:
-        return f"{name} keeps to it{through} up to B = {bend.last:,} {where}"
-    if bend.last == bend.base:
-        return f"{name} leaves it{through} at once, at B = {bend.left_at:,} {where}"
-    return f"{name} keeps to it{through} up to B = {bend.last:,} and leaves it at B = {bend.left_at:,} {where}"
+    share = f"{percent(scaling.share)} of linear scaling"
+    from_base = f" from B = {scaling.base:,}" if scaling.base > 1 else ""
+    if scaling.below_at is None:
+        return f"{name} scales linearly{from_base} up to B = {scaling.last:,} ({_rate_text(scaling)}, {share})"
+    below = f"{share} at B = {scaling.below_at:,} ({_rate_text(scaling)})"
+    if scaling.last == scaling.base:
+        return f"{name} does not scale linearly{from_base}: {below}"
+    return f"{name} scales linearly{from_base} up to B = {scaling.last:,}, with {below}"
 
 
-def _hover(name: str, row: dict[object, object], rate: float) -> str:
-    size, value = int(str(row["batch_size"])), float(str(row[RATE]))
+def _rate_text(scaling: LinearScaling) -> str:
+    return quantity(scaling.rate, "tokens/s")
+
+
+def _hover(name: str, row: dict[str, Any], rate: float) -> str:
+    size, value = int(row["batch_size"]), float(row[RATE])
     share = percent(value / (size * rate))
-    return f"<b>{name}, B = {size:,}</b><br>{quantity(value, 'tokens/s')}<br>{share} of the straight line"
+    return f"<b>{name}, B = {size:,}</b><br>{quantity(value, 'tokens/s')}<br>{share} of linear scaling"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The timeline of a run too dense for single spans: lane x time bin, each cell in the color of its largest phase.
 
-The picture is one heatmap. Dead cells keep their hatching: every lane is a few rows of cells, and dead ones alternate
-between two reds along the diagonal. A second, invisible heatmap carries the shares of each cell for the hover.
+It is drawn as one heatmap. Dead cells keep their hatching: a lane is several rows of cells, and dead cells alternate
+between two reds along the diagonal. A second, invisible heatmap has the shares of each cell for the hover text.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pages.figures.timeline.spans import Unit, unit_columns
 CLEAR = "rgba(0,0,0,0)"
 MAX_BINS = 900
 MAX_CELLS = 60_000
-NOTHING = 0  # cell codes: nothing yet, then the phases in order, then the lines over dead
+BLANK = 0  # cell codes: no data yet, then the phases in order, then the lines over dead
 HATCHED = len(PHASES) + 1
 
 
 def phase_shares(
     spans: pd.DataFrame, *, unit: Unit, window: tuple[float, float], num_lanes: int, num_bins: int
 ) -> np.ndarray:
-    """How much of each cell each phase holds: float array (phase, lane, bin), from 0 to 1; what is left over is empty.
+    """The share of each phase in each cell, from 0 to 1: float array (phase, lane, bin). The remainder is empty.
 
-    A span that covers part of a bin counts by that part.
+    A span that covers part of a bin counts as that part.
     """
     start, end = unit_columns(unit)
     changes = np.zeros((len(PHASES) - 1, num_lanes, num_bins + 1))
@@ -42,9 +42,9 @@ def phase_shares(
 
 
 def _add_edge(changes: np.ndarray, lanes: np.ndarray, at: np.ndarray, sign: float) -> None:
-    """Note where spans begin (sign 1) or end (-1), `at` in bins, as the change of coverage from bin to bin.
+    """Add where spans begin (sign 1) or end (-1), `at` in bins, to the changes of coverage from bin to bin.
 
-    The bin that holds the edge is covered by what is left of it. `changes` is (lane, bin + 1).
+    The bin with the edge is covered from the edge on. `changes` is (lane, bin + 1).
     """
     last = changes.shape[1] - 1
     at = np.clip(at, 0.0, float(last))
@@ -65,9 +65,9 @@ def add_overview(
     rows_a_lane: int,
     dark: bool,
 ) -> None:
-    """Add the two heatmaps over the lanes' axes, and say on the x axis what a cell is. Takes merged spans.
+    """Add the two heatmaps over the lanes' axes, and the bin width to the x axis title. Takes merged spans.
 
-    `rows_a_lane` is how many rows of cells draw one lane; with more than one, the last is the gap between lanes.
+    `rows_a_lane` is the number of cell rows per lane; with more than one, the last is the gap between lanes.
     """
     num_bins = max(40, min(MAX_BINS, MAX_CELLS // num_lanes))
     shares = phase_shares(spans, unit=unit, window=window, num_lanes=num_lanes, num_bins=num_bins)
@@ -75,7 +75,7 @@ def add_overview(
     has_begun = window[0] + np.arange(num_bins) * bin_width < float(spans[unit_columns(unit)[1]].max())
     across = {"x0": window[0] + bin_width / 2, "dx": bin_width}
     figure.add_heatmap(
-        z=_texture(np.where(has_begun, shares.argmax(axis=0) + 1, NOTHING), rows_a_lane),
+        z=_texture(np.where(has_begun, shares.argmax(axis=0) + 1, BLANK), rows_a_lane),
         y0=-0.5 + 0.5 / rows_a_lane,
         dy=1 / rows_a_lane,
         zmin=-0.5,
@@ -104,12 +104,12 @@ def _texture(codes: np.ndarray, rows_a_lane: int) -> np.ndarray:
     is_line = (down + across) % 5 == 0
     rows[(rows == PHASES.index("dead") + 1) & is_line] = HATCHED
     if rows_a_lane > 1:
-        rows[down % rows_a_lane == rows_a_lane - 1] = NOTHING
+        rows[down % rows_a_lane == rows_a_lane - 1] = BLANK
     return rows
 
 
 def _color_steps(dark: bool) -> list[list[object]]:
-    """A color scale of flat steps, one a code."""
+    """A color scale of flat steps, one per code."""
     colors = palette(dark)
     fills = [CLEAR, *(colors.phase(phase) for phase in PHASES), colors.dead_weave]
     return [[(i + edge) / len(fills), fill] for i, fill in enumerate(fills) for edge in (0, 1)]

@@ -1,19 +1,24 @@
-"""The pass trace: how long each forward pass took, how many rows it ran and how wide it was, one under the other.
+"""The pass trace: duration, rows and width of each forward pass, in three panels over one x axis.
 
-All three share the x axis. Up to BARS passes are bars as wide as they lasted; more are marks; more than DENSE are drawn
-by WebGL and thinned, keeping the longest and shortest of every stretch. A mixed pass decodes rows and reads chunks of
-prompts at once. Rows above the live ones are dead: hatched; above those, rows whose prompt is still being read.
+Up to BARS passes are bars as wide as they lasted; more are marks; more than DENSE are drawn by WebGL and thinned,
+keeping the longest and shortest of every stretch. A mixed pass decodes rows and prefills chunks of prompts. Above the
+live rows are dead rows, hatched, and above those, rows whose prompt is not complete yet.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration, percent, plural
 from pages.figures.colors import palette
+from pages.figures.frames import records
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.timeline.queue import changes_only
+from pages.figures.timeline.queue import NO_PASSES, changes_only
 from pages.figures.timeline.spans import Unit
 
 BARS = 600
@@ -32,13 +37,13 @@ def pass_trace(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw the passes table: step, kind, start_s, end_s, rows, live_rows, width; of chunked runs chunk_rows too.
+    """Draw the passes table: step, kind, start_s, end_s, rows, live_rows, width; chunked runs also have chunk_rows.
 
-    `x_range` is in the unit drawn. A pass stands where it began. No passes give a figure with a note.
+    `x_range` is in the unit drawn. A pass is drawn where it began. No passes give a figure with a note.
     """
     passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
     if passes.empty:
-        return note_figure("No pass has run yet.", dark=dark, title=title)
+        return note_figure(NO_PASSES, dark=dark, title=title)
     passes = placed(passes, unit)
     end = float(passes["x_end"].max())
     chunk_rows = _chunk_rows(passes)
@@ -46,7 +51,7 @@ def pass_trace(
     for kind in SYMBOLS:
         mine = thinned(passes[passes["kind"] == kind], MAX_POINTS)
         if mine.empty and kind == "mixed":
-            continue  # prefill and decode stand in every legend, so that legends of two runs agree
+            continue  # prefill and decode are in every legend, so the legends of two runs agree
         drawing = _bars(mine, kind, dark) if len(passes) <= BARS else _marks(mine, kind, len(passes), dark)
         _add_durations(figure, mine, kind, unit, drawing)
     _add_rows(figure, passes, chunk_rows, dark)
@@ -60,7 +65,7 @@ def placed(passes: pd.DataFrame, unit: Unit) -> pd.DataFrame:
     passes = passes.assign(duration_ms=(passes["end_s"] - passes["start_s"]) * 1000.0)
     if unit == "second":
         return passes.assign(x=passes["start_s"], x_end=passes["end_s"])
-    if {"start_step", "end_step"} <= set(passes.columns):  # of passes that are a few of many, only the store knows
+    if {"start_step", "end_step"} <= set(passes.columns):  # a subset of the passes: the store has their steps
         return passes.assign(x=passes["start_step"], x_end=passes["end_step"])
     by_step = passes.groupby("step")["step"]
     size = by_step.transform("size")
@@ -69,7 +74,7 @@ def placed(passes: pd.DataFrame, unit: Unit) -> pd.DataFrame:
 
 
 def _chunk_rows(passes: pd.DataFrame) -> pd.Series:
-    """The rows of each pass that yield no token since their prompt is not whole yet; none where nobody logged them."""
+    """The rows of each pass whose prompt is not complete yet, so they yield no token; 0 where they were not logged."""
     if "chunk_rows" not in passes:
         return pd.Series(0.0, index=passes.index)
     return passes["chunk_rows"].astype(float).fillna(0.0)
@@ -79,8 +84,8 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
     inner_px = sum(PANELS_PX) + 2 * GAP_PX
     figure = new_figure(plot_px=inner_px, dark=dark, title=title, top=44, left=52)
     tops = np.cumsum([0, PANELS_PX[0] + GAP_PX, PANELS_PX[1] + GAP_PX])
-    rows = "rows (hatched: dead; slate above: reading)" if has_chunks else "rows (hatched: dead)"
-    headings = ("time of each pass, ms", rows, "width, columns")
+    rows = "rows (hatched: dead; slate on top: prefill chunks)" if has_chunks else "rows (hatched: dead)"
+    headings = ("pass time, ms", rows, "width, columns")
     colors = palette(dark)
     for number, (top, height, heading) in enumerate(zip(tops, PANELS_PX, headings, strict=True), start=1):
         low, high = 1 - (top + height) / inner_px, 1 - top / inner_px
@@ -110,14 +115,14 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
 
 
 def _bars(mine: pd.DataFrame, kind: str, dark: bool) -> go.Bar:
-    """A bar a pass, as wide as the pass lasted."""
+    """A bar per pass, as wide as the pass lasted."""
     width = (mine["x_end"] - mine["x"]).to_numpy(dtype=float)
     marker = {"color": palette(dark).pass_kind(kind), "line": {"width": 0}}
     return go.Bar(x=mine["x"].to_numpy(dtype=float) + width / 2, width=width * 0.94, marker=marker)
 
 
 def _marks(mine: pd.DataFrame, kind: str, num_passes: int, dark: bool) -> go.Scatter | go.Scattergl:
-    """A mark where each pass began, of a shape for its kind."""
+    """A mark where each pass began; the shape is the kind."""
     is_dense = num_passes > DENSE
     draw = go.Scattergl if is_dense else go.Scatter
     marker = {
@@ -132,7 +137,7 @@ def _marks(mine: pd.DataFrame, kind: str, num_passes: int, dark: bool) -> go.Sca
 def _add_durations(
     figure: go.Figure, mine: pd.DataFrame, kind: str, unit: Unit, drawing: go.Bar | go.Scatter | go.Scattergl
 ) -> None:
-    """Give the drawing its heights, its name and its hover, and put it into the first panel."""
+    """Set the heights, name and hover text of a trace and add it to the first panel."""
     at = "step %{customdata[2]:,}" if unit == "step" else "%{customdata[2]:,.3r}\u00a0s"
     places = mine["step"] if unit == "step" else mine["start_s"].round(6)
     drawing.update(
@@ -148,7 +153,7 @@ def _add_durations(
 
 
 def thinned(passes: pd.DataFrame, max_points: int) -> pd.DataFrame:
-    """At most `max_points` passes: the longest and the shortest of each stretch, so that no spike is lost."""
+    """At most `max_points` passes: the longest and the shortest of each stretch, so no spike is lost."""
     if len(passes) <= max_points:
         return passes
     stretch = pd.Series(np.arange(len(passes)) * (max_points // 2) // len(passes), index=passes.index)
@@ -158,21 +163,21 @@ def thinned(passes: pd.DataFrame, max_points: int) -> pd.DataFrame:
 
 
 def _add_rows(figure: go.Figure, passes: pd.DataFrame, chunk_rows: pd.Series, dark: bool) -> None:
-    """The live rows of each kind of pass as areas; above them what is dead, hatched; above that, unfinished prompts."""
+    """The live rows of each kind of pass as areas; above them dead rows, hatched, then rows of unfinished prompts."""
     colors = palette(dark)
     x = np.append(passes["x"].to_numpy(dtype=float), passes["x_end"].iloc[-1])
     of_kind = {kind: passes["live_rows"].where(passes["kind"] == kind, 0) for kind in ("mixed", "prefill")}
     layers = (
         ("decode", passes["live_rows"], "tozeroy", "%{y:,.0f} live rows"),
         ("dead", passes["rows"], "tonexty", "%{y:,.0f} rows that yield a token"),
-        ("prefill", passes["rows"] + chunk_rows if chunk_rows.any() else None, "tonexty", "%{y:,.0f} rows in all"),
+        ("prefill", passes["rows"] + chunk_rows if chunk_rows.any() else None, "tonexty", "%{y:,.0f} rows, total"),
         ("mixed", of_kind["mixed"] if of_kind["mixed"].any() else None, "tozeroy", ""),
         ("prefill", of_kind["prefill"], "tozeroy", ""),
     )
     for phase, counts, fill, hover in layers:
         if counts is None:
             continue
-        points = changes_only(x, _held(counts))
+        points = changes_only(x, _step_values(counts))
         figure.add_scatter(
             x=points[0],
             y=points[1],
@@ -189,8 +194,8 @@ def _add_rows(figure: go.Figure, passes: pd.DataFrame, chunk_rows: pd.Series, da
         )
 
 
-def _held(counts: pd.Series) -> np.ndarray:
-    """The counts, the last of them held to the end of its pass."""
+def _step_values(counts: pd.Series) -> np.ndarray:
+    """The y values of a step line: the counts, with the last one repeated at the end of its pass."""
     values = counts.to_numpy(dtype=float)
     return np.append(values, values[-1])
 
@@ -198,7 +203,7 @@ def _held(counts: pd.Series) -> np.ndarray:
 def _add_width(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
     colors = palette(dark)
     x = np.append(passes["x"].to_numpy(dtype=float), passes["x_end"].iloc[-1])
-    points = changes_only(x, _held(passes["width"]))
+    points = changes_only(x, _step_values(passes["width"]))
     figure.add_scatter(
         x=points[0],
         y=points[1],
@@ -209,6 +214,42 @@ def _add_width(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
         showlegend=False,
         hovertemplate="%{y:,.0f} columns wide<extra></extra>",
     )
+
+
+def passes_caption(passes: pd.DataFrame) -> str:
+    """The prefill share of the time, and the median and longest decode pass, from the passes table."""
+    passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
+    if passes.empty:
+        return NO_PASSES
+    seconds = (passes["end_s"] - passes["start_s"]).astype(float).groupby(passes["kind"])
+    kinds = seconds.agg(passes="size", seconds="sum", median_s="median", longest_s="max")
+    return pass_kinds_caption(kinds.rename_axis("kind").reset_index())
+
+
+def pass_kinds_caption(kinds: pd.DataFrame) -> str:
+    """The same from totals, a row per kind: kind, passes, seconds, median_s, longest_s."""
+    if kinds.empty:
+        return NO_PASSES
+    by_kind = {str(row["kind"]): row for row in records(kinds)}
+    total_s = float(kinds["seconds"].sum())
+    shares = [_time_share(by_kind.get("prefill"), "prefill", total_s)]
+    shares += [_time_share(by_kind["mixed"], "mixed", total_s)] if "mixed" in by_kind else []
+    passes = plural(int(kinds["passes"].sum()), "forward pass", "forward passes")
+    text = f"{passes} took {duration(total_s)}, {' and '.join(shares)}"
+    decode = by_kind.get("decode")
+    if decode is None:
+        return f"{text}; no decode pass ran."
+    return (
+        f"{text}; decode passes took {duration(float(decode['median_s']))} (median) "
+        f"and at most {duration(float(decode['longest_s']))}."
+    )
+
+
+def _time_share(row: Mapping[str, Any] | None, kind: str, total_s: float) -> str:
+    """`40.0 % in 1 prefill pass`."""
+    passes, seconds = (0, 0.0) if row is None else (int(row["passes"]), float(row["seconds"]))
+    share = percent(seconds / total_s) if total_s > 0 else percent(0)
+    return f"{share} in {plural(passes, f'{kind} pass', f'{kind} passes')}"
 
 
 if __name__ == "__main__":

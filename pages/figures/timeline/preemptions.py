@@ -1,6 +1,6 @@
-"""Preemptions as marks: a request lost its blocks at this moment and waits again. A shape of its own, and words.
+"""Preemptions as marks: at this moment a request lost its blocks and went back to the queue.
 
-The mark is amber as all that waits, and a triangle that points down, so that it is known without its color.
+The mark is amber, as everything that waits, and a triangle pointing down, so it does not depend on its color.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ def preemptions_of(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def preemption_text(request_id: Any, blocks: Any, tokens: Any, step: Any, time_s: Any) -> str:
-    """The request, the blocks it gave back, the positions that have to be computed again, and when; with breaks."""
+    """The request, the blocks it freed, the positions to recompute, and when; one line each."""
     return (
-        f"<b>request {int(request_id)} preempted</b><br>{plural(blocks, 'block')} given back, "
-        f"{plural(tokens, 'position')} to compute again<br>step {np.floor(step):,.0f}, {duration(time_s)}"
+        f"<b>request {int(request_id)} preempted</b><br>{plural(blocks, 'block')} freed, "
+        f"{plural(tokens, 'position')} to recompute<br>step {np.floor(step):,.0f}, {duration(time_s)}"
     )
 
 
 def preemptions_text(preemptions: pd.DataFrame) -> str:
-    """The sentence that says what the triangles are; empty where there are none."""
+    """A sentence that explains the triangles; empty without preemptions."""
     if preemptions.empty:
         return ""
-    one = len(preemptions) == 1
-    where = "the triangle marks" if one else "triangles mark"
+    marks = "triangle" if len(preemptions) == 1 else "triangles"
     return (
-        f"{plural(len(preemptions), 'preemption')}: {where} where a request lost its KV blocks to an older one and "
-        "went back into the queue."
+        f"{plural(len(preemptions), 'preemption')} ({marks}): a request lost its KV blocks to an older one and went "
+        "back to the queue."
     )
 
 
 def add_preemptions(
     figure: go.Figure, preemptions: pd.DataFrame, *, y: np.ndarray, unit: Unit, dark: bool = False
 ) -> None:
-    """A mark on the first y axis at `y` for each: request_id, blocks, tokens, step, time_s. Of very many, some."""
+    """A mark on the first y axis at `y` per row (request_id, blocks, tokens, step, time_s); at most MAX_MARKS."""
     if len(preemptions) > MAX_MARKS:
         kept = np.unique(np.linspace(0, len(preemptions) - 1, MAX_MARKS).astype(int))
         preemptions, y = preemptions.iloc[kept], y[kept]
     colors = palette(dark)
-    told = preemptions[["request_id", "blocks", "tokens", "step", "time_s"]].itertuples(index=False, name=None)
+    rows = preemptions[["request_id", "blocks", "tokens", "step", "time_s"]].itertuples(index=False, name=None)
     figure.add_scatter(
         x=preemptions["step" if unit == "step" else "time_s"].to_numpy(dtype=float),
         y=y,
@@ -65,7 +64,7 @@ def add_preemptions(
         },
         cliponaxis=False,
         name=NAME,
-        showlegend=False,  # a legend of five does not fit a phone: captions say what a triangle is
-        hovertext=[preemption_text(*row) for row in told],
+        showlegend=False,  # a legend of five does not fit a phone; captions explain the triangle
+        hovertext=[preemption_text(*row) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
     )

@@ -1,4 +1,4 @@
-"""How many requests wait, over steps or seconds: the thin strip above a timeline, and a figure of its own."""
+"""The number of waiting requests over steps or seconds: the thin strip above a timeline, and a separate figure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import number
+from engine.core.format import count, duration, number, plural
 from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
 from pages.figures.timeline.spans import Unit
@@ -14,13 +14,14 @@ from pages.figures.timeline.spans import Unit
 MAX_POINTS = 4000
 PLOT_PX = 150
 FEW_WAITING = 5
+NO_PASSES = "No pass has run yet."
 
 
 def queue_from_passes(passes: pd.DataFrame) -> pd.DataFrame:
-    """The queue at the start of each pass, and once more at the end of the last: columns step, time_s, queue_depth.
+    """The queue at the start of each pass and at the end of the last: columns step, time_s, queue_depth.
 
     Takes the passes table (step, start_s, end_s, queue_depth). `step` is a position: the second of two passes in step 7
-    begins at 7.5, exactly where its spans do.
+    begins at 7.5, where its spans begin too.
     """
     if passes.empty:
         return pd.DataFrame({"step": [], "time_s": [], "queue_depth": []}, dtype=float)
@@ -44,9 +45,9 @@ def _start_steps(passes: pd.DataFrame) -> pd.Series:
 
 
 def changes_only(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The points where a step line changes, and its last: the same picture from fewer points.
+    """The points where a step line changes, and its last point: the same line from fewer points.
 
-    If even those are more than MAX_POINTS, the highest and lowest of each of MAX_POINTS / 2 stretches.
+    More than MAX_POINTS of them are thinned to the highest and lowest of each of MAX_POINTS / 2 stretches.
     """
     if len(x) == 0:
         return x, y
@@ -64,7 +65,7 @@ def changes_only(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def add_queue_strip(
     figure: go.Figure, queue: pd.DataFrame, *, unit: Unit, window: tuple[float, float], dark: bool
 ) -> None:
-    """Fill the strip above a timeline (its second y axis) in amber; its axis shows 0 and the window's deepest queue."""
+    """Fill the strip above a timeline (its second y axis) in amber. The axis shows 0 and the window's deepest queue."""
     x = queue["step" if unit == "step" else "time_s"]
     begun = max(float(x[x <= window[0]].max()), float(x.min())) if (x <= window[0]).any() else float(x.min())
     inside = queue[(x >= begun) & (x <= window[1])]
@@ -80,13 +81,13 @@ def add_queue_strip(
     )
 
 
-def _short_count(count: float) -> str:
+def _short_count(depth: float) -> str:
     """A count that fits beside a narrow strip: 1,765 in full, 12,345 as 12.3 k."""
-    return f"{count:,.0f}" if count < 10_000 else f"{number(count / 1000)} k"
+    return count(depth) if depth < 10_000 else f"{number(depth / 1000)} k"
 
 
 def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, yaxis: str) -> float:
-    """Returns the deepest queue."""
+    """Add the queue as a filled area and return its greatest depth."""
     colors = palette(dark)
     x = queue["step" if unit == "step" else "time_s"].to_numpy(dtype=float)
     x, depth = changes_only(x, queue["queue_depth"].to_numpy(dtype=float))
@@ -113,10 +114,10 @@ def queue_depth(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """The queue over time (columns of queue_from_passes). With a column `series`, one line a run on the same axes."""
+    """The queue over time (columns of queue_from_passes). With a column `series`, one line per run on the same axes."""
     queue = queue.dropna(subset=["queue_depth"]) if not queue.empty else queue
     if queue.empty:
-        return note_figure("No pass has run yet, so no queue is known.", dark=dark, title=title)
+        return note_figure(NO_PASSES, dark=dark, title=title)
     figure = new_figure(plot_px=PLOT_PX, dark=dark, title=title, top=28 if "series" in queue else 10, left=52)
     if "series" in queue:
         _add_lines(figure, queue, unit, dark)
@@ -127,8 +128,8 @@ def queue_depth(
     figure.update_xaxes(
         axis(dark, title="step" if unit == "step" else "seconds", range=list(x_range or (0, float(x.max()) or 1.0)))
     )
-    steps = {"nticks": 5} if deepest > FEW_WAITING else {"dtick": 1}  # of so few, plotly would name halves
-    figure.update_yaxes(axis(dark, title="requests waiting", range=[0, deepest * 1.08], tickformat=",d", **steps))
+    steps = {"nticks": 5} if deepest > FEW_WAITING else {"dtick": 1}  # with so few, Plotly would label halves
+    figure.update_yaxes(axis(dark, title="waiting requests", range=[0, deepest * 1.08], tickformat=",d", **steps))
     return figure
 
 
@@ -154,6 +155,21 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
 def _translucent(color: str, opacity: float) -> str:
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
+
+
+def queue_caption(queue: pd.DataFrame) -> str:
+    """The greatest depth of the queue, and the time from which it was empty."""
+    if queue.empty:
+        return NO_PASSES
+    depth = queue["queue_depth"].to_numpy(dtype=float)
+    deepest, last = float(depth.max()), float(depth[-1])
+    if deepest == 0:
+        return "No request was waiting at the start of any pass."
+    at_most = f"At most {plural(deepest, 'request')} waited"
+    if last > 0:
+        return f"{at_most}; {plural(last, 'request')} still waited at the last pass."
+    emptied_s = float(queue["time_s"].to_numpy(dtype=float)[np.flatnonzero(depth)[-1] + 1])
+    return f"{at_most}; the queue was empty from {duration(emptied_s)} on."
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-"""Spans made ready for drawing: open ends closed, a slot move healed, gaps filled as empty, hover text written.
+"""Spans prepared for drawing: open ends closed, slot moves joined, gaps filled as empty, hover texts.
 
-A span is what a lane held from one step to another. The frame's columns are lane, slot, request_id, phase, start_step,
-end_step, start_s, end_s, prompt_tokens, tokens_so_far, chunk; ends may be null while a run is live, request_id is null
-for empty, chunk (from 0) for all but a prefill in chunks. Both units stay in the frame, so that a hover can tell both.
+A span is one phase of a lane from one step to another. The columns are COLUMNS. Ends may be null while a run is live;
+request_id is null for empty spans; chunk (from 0) is null except in chunked prefill. The frame has both units, since
+hover texts show both.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from engine.core.format import duration, plural
-from pages.figures.colors import PHASES
+from pages.figures.frames import records
 
 Unit = Literal["step", "second"]
 
@@ -39,9 +39,9 @@ def unit_columns(unit: Unit) -> tuple[str, str]:
 
 
 def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
-    """The spans of requests, sorted by lane and start; open ends closed at the newest moment that is known.
+    """The spans of requests, sorted by lane and start; open ends closed at the latest known time.
 
-    Empty spans are left out: `fill_empty` finds every gap again, those that the log does not name included.
+    Empty spans are left out: `fill_empty` finds all gaps, including those that the log does not list.
     """
     if spans.empty:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -58,10 +58,10 @@ def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def merge_moves(spans: pd.DataFrame) -> pd.DataFrame:
-    """Join neighbors of one lane, request and phase that touch: a slot move is no change of what the lane holds.
+    """Join touching spans of one lane, request and phase: a slot move does not change what the lane does.
 
-    Chunks of a prefill stay apart: where one ends and the next begins is what chunking is about. Takes closed spans.
-    Adds `slots`, the physical slots in the order they were held, as text: "3, then 1".
+    Chunks of a prefill stay separate. Takes closed spans. Adds `slots`, the physical slots in order, as text:
+    "3, then 1".
     """
     if spans.empty:
         return spans.assign(slots=pd.Series(dtype=str))
@@ -85,9 +85,9 @@ def merge_moves(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def fill_empty(spans: pd.DataFrame, num_lanes: int, unit: Unit) -> pd.DataFrame:
-    """Add an empty span wherever a lane held nothing between the run's start and its newest moment.
+    """Add an empty span wherever a lane had no request between the run's start and its latest time.
 
-    Takes merged spans. In seconds, the breath between two passes is too short to count as empty.
+    Takes merged spans. In seconds, the pause between two passes is too short to count as empty.
     """
     if spans.empty:
         return spans
@@ -116,7 +116,7 @@ def fill_empty(spans: pd.DataFrame, num_lanes: int, unit: Unit) -> pd.DataFrame:
 
 
 def visible_spans(spans: pd.DataFrame, unit: Unit, x_range: tuple[float, float] | None) -> pd.DataFrame:
-    """The spans that a window shows any part of; all of them where there is no window."""
+    """The spans that overlap a window; all spans without a window."""
     if x_range is None:
         return spans
     start, end = unit_columns(unit)
@@ -125,43 +125,34 @@ def visible_spans(spans: pd.DataFrame, unit: Unit, x_range: tuple[float, float] 
 
 def hover_texts(spans: pd.DataFrame) -> list[str]:
     """For each merged span: request, prompt tokens, tokens so far, steps, seconds, lane and physical slot."""
-    return [_hover_text(row) for row in spans.to_dict("records")]
+    return [_hover_text(row) for row in records(spans)]
 
 
-def _hover_text(span: dict[str, object]) -> str:
-    start_step, end_step = float(span["start_step"]), float(span["end_step"])  # type: ignore[arg-type]
-    start_s, end_s = float(span["start_s"]), float(span["end_s"])  # type: ignore[arg-type]
+def _hover_text(span: dict[str, Any]) -> str:
+    start_step, end_step = float(span["start_step"]), float(span["end_step"])
+    start_s, end_s = float(span["start_s"]), float(span["end_s"])
     first, last = int(np.floor(start_step + 1e-9)), max(int(np.ceil(end_step - 1e-9)) - 1, int(start_step))
     steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
     where = f"lane {span['lane']}" + (f", slot {span['slots']}" if span.get("slots") else "")
-    lines = [_what_text(span)]
+    lines = [_phase_text(span)]
     if span["phase"] != "empty":
         lines.append(_tokens_text(span))
     lines += [steps, f"{duration(start_s)} to {duration(end_s)} ({duration(end_s - start_s)})", where]
     return "<br>".join(lines)
 
 
-def _what_text(span: dict[str, object]) -> str:
-    what = {"dead": "dead: already finished", "empty": "empty: no request"}.get(str(span["phase"]), str(span["phase"]))
+def _phase_text(span: dict[str, Any]) -> str:
+    phase = {"dead": "dead: already finished", "empty": "empty: no request"}.get(str(span["phase"]), str(span["phase"]))
     request_id = span.get("request_id")
-    if span["phase"] == "empty" or request_id is None or pd.isna(request_id):  # type: ignore[call-overload]
-        return f"<b>{what}</b>"
+    if span["phase"] == "empty" or request_id is None or pd.isna(request_id):
+        return f"<b>{phase}</b>"
     chunk = span.get("chunk")
-    if chunk is not None and not pd.isna(chunk):  # type: ignore[call-overload]
-        what += f", chunk {int(chunk) + 1}"  # type: ignore[call-overload]
-    return f"<b>request {request_id:.0f}</b>, {what}"
+    if chunk is not None and not pd.isna(chunk):
+        phase += f", chunk {int(chunk) + 1}"
+    return f"<b>request {request_id:.0f}</b>, {phase}"
 
 
-def _tokens_text(span: dict[str, object]) -> str:
-    known = [
-        plural(float(value), noun)  # type: ignore[arg-type]
-        for value, noun in ((span["prompt_tokens"], "prompt token"), (span["tokens_so_far"], "token so far"))
-        if not pd.isna(value)  # type: ignore[call-overload]
-    ]
-    return ", ".join(known).replace("token so fars", "tokens so far") or "token counts not known yet"
-
-
-def phase_order(phases: pd.Series) -> list[str]:
-    """The phases that occur, in the order of the legend."""
-    present = set(phases)
-    return [phase for phase in PHASES if phase in present]
+def _tokens_text(span: dict[str, Any]) -> str:
+    nouns = (("prompt_tokens", "prompt token", "prompt tokens"), ("tokens_so_far", "token so far", "tokens so far"))
+    known = [plural(float(span[name]), one, many) for name, one, many in nouns if not pd.isna(span[name])]
+    return ", ".join(known) or "token counts not known yet"

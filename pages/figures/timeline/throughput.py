@@ -1,36 +1,39 @@
-"""Output tokens a second over time: tokens counted in equal bins by the moment they were handed over.
+"""Output tokens/s over time: tokens counted in equal bins by their delivery time.
 
-A rate is a count divided by the bin's width; nothing is smoothed. Bins grow in round steps as a live run does.
+A rate is a count divided by the bin's width; nothing is smoothed. Bin widths are round numbers that grow with the run.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import duration
+from engine.core.format import duration, number, plural, quantity
 from pages.figures.colors import palette, series_styles
+from pages.figures.comparison import compared
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
 
 PLOT_PX = 170
 BINS = 30
+NO_TOKENS = "No token has been delivered yet."
 ROUND_BINS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def bin_seconds(duration_s: float) -> float:
-    """A round bin width that cuts the duration into at most about BINS bins; never under 50 ms."""
+    """A round bin width that gives at most about BINS bins; at least 50 ms."""
     least = max(duration_s / BINS, 0.05)
     power = 10.0 ** math.floor(math.log10(least))
     return next(step * power for step in ROUND_BINS if step * power >= least * (1 - 1e-9))
 
 
 def token_rates(delivered_s: np.ndarray, *, bin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """The left edges of the bins up to `end_s` and the tokens a second in each; every token is in one of them.
+    """The left edges of the bins up to `end_s` and the tokens/s in each. Every token is in one bin.
 
-    The last bin ends at `end_s`: it is shorter than the others by up to a half, or longer by less than that.
+    The last bin ends at `end_s`: it is up to half a bin shorter than the others, or less than half a bin longer.
     """
     bins = max(math.floor(end_s / bin_s + 0.5), 1)
     edges = np.arange(bins) * bin_s
@@ -47,14 +50,14 @@ def tokens_over_time(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw tokens (column delivered_s; with a column `series` one line a run, on the same axes and bins).
+    """Draw tokens (column delivered_s; with a column `series` one line per run, on the same axes and bins).
 
-    `end_s` is the run's newest moment, where it is known to lie beyond the last token. Tokens not handed over yet
+    `end_s` is the end of the run, where it is known to be after the last token. Tokens that are not delivered yet
     (null) are left out. No tokens give a figure with a note.
     """
     tokens = tokens.dropna(subset=["delivered_s"]) if not tokens.empty else tokens
     if tokens.empty:
-        return note_figure("No token has been handed over yet.", dark=dark, title=title)
+        return note_figure(NO_TOKENS, dark=dark, title=title)
     last_s = max(float(tokens["delivered_s"].max()), end_s or 0.0, 1e-3)
     bin_s = bin_seconds(x_range[1] if x_range else last_s)
     is_overlay = "series" in tokens
@@ -70,7 +73,7 @@ def tokens_over_time(
 
 
 def _points(delivered_s: np.ndarray, bin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """The step line's points: each bin's left edge and rate, and the last rate once more at the end."""
+    """The points of the step line: each bin's left edge and rate, and the last rate again at the end."""
     edges, rates = token_rates(delivered_s, bin_s=bin_s, end_s=end_s)
     return np.append(edges, max(end_s, edges[-1])), np.append(rates, rates[-1])
 
@@ -105,6 +108,35 @@ def _add_lines(figure: go.Figure, tokens: pd.DataFrame, bin_s: float, dark: bool
             name=legend_name(str(name)),
             hovertemplate=f"{name}: %{{y:,.3r}}\u00a0tokens/s<extra></extra>",
         )
+
+
+def tokens_caption(
+    tokens: pd.DataFrame, *, output_tokens_per_s: Mapping[str, float] | float | None = None, end_s: float | None = None
+) -> str:
+    """Tokens, time and the peak rate; of several runs, the peak rate of each.
+
+    `output_tokens_per_s` is the run metric of that name, by series where there are several; None leaves it out.
+    """
+    tokens = tokens.dropna(subset=["delivered_s"]) if not tokens.empty else tokens
+    if tokens.empty:
+        return NO_TOKENS
+    last_s = max(float(tokens["delivered_s"].max()), end_s or 0.0, 1e-3)
+    bin_s = bin_seconds(last_s)
+    if "series" in tokens and tokens["series"].nunique() > 1:
+        by_run = {str(name): mine["delivered_s"].to_numpy(dtype=float) for name, mine in tokens.groupby("series")}
+        peaks = {name: _peak_rate(mine, bin_s, float(mine.max())) for name, mine in by_run.items()}
+        overall = f"{compared(output_tokens_per_s, number)}; " if isinstance(output_tokens_per_s, Mapping) else ""
+        return f"Output tokens/s: {overall}peak over {duration(bin_s)}: {compared(peaks, number)}."
+    overall = f"{quantity(output_tokens_per_s, 'tokens/s')}; " if isinstance(output_tokens_per_s, float) else ""
+    peak = _peak_rate(tokens["delivered_s"].to_numpy(dtype=float), bin_s, last_s)
+    return (
+        f"{plural(len(tokens), 'token')} in {duration(last_s)}: {overall}"
+        f"peak {quantity(peak, 'tokens/s')} over {duration(bin_s)}."
+    )
+
+
+def _peak_rate(delivered_s: np.ndarray, bin_s: float, end_s: float) -> float:
+    return float(token_rates(delivered_s, bin_s=bin_s, end_s=end_s)[1].max())
 
 
 if __name__ == "__main__":

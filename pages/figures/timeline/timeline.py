@@ -1,21 +1,23 @@
-"""The slot timeline: lanes down, steps (or seconds) across, and what each lane held, moment by moment.
+"""The slot timeline: lanes down, steps or seconds across, and the phase of each lane over time.
 
-Gray is a prompt being read, chunk by chunk where it is read in chunks; green a request in progress, hatched red a row
-that is still computed for a request that has finished. A triangle marks where a request was preempted. A thin strip
-above shows how many requests wait. Up to DENSE_SPANS visible spans are drawn one by one; above that the picture is an
-overview in time bins, and says so. It does not know why a request waits or ends.
+Gray is prefill, one span per chunk where prefill is chunked. Green is decode. Hatched red is dead: a row that is still
+computed although its request has finished. A triangle marks a preemption. A thin strip above shows the queue. Up to
+DENSE_SPANS visible spans are drawn one by one; above that the figure is an overview in time bins, and its x axis says
+so. The figure does not know why a request waits or ends.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.format import duration, percent, plural
 from pages.figures.colors import PHASES, Palette, palette
+from pages.figures.comparison import compared
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.overview import add_overview
 from pages.figures.timeline.preemptions import add_preemptions
@@ -35,11 +37,13 @@ DENSE_SPANS_A_LANE = 600
 NUMBER_PX = 12
 LANE_FILL = 0.88
 THINNEST_LANE_PX = 5
+MIN_SHARE = 5e-4  # a smaller share of a lane is rounding
 STRIP_PX = 42
 STRIP_GAP_PX = 12
 LEGEND_PX = 30
+NO_SPANS = "No request has a slot yet."
 DRAWING_ORDER = ("empty", "decode", "dead", "prefill")  # prefill last: half a step wide, it must not be covered
-PHASE_WORDS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
+PHASE_LABELS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
 
 
 def slot_timeline(
@@ -51,16 +55,15 @@ def slot_timeline(
     num_lanes: int | None = None,
     preemptions: pd.DataFrame | None = None,
     title: str = "",
-    note: str = "No request has been given a slot yet.",
+    note: str = NO_SPANS,
     dark: bool = False,
 ) -> go.Figure:
     """Draw spans (columns as in spans.COLUMNS) over lanes; `queue` is a frame of queue.queue_from_passes.
 
-    `preemptions` are rows of the run log's events: lane, request_id, blocks, tokens, step, time_s.
-
-    `x_range`, in the unit drawn, fixes the axis, so that runs can be compared. `num_lanes` draws lanes that no request
-    ever used. `note` stands in a figure without spans. The height follows from the lanes, the title and whether there
-    is a queue, empty or not: a run that begins, grows and turns dense keeps its place on the page.
+    `preemptions` are rows of the run log's events: lane, request_id, blocks, tokens, step, time_s. `x_range`, in the
+    unit drawn, fixes the axis to make runs comparable. `num_lanes` adds lanes that no request used. `note` is the text
+    of a figure without spans. The height depends only on the lanes, the title and whether `queue` is given, so a live
+    run keeps its place on the page.
     """
     closed = closed_spans(spans)
     used = 0 if closed.empty else int(closed["lane"].max()) + 1
@@ -88,43 +91,38 @@ def slot_timeline(
 
 
 def is_dense(spans: pd.DataFrame, num_lanes: int) -> bool:
-    """Whether single spans would be too many to draw or too narrow to see."""
+    """True where single spans are too many to draw or too narrow to see."""
     return len(spans) > min(DENSE_SPANS, DENSE_SPANS_A_LANE * num_lanes) or lane_px(num_lanes) < THINNEST_LANE_PX
 
 
 def shared_range(frames: Sequence[pd.DataFrame], unit: Unit = "step") -> tuple[float, float]:
-    """From 0 to the end of the longest of several runs: the one axis on which they are compared."""
+    """The x range that several runs share: from 0 to the end of the longest."""
     start, end = unit_columns(unit)
     ends = [frame[[start, end]].max().max() for frame in frames if not frame.empty]
     known = [float(value) for value in ends if pd.notna(value)]
     return (0.0, max(known, default=0.0) or 1.0)
 
 
-def growing_range(spans: pd.DataFrame, unit: Unit = "step") -> tuple[float, float]:
-    """From 0 to the next round number beyond the newest moment: an axis that seldom moves while a run is live."""
-    return (0.0, round_end(shared_range([spans], unit)[1]))
-
-
 def round_end(newest: float) -> float:
-    """The next round number from a moment above 0 on."""
+    """The next round number at or above `newest`, which is above 0. An axis that ends there rarely moves."""
     power = 10.0 ** math.floor(math.log10(newest))
     steps = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
     return next(step * power for step in steps if newest <= step * power * (1 + 1e-9))
 
 
 def lane_px(num_lanes: int) -> float:
-    """The height of one lane: roomy for a few lanes, 8 pixels where that is under 1,200 in all, and less beyond."""
+    """The height of a lane: 34 pixels for a few lanes, 8 for up to 150, then 1,200 pixels over all lanes."""
     return min(34.0, max(704 / num_lanes, min(8.0, 1200 / num_lanes)))
 
 
 def number_px(num_lanes: int) -> int:
-    """The size of the request's number inside a span, 0 where lanes are too thin for any."""
+    """The font size of the request's number inside a span; 0 where lanes are too thin."""
     fits = int((lane_px(num_lanes) * LANE_FILL - 6) / 1.4)
     return min(NUMBER_PX, fits) if fits >= 8 else 0
 
 
 def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool) -> go.Figure:
-    """The axes: the lanes below, the queue's strip above, both over one x axis. Heights follow from the lanes."""
+    """The axes: lanes below, the queue strip above, one x axis. Heights depend on the number of lanes."""
     lanes_px = round(lanes * lane_px(lanes)) + 6
     strip_px = STRIP_PX + STRIP_GAP_PX if has_strip else 0
     figure = new_figure(plot_px=lanes_px + strip_px, dark=dark, title=title, top=LEGEND_PX)
@@ -159,7 +157,7 @@ def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool
 
 
 def _add_note(figure: go.Figure, note: str, dark: bool) -> None:
-    """Words in the middle of empty lanes, under a legend that already tells what will come."""
+    """A text in the middle of empty lanes, under the usual legend."""
     for phase in PHASES:
         _add_legend_entry(figure, phase, dark)
     faint = palette(dark).faint_text
@@ -170,7 +168,7 @@ def _add_note(figure: go.Figure, note: str, dark: bool) -> None:
 def _add_bars(
     figure: go.Figure, spans: pd.DataFrame, lanes: int, unit: Unit, window: tuple[float, float], dark: bool
 ) -> None:
-    """One bar trace a phase, every phase in the legend whether it occurs or not, so that legends of two runs agree."""
+    """One bar trace per phase. Every phase is in the legend, drawn or not, so the legends of two runs agree."""
     start, end = unit_columns(unit)
     size_px = number_px(lanes)
     numbered = _numbered(spans) & (size_px > 0)
@@ -182,7 +180,7 @@ def _add_bars(
             _add_legend_entry(figure, phase, dark)
             continue
         figure.add_bar(
-            name=legend_name(PHASE_WORDS[phase]),
+            name=legend_name(PHASE_LABELS[phase]),
             legendrank=PHASES.index(phase),
             orientation="h",
             base=mine[start].to_numpy(),
@@ -202,9 +200,9 @@ def _add_bars(
 
 
 def _add_legend_entry(figure: go.Figure, phase: str, dark: bool) -> None:
-    """Name a phase in the legend although no span of it is drawn."""
+    """List a phase in the legend where no span of it is drawn."""
     figure.add_bar(
-        name=legend_name(PHASE_WORDS[phase]),
+        name=legend_name(PHASE_LABELS[phase]),
         legendrank=PHASES.index(phase),
         orientation="h",
         x=[None],
@@ -215,7 +213,7 @@ def _add_legend_entry(figure: go.Figure, phase: str, dark: bool) -> None:
 
 
 def _numbered(spans: pd.DataFrame) -> pd.Series:
-    """Which spans carry the request's number: decode, or prefill for a request that never decodes."""
+    """True for spans that show the request's number: decode, or prefill of a request that never decodes."""
     decoding = spans.loc[spans["phase"] == "decode", "request_id"]
     is_prefill_only = (spans["phase"] == "prefill") & ~spans["request_id"].isin(decoding)
     return ((spans["phase"] == "decode") | is_prefill_only) & spans["request_id"].notna()
@@ -227,20 +225,70 @@ def _marker(phase: str, line_px: float, dark: bool) -> dict[str, object]:
     if phase == "dead":
         marker["pattern"] = dict(hatch(dark))
     if phase == "prefill" and line_px < 1:
-        marker["line"] = {"width": 0}  # its neighbors have lines; its own would hide it where it is narrow
+        marker["line"] = {"width": 0}  # a line would hide a narrow span; its neighbors have lines
     if phase == "empty":
         marker["line"] = {"width": line_px, "color": colors.empty_line}
     return marker
 
 
 def _hairline_px(widths: pd.Series, window: tuple[float, float]) -> float:
-    """A pixel between spans; less where spans are so narrow that the line would hide them (a page is ~700 pixels)."""
+    """A pixel between spans; less where the line would hide narrow spans (a plot is about 700 pixels wide)."""
     typical_px = float(np.quantile(widths, 0.25)) / (window[1] - window[0]) * 700 if len(widths) else 0.0
     return round(float(np.clip(typical_px / 6, 0.0, 1.0)), 2)
 
 
 def _text_color(phase: str, colors: Palette) -> str:
     return {"prefill": colors.on_prefill, "decode": colors.on_decode}.get(phase, colors.text)
+
+
+def timeline_caption(spans: pd.DataFrame, *, unit: Unit = "step", num_lanes: int | None = None) -> str:
+    """For one timeline: requests, lanes, length, and the dead and the empty share of the lanes."""
+    closed = closed_spans(spans)
+    if closed.empty:
+        return NO_SPANS
+    lanes = max(num_lanes or 0, int(closed["lane"].max()) + 1)
+    dead, empty = (_share_text(_lane_share(closed, part, unit, lanes)) for part in ("dead", "empty"))
+    requests = plural(closed["request_id"].nunique(), "request")
+    steps = plural(int(np.ceil(closed["end_step"].max() - 1e-9)), "step")
+    return (
+        f"{requests} ran in {plural(lanes, 'lane')} for {steps} ({duration(float(closed['end_s'].max()))}): "
+        f"{dead} of {_lane_unit(unit)} dead (request already finished), {empty} empty."
+    )
+
+
+def timelines_caption(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") -> str:
+    """For several timelines on one axis: the length of each, shortest first, and its dead share."""
+    closed = {name: frame for name, frame in ((n, closed_spans(f)) for n, f in runs.items()) if not frame.empty}
+    if len(closed) < 2:
+        return timeline_caption(next(iter(closed.values())), unit=unit) if closed else NO_SPANS
+    end = unit_columns(unit)[1]
+    ends = {name: float(frame[end].max()) for name, frame in closed.items()}
+    if unit == "step":
+        ends = {name: float(np.ceil(value - 1e-9)) for name, value in ends.items()}
+    lengths = compared(ends, (lambda steps: plural(steps, "step")) if unit == "step" else duration)
+    dead = {n: _lane_share(frame, "dead", unit, int(frame["lane"].max()) + 1) for n, frame in closed.items()}
+    shares = ", ".join(f"{name} {_share_text(share)}" for name, share in dead.items())
+    return f"Total length: {lengths}; dead share of {_lane_unit(unit)}: {shares}."
+
+
+def _lane_unit(unit: Unit) -> str:
+    return "lane-steps" if unit == "step" else "lane time"
+
+
+def _lane_share(closed: pd.DataFrame, part: str, unit: Unit, lanes: int) -> float:
+    """The share of lanes x duration that is in the phase `part`; `empty` is the time without a span."""
+    start, end = unit_columns(unit)
+    total = lanes * float(closed[end].max() - min(0.0, closed[start].min()))
+    widths = closed[end] - closed[start]
+    if total <= 0:
+        return 0.0
+    in_phase = float(widths.sum() if part == "empty" else widths[closed["phase"] == part].sum())
+    share = 1.0 - in_phase / total if part == "empty" else in_phase / total
+    return share if share > MIN_SHARE else 0.0
+
+
+def _share_text(share: float) -> str:
+    return "none" if share == 0 else percent(share)
 
 
 if __name__ == "__main__":

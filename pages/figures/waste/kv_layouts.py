@@ -1,78 +1,114 @@
-"""Where each KV position went, layout by layout: what held real tokens, and what was held or computed for nothing.
+"""KV positions by layout: those with real tokens, and those held or computed for nothing.
 
-Two groups of bars. Positions held in memory, each for as long as it was held (position-seconds), and positions computed
-by the passes (a count). In a group all bars share one axis, so that their lengths can be compared; the words over each
-bar give its shares. On the same requests every layout generates the same tokens.
+Two groups of bars: positions held in memory, for as long as they are held (position-seconds), and positions computed by
+the passes (a count). The bars of a group share one axis, so lengths are comparable; the text above each bar gives its
+shares. On the same requests every layout generates the same tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import counted, percent
+from engine.core.format import counted, percent, ratio
 from pages.figures.colors import palette
 from pages.figures.layout import label, note_figure
-from pages.figures.waste.measures import COMPUTED, GOOD, HELD, HELD_AS_A_WHOLE, PART_WORDS, ledger_shares
-from pages.figures.waste.part_bars import BarSizes, Places, part_bars, places_of
+from pages.figures.waste.breakdowns import COMPUTED, GOOD, HELD, HELD_UNUSED, PART_LABELS, breakdown_shares
+from pages.figures.waste.stacked_bars import BarPositions, BarSizes, bar_positions, stacked_bars
 
 SIZES = BarSizes(bar_px=20, row_px=62, heading_px=26, gap_px=8)
-GROUPS = ((HELD, HELD_AS_A_WHOLE), (COMPUTED,))
-WORDS = PART_WORDS | {"useful": "real tokens", "used": "real tokens"}
-NOTHING = "Nothing has been held or computed yet."
+GROUPS = ((HELD, HELD_UNUSED), (COMPUTED,))
+LABELS = PART_LABELS | {"useful": "real tokens", "used": "real tokens"}
+NO_POSITIONS = "Nothing has been held or computed yet."
+SAME = 1.005  # a smaller ratio is not reported
 
 
-def kv_shares(ledger: pd.DataFrame) -> pd.DataFrame:
-    """One row a group, run and part (see measures.ledger_shares), and `scale`, the largest whole of its group."""
-    parts = ledger_shares(ledger, GROUPS)
+def kv_shares(runs: pd.DataFrame) -> pd.DataFrame:
+    """A row per group, run and part (see breakdown_shares), and `scale`, the largest whole of its group."""
+    parts = breakdown_shares(runs, GROUPS)
     return parts.assign(scale=parts.groupby("heading")["whole"].transform("max"))
 
 
-def kv_layouts(ledger: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
-    """Draw one row a run (`series` and the run metrics' names): a bar a run in each of the two groups."""
-    parts = kv_shares(ledger)
+def kv_layouts(runs: pd.DataFrame, *, title: str = "", dark: bool = False) -> go.Figure:
+    """Draw a row per run (`series` and the run metrics' names): a bar per run in each of the two groups."""
+    parts = kv_shares(runs)
     if parts.empty:
-        return note_figure(NOTHING, dark=dark, title=title)
-    places = places_of(parts, SIZES)
-    figure = part_bars(
+        return note_figure(NO_POSITIONS, dark=dark, title=title)
+    positions = bar_positions(parts, SIZES)
+    figure = stacked_bars(
         parts.assign(hover=_hover(parts))[parts["amount"] > 0],
-        places,
+        positions,
         SIZES,
-        words=WORDS,
-        unlisted=GOOD[1],  # it looks as the other good part does
+        labels=LABELS,
+        unlisted=GOOD[1],  # it looks like the other good part
         zero="0",
-        axis_title="of the longest bar in its group",
+        axis_title="share of the longest bar in the group",
         top_px=46,
         title=title,
         dark=dark,
     )
-    _add_text(figure, parts, places, dark)
+    _add_text(figure, parts, positions, dark)
     return figure
 
 
 def _hover(parts: pd.DataFrame) -> list[str]:
     rows = parts[["series", "part", "share", "amount", "whole", "noun"]].to_numpy()
     return [
-        f"<b>{series}</b>, {WORDS[part]}: {percent(share)}<br>{counted(amount)} of {counted(whole)} {noun}"
+        f"<b>{series}</b>, {LABELS[part]}: {percent(share)}<br>{counted(amount)} of {counted(whole)} {noun}"
         for series, part, share, amount, whole, noun in rows
     ]
 
 
-def _add_text(figure: go.Figure, parts: pd.DataFrame, places: Places, dark: bool) -> None:
-    """Over each bar the run's name, its whole, and the share of every part that it has."""
-    ink = {"size": 12, "color": palette(dark).text}
+def _add_text(figure: go.Figure, parts: pd.DataFrame, positions: BarPositions, dark: bool) -> None:
+    """Above each bar the run's name, its whole, and the share of each of its parts."""
+    font = {"size": 12, "color": palette(dark).text}
     for (heading, series), bar in parts.groupby(["heading", "series"], sort=False):
-        top = places.bars[heading, series] - SIZES.bar_px / 2
+        top = positions.bars[str(heading), str(series)] - SIZES.bar_px / 2
         whole = f"<b>{series}</b>  {counted(float(bar['whole'].iloc[0]))}"
-        figure.add_annotation(label(whole, x=0, xref="paper", y=top - 25, font=ink))
-        figure.add_annotation(label(part_text(bar), x=0, xref="paper", y=top - 9, font=ink))
+        figure.add_annotation(label(whole, x=0, xref="paper", y=top - 25, font=font))
+        figure.add_annotation(label(part_text(bar), x=0, xref="paper", y=top - 9, font=font))
 
 
 def part_text(bar: pd.DataFrame) -> str:
-    """`real tokens 92 %, block ends 8 %`: the parts that there are. A line of its own, so that it fits a phone."""
-    there = bar[bar["amount"] > 0]
-    shares = zip(there["part"], there["share"], strict=True)
-    return ", ".join(f"{WORDS[part]} {percent(share)}" for part, share in shares)
+    """`real tokens 92 %, block ends 8 %`: the parts above 0. On a separate line, so it fits a phone."""
+    shown = bar[bar["amount"] > 0]
+    shares = zip(shown["part"], shown["share"], strict=True)
+    return ", ".join(f"{LABELS[part]} {percent(share)}" for part, share in shares)
+
+
+def kv_layouts_caption(runs: pd.DataFrame) -> str:
+    """The share of real tokens in both groups, highest first, and how much more the largest run held and computed."""
+    parts = kv_shares(runs)
+    if parts.empty:
+        return NO_POSITIONS
+    sentences = []
+    for heading, intro, verb in (
+        (HELD.heading, "Real tokens, share of KV memory held over time", "held"),
+        (COMPUTED.heading, "Real tokens, share of positions computed", "computed"),
+    ):
+        good = parts[(parts["heading"] == heading) & parts["part"].isin(GOOD)]
+        if good.empty:
+            continue
+        shares = dict(zip(good["series"], good["share"], strict=True))
+        wholes = dict(zip(good["series"], good["whole"], strict=True))
+        sentences.append(f"{intro}: {_ranked_text(shares)}{_largest_text(wholes, verb)}.")
+    return " ".join(sentences)
+
+
+def _ranked_text(shares: Mapping[str, float]) -> str:
+    """`paged 91 %, static 31 %`; only the share of a run without a name."""
+    names = sorted(shares, key=lambda name: -shares[name])
+    return ", ".join(f"{name} {percent(shares[name])}".strip() for name in names)
+
+
+def _largest_text(wholes: Mapping[str, float], verb: str) -> str:
+    """`; static held 2.00x as much as paged`; empty where runs do not differ."""
+    least, most = min(wholes, key=lambda name: wholes[name]), max(wholes, key=lambda name: wholes[name])
+    if len(wholes) < 2 or wholes[most] <= wholes[least] * SAME:
+        return ""
+    return f"; {most} {verb} {ratio(wholes[most] / wholes[least])} as much as {least}"
 
 
 if __name__ == "__main__":
@@ -80,5 +116,5 @@ if __name__ == "__main__":
     from pages.figures.sample import sample_run
 
     engines = ("static", "continuous", "paged", "chunked")
-    four = pd.concat([sample_run(name).ledger.assign(series=name) for name in engines])
+    four = pd.concat([sample_run(name).totals.assign(series=name) for name in engines])
     show([kv_layouts(four, dark=dark) for dark in (False, True)])

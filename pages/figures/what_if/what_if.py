@@ -1,8 +1,8 @@
-"""The trade of batching as two curves over the batch size: tokens a second in all, and what one reader gets of them.
+"""The trade-off of batching: total tokens/s and tokens/s per request by batch size.
 
-Both axes are logarithmic. The dashed line is what a batch would give if it cost nothing: its size times the rate of one
-request. Marked are the size at which KV reads rival the weights, and the size that memory ends at; beyond that the
-curves are drawn faint. Everything here is reckoned, nothing measured.
+Both axes are logarithmic. The dashed line is linear scaling: the batch size times the rate of one request. Marks show
+the batch size at which KV reads equal the weights, and the memory limit; curves are faint beyond it. All values are
+calculated, none is measured.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def batch_trade(
     title: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Draw rows (batch_size, tokens_per_s, tokens_per_s_per_request, step_s), one a batch size.
+    """Draw rows (batch_size, tokens_per_s, tokens_per_s_per_request, step_s), one per batch size.
 
-    `free_until` and `wall` are batch sizes, `reading_tokens_per_s` a rate; None of them is not drawn.
+    `free_until` and `wall`, the memory limit, are batch sizes; `reading_tokens_per_s` is a rate. None draws no mark.
     """
     if rows.empty:
         return note_figure("No batch size to draw.", dark=dark, title=title)
@@ -59,7 +59,7 @@ def batch_trade(
     )
     heading = {"x": 0, "xref": "paper", "y": 1, "yref": "paper", "xshift": -54, "yanchor": "bottom", "yshift": 4}
     font = {"size": 12, "color": palette(dark).faint_text}
-    figure.add_annotation(label("tokens a second", font=font, **heading))
+    figure.add_annotation(label("tokens/s", font=font, **heading))
     return figure
 
 
@@ -70,7 +70,7 @@ def _ranges(rows: pd.DataFrame, reading: float | None) -> tuple[tuple[float, flo
 
 
 def _ticks(sizes: Sequence[float]) -> dict[str, list[object]]:
-    """Every batch size where they are few, else every other, so that words do not meet on a phone."""
+    """A tick at every batch size; of many, at every second or third, so labels do not overlap on a phone."""
     every = max(1, -(-len(sizes) // 8))
     kept = list(sizes)[::-1][::every][::-1]
     return {"tickvals": list(kept), "ticktext": [f"{size:,.0f}" for size in kept]}
@@ -84,19 +84,22 @@ def _add_linear(figure: go.Figure, rows: pd.DataFrame, dark: bool) -> None:
         y=sizes * float(first["tokens_per_s_per_request"]),
         mode="lines",
         line={"width": 1.4, "dash": "dash", "color": palette(dark).faint_text},
-        name=legend_name("if it cost nothing"),
-        hovertemplate="%{y:,.3r}\u00a0tokens/s if batching cost nothing<extra></extra>",
+        name=legend_name("linear scaling"),
+        hovertemplate="%{y:,.3r}\u00a0tokens/s at linear scaling<extra></extra>",
     )
 
 
 def _add_curves(figure: go.Figure, rows: pd.DataFrame, wall: float | None, dark: bool) -> None:
-    """Both curves, faint where memory has ended."""
+    """Both curves, faint beyond the memory limit."""
     colors = palette(dark)
     fits = rows["batch_size"] <= (wall if wall is not None else np.inf)
-    lines = (("in all", "tokens_per_s", "solid", "circle"), ("a request", "tokens_per_s_per_request", "dot", "diamond"))
+    lines = (
+        ("total", "tokens_per_s", "solid", "circle"),
+        ("per request", "tokens_per_s_per_request", "dot", "diamond"),
+    )
     for place, (name, column, dash, symbol) in enumerate(lines):
         for inside in (True, False):
-            # The first size that does not fit is joined to the last that does.
+            # the first size that does not fit is joined to the last that does
             kept = fits if inside else (~fits | (fits & ~fits.shift(-1, fill_value=True)))
             mine = rows[kept]
             if mine.empty or (not inside and fits.all()):
@@ -112,8 +115,8 @@ def _add_curves(figure: go.Figure, rows: pd.DataFrame, wall: float | None, dark:
                 showlegend=inside or not fits.any(),
                 customdata=np.column_stack([mine["step_s"] * 1e3, mine["batch_size"]]),
                 hovertemplate=(
-                    f"<b>%{{customdata[1]:,}} at once</b><br>%{{y:,.3~r}} tokens/s {name}<br>"
-                    "%{customdata[0]:,.3r}\u00a0ms a step<extra></extra>"
+                    f"<b>batch size %{{customdata[1]:,}}</b><br>%{{y:,.3r}}\u00a0tokens/s {name}<br>"
+                    "%{customdata[0]:,.3r}\u00a0ms per step<extra></extra>"
                 ),
             )
 
@@ -126,10 +129,10 @@ def _add_marks(
     y_range: tuple[float, float],
     dark: bool,
 ) -> None:
-    """A line at each batch size that lies inside, its words at the foot; the further one's stand a line higher."""
+    """A vertical line at each batch size inside the range, labeled at the bottom; the second label is a line higher."""
     colors = palette(dark)
-    marks = [("free until", free_until, colors.decode), ("memory ends at", wall, colors.dead)]
-    for height, (words, size, color) in enumerate(marks):
+    marks = [("free until", free_until, colors.decode), ("memory limit", wall, colors.dead)]
+    for height, (text, size, color) in enumerate(marks):
         if size is None or not x_range[0] < size < x_range[1]:
             continue
         figure.add_shape(
@@ -138,7 +141,7 @@ def _add_marks(
         place = float(np.log(size / x_range[0]) / np.log(x_range[1] / x_range[0]))
         figure.add_annotation(
             label(
-                f"{words} {counted(size)}",
+                f"{text} {counted(size)}",
                 x=float(np.log10(size)),
                 y=float(np.log10(y_range[0])),
                 yshift=10 + 16 * height,
@@ -157,7 +160,7 @@ def _add_reading(figure: go.Figure, rate: float, x_range: tuple[float, float], d
     figure.add_shape(type="line", x0=x_range[0], x1=x_range[1], y0=rate, y1=rate, line=line, layer="below")
     figure.add_annotation(
         label(
-            f"reading, {quantity(rate, 'tokens/s')}",
+            f"reading speed, {quantity(rate, 'tokens/s')}",
             x=float(np.log10(x_range[0])),
             y=float(np.log10(rate)),
             xshift=4,
@@ -168,7 +171,7 @@ def _add_reading(figure: go.Figure, rate: float, x_range: tuple[float, float], d
 
 
 def sample_rows() -> pd.DataFrame:
-    """A made-up card and model, for the demo and the tests: 16 ms a step of weights, 0.25 ms more a request."""
+    """A made-up GPU and model for the demo and the tests: 16 ms per step for the weights, plus 0.25 ms per request."""
     sizes = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256])
     step_s = 0.016 + 0.00025 * sizes
     return pd.DataFrame(

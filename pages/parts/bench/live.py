@@ -1,7 +1,6 @@
-"""The live view of Bench: the followed job as it waits, loads, runs and ends, and what others have in the queue.
+"""The live view of Bench: the followed job from the queue to its end, and the other jobs in the queue.
 
-A fragment: it redraws itself every second while the rest of the page stays as it is. Everything keeps its place
-from the first moment to the last; only the contents change.
+A fragment that redraws itself every second. Every element keeps its place; only the contents change.
 """
 
 from __future__ import annotations
@@ -10,21 +9,20 @@ import streamlit as st
 
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job, JobRun
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_end import draw_end, move_on
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
-from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link
-from pages.parts.shared.forecast import forecast_of
-from pages.parts.shared.lab import lab
+from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link, queue_text
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.page_state import page_key
-from pages.parts.shared.visit import follow_job, forget_job, visitor
+from pages.parts.shared.page_state import follow_job, forget_job, page_key
 
-REFRESH_LIVE_S = 1.0  # each redrawing takes its share of a machine that is busy measuring
+REFRESH_LIVE_S = 1.0  # redrawing takes CPU time from the run that is measured
 REFRESH_IDLE_S = 2.0
 
 
 def show_live(job_id: str | None) -> None:
-    """Follow a job, if the address names one, and keep an eye on the queue."""
+    """Draw the job that the address names, if any, and the queue."""
     job = lab().queue.job(job_id) if job_id else None
     is_live = job is not None and not job.is_done
     st.fragment(_draw, run_every=REFRESH_LIVE_S if is_live else REFRESH_IDLE_S)(job_id, is_live)
@@ -41,7 +39,7 @@ def _draw(job_id: str | None, was_live: bool) -> None:
         _draw_job(job)
     elif job_id is not None:
         st.info(
-            "This job is not known any more: the app was restarted since. Its runs, if it had begun, are in History.",
+            "The app was restarted and no longer has this job. Its runs, if it had begun, are in History.",
             icon=":material/history:",
         )
         st.page_link("pages/history.py", label="Open History", icon=":material/history:")
@@ -50,7 +48,7 @@ def _draw(job_id: str | None, was_live: bool) -> None:
 
 def _draw_job(job: Job) -> None:
     with st.container(border=True):
-        _draw_head(job)
+        _draw_header(job)
         if job.is_done:
             draw_end(job)
             return
@@ -66,7 +64,7 @@ def _draw_job(job: Job) -> None:
         draw_answers(run)
 
 
-def _draw_head(job: Job) -> None:
+def _draw_header(job: Job) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(f"#### {_headline(job)}")
         if job.is_done:
@@ -94,34 +92,27 @@ def _headline(job: Job) -> str:
 
 
 def _draw_progress(job: Job, run: JobRun) -> None:
-    """One bar with one line of text, in every state."""
+    """A progress bar with one line of text, in every state."""
     if job.state == "queued":
-        ahead = job.place or 0
-        st.progress(0.0, text=f"{_people_ahead(ahead)} The run starts by itself when its turn comes.")
+        st.progress(0.0, text=f"{queue_text(job)} It starts automatically.")
     elif run.state == "running":
-        st.progress(_share_done(run), text=_progress_sentence(run))
+        st.progress(_share_done(run), text=_progress_text(run))
     else:
         message = run.message or "starting the worker"
         st.progress(run.fraction or 0.0, text=f"{plain(message)} …")
 
 
-def _people_ahead(ahead: int) -> str:
-    if ahead == 0:
-        return "Next."
-    return f"Place {ahead} in the queue: one job runs now" + (f", {ahead - 1} more before yours." if ahead > 1 else ".")
-
-
 def _share_done(run: JobRun) -> float:
-    """By tokens where the budgets are spent in full, else by requests."""
+    """By tokens if budgets are always used up, else by requests."""
     plan = forecast_of(run.config)
     if run.config.workload.budget.startswith("eos"):
         return min(1.0, run.finished_requests / max(1, run.requests))
     return min(1.0, run.output_tokens / max(1, plan.output_tokens))
 
 
-def _progress_sentence(run: JobRun) -> str:
+def _progress_text(run: JobRun) -> str:
     if run.output_tokens == 0:
-        return "warming up: a prefill of each prompt length and three decode steps, before the clock starts"
+        return "warm-up: a prefill of each prompt length and three decode steps"
     return (
         f"{count(run.finished_requests)} of {plural(run.requests, 'request')} finished, "
         f"{plural(run.output_tokens, 'token')}, {duration(run.elapsed_s)}"
@@ -129,14 +120,14 @@ def _progress_sentence(run: JobRun) -> str:
 
 
 def _draw_others(others: list[Job], mine: Job | None) -> None:
-    """What the machine does for others: one line a job, and a way to watch it."""
+    """A line for each other job in the queue, with a button to watch it."""
     if not others:
         return
     with st.container(border=True):
-        st.markdown("**The queue** · one run at a time, first come, first served")
+        st.markdown("**Queue** · one job runs at a time")
         for job in others:
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.markdown(f"{_queue_text(job)}")
+                st.markdown(_job_text(job))
                 if job.kind in EXPERIMENT_KINDS:
                     draw_experiment_link(job)
                 elif st.button(
@@ -145,10 +136,10 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
                     follow_job(job.job_id)
                     st.rerun()
         if mine is None or mine.is_done:
-            st.caption(f"A run started now would be number {len(others)} in the queue.")
+            st.caption(f"A new job takes place {len(others)} in the queue.")
 
 
-def _queue_text(job: Job) -> str:
+def _job_text(job: Job) -> str:
     whose = "yours" if job.visitor == visitor() else "another visitor's"
     if job.kind in EXPERIMENT_KINDS:
         what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, 'point')} ({whose})"

@@ -1,4 +1,4 @@
-"""The end of a job on Bench: on to the results when all went well; else what happened and what was kept."""
+"""The end of a job on Bench: the page switches to the results, or shows how each run ended and what was kept."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import streamlit as st
 
 from engine.core.format import plural
 from engine.launcher.job import Job, JobRun
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.page_state import page_key
-from pages.parts.shared.visit import follow_job, visitor
+from pages.parts.shared.page_state import follow_job, page_key
 
-INGEST_PATIENCE_S = 1.5
+INGEST_TIMEOUT_S = 1.5
 LEAVING = "lab.leaving_for_results_of"
 
 
 def move_on(job: Job) -> None:
-    """A job has just ended: draw the whole page anew, and let it leave for the results if all went well.
+    """Redraw the page after a job's end; it then switches to the results if the job completed.
 
-    The fragment that sees the end does not leave by itself: a page reached from inside one was seen to stay blank.
+    The fragment does not switch pages itself, because a page opened from a fragment can stay blank.
     """
     _await_results([run.run_id for run in job.runs if run.has_log])
     if job.outcome == "completed":
@@ -30,7 +29,7 @@ def move_on(job: Job) -> None:
 
 
 def leave_for_results() -> None:
-    """Go where `move_on` asked to go. Called by the whole page, first of all."""
+    """Open the results that `move_on` asked for. The page calls this before it draws anything."""
     job_id = st.session_state.pop(LEAVING, None)
     job = lab().queue.job(job_id) if job_id else None
     if job is None:
@@ -41,7 +40,7 @@ def leave_for_results() -> None:
 
 
 def draw_end(job: Job) -> None:
-    """A line a run, links to all that is there, the worker's last words if it died, a way to go on with the rest."""
+    """How each run ended, links to what was logged, the last output of a worker that died, and a way to resume."""
     for run in job.runs:
         _draw_run_end(run)
     logged = [run for run in job.runs if run.has_log]
@@ -51,7 +50,7 @@ def draw_end(job: Job) -> None:
         if len(logged) > 1:
             st.page_link(
                 "pages/compare.py",
-                label="Compare the two" if len(logged) == 2 else "Compare them",
+                label="Compare the runs",
                 icon=":material/compare_arrows:",
                 query_params={"runs": ",".join(run.run_id for run in logged)},
             )
@@ -66,17 +65,17 @@ def draw_end(job: Job) -> None:
 
 
 def _draw_resume(job: Job) -> None:
-    """Run what is missing of runs side by side, once: whoever asks again follows the job that was made of it."""
+    """A button that runs the missing engines of a comparison, once; after that it follows the resumed job."""
     is_resumed = any(other.goes_on_with == job.job_id for other in lab().queue.jobs())
     missing = listed([run.config.engine for run in job.missing])
     pressed = st.button(
-        "Follow the rest" if is_resumed else "Resume",
+        "Watch the resumed job" if is_resumed else "Resume",
         icon=":material/resume:",
         key=page_key("resume_job"),
-        help="It has been resumed already" if is_resumed else f"Runs {missing}, on the same requests as before",
+        help="Already resumed" if is_resumed else f"Runs {missing} on the same requests",
     )
     if pressed:
-        with contextlib.suppress(ValueError):  # what was missing came back from the trash just now: drawn anew below
+        with contextlib.suppress(ValueError):  # the missing run was just restored from the trash
             follow_job(lab().queue.resume(job.job_id, visitor()).job_id)
         st.rerun()
 
@@ -97,29 +96,29 @@ def _draw_run_end(run: JobRun) -> None:
     else:
         st.error(f"{engine} failed{why}. {_kept(run)}", icon=":material/error:")
     if run.stderr.strip():
-        with st.expander("What the worker wrote last"):
+        with st.expander("Last output of the worker"):
             st.code(run.stderr[-8000:], language=None)
 
 
 def _kept(run: JobRun) -> str:
-    """What of the run is safe, as the store has it."""
+    """How much of the run the store has."""
     if not run.has_log:
-        return "Nothing was logged yet."
+        return "Nothing was logged."
     tokens = len(lab().store.runs.tokens(run.run_id))
     if not tokens:
-        return "No token was logged yet."
+        return "No tokens were logged."
     return f"{plural(tokens, 'token')} {'was' if tokens == 1 else 'were'} logged and kept."
 
 
 def _await_results(run_ids: list[str]) -> None:
-    """The store follows the run log by a fraction of a second: give it a moment, so that what is shown is whole."""
-    deadline_s = time.monotonic() + INGEST_PATIENCE_S
+    """Wait a moment for the store, which reads the run log with a delay of a fraction of a second."""
+    deadline_s = time.monotonic() + INGEST_TIMEOUT_S
     while time.monotonic() < deadline_s and any(_is_open(run_id) for run_id in run_ids):
         time.sleep(0.05)
 
 
 def _is_open(run_id: str) -> bool:
-    """Whether the store does not know yet how a run ended."""
+    """Whether the store has not read the end of a run yet."""
     try:
         return bool(lab().store.runs.get(run_id)["status"] == "running")
     except KeyError:

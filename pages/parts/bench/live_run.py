@@ -1,7 +1,7 @@
-"""What a live run shows: four tiles, a timeline that fills from the left, and the answers as they are written.
+"""The live view of a run: four tiles, the slot timeline, and the answers so far.
 
-Everything is read from the store, which follows the run log a fraction of a second behind. The timeline's axis is as
-long as the schedule will be, where that is known beforehand, so that nothing rescales while it fills.
+All data comes from the store, which reads the run log with a delay of a fraction of a second. If the number of steps is
+known in advance, the timeline's axis has this length from the start, so that it never rescales.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
 from pages.figures.timeline.preemptions import preemptions_of
 from pages.figures.timeline.timeline import round_end
+from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_timeline import live_timeline
 from pages.parts.runs.answers import Decoder, decode_all, decoder_of
-from pages.parts.shared.forecast import forecast_of
 from pages.parts.shared.lab import is_dark, lab
 from store.queries.downsampled_passes import downsampled_passes
 
-MAX_CARDS = 12
+MAX_CARDS = 12  # answers that are shown
 
 
 def mark_watched(run: JobRun) -> None:
-    """Note in the run's folder that a live page shared the machine with it."""
+    """Mark in the run's folder that a live view used the machine while it ran."""
     if run.state == "running" and run.has_log:
         (run.folder / WATCHED_FILE).touch()
 
 
 def live_passes(run: JobRun) -> pd.DataFrame:
-    """The passes of the run at hand so far, read once a redrawing."""
+    """The passes of the current run so far."""
     return downsampled_passes(lab().store.cursor(), run.run_id) if run.has_log else pd.DataFrame()
 
 
 def draw_tiles(run: JobRun, passes: pd.DataFrame) -> None:
-    """Requests finished, new tokens, tokens a second so far, requests waiting. Two in a row on a phone."""
+    """Finished requests, output tokens, tokens/s so far, and waiting requests; two in a row on a phone."""
     waiting = int(passes["queue_depth"].iloc[-1]) if len(passes) else None
     rate = run.output_tokens / run.elapsed_s if run.elapsed_s > 0 else None
     tiles = (
         ("Requests finished", f"{count(run.finished_requests)} of {count(run.requests)}"),
-        ("New tokens", count(run.output_tokens)),
-        ("Tokens a second", number(rate)),
+        ("Output tokens", count(run.output_tokens)),
+        ("Tokens/s", number(rate)),
         ("Requests waiting", count(waiting)),
     )
     with st.container(horizontal=True, gap="small"):
@@ -54,15 +54,15 @@ def draw_tiles(run: JobRun, passes: pd.DataFrame) -> None:
 
 
 def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
-    """One timeline a run of the job, all over one axis; `passes` are those of the run at hand.
+    """A timeline for each run of the job, on one axis; `passes` are the current run's.
 
-    A run that has not begun holds its place. One that is done is drawn once and kept.
+    A run that has not begun has an empty timeline. The timeline of a finished run is drawn once and kept.
     """
     current = job.current
     store = lab().store
-    spans, lost = pd.DataFrame(), pd.DataFrame()
+    spans, preempted = pd.DataFrame(), pd.DataFrame()
     if current and current.has_log:
-        spans, lost = store.runs.spans(current.run_id), preemptions_of(store.runs.events(current.run_id))
+        spans, preempted = store.runs.spans(current.run_id), preemptions_of(store.runs.events(current.run_id))
     window = _window(job, spans)
     pictures = [
         _final_picture(run.run_id, run.config.engine, run.config.num_slots, window, is_dark())
@@ -73,8 +73,8 @@ def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
             window=window,
             num_lanes=run.config.num_slots,
             title=run.config.engine,
-            preemptions=lost if run is current else None,
-            note="This run follows." if run.state == "queued" else "No request has a slot yet.",
+            preemptions=preempted if run is current else None,
+            note="Starts next." if run.state == "queued" else "No request has a slot yet.",
             dark=is_dark(),
         )
         for run in job.runs
@@ -83,7 +83,7 @@ def draw_timelines(job: Job, passes: pd.DataFrame) -> None:
 
 
 def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, float], dark: bool) -> str:
-    """The timeline of a run that is over; drawn once for a visit, as soon as the store has the whole of it."""
+    """The timeline of a finished run; drawn once a visit, as soon as the store has all of the run."""
     key = ("timeline", run_id, window, dark)
     kept: dict[object, str] = st.session_state.setdefault("lab.live_pictures", {})
     if key in kept:
@@ -98,15 +98,17 @@ def _final_picture(run_id: str, engine: str, slots: int, window: tuple[float, fl
         preemptions=preemptions_of(store.runs.events(run_id)),
         dark=dark,
     )
-    with contextlib.suppress(KeyError):  # it was deleted meanwhile
+    with contextlib.suppress(KeyError):  # deleted meanwhile
         if store.runs.get(run_id)["status"] != "running":
             kept[key] = picture
     return picture
 
 
 def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
-    """As many steps as the longest schedule will take; beyond that, as where some run preempts, or where a schedule is
-    not known, an axis that grows in round numbers."""
+    """The axis in steps: the longest schedule, or a round number above the newest step.
+
+    The latter is for schedules that are unknown, and for runs that take longer than planned because of preemptions.
+    """
     planned = [forecast_of(run.config).steps for run in job.runs]
     steps = float(max((n for n in planned if n is not None), default=1))
     ended = [run.run_id for run in job.runs if run.state == "done" and run.has_log]
@@ -124,23 +126,23 @@ def _decoder(run_id: str) -> Decoder:
 
 
 def draw_answers(run: JobRun) -> None:
-    """A card a request: the question, and the answer as far as it is written. Of many requests, those that run now."""
+    """A card for each request, or for the running ones of many: its prompt and its answer so far."""
     if not run.has_log:
         requests, texts = pd.DataFrame(), {}
     else:
         requests = _shown(lab().store.runs.requests(run.run_id))
         texts = _texts(run, requests)
-    st.markdown("**Answers as they are written**")
+    st.markdown("**Answers so far**")
     cards = [_card(row, texts.get(int(row["request_id"]), "")) for _, row in requests.iterrows()]
     cards += [_empty_card()] * (min(MAX_CARDS, run.requests) - len(cards))
     st.html(f'<div class="answers">{"".join(cards)}</div>{STYLE}')
 
 
 def _shown(requests: pd.DataFrame) -> pd.DataFrame:
-    """All requests when they are few; of many, the running ones and the last that finished, in order of their ids."""
+    """All requests, or of many those that run and those that finished last, in order of their ids."""
     if len(requests) <= MAX_CARDS:
         return requests
-    begun = requests["admitted_s"].notna() & (requests["state"] != "finished")  # a preempted request waits again
+    begun = requests["admitted_s"].notna() & (requests["state"] != "finished")  # a preempted request is waiting again
     running = requests[(requests["state"] == "running") | begun].head(MAX_CARDS)
     ended = requests[requests["state"] == "finished"].sort_values("finished_s").tail(MAX_CARDS - len(running))
     return pd.concat([running, ended]).sort_values("request_id")
@@ -164,12 +166,12 @@ def _card(row: pd.Series, text: str) -> str:
 
 
 def _state_text(row: pd.Series) -> str:
-    """The request's state; one that lost its blocks waits again."""
+    """The request's state, and how often it was preempted."""
     times = row.get("preemptions")
     if times is None or pd.isna(times) or not times:
         return str(row["state"])
-    lost = "preempted once" if times == 1 else f"preempted {int(times)} times"
-    return f"{'waiting again' if row['state'] == 'waiting' else row['state']}, {lost}"
+    preempted = "preempted once" if times == 1 else f"preempted {int(times)} times"
+    return f"{'waiting again' if row['state'] == 'waiting' else row['state']}, {preempted}"
 
 
 def _empty_card() -> str:
@@ -177,7 +179,7 @@ def _empty_card() -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    """The text on one line, its end kept when it is too long: the end is where it grows."""
+    """The text on one line; of long text the end, where new text appears."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"… {line[-limit:]}"
 

@@ -1,8 +1,7 @@
-"""The slot timeline of a live run as plain HTML: the same picture as pages.figures.timeline.timeline, made to be redrawn often.
+"""The slot timeline of a live run as plain HTML, which is cheap to redraw.
 
-Building and redrawing a plotly figure takes a tenth of a second of a machine that is busy measuring; this takes a
-fraction of that. It has the same colors, hatching, numbers, chunks and preemption marks, the queue strip, and a
-tooltip a span, but no zoom. Every position is a share of the page's width. Steps only: seconds are for the Run page.
+It looks like pages.figures.timeline.timeline, with a tooltip on each span but without zoom, and only in steps. A plotly
+figure takes a tenth of a second of CPU time from the run that is measured; this takes a fraction of that.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from pages.figures.colors import Palette, palette
 
 LANE_PX, THIN_LANE_PX = 30, 9
 MANY_LANES = 16
-LINED_SHARE = 0.004  # what is narrower, as a chunk in a long run, would be hidden by the line at its edge
-NUMBERED_SHARE = 0.025  # of the width: room for two digits on a phone
-FINE_SHARE = 0.0015  # what is narrower joins its neighbor, where there are very many bars
+LINED_SHARE = 0.004  # of the width: narrower bars have no edge line, which would cover them
+NUMBERED_SHARE = 0.025  # of the width: two digits fit on a phone
+FINE_SHARE = 0.0015  # of the width: narrower bars are merged if there are very many
 MAX_BARS = 1500
-MAX_MARKS = 200  # preemptions, the newest
-PHASE_WORDS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
+MAX_MARKS = 200  # the newest preemptions
+PHASES = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
 
 
 @dataclass(slots=True)
 class Bar:
-    """What a lane held from one step to another, as it is drawn."""
+    """A phase of a request in a lane, from one step to another."""
 
     lane: int
     start: float
@@ -49,10 +48,10 @@ def live_timeline(
     note: str = "",
     dark: bool = False,
 ) -> str:
-    """A block of HTML whose height depends on `num_lanes` alone.
+    """The timeline as HTML. Only `num_lanes` determines its height.
 
     `spans`, `passes` and `preemptions` (events) have the store's columns and may be empty. `window` is the axis in
-    steps. `note` is written across the lanes while there is nothing to draw.
+    steps. `note` appears across the lanes as long as they are empty.
     """
     colors = palette(dark)
     lane_px = LANE_PX if num_lanes <= MANY_LANES else THIN_LANE_PX
@@ -66,7 +65,7 @@ def live_timeline(
         for lane, drawn in enumerate(by_lane)
     )
     message = f'<div class="note">{html.escape(note)}</div>' if note and not bars else ""
-    legend = "".join(f'<span><b class="{phase}"></b>{words}</span>' for phase, words in PHASE_WORDS.items())
+    legend = "".join(f'<span><b class="{phase}"></b>{label}</span>' for phase, label in PHASES.items())
     legend += '<span class="preempted">▼ preempted</span>' if marks else ""
     theme = "dark" if dark else "light"
     return (
@@ -78,9 +77,9 @@ def live_timeline(
 
 
 def join_spans(spans: pd.DataFrame, window: tuple[float, float], num_lanes: int) -> list[Bar]:
-    """Spans as bars, by lane and start: open ends closed at the newest moment, a slot move healed.
+    """Spans as bars, by lane and start. Open spans end at the newest step; spans that a slot move split are joined.
 
-    Where there are more than about MAX_BARS, neighbors are joined as long as they are too fine to be told apart.
+    Of more than about MAX_BARS, neighbors that are too narrow to distinguish are merged.
     """
     if spans.empty:
         return []
@@ -120,7 +119,7 @@ def _bar(bar: Bar, window: tuple[float, float], lane_px: int) -> str:
     share = (bar.end - bar.start) / (window[1] - window[0])
     is_numbered = bar.phase == "decode" and share >= NUMBERED_SHARE and lane_px == LANE_PX
     chunk = "" if bar.chunk is None else f", chunk {bar.chunk + 1}"
-    hover = f"request {bar.request}: {PHASE_WORDS[bar.phase]}{chunk}, {bar.tokens or 0} tokens so far, "
+    hover = f"request {bar.request}: {PHASES[bar.phase]}{chunk}, {bar.tokens or 0} tokens so far, "
     hover += f"steps {bar.start:g} to {bar.end:g}"
     number = bar.request if is_numbered else ""
     place = _place(bar.start, bar.end, window) + (";border:0" if share < LINED_SHARE else "")
@@ -128,20 +127,20 @@ def _bar(bar: Bar, window: tuple[float, float], lane_px: int) -> str:
 
 
 def _marks(preemptions: pd.DataFrame | None, window: tuple[float, float], by_lane: list[list[str]]) -> int:
-    """Put a triangle where a request lost its blocks, into its lane. Returns how many there are."""
+    """Add a triangle to the lane of each preempted request. Returns their number."""
     if preemptions is None or preemptions.empty:
         return 0
     newest = preemptions.tail(MAX_MARKS)
-    told = newest[["lane", "request_id", "blocks", "tokens", "step"]]
-    for lane, request, blocks, tokens, step in told.itertuples(index=False, name=None):
-        lost = f"{blocks:.0f} blocks given back, {tokens:.0f} positions to compute again"
+    events = newest[["lane", "request_id", "blocks", "tokens", "step"]]
+    for lane, request, blocks, tokens, step in events.itertuples(index=False, name=None):
+        effect = f"{blocks:.0f} blocks freed, {tokens:.0f} positions to recompute"
         left = _place(float(step), float(step), window)
-        by_lane[int(lane)].append(f'<em style="{left}" title="request {request:.0f} preempted: {lost}">▼</em>')
+        by_lane[int(lane)].append(f'<em style="{left}" title="request {request:.0f} preempted: {effect}">▼</em>')
     return len(newest)
 
 
 def _queue(passes: pd.DataFrame, window: tuple[float, float]) -> str:
-    """The queue as amber columns, as high as their share of the deepest so far."""
+    """The queue depth as columns, scaled to the deepest so far."""
     if passes.empty:
         return ""
     depth = passes.groupby("step", sort=True)["queue_depth"].first()
@@ -157,7 +156,7 @@ def _queue(passes: pd.DataFrame, window: tuple[float, float]) -> str:
 
 
 def _axis(window: tuple[float, float]) -> str:
-    """About eight round numbers of steps, each with a hairline."""
+    """About eight round step numbers, each with a grid line."""
     span = window[1] - window[0]
     power = 10 ** math.floor(math.log10(max(span / 8, 1)))
     every = next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= 8.5)

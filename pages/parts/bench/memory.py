@@ -1,4 +1,4 @@
-"""The controls of Bench for memory and for how passes are carried out: blocks, caps, execution, timing, warm-up."""
+"""The controls of Bench for KV memory, execution, timing, warm-up and memory limits."""
 
 from __future__ import annotations
 
@@ -7,22 +7,47 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.dtypes import DTYPE_BYTES, dtype_of
 from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
-from engine.core.units import GIB
+from engine.core.units import DTYPE_BYTES, GIB, dtype_of
 from pages.parts.shared.devices import available_executions, device_of, execution_text
 from pages.parts.shared.fields import CAP, LEAST_POOL_GIB
 from pages.parts.shared.lab import lab
 from pages.parts.shared.widgets import choice, group, number
 
-# How many bytes one token position takes in the KV cache, as far as the lab's own runs have told.
+RECENT = 60  # runs that are searched for a model's shape
+SMALL_POOL = (
+    "A pool that is too small shows preemption: when blocks run out, the request admitted last frees all its blocks, "
+    "waits at the front of the queue, and is recomputed. It loses no tokens."
+)
 
-RECENT = 60
+
+def draw_memory(values: dict[str, Any], notes: dict[str, Any]) -> None:
+    """The size of a block, and the limit of the KV pool."""
+    with group("KV memory", "Where the keys and values of all tokens are stored."):
+        values["block_size"] = choice("block_size")
+        st.caption("Paged and chunked only. Small blocks leave less space unused; large ones have shorter tables.")
+        values["pool_gib"] = number("pool_gib", step=0.01, least=LEAST_POOL_GIB)
+        notes["memory"] = st.empty()
+
+
+def memory_text(values: Mapping[str, Any]) -> str:
+    """What the pool's limit means for the engine, in blocks if the size of a block is known."""
+    if not PRESETS[values["engine"]].has_blocks:
+        return CAP
+    position_bytes = known_position_bytes(values["model"], values["dtype"], device_of(values["device"]))
+    if position_bytes is None:
+        return f"Empty: no cap. {SMALL_POOL}"
+    block_bytes = position_bytes * int(values["block_size"])
+    if values["pool_gib"] is None:
+        in_gib = quantity(block_bytes / GIB, "GiB")
+        return f"Empty: no cap. A block takes {size(block_bytes)} ({in_gib}). {SMALL_POOL}"
+    blocks = int(values["pool_gib"] * GIB / block_bytes)
+    return f"At most {plural(blocks, 'block')} of {size(block_bytes)} each. {SMALL_POOL}"
 
 
 def known_position_bytes(model: str, dtype: str, device: str) -> int | None:
-    """For a model by name and a dtype setting on a device; None where no recent run tells the model's shape."""
+    """KV bytes of a token position for a model and dtype on a device; None if no recent run has the model's shape."""
     runs = lab().store.runs.list(limit=RECENT)
     mine = runs.loc[runs["model"] == model.strip(), "run_id"]
     number_bytes = DTYPE_BYTES.get(dtype_of(dtype, device))
@@ -33,71 +58,36 @@ def known_position_bytes(model: str, dtype: str, device: str) -> int | None:
 
 
 def position_values(model: Mapping[str, Any]) -> int | None:
-    """How many numbers one position takes: keys and values of every layer's KV heads."""
-    parts = [model.get(name) for name in ("layers", "kv_heads", "head_dim")]
-    if not all(isinstance(part, int) and part > 0 for part in parts):
+    """The numbers that a position takes: keys and values of the KV heads of every layer."""
+    shape = [model.get(name) for name in ("layers", "kv_heads", "head_dim")]
+    if not all(isinstance(part, int) and part > 0 for part in shape):
         return None
-    layers, heads, width = parts
+    layers, heads, width = shape
     return 2 * int(layers or 0) * int(heads or 0) * int(width or 0)
 
 
-SMALL_POOL = (
-    "A pool that is too small on purpose shows preemption: when blocks run out, the youngest request gives all of its "
-    "blocks back, waits at the front of the queue, and is computed anew. Nothing it has said is lost."
-)
-
-
-def draw_memory(values: dict[str, Any], notes: dict[str, Any]) -> None:
-    """Where keys and values live: the size of a block, and how large the pool may be."""
-    with group("KV memory", "Where the keys and values of all tokens so far are kept."):
-        values["block_size"] = choice("Token positions a block (block-size)", "block_size")
-        st.caption("Read by paged and chunked alone. Small blocks leave less unfilled; large ones make shorter tables.")
-        values["pool_gib"] = number("KV pool, at most GiB", "pool_gib", step=0.01, least=LEAST_POOL_GIB)
-        notes["memory"] = st.empty()
-
-
-def memory_text(values: Mapping[str, Any]) -> str:
-    """What the pool's cap does to this engine, and how many blocks it is where the model's size is known."""
-    if not PRESETS[values["engine"]].has_blocks:
-        return CAP
-    position_bytes = known_position_bytes(values["model"], values["dtype"], device_of(values["device"]))
-    if position_bytes is None:
-        return f"Empty: no cap. {SMALL_POOL}"
-    block_bytes = position_bytes * int(values["block_size"])
-    if values["pool_gib"] is None:
-        in_gib = quantity(block_bytes / GIB, "GiB")
-        return f"Empty: no cap. A block holds {size(block_bytes)} here ({in_gib}). {SMALL_POOL}"
-    blocks = int(values["pool_gib"] * GIB / block_bytes)
-    return f"{plural(blocks, 'block')} of {size(block_bytes)} each, at most. {SMALL_POOL}"
-
-
 def draw_advanced(values: dict[str, Any]) -> None:
-    """Execution, timing, warm-up and the caps on all memory."""
+    """Execution, timing, warm-up and the limits of all memory."""
     on_cpu = device_of(values["device"]) == "cpu"
     with st.expander("Advanced: execution, timing, warm-up, memory"):
         left, right = st.columns(2, gap="medium")
         with left:
-            values["execution"] = choice("Execution", "execution", available_executions(values["device"]))
+            values["execution"] = choice("execution", available_executions(values["device"]))
             st.caption(execution_text(values["device"]))
-            values["timing"] = choice("Timing", "timing", disabled=on_cpu)
+            values["timing"] = choice("timing", disabled=on_cpu)
             st.caption(
-                "Off: on a CPU a pass is over when its call returns, so both timings are the same."
+                "Off: on a CPU a pass ends when its call returns, so both timings are the same."
                 if on_cpu
-                else "sync stops after each pass, as the sources did; async issues the next pass while one still runs."
+                else "sync waits for the device after each pass; async issues the next pass while one still runs."
             )
-            values["warmups"] = number("Warm-up rounds before the clock starts", "warmups")
+            values["warmups"] = number("warmups")
             st.caption("One round: a prefill of each prompt length and three decode steps.")
         with right:
-            values["capacity_gib"] = number("All memory, at most GiB", "capacity_gib", step=0.5)
+            values["capacity_gib"] = number("capacity_gib", step=0.5)
             st.caption(CAP)
-            values["gpu_memory_utilization"] = number(
-                "Share of the GPU's memory (gpu-memory-utilization)",
-                "gpu_memory_utilization",
-                disabled=on_cpu,
-                step=0.05,
-            )
+            values["gpu_memory_utilization"] = number("gpu_memory_utilization", disabled=on_cpu, step=0.05)
             st.caption(
                 "Off: this run is not on a GPU."
                 if on_cpu
-                else "What weights, activations and the KV pool may take of the card together."
+                else "Weights, activations and the KV pool together may use this share."
             )

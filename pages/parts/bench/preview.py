@@ -1,8 +1,7 @@
-"""The simulator's own answer for what Bench is set to, before anything runs: duration, throughput, waits.
+"""Before a run on Bench: the simulator's preview of each engine, and how many runs and how much time repeats take.
 
-From the newest calibration of the device that a run would use, with the model that is set; without one there is nothing
-but the way to get one. Answers are kept, and a workload that would take the simulator more than a moment is not tried:
-a page that thinks for seconds would be worse than none.
+The preview uses the newest calibration of the run's device with the model; without one, a line says how to make it.
+A workload that takes the simulator more than a moment has no preview, so that the page stays responsive.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from functools import lru_cache
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of
 from engine.core.format import duration, number, plural
 from engine.core.presets import PRESETS
-from engine.experiments.repeats_plan import plan_repeats
-from engine.hardware.hardware import Calibration
+from engine.core.units import dtype_of
+from engine.experiments.repeats import plan_repeats
+from engine.hardware.calibration import Calibration
 from engine.metrics.metric import Value
 from engine.metrics.metrics import run_metrics
-from engine.simulator.simulated_machine import THIS, fitting_calibration, simulated_machine
+from engine.simulator.machine import THIS, fitting_calibration, simulated_machine
 from engine.simulator.simulator import estimated_tokens, simulate
 from engine.workload.workload import Workload
-from pages.parts.bench.settings import Settings
+from pages.parts.bench.settings import COMPARISONS, BenchSettings
 from pages.parts.experiments.choice import EXPERIMENT
-from pages.parts.experiments.estimate import Pace, basis_text, duration_text, known_pace
+from pages.parts.experiments.estimate import PassTimes, basis_text, duration_text, known_times
 from pages.parts.experiments.form import NO_ID, named, submit
 from pages.parts.predictions.form import Draft, PredictionForm
 from pages.parts.runs.badges import SIMULATED
@@ -36,14 +35,16 @@ from pages.parts.shared.machines import calibrations
 from pages.parts.shared.markdown import code, listed, plain
 from pages.parts.shared.workloads import workload_of
 
-ENOUGH_S = 0.25  # of the simulator's own time, all engines together, on a laptop's core
-TOKEN_S, SERIAL_TOKEN_S, REQUEST_S, CHUNK_S, BLOCK_S = 2.5e-6, 9e-6, 4e-4, 6e-5, 2e-6  # as measured, rounded up
-PREFIX = "hardware this: "
+ENOUGH_S = 0.25  # most time that simulating all engines may take, on a laptop core
+TOKEN_S, SERIAL_TOKEN_S, REQUEST_S, CHUNK_S, BLOCK_S = 2.5e-6, 9e-6, 4e-4, 6e-5, 2e-6  # measured, rounded up
+PREFIX = "hardware this: "  # of the simulator's errors; the page shows them without it
+
+Runs = Sequence[RunConfig]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """`metrics` by their glossary names; empty where `problem` says why there are none. `source`: the calibration."""
+    """`metrics` by name, empty if `problem` says why there are none. `source` names the calibration."""
 
     metrics: dict[str, Value]
     source: str = ""
@@ -51,7 +52,7 @@ class Preview:
 
 
 def draw_preview(configs: Sequence[RunConfig]) -> None:
-    """A small table, an engine a line, marked as simulated; or one line that says why there is none."""
+    """A table with a row an engine, marked as simulated; or one line that says why there is none."""
     known = [c for c in calibrations() if c.device.partition(":")[0] == device_of(configs[0].device)]
     if problem := _why_not(configs, known):
         st.caption(f":material/function: {problem}")
@@ -59,7 +60,7 @@ def draw_preview(configs: Sequence[RunConfig]) -> None:
     previews = [(config, preview(config, _fitting(config, known))) for config in configs]
     answered = [(config, found) for config, found in previews if found.metrics]
     if answered:
-        st.markdown(f"**:violet-badge[:material/function: {SIMULATED.label}] What the simulator expects**")
+        st.markdown(f"**:violet-badge[:material/function: {SIMULATED.label}] Preview**")
         st.markdown(preview_table(answered))
         st.caption(f"{plain(answered[0][1].source)} {_basis(configs[0])}")
     problems = {config.engine: found.problem for config, found in previews if found.problem}
@@ -69,8 +70,8 @@ def draw_preview(configs: Sequence[RunConfig]) -> None:
 
 
 def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
-    """A Markdown table of duration, output tokens/s, and the medians of TTFT and queue wait."""
-    lines = ["| engine | duration | output tokens/s | first token, p50 | queue, p50 |", "|---|--:|--:|--:|--:|"]
+    """A Markdown table of duration, output tokens/s, median TTFT and median queue wait."""
+    lines = ["| engine | duration | output tokens/s | TTFT p50 | queue wait p50 |", "|---|--:|--:|--:|--:|"]
     for config, found in rows:
         metric = found.metrics
         cells = (
@@ -85,7 +86,7 @@ def preview_table(rows: Sequence[tuple[RunConfig, Preview]]) -> str:
 
 @lru_cache(maxsize=128)
 def preview(config: RunConfig, calibration_text: str) -> Preview:
-    """One engine under the virtual clock, on the machine of a calibration, given as JSON."""
+    """Simulate one engine on the machine of a calibration, given as JSON."""
     known = Calibration.from_json(calibration_text)
     try:
         machine = simulated_machine(config, THIS, calibrations=[known])
@@ -93,112 +94,108 @@ def preview(config: RunConfig, calibration_text: str) -> Preview:
     except ValueError as error:
         return Preview(metrics={}, problem=str(error).removeprefix(PREFIX))
     if simulated.shortage is not None:
-        return Preview(metrics={}, problem=f"it would run out of memory ({simulated.shortage})")
+        return Preview(metrics={}, problem=f"it runs out of memory ({simulated.shortage})")
     return Preview(metrics=run_metrics(simulated.record()), source=machine.source)
 
 
 def simulating_s(config: RunConfig, workload: Workload) -> float:
-    """About how long simulating takes by itself, without doing it."""
+    """Estimate how long simulating a run takes; infinity for too many requests."""
     if len(workload.requests) * REQUEST_S > ENOUGH_S:
         return math.inf
     tokens = sum(spec.budget_tokens for spec in workload.requests)
     prompts = sum(estimated_tokens(spec.prompt) for spec in workload.requests)
-    took_s = len(workload.requests) * REQUEST_S
-    took_s += tokens * (SERIAL_TOKEN_S if config.engine == "serial" else TOKEN_S)
+    total_s = len(workload.requests) * REQUEST_S
+    total_s += tokens * (SERIAL_TOKEN_S if config.engine == "serial" else TOKEN_S)
     if PRESETS[config.engine].has_blocks:
-        took_s += (prompts + tokens) / config.block_size * BLOCK_S
+        total_s += (prompts + tokens) / config.block_size * BLOCK_S
     if config.engine == "chunked":
-        took_s += prompts / config.max_num_batched_tokens * CHUNK_S
-    return took_s
+        total_s += prompts / config.max_num_batched_tokens * CHUNK_S
+    return total_s
 
 
 def _why_not(configs: Sequence[RunConfig], known: Sequence[Calibration]) -> str:
-    """One line where no engine can be previewed; empty where one may."""
+    """Why no engine has a preview; empty if one may have one."""
     first = configs[0]
     if not known:
         return (
-            "No preview: this device was not calibrated. "
-            f"{code(f'.venv/bin/python -m engine calibrate --model {first.model}')} measures it, and the simulator "
-            "answers here from then on."
+            "No preview: this device is not calibrated. Run "
+            f"{code(f'.venv/bin/python -m engine calibrate --model {first.model}')} to measure it."
         )
     if sum(simulating_s(config, workload_of(config.workload)) for config in configs) > ENOUGH_S:
         return (
-            "No preview: so many requests and tokens would keep this page waiting. `.venv/bin/python -m engine "
-            "simulate` takes any number."
+            "No preview: simulating this many requests and tokens takes too long for this page. Run "
+            "`.venv/bin/python -m engine simulate` instead."
         )
     return ""
 
 
 def _fitting(config: RunConfig, known: Sequence[Calibration]) -> str:
-    """The calibration that the simulator would take, as JSON."""
+    """The calibration that the simulator uses for a run, as JSON."""
     device = device_of(config.device)
     resolved = replace(config, device=device, dtype=dtype_of(config.dtype, device))
     return fitting_calibration(resolved, known).to_json()
 
 
 def _basis(config: RunConfig) -> str:
+    """What the preview assumes."""
     workload = workload_of(config.workload)
-    spent = all(spec.ignore_eos for spec in workload.requests)
-    exact = config.workload.prompts not in ("chat", "file")
-    said = ["Nothing ran: the engine's own schedule under a virtual clock, passes as long as calibrated ones."]
-    said += [] if spent else ["As if every budget were spent; an early end makes it less."]
-    said += [] if exact else ["Prompts are taken to have a token for every four characters."]
-    return " ".join(said)
+    sentences = ["Simulated: the engine's own scheduler on a virtual clock, with calibrated pass times; no model runs."]
+    if not all(spec.ignore_eos for spec in workload.requests):
+        sentences.append("Every budget counts in full; an early EOS shortens the run.")
+    if config.workload.prompts in ("chat", "file"):
+        sentences.append("Prompts count one token per four characters.")
+    return " ".join(sentences)
 
 
 def _as_written(problem: str) -> str:
-    """Foreign text made plain, save what it sets in backticks: a command to copy."""
+    """Text with Markdown escaped, except commands in backticks."""
     parts = problem.rstrip(".").split("`")
     return "`".join(part if place % 2 else plain(part) for place, part in enumerate(parts))
 
 
-# Repeats on Bench: how many runs each button then starts, about how long that takes, and the start of them.
-
-Runs = Sequence[RunConfig]
-
-
-def draw_repeats(settings: Settings) -> None:
-    """What the buttons come to where each engine is run more than once; nothing where it is not."""
+def draw_repeats(settings: BenchSettings) -> None:
+    """How many runs each button starts, and how long they take; nothing for one run an engine."""
     config = settings.config
     if config is None or settings.repeats < 2:
         return
     device = device_of(config.device)
-    pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
-    st.markdown(plain(runs_text(settings, pace)))
+    known = known_times(config.model, dtype_of(config.dtype, device), device, config.execution)
+    st.markdown(plain(runs_text(settings, known)))
     runs = [config, *(settings.pair or ()), *(settings.layouts or ())]
-    st.caption(plain(basis_text(runs, pace, "Times")))
+    st.caption(plain(basis_text(runs, known, "Estimated")))
 
 
-def runs_text(settings: Settings, pace: Pace | None) -> str:
-    """`3 times, all engines once and then all again: 3 runs of continuous (about 20 s), 6 of the pair (about 40 s).`"""
+def runs_text(settings: BenchSettings, known: PassTimes | None) -> str:
+    """`3 repeats, interleaved: 3 runs for continuous (about 20 s), 6 for the two engines (about 40 s).`"""
     assert settings.config is not None
     choices = (
         (settings.config.engine, (settings.config,)),
-        ("the pair", settings.pair),
-        ("the four layouts", settings.layouts),
+        (COMPARISONS["pair"].name, settings.pair),
+        (COMPARISONS["layouts"].name, settings.layouts),
     )
-    said = []
+    counts: list[str] = []
     for name, runs in choices:
         if runs is not None:
-            count = plural(len(runs) * settings.repeats, "run") if not said else f"{len(runs) * settings.repeats:,}"
-            said.append(f"{count} of {name}{_about(runs, settings.repeats, pace)}")
-    return f"{settings.repeats:,} times, all engines once and then all again: {listed(said)}."
+            number_of_runs = len(runs) * settings.repeats
+            count = f"{number_of_runs:,}" if counts else plural(number_of_runs, "run")
+            counts.append(f"{count} for {name}{_time_text(runs, settings.repeats, known)}")
+    return f"{settings.repeats:,} repeats, interleaved: {listed(counts)}."
 
 
 def start_repeats(runs: Runs, repeats: int, form: PredictionForm, drafts: Sequence[Draft]) -> None:
-    """Write down what is expected, queue the experiment, and go to the page that follows it."""
+    """Save the prediction, queue the experiment, and open its page."""
     plan = named(plan_repeats(runs, experiment_id=NO_ID, created_at="", repeats=repeats))
     if submit(plan, form, drafts):
         st.switch_page("pages/repeats.py", query_params={EXPERIMENT: plan.experiment_id})
 
 
-def _about(runs: Runs, repeats: int, pace: Pace | None) -> str:
-    if pace is None:
+def _time_text(runs: Runs, repeats: int, known: PassTimes | None) -> str:
+    if known is None:
         return ""
-    return f" (about {duration_text(repeats * sum(_run_s(pace, config) for config in runs))})"
+    return f" (about {duration_text(repeats * sum(_run_s(known, config) for config in runs))})"
 
 
-def _run_s(pace: Pace, config: RunConfig) -> float:
-    """No run is over before its last request has arrived."""
+def _run_s(known: PassTimes, config: RunConfig) -> float:
+    """A run lasts at least until its last request arrives."""
     last_s = max((spec.arrival_s for spec in workload_of(config.workload).requests), default=0.0)
-    return max(pace.run_s(config), last_s)
+    return max(known.run_s(config), last_s)

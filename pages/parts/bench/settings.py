@@ -1,7 +1,7 @@
-"""From what the controls say to runs: one, two side by side, one a KV layout; their workload, and what is wrong.
+"""From the values of the Bench page's controls to runs: one engine, two to compare, and one run a KV layout.
 
-Pure: the page draws the controls and hands their values over, by the names of bench_fields. A problem belongs to a
-field, so that the page can show it there. What stands in the way of a comparison alone leaves the single run be.
+Pure: no widgets, no store. Every problem belongs to a field, where the page shows it. A problem of a comparison does
+not affect the single run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,31 @@ from pages.parts.shared.workloads import workload_of
 
 NO_FILE = "upload a text file with one prompt a line"
 LAYOUTS = ("static", "continuous", "paged", "chunked")
-OF_STATIC = ("form", "return")  # read by the static engine alone
-SHOWN_AT = {"prompts": "mix", "prompt_file": "file"}  # settings whose field has another name here
-TWICE = "choose two different engines to set side by side"
+OF_STATIC = ("form", "return")  # settings of the static engine only
+SHOWN_AT = {"prompts": "mix", "prompt_file": "file"}  # settings whose field has another name on this page
+TWICE = "choose two different engines to compare"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Runs that can be started, or the problems, a line a field, that stand in their way.
+class Comparison:
+    """A comparison that the page can start: the label of its button, and its name in a sentence."""
 
-    `pair` are the two engines chosen to be set side by side, `layouts` one run of each of LAYOUTS. One of them that
-    cannot be had is None, and `hindrances` says why, by the name `pair` or `layouts`. `repeats`: how often each is run.
+    button: str
+    name: str
+
+
+COMPARISONS = {
+    "pair": Comparison(button="Compare two engines", name="the two engines"),
+    "layouts": Comparison(button="Compare four engines", name="the four engines"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchSettings:
+    """The runs that can be started, or `problems`: one line a field.
+
+    `pair` are the two engines to compare, `layouts` one run of each engine in LAYOUTS. A comparison that cannot run is
+    None, and `unavailable` says why, by its name in COMPARISONS. `repeats` is how often each engine runs.
     """
 
     config: RunConfig | None
@@ -40,45 +54,45 @@ class Settings:
     layouts: tuple[RunConfig, ...] | None
     workload: Workload | None
     problems: Mapping[str, str]
-    hindrances: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
     repeats: int = 1
 
 
-def read_settings(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> Settings:
-    """`values` has an entry for each of bench_fields.FIELDS; `prompt_lines` are the lines of an uploaded file."""
+def read_settings(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> BenchSettings:
+    """`values` has an entry for each of FIELDS; `prompt_lines` are the lines of an uploaded file."""
     problems = _text_problems(values, prompt_lines)
     if problems:
-        return _unusable(problems)
+        return _invalid(problems)
     try:
         config = _config(values, prompt_lines)
         workload = workload_of(config.workload)
     except ValueError as error:
-        return _unusable({_field_of(error): str(error)})
-    hindrances = {}
+        return _invalid({_field_of(error): str(error)})
+    unavailable = {}
     comparisons: dict[str, tuple[RunConfig, ...] | None] = {}
     for name, engines in (("pair", (values["first"], values["second"])), ("layouts", LAYOUTS)):
         try:
             comparisons[name] = side_by_side(values, config, engines)
         except ValueError as error:
-            comparisons[name], hindrances[name] = None, str(error)
-    return Settings(
+            comparisons[name], unavailable[name] = None, str(error)
+    return BenchSettings(
         config=config,
         **comparisons,
         workload=workload,
         problems={},
-        hindrances=hindrances,
+        unavailable=unavailable,
         repeats=int(values["repeats"]),
     )
 
 
-def _unusable(problems: Mapping[str, str]) -> Settings:
-    return Settings(config=None, pair=None, layouts=None, workload=None, problems=problems)
+def _invalid(problems: Mapping[str, str]) -> BenchSettings:
+    return BenchSettings(config=None, pair=None, layouts=None, workload=None, problems=problems)
 
 
 def side_by_side(values: Mapping[str, Any], config: RunConfig, engines: Sequence[str]) -> tuple[RunConfig, ...]:
-    """One run an engine, alike in all else; what only one of them reads is set as the controls stand.
+    """One run an engine with the same settings; static also gets its own.
 
-    ValueError where an engine is named twice, or where one of them cannot have the settings.
+    ValueError for an engine named twice, or one that does not accept the settings.
     """
     if len(set(engines)) < len(engines):
         raise ValueError(TWICE)
@@ -110,9 +124,9 @@ def _config(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> RunConf
     kind = given["prompts"]
     given["prompts"] = given["mix"] if kind == "lengths" else kind
     given["prompt_file"] = prompt_lines if kind == "file" else ()
-    alike = {name: each for name, each in given.items() if name not in OF_STATIC}
+    shared = {name: each for name, each in given.items() if name not in OF_STATIC}
     return RunConfig(
-        **settings_of(RunConfig, alike),
+        **settings_of(RunConfig, shared),
         **_of_static(given, given["engine"]),
         workload=WorkloadConfig(**settings_of(WorkloadConfig, given)),
         sampling=SamplingConfig(**settings_of(SamplingConfig, given)),
@@ -120,7 +134,7 @@ def _config(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> RunConf
 
 
 def _of_static(values: Mapping[str, Any], engine: str) -> dict[str, Any]:
-    """How batches are formed and handed back: as set for the static engine, and no choice for any other."""
+    """Batch formation and response mode: as set for static, the only choice for every other engine."""
     if engine != "static":
         return {"form": FormRule(), "returns": "stream"}
     timeout_s = values["timeout"] if values["form"] == "timeout" else None
@@ -128,7 +142,7 @@ def _of_static(values: Mapping[str, Any], engine: str) -> dict[str, Any]:
 
 
 def _field_of(error: ValueError) -> str:
-    """The field that shows an error; `requests` stands for the whole workload."""
+    """The field that shows an error; `requests` for an error of the whole workload."""
     name = error.field if isinstance(error, FieldError) else ""
     name = SHOWN_AT.get(name, name)
     return name if name in FIELDS or name == "file" else "requests"

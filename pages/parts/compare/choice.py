@@ -1,4 +1,4 @@
-"""Choosing the runs of a comparison: what the address asks for, the picker, and pairs that are worth comparing."""
+"""The choice of the runs to compare: from the address, by the picker, or one of the suggested pairs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import streamlit as st
 
 from engine.core.format import count
-from pages.parts.runs.loaded_run import find_row
-from pages.parts.runs.run_choice import recent_rows
+from pages.parts.runs.loaded_run import find_row, recent_rows
 from pages.parts.runs.run_text import choice_label, when
 from pages.parts.shared.links import MAX_RUNS, RUNS, runs_query
 from pages.parts.shared.markdown import plain
@@ -20,14 +19,15 @@ SAME_SETTING = ("workload_digest", "model", "dtype", "device_name", "simulated")
 
 
 def asked_runs(text: str | None) -> list[str]:
-    """The run ids of `a,b`, each once, in order."""
+    """The run ids in `a,b`, each once, in order."""
     return list(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
 def pairs_of(rows: Sequence[Mapping[str, Any]], run_id: str | None = None) -> list[tuple[str, str]]:
-    """Pairs of completed runs of different engines in one setting, the newest first; those with `run_id` if given.
+    """Pairs of completed runs of different engines in the same setting, the newest pairs first; only those with
+    `run_id` where it is given.
 
-    Of a pair, the older run comes first, as it was run. `rows` are the newest first.
+    The older run of a pair comes first. `rows` are the newest first.
     """
     done = [row for row in rows if row["status"] == "completed"]
     fitting = [
@@ -41,12 +41,12 @@ def pairs_of(rows: Sequence[Mapping[str, Any]], run_id: str | None = None) -> li
 
 
 def draw_picker(chosen: list[str]) -> None:
-    """The runs of the comparison, to add to and take from; the address follows."""
+    """The runs of the comparison, to add and remove; the address follows."""
     rows = recent_rows()
     labels = {str(row["run_id"]): choice_label(row) for row in rows}
     labels |= {run_id: choice_label(find_row(run_id) or {}) for run_id in chosen if run_id not in labels}
     picked = st.multiselect(
-        f"Runs to compare, {MAX_RUNS} at most; the first is what the others are set against",
+        f"Runs to compare, up to {MAX_RUNS}; the first is the baseline",
         list(labels),
         default=chosen,
         format_func=lambda run_id: labels[run_id],
@@ -59,18 +59,18 @@ def draw_picker(chosen: list[str]) -> None:
 
 
 def draw_suggestions(chosen: list[str]) -> None:
-    """Links to comparisons that make sense; with one run chosen, those with it."""
+    """Links to fair comparisons; with one run chosen, those that include it."""
     rows = recent_rows()
     by_id = {str(row["run_id"]): row for row in rows}
     pairs = pairs_of(rows, chosen[0] if chosen else None)
     if not pairs:
         if chosen:
             st.markdown(
-                "No other run has the same workload, model, dtype and device. **Run the pair** on Bench makes two."
+                "No other run has the same workload, model, dtype and device: make two with **Compare two engines**."
             )
-        st.page_link("pages/bench.py", label="Run the pair on Bench", icon=":material/tune:")
+        st.page_link("pages/bench.py", label="Compare two engines on Bench", icon=":material/tune:")
         return
-    st.markdown("**Runs on the same requests, model, dtype and device:**")
+    st.markdown("**Runs with the same requests, model, dtype and device**")
     for pair in pairs:
         st.page_link(
             "pages/compare.py",

@@ -1,7 +1,7 @@
-"""The finding of a comparison in one sentence, computed from the runs' metrics. It has no favorite.
+"""The finding of a comparison in one sentence, computed from the runs' metrics.
 
-`speed` says what runs are ranked by. The reasons that the sentence gives are measured figures beside each other, not
-proven causes.
+`Speed` is the measure that ranks the runs. The reasons in the sentence are measured figures that go with the
+difference, not proven causes.
 """
 
 from __future__ import annotations
@@ -11,52 +11,53 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.core.format import count, duration, number, percent, plural, quantity
-from pages.parts.compare.comparison import is_tie
-from pages.parts.runs.comparable import Mismatch
-from pages.parts.runs.compared import Compared
+from pages.parts.compare.compared_run import ComparedRun
+from pages.parts.compare.differences import is_tie
+from pages.parts.compare.settings import Mismatch
 from pages.parts.shared.markdown import listed
 
-# What runs are ranked by, and how their speeds are put in words.
+SMALL_SHARE = 0.005
+NOTABLE = 1.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """One measure for all runs of a comparison."""
+    """The measure that ranks all runs of a comparison."""
 
     measure: Literal["output_tokens_per_s", "e2e_p50_s"]
 
     @classmethod
-    def of(cls, runs: Sequence[Compared]) -> Speed:
-        """The measure that suits the runs: complete answers as soon as one of them had arrivals over time."""
+    def of(cls, runs: Sequence[ComparedRun]) -> Speed:
+        """Time to a whole answer where requests of any run arrive over time; else throughput."""
         over_time = any(run.arrival != "closed" for run in runs) and all(run.metric("e2e_p50_s") for run in runs)
         return cls(measure="e2e_p50_s" if over_time else "output_tokens_per_s")
 
-    def value(self, run: Compared) -> float:
-        """Larger is faster. Every run that is ranked has a value above 0."""
+    def value(self, run: ComparedRun) -> float:
+        """Larger is faster. Every ranked run has a value above 0."""
         value = float(run.metric(self.measure) or 0.0)
         assert value > 0
         return value if self.measure == "output_tokens_per_s" else 1.0 / value
 
-    def ranked(self, runs: Sequence[Compared]) -> list[Compared]:
+    def ranked(self, runs: Sequence[ComparedRun]) -> list[ComparedRun]:
         """The fastest first."""
         return sorted(runs, key=self.value, reverse=True)
 
-    def is_close(self, a: Compared, b: Compared) -> bool:
-        """Whether the two were equally fast as far as one measurement can tell."""
+    def is_close(self, a: ComparedRun, b: ComparedRun) -> bool:
+        """Whether the two were equally fast within the accuracy of one measurement."""
         return is_tie(self.value(a), self.value(b))
 
-    def times(self, fast: Compared, slow: Compared) -> str:
+    def times(self, fast: ComparedRun, slow: ComparedRun) -> str:
         """`1.50 times`."""
         return f"{number(self.value(fast) / self.value(slow))} times"
 
-    def figure(self, run: Compared) -> str:
+    def figure(self, run: ComparedRun) -> str:
         """`60.0 tokens/s`."""
         if self.measure == "e2e_p50_s":
             return f"half of the answers complete within {duration(run.metric('e2e_p50_s'))}"
         return quantity(run.metric("output_tokens_per_s"), "tokens/s")
 
-    def figures(self, a: Compared, b: Compared) -> str:
-        """`60.0 against 40.0 tokens/s`, with both counts of tokens where they differ."""
+    def figures(self, a: ComparedRun, b: ComparedRun) -> str:
+        """`60.0 against 40.0 tokens/s`, with both token counts where they differ."""
         if self.measure == "e2e_p50_s":
             waits = f"{duration(a.metric('e2e_p50_s'))} against {duration(b.metric('e2e_p50_s'))}"
             return f"half of the answers were complete within {waits}"
@@ -67,25 +68,21 @@ class Speed:
         return f"{rates} (over {count(a.metric('output_tokens'))} and {count(b.metric('output_tokens'))} tokens)"
 
 
-SMALL_SHARE = 0.005
-NOTABLE = 1.1
-
-
-def finding(runs: Sequence[Compared], differing: Sequence[Mismatch] = ()) -> str:
-    """One sentence on two or more runs. `differing` is what makes them no fair comparison; it is then said first."""
+def finding(runs: Sequence[ComparedRun], differing: Sequence[Mismatch] = ()) -> str:
+    """One sentence on two or more runs. It begins with `differing`, what makes the comparison unfair."""
     going = [run.name for run in runs if run.status == "running"]
     if going:
         verb = "is" if len(going) == 1 else "are"
-        return f"{listed(going)} {verb} still running; the finding comes when every run has ended."
+        return f"{listed(going)} {verb} still running; the finding follows when every run has ended."
     complete = [run for run in runs if run.is_complete and run.metric("output_tokens_per_s")]
     if len(complete) < 2:
-        return _without_a_pair(runs, complete)
-    sentence = _pair(complete, differing) if len(complete) == 2 else _ranking(complete, differing)
+        return _nothing_to_compare(runs, complete)
+    sentence = _two(complete, differing) if len(complete) == 2 else _ranking(complete, differing)
     return _with_capital(f"{_caveat(differing)}{sentence}{_left_out(runs)}.")
 
 
-def _without_a_pair(runs: Sequence[Compared], complete: Sequence[Compared]) -> str:
-    failed = [f"{run.name} {run.end_text}" for run in runs if not run.is_complete]
+def _nothing_to_compare(runs: Sequence[ComparedRun], complete: Sequence[ComparedRun]) -> str:
+    failed = [f"{run.name} {run.ending}" for run in runs if not run.is_complete]
     if not failed:
         return "No speed to compare: " + listed([f"{r.name} produced {_tokens(r)}" for r in runs]) + "."
     if complete:
@@ -96,7 +93,7 @@ def _without_a_pair(runs: Sequence[Compared], complete: Sequence[Compared]) -> s
     return f"No run completed: {listed(failed)}."
 
 
-def _pair(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
+def _two(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
     speed = Speed.of(runs)
     best, other = speed.ranked(runs)
     where = _where(runs, differing)
@@ -108,66 +105,66 @@ def _pair(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
         )
     faster = speed.times(best, other)
     headline = f"{best.name} was {faster} as fast as {other.name}{where}: {speed.figures(best, other)}"
-    return f"{headline}{_reason(best, other)}{_price(best, other)}"
+    return f"{headline}{_reason(best, other)}{_drawback(best, other)}"
 
 
-def _ranking(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
+def _ranking(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
     speed = Speed.of(runs)
     best, *others = speed.ranked(runs)
-    level = [best, *(run for run in others if speed.is_close(best, run))]
-    behind = [run for run in others if run not in level]
-    who = f"{listed([run.name for run in level])} {'was' if len(level) == 1 else 'were'} fastest"
-    words = f"of {len(runs)} runs{_where(runs, differing)} {who} ({speed.figure(best)})"
-    if len(level) > 1:
-        words += ", within 2\u00a0% of each other"
-    if behind:
-        words += ", " + listed(
-            [f"{speed.times(best, run)} as fast as {run.name} ({speed.figure(run)})" for run in behind]
+    fastest = [best, *(run for run in others if speed.is_close(best, run))]
+    slower = [run for run in others if run not in fastest]
+    first = f"{listed([run.name for run in fastest])} {'was' if len(fastest) == 1 else 'were'} fastest"
+    text = f"of {len(runs)} runs{_where(runs, differing)} {first} ({speed.figure(best)})"
+    if len(fastest) > 1:
+        text += ", within 2\u00a0% of each other"
+    if slower:
+        text += ", " + listed(
+            [f"{speed.times(best, run)} as fast as {run.name} ({speed.figure(run)})" for run in slower]
         )
-    return words
+    return text
 
 
-def _where(runs: Sequence[Compared], differing: Sequence[Mismatch]) -> str:
+def _where(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
     if any(mismatch.what == "workload" for mismatch in differing):
         return ""
     return f" on the same {plural(runs[0].requests, 'request')}" if runs[0].requests != 1 else " on the same request"
 
 
-def _reason(best: Compared, other: Compared) -> str:
-    """The first figure that goes with the difference; where the loser computed less for nothing, that is said too."""
+def _reason(best: ComparedRun, other: ComparedRun) -> str:
+    """The first figure that goes with the difference, and dead slot-steps where the faster run had more of them."""
     a, b = _dead(best), _dead(other)
     despite = ""
     if b - a >= SMALL_SHARE:
         return f"; {other.name} computed {percent(b)} of its slot-steps for ended requests, {best.name} {_or_none(a)}"
     if a - b >= SMALL_SHARE:
         despite = f" although it computed {percent(a)} of its slot-steps for ended requests, {other.name} {_or_none(b)}"
-    for name, words in _REASONS:
+    for name, reason in _REASONS:
         fast, slow = best.metric(name), other.metric(name)
         if fast and slow and not is_tie(fast, slow) and slow > fast:
-            return f"{despite}; {words(best, other)}"
+            return f"{despite}; {reason(best, other)}"
     return despite
 
 
-def _passes(best: Compared, other: Compared) -> str:
+def _passes(best: ComparedRun, other: ComparedRun) -> str:
     return f"it needed {count(best.metric('passes'))} passes, {other.name} {count(other.metric('passes'))}"
 
 
-def _decode_pass(best: Compared, other: Compared) -> str:
+def _decode_pass(best: ComparedRun, other: ComparedRun) -> str:
     fast, slow = best.metric("decode_pass_p50_s"), other.metric("decode_pass_p50_s")
     return f"its median decode pass took {duration(fast)}, {other.name}'s {duration(slow)}"
 
 
-def _prefill(best: Compared, other: Compared) -> str:
+def _prefill(best: ComparedRun, other: ComparedRun) -> str:
     fast, slow = best.metric("prefill_s"), other.metric("prefill_s")
     return f"it spent {duration(fast)} in prefill, {other.name} {duration(slow)}"
 
 
-def _between(best: Compared, other: Compared) -> str:
+def _between(best: ComparedRun, other: ComparedRun) -> str:
     fast, slow = best.metric("between_passes_s"), other.metric("between_passes_s")
     return f"no pass ran for {duration(fast)} of its time, for {duration(slow)} of {other.name}'s"
 
 
-_REASONS: tuple[tuple[str, Callable[[Compared, Compared], str]], ...] = (
+_REASONS: tuple[tuple[str, Callable[[ComparedRun, ComparedRun], str]], ...] = (
     ("passes", _passes),
     ("decode_pass_p50_s", _decode_pass),
     ("prefill_s", _prefill),
@@ -175,20 +172,20 @@ _REASONS: tuple[tuple[str, Callable[[Compared, Compared], str]], ...] = (
 )
 
 
-def _price(best: Compared, other: Compared) -> str:
-    """What readers of the faster run's answers had worse, if anything notably."""
-    prices = (
+def _drawback(best: ComparedRun, other: ComparedRun) -> str:
+    """A latency in which the faster run was notably worse, if any."""
+    latencies = (
         ("ttft_p95_s", "the p95 time to a first token"),
-        ("itl_max_s", "the longest pause between two tokens"),
+        ("itl_max_s", "the longest gap between two tokens"),
     )
-    for name, words in prices:
+    for name, label in latencies:
         mine, its = best.metric(name), other.metric(name)
         if mine and its and mine > NOTABLE * its:
-            return f"; its price: {words} was {duration(mine)} against {duration(its)}"
+            return f"; its drawback: {label} was {duration(mine)} against {duration(its)}"
     return ""
 
 
-def _dead_text(first: Compared, second: Compared) -> str:
+def _dead_text(first: ComparedRun, second: ComparedRun) -> str:
     a, b = _dead(first), _dead(second)
     if a < SMALL_SHARE and b < SMALL_SHARE:
         return "; neither computed slot-steps for ended requests"
@@ -196,7 +193,7 @@ def _dead_text(first: Compared, second: Compared) -> str:
     return f"; slot-steps computed for ended requests: {shares}"
 
 
-def _dead(run: Compared) -> float:
+def _dead(run: ComparedRun) -> float:
     return float(run.metric("dead_fraction") or 0.0)
 
 
@@ -204,7 +201,7 @@ def _or_none(part: float) -> str:
     return percent(part) if part else "none"
 
 
-def _tokens(run: Compared) -> str:
+def _tokens(run: ComparedRun) -> str:
     tokens = int(run.metric("output_tokens") or 0)
     return plural(tokens, "token") if tokens else "no token"
 
@@ -213,11 +210,11 @@ def _caveat(differing: Sequence[Mismatch]) -> str:
     if not differing:
         return ""
     verb = "differs" if len(differing) == 1 else "differ"
-    return f"not a comparison of engines alone, since their {listed([m.what for m in differing])} {verb}: "
+    return f"not a comparison of engines only, because their {listed([m.what for m in differing])} {verb}: "
 
 
-def _left_out(runs: Sequence[Compared]) -> str:
-    out = [f"{run.name} {run.end_text}" for run in runs if not run.is_complete]
+def _left_out(runs: Sequence[ComparedRun]) -> str:
+    out = [f"{run.name} {run.ending}" for run in runs if not run.is_complete]
     return f" (left out: {listed(out)})" if out else ""
 
 

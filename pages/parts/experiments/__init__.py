@@ -1,1 +1,1 @@
-"""The kit of the pages that show experiments: Sweep, Load and Repeats. It imports no page's folder."""
+"""What the pages of experiments share: Sweep, Load and Repeats. It does not import any page's folder."""

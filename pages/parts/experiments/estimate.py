@@ -1,8 +1,7 @@
-"""How long an experiment may take, from what this machine did before: passes of earlier runs of the same model.
+"""Estimated time of an experiment, from the passes of earlier runs of the same model on this machine.
 
-A straight line through the measured passes: a decode pass costs something, and something a row and a position; a
-prefill something, and something a token. Larger batches than were ever run are guessed by that line. Where the model
-never ran here, nothing is estimated: a number without a basis would only look like one.
+A linear fit of measured passes: decode time by rows and positions, prefill time by prompt tokens. Larger batches than
+any that ran are extrapolated. Without an earlier run of the model there is no estimate.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.dtypes import dtype_of, short_dtype
 from engine.core.format import exact, plural
 from engine.core.request import ExactPrompt
+from engine.core.units import dtype_of, short_dtype
 from engine.experiments.experiment import Plan, Point
 from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import lab
@@ -25,15 +24,15 @@ from pages.parts.shared.workloads import workload_of
 
 RECENT_RUNS = 60
 READ_RUNS = 6
-KNOWN_S = 60.0  # how long what earlier runs say is kept before it is read again
-OVERHEAD_S = 0.4  # a run's own start and end
+KEPT_S = 60.0  # how long a fit is kept
+OVERHEAD_S = 0.4  # start and end of a run
 WARM_UP_DECODES = 3
-FAR = 2.0  # beyond this many times the largest batch that ran, an estimate is said to be a guess
+FAR = 2.0  # beyond this many times the largest batch that ran, an estimate is called a guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """What passes took on this machine: seconds = base + a row + a position (decode), base + a token (prefill)."""
+class PassTimes:
+    """Fitted pass times: a base, a row's and a position's part for decode; a base and a token's part for prefill."""
 
     decode_s: float
     row_s: float
@@ -44,7 +43,7 @@ class Pace:
     runs: int
 
     def run_s(self, config: RunConfig) -> float:
-        """A closed run of equal requests, or a mix: its prefill and its decode passes, warm-up among them."""
+        """The time of a run whose requests all arrive at once, warm-up included."""
         specs = workload_of(config.workload).requests
         lengths = [spec.prompt.tokens if isinstance(spec.prompt, ExactPrompt) else 64 for spec in specs]
         budgets = [spec.budget_tokens for spec in specs]
@@ -62,15 +61,15 @@ class Pace:
         return OVERHEAD_S + prompt_s + rounds * (max(budgets) - 1) * decode_s + warm_up_s
 
 
-def fit_pace(passes: pd.DataFrame, runs: int) -> Pace | None:
-    """From passes (kind, rows, computed_positions, prompt_tokens, seconds). None without both kinds of pass."""
+def fit_times(passes: pd.DataFrame, runs: int) -> PassTimes | None:
+    """Fit passes (kind, rows, computed_positions, prompt_tokens, seconds). None without both kinds of pass."""
     decode = passes[passes["kind"] == "decode"]
     prefill = passes[passes["kind"] == "prefill"]
     if decode.empty or prefill.empty:
         return None
     decode_s, row_s, position_s = _line(decode["seconds"], [decode["rows"], decode["computed_positions"]])
     prefill_s, prompt_token_s = _line(prefill["seconds"], [prefill["prompt_tokens"]])
-    return Pace(
+    return PassTimes(
         decode_s=decode_s,
         row_s=row_s,
         position_s=position_s,
@@ -82,7 +81,7 @@ def fit_pace(passes: pd.DataFrame, runs: int) -> Pace | None:
 
 
 def _line(seconds: pd.Series, terms: Sequence[pd.Series]) -> list[float]:
-    """Least squares; a term that never varied says nothing, and one that would be negative is left out too."""
+    """Least squares, without terms that are constant or would get a negative factor."""
     kept = [place for place, term in enumerate(terms) if term.nunique() > 1]
     y = seconds.to_numpy(dtype=float)
     while True:
@@ -92,39 +91,41 @@ def _line(seconds: pd.Series, terms: Sequence[pd.Series]) -> list[float]:
         if not negative:
             break
         kept.remove(negative[0])
-    parts = dict(zip(kept, fitted[1:], strict=True))
-    return [max(float(fitted[0]), 0.0), *(float(parts.get(place, 0.0)) for place in range(len(terms)))]
+    factors = dict(zip(kept, fitted[1:], strict=True))
+    return [max(float(fitted[0]), 0.0), *(float(factors.get(place, 0.0)) for place in range(len(terms)))]
 
 
 def estimate_text(plan: Plan, points: Sequence[Point] | None = None) -> str:
-    """How long these points of a plan (all, if not given) may take, and on what that rests."""
+    """How long these points of a plan take (all, if not given), and the basis of the estimate."""
     points = plan.points if points is None else points
     if not points:
         return ""
     config = points[0].config
     device = device_of(config.device)
-    pace = known_pace(config.model, dtype_of(config.dtype, device), device, config.execution)
+    known = known_times(config.model, dtype_of(config.dtype, device), device, config.execution)
     configs = [point.config for point in points]
-    said = "" if pace is None else f"About {duration_text(sum(pace.run_s(config) for config in configs))},"
-    return basis_text(configs, pace, said)
+    if known is None:
+        return basis_text(configs, None, "")
+    total_s = sum(known.run_s(config) for config in configs)
+    return basis_text(configs, known, f"About {duration_text(total_s)}, estimated")
 
 
-def basis_text(configs: Sequence[RunConfig], pace: Pace | None, said: str) -> str:
-    """What an estimate for runs of one model rests on, behind what is `said` of it; or why there is none."""
-    if pace is None:
+def basis_text(configs: Sequence[RunConfig], known: PassTimes | None, estimate: str) -> str:
+    """`estimate` with its basis, for runs of one model; or why there is no estimate."""
+    if known is None:
         return (
-            f"How long it takes is not known: {configs[0].model} has not run here like this yet. "
-            "The first runs will show; it can be canceled and resumed."
+            f"No time estimate: {configs[0].model} has not run here with these settings yet. The experiment can be "
+            "canceled and resumed."
         )
-    basis = f"{said} by {plural(pace.runs, 'earlier run')} of this model here"
+    basis = f"{estimate} from {plural(known.runs, 'earlier run')} of this model here"
     largest = max(min(config.num_slots, config.workload.requests) for config in configs)
-    if largest > FAR * pace.most_rows:
-        basis += f"; none had more than {plural(pace.most_rows, 'row')}, so that for {largest:,} this is a guess"
-    return f"{basis}. Loading the model comes on top."
+    if largest > FAR * known.most_rows:
+        basis += f"; none had more than {plural(known.most_rows, 'row')}, so {largest:,} rows are a guess"
+    return f"{basis}. Loading the model takes extra time."
 
 
 def duration_text(seconds: float) -> str:
-    """`10 s or less`, `40 s`, `6 min`, `2.5 h`: no more exact than an estimate is."""
+    """`10 s or less`, `40 s`, `6 min`, `2.5 h`: rounded like an estimate."""
     if seconds < 10:
         return f"{exact(10, 's')} or less"
     if seconds < 90:
@@ -134,9 +135,9 @@ def duration_text(seconds: float) -> str:
     return exact(seconds / 3600, "h", digits=2)
 
 
-@st.cache_data(ttl=KNOWN_S, show_spinner=False)
-def known_pace(model: str, dtype: str, device: str, execution: str) -> Pace | None:
-    """The pace of the newest completed runs of a model in a dtype on this kind of device."""
+@st.cache_data(ttl=KEPT_S, show_spinner=False)
+def known_times(model: str, dtype: str, device: str, execution: str) -> PassTimes | None:
+    """Pass times from the newest completed runs of a model with this dtype, device and execution; None without one."""
     runs = lab().store.runs.list(limit=RECENT_RUNS)
     if runs.empty:
         return None
@@ -144,17 +145,17 @@ def known_pace(model: str, dtype: str, device: str, execution: str) -> Pace | No
     frames = []
     for run_id in mine["run_id"]:
         run = lab().store.runs.get(str(run_id))
-        if _is_like(run["info"], dtype, device, execution):
+        if _matches(run["info"], dtype, device, execution):
             passes = lab().store.runs.passes(str(run_id))
             frames.append(passes.assign(seconds=passes["end_s"] - passes["start_s"]))
         if len(frames) == READ_RUNS:
             break
-    return fit_pace(pd.concat(frames), len(frames)) if frames else None
+    return fit_times(pd.concat(frames), len(frames)) if frames else None
 
 
-def _is_like(info: dict[str, object], dtype: str, device: str, execution: str) -> bool:
+def _matches(info: dict[str, object], dtype: str, device: str, execution: str) -> bool:
     model, where = info.get("model") or {}, info.get("device") or {}
     assert isinstance(model, dict)
     assert isinstance(where, dict)
-    said = str(model.get("dtype")).removeprefix("torch.")
-    return (short_dtype(said), where.get("kind"), info.get("execution")) == (dtype, device, execution)
+    torch_dtype = str(model.get("dtype")).removeprefix("torch.")
+    return (short_dtype(torch_dtype), where.get("kind"), info.get("execution")) == (dtype, device, execution)

@@ -1,7 +1,7 @@
-"""The parts of a form that every kind of experiment has: engine, model and device, and how each run is carried out.
+"""The form of a new experiment: the fields that every kind has, its plan or problems, and the button that starts it.
 
-A page names its fields with `experiment_fields`, draws its own beside these, and reads all of them by name. The address
-has every field by its name, so that a link brings back the whole form.
+A page lists its fields with `experiment_fields`, draws its own beside the shared ones, and reads all of them by name.
+The address has every field by name, so that a link restores the whole form.
 """
 
 from __future__ import annotations
@@ -13,139 +13,113 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.dtypes import dtype_of
 from engine.core.errors import FieldError
 from engine.core.format import plural
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
 from engine.core.run_id import new_run_id, utc_now
+from engine.core.units import dtype_of
 from engine.experiments.experiment import REPEATS, Plan
 from engine.hardware.model_catalog import list_models
 from engine.predictions.questions import of_plan
 from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
 from pages.parts.experiments.progress import draw_queue
-from pages.parts.predictions.form import Draft, PredictionForm, write_down
+from pages.parts.predictions.form import Draft, PredictionForm, add_predictions
 from pages.parts.predictions.section import subject_of_job
 from pages.parts.shared.devices import available_devices, available_executions, device_of, execution_text
 from pages.parts.shared.fields import CAP, FIELDS, LEAST_POOL_GIB, Choice, Field, Number, field_of
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import note, noted, put
-from pages.parts.shared.visit import visitor
 from pages.parts.shared.widgets import choice, model, number
 
 MAX_REPEATS = 100
-EACH_ITS_OWN = ("engine", "slots", "form", "return", "gpu_memory_utilization")  # what not every such form has
-SHARED = ("seed", *(each.name for each in options_of(RunConfig).values() if each.name not in EACH_ITS_OWN))
+NOT_SHARED = ("engine", "slots", "form", "return", "gpu_memory_utilization")  # settings that not every form has
+SHARED = ("seed", *(each.name for each in options_of(RunConfig).values() if each.name not in NOT_SHARED))
+NO_ID = "planned"  # of a plan that has not been started
+FORM_OPEN = "form_open"
+
+# Fields
 
 
 def experiment_fields(**own: Field) -> dict[str, Field]:
-    """The fields of a page's form: those that every experiment has, then the page's own."""
+    """The fields of a page's form: the shared ones, then the page's own."""
     return {name: FIELDS[name] for name in SHARED} | {"repeats": field_of(REPEATS, high=MAX_REPEATS)} | own
 
 
 def draw_engine(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    """One engine, and in a line what it shows."""
-    values["engine"] = choice("Engine", "engine", fields=fields)
-    st.caption(f"What it shows: {PRESETS[values['engine']].shows}.")
+    """The choice of one engine, and what it shows."""
+    values["engine"] = choice("engine", fields=fields)
+    st.caption(f"Shows: {PRESETS[values['engine']].shows}.")
 
 
 def draw_model(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    """What runs, on what, in which number format."""
+    """Model, device and dtype."""
     models = {row["name"]: row for row in list_models()}
     values["model"] = model(
         list(models),
-        str(fields["model"].default),
-        "A name of the list, or type a folder with safetensors or GGUF, or a hub id as owner/model.",
+        "Choose a model, or type a folder with safetensors or GGUF files, or a hub id as owner/model.",
+        fields=fields,
     )
-    row = models.get(str(values["model"]))
+    row = models.get(values["model"])
     if row is not None and row["why"] is not None:
         st.caption(f":orange[{plain(row['why'])}.]")
-    values["device"] = choice("Device", "device", available_devices(), fields=fields)
-    values["dtype"] = choice("Number format", "dtype", fields=fields)
+    values["device"] = choice("device", available_devices(), fields=fields)
+    values["dtype"] = choice("dtype", fields=fields)
     used = device_of(values["device"])
-    st.caption(f"This runs in {dtype_of(values['dtype'], used)} on {used}.")
-
-
-def draw_how(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    """Caps on memory, repeats, and how passes are carried out, folded away."""
-    on_cpu = device_of(values["device"]) == "cpu"
-    with st.expander("Advanced: caps on memory, execution, timing, seed"):
-        left, right = st.columns(2, gap="medium")
-        with left:
-            values["pool_gib"] = number(
-                "KV pool, at most GiB", "pool_gib", step=0.01, least=LEAST_POOL_GIB, fields=fields
-            )
-            values["capacity_gib"] = number("All memory, at most GiB", "capacity_gib", step=0.5, fields=fields)
-            st.caption(CAP.replace("ends the run", "ends a point"))
-            values["block_size"] = choice("Token positions a block (block-size)", "block_size", fields=fields)
-            values["max_num_batched_tokens"] = number(
-                "Tokens a step, at most (max-num-batched-tokens)", "max_num_batched_tokens", fields=fields
-            )
-            st.caption("A block's size is read by paged and chunked alone, the tokens a step by chunked alone.")
-        with right:
-            values["execution"] = choice(
-                "Execution", "execution", available_executions(values["device"]), fields=fields
-            )
-            st.caption(execution_text(values["device"]))
-            values["timing"] = choice("Timing", "timing", disabled=on_cpu, fields=fields)
-            if on_cpu:
-                st.caption("Off: on a CPU a pass is over when its call returns, so both timings are the same.")
-            values["warmups"] = number("Warm-up rounds before each run's clock starts", "warmups", fields=fields)
-            values["seed"] = number("Seed", "seed", fields=fields)
+    st.caption(f"Runs use {dtype_of(values['dtype'], used)} on {used}.")
 
 
 def draw_repeats(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    """How often each point is measured."""
-    values["repeats"] = number("Repeats", "repeats", fields=fields)
+    """How often each point runs."""
+    values["repeats"] = number("repeats", fields=fields)
     if values["repeats"] > 1:
         repeats = plural(values["repeats"], "time")
-        st.caption(f"Every point {repeats}, interleaved: all once before any again. Medians and spreads are shown.")
+        st.caption(f"Every point runs {repeats}; repeats are interleaved so that drift affects all points equally.")
     else:
-        st.caption("One run a point says nothing about spread; three or five show it.")
+        st.caption("One run a point shows no spread; use 3 to 5 repeats to measure it.")
 
 
-def base_config(values: Mapping[str, Any], *, slots: int, workload: WorkloadConfig) -> RunConfig:
-    """The run that all points are variations of. ValueError as RunConfig."""
-    given = {**values, "model": (values["model"] or "").strip()}
-    return RunConfig(**{**settings_of(RunConfig, given), "slots": slots, "workload": workload})
+def draw_advanced(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
+    """Memory limits, execution, timing, warm-up and seed, in an expander."""
+    on_cpu = device_of(values["device"]) == "cpu"
+    with st.expander("Advanced: memory, execution, timing, seed"):
+        left, right = st.columns(2, gap="medium")
+        with left:
+            values["pool_gib"] = number("pool_gib", step=0.01, least=LEAST_POOL_GIB, fields=fields)
+            values["capacity_gib"] = number("capacity_gib", step=0.5, fields=fields)
+            st.caption(CAP)
+            values["block_size"] = choice("block_size", fields=fields)
+            values["max_num_batched_tokens"] = number("max_num_batched_tokens", fields=fields)
+        with right:
+            values["execution"] = choice("execution", available_executions(values["device"]), fields=fields)
+            st.caption(execution_text(values["device"]))
+            values["timing"] = choice("timing", disabled=on_cpu, fields=fields)
+            if on_cpu:
+                st.caption("Off: on a CPU a pass ends when its call returns, so both timings are the same.")
+            values["warmups"] = number("warmups", fields=fields)
+            values["seed"] = number("seed", fields=fields)
 
 
-def form_link(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, str]:
-    """The query parameters that bring the form back; values at their default are left out.
-
-    For links from other pages: on the page itself widgets keep what they have, whatever a link says (`fill_form`).
-    """
-    return {
-        name: str(values[name])
-        for name, field in fields.items()
-        if name in values and values[name] is not None and str(values[name]) != str(field.default)
-    }
-
-
-def shared_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What every form of an experiment has of one point's config and of the plan's settings."""
-    own = {name: getattr(config, name) for name in SHARED if name != "seed"}
-    texts = {name: str(value) for name, value in own.items() if isinstance(FIELDS[name], Choice)}
-    of_workload = {"budget": config.workload.budget, "seed": config.workload.seed}
-    return own | texts | of_workload | {"repeats": settings.get("repeats") or 1}
-
-
-# What a form of an experiment comes to: a plan, or what is wrong, a line a field. Pure: no widgets, no store.
-
-NO_ID = "planned"  # of a plan that has not been started
+# From the values of the fields to a plan or its problems, and back. Pure.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOrProblems:
-    """A plan that can be run, or the problems, a line a field, that stand in its way."""
+    """A plan that can run, or its problems, one line a field."""
 
     plan: Plan | None
     problems: Mapping[str, str]
 
 
+def base_config(values: Mapping[str, Any], *, slots: int, workload: WorkloadConfig) -> RunConfig:
+    """The configuration that all points vary. ValueError as RunConfig."""
+    given = {**values, "model": (values["model"] or "").strip()}
+    return RunConfig(**{**settings_of(RunConfig, given), "slots": slots, "workload": workload})
+
+
 def text_problems(values: Mapping[str, Any], checks: Mapping[str, Callable[[], object]]) -> dict[str, str]:
-    """The line of each check that raises ValueError, by the name of its field; a model has to be named too."""
+    """The error of each check that raises ValueError, by field name. A blank model is an error too."""
     problems = {}
     for name, check in checks.items():
         try:
@@ -158,31 +132,36 @@ def text_problems(values: Mapping[str, Any], checks: Mapping[str, Callable[[], o
 
 
 def problem_of(error: ValueError, fields: Collection[str], whole: str) -> dict[str, str]:
-    """An error's line by the field that it is about; `whole` stands for all of them."""
+    """An error by the field that it is about, or by `whole` if it is about no single field."""
     name = error.field if isinstance(error, FieldError) else whole
     return {name if name in fields else whole: str(error)}
 
 
 def named(plan: Plan) -> Plan:
-    """The plan as an experiment of its own: a new id, made now."""
-    created_at = utc_now()
-    return replace(plan, experiment_id=new_run_id(), created_at=created_at)
+    """The plan with a new experiment id and the current time."""
+    return replace(plan, experiment_id=new_run_id(), created_at=utc_now())
 
 
-# The button that starts an experiment, under what somebody expects of it: written down first, then queued.
+def shared_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared fields' values for an experiment with this configuration and these settings of its plan."""
+    own = {name: getattr(config, name) for name in SHARED if name != "seed"}
+    texts = {name: str(value) for name, value in own.items() if isinstance(FIELDS[name], Choice)}
+    of_workload = {"budget": config.workload.budget, "seed": config.workload.seed}
+    return own | texts | of_workload | {"repeats": settings.get("repeats") or 1}
 
-FORM_OPEN = "form_open"
+
+# The form on the page: open or closed, filled, its problems, its plan, and its start.
 
 
 def is_form_open(is_asked: bool) -> bool:
-    """Whether the form is unfolded beside an experiment: for a link with settings, until something is started."""
+    """Whether the form is open next to an experiment: after a link with settings, until an experiment starts."""
     if is_asked and EXPERIMENT not in st.query_params:
         note(FORM_OPEN, True)
     return bool(noted(FORM_OPEN))
 
 
 def fill_form(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
-    """Put values into the form's widgets, defaults where there is none, and unfold it. For a button's `on_click`."""
+    """Put values, or defaults, into the form's widgets and open it. For a button's `on_click`."""
     filled = {name: values.get(name, field.default) for name, field in fields.items()}
     put({name: float(v) if _is_real(fields[name]) and v is not None else v for name, v in filled.items()})
     note(FORM_OPEN, True)
@@ -193,28 +172,28 @@ def _is_real(field: Field) -> bool:
 
 
 def draw_problems(notes: Mapping[str, Any], settings: PlanOrProblems) -> None:
-    """What is wrong with a field, at the place that is kept for it."""
+    """The problem of each field, in the place kept for it."""
     for name, place in notes.items():
         if name in settings.problems:
             place.caption(f":red[:material/error: {plain(settings.problems[name])}]")
 
 
 def draw_plan(
-    settings: PlanOrProblems, said: Callable[[Plan], Sequence[str]], label: str, form: PredictionForm, *, help: str
+    settings: PlanOrProblems, describe: Callable[[Plan], Sequence[str]], label: str, form: PredictionForm, *, help: str
 ) -> None:
-    """What the form comes to, or what has to be mended; what do you expect; and the button, off without a plan.
+    """The plan or its problems, the prediction form, and the start button, disabled without a plan.
 
-    `said` tells a plan: how many runs, on what, and then what there is to note.
+    `describe` returns a plan's number of runs, its configuration, and notes, which may be empty.
     """
     plan = settings.plan
     if plan is None:
-        st.markdown("**Something has to be mended before this can run:**")
+        st.markdown("**Fix these settings first:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
     else:
-        headline, what, *notes = said(plan)
+        headline, what, *notes = describe(plan)
         st.markdown(f"**{plain(headline)}**  \n{plain(what)}")
-        for note in filter(None, notes):
-            st.caption(plain(note))
+        for line in filter(None, notes):
+            st.caption(plain(line))
     form.draw(of_plan(plan) if plan is not None else [])
     pressed = st.button(label, icon=":material/play_arrow:", type="primary", disabled=plan is None, help=help)
     draw_queue()
@@ -223,7 +202,7 @@ def draw_plan(
 
 
 def _start(plan: Plan, form: PredictionForm) -> None:
-    """Write down what is expected, then queue the job; nothing runs where a prediction is typed in half."""
+    """Save the prediction, then queue the experiment. An incomplete prediction is an error and queues nothing."""
     choices = of_plan(plan)
     if problem := form.problem(choices):
         st.error(plain(problem), icon=":material/error:")
@@ -235,11 +214,11 @@ def _start(plan: Plan, form: PredictionForm) -> None:
 
 
 def submit(plan: Plan, form: PredictionForm, drafts: Sequence[Draft]) -> bool:
-    """Write down what is expected and queue the experiment; False, and a line, where it cannot be kept on disk."""
+    """Save the prediction and queue the experiment. False, with an error on the page, if it cannot be saved."""
     try:
-        lab().queue.submit_experiment(plan, visitor(), before=lambda job: write_down(subject_of_job(job), drafts))
+        lab().queue.submit_experiment(plan, visitor(), before=lambda job: add_predictions(subject_of_job(job), drafts))
     except OSError as error:
-        st.error(f"The experiment cannot be kept on disk: {plain(str(error))}.", icon=":material/error:")
+        st.error(f"The experiment cannot be saved: {plain(str(error))}.", icon=":material/error:")
         return False
     form.forget(drafts)
     return True

@@ -1,7 +1,7 @@
-"""The page of an experiment: the one that is shown, how far it is, a form for another, its results, its tools.
+"""The page of an experiment: the chosen one with its progress, the form for a new one, results, export and delete.
 
-`?experiment=` names the one that is shown; a form's settings go along in the address. What differs from kind to kind
-stands in an `ExperimentPage`.
+`?experiment=` names the experiment; the form's settings are in the address too. An `ExperimentPage` holds what differs
+between kinds.
 """
 
 from __future__ import annotations
@@ -21,73 +21,18 @@ from pages.parts.experiments.progress import show_progress
 from pages.parts.experiments.stored import StoredExperiment, busy_line_of
 from pages.parts.predictions.section import draw_predictions
 from pages.parts.runs.badges import RANDOM_WEIGHTS
+from pages.parts.runs.run_actions import delete_experiment, draw_download, predictions_text
 from pages.parts.runs.run_text import machine_line
-from pages.parts.runs.trash import delete_experiment, predictions_text
-from pages.parts.shared.fields import Field, complaints
+from pages.parts.shared.fields import Field
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
-from pages.parts.shared.transfer import draw_download
+from pages.parts.shared.widgets import draw_complaints
 from store.predictions.predictions import Subject
 from store.queries.history import RunFilter
 
-# What can be done with an experiment as a whole: taken along as one file, deleted with its runs.
-
-TO_DELETE = "lab.experiment_to_delete"
-
-
-def delete_if_confirmed() -> None:
-    """Called before a page of experiments draws anything: carry out what its dialog was told, and go to History.
-
-    Not from the dialog itself: the page's bar would go on asking to be drawn anew meanwhile, and a request of the old
-    page behind the way to the new one brings the old page's address back. A page that is drawn anew stops asking.
-    """
-    experiment_id = st.session_state.pop(TO_DELETE, None)
-    if experiment_id is not None:
-        with st.spinner("Deleting …"):
-            delete_experiment(experiment_id)
-        st.switch_page("pages/history.py")
-
-
-def draw_experiment_tools(experiment_id: str) -> None:
-    """Two buttons. Deleting asks first, says what becomes of predictions, and can be undone on History."""
-    rows = lab().store.experiments.runs(experiment_id)
-    run_ids = [str(run_id) for run_id in rows["run_id"]]
-    found = lab().store.history.find(RunFilter(text=experiment_id), limit=1)
-    is_going = bool((rows["status"] == "running").any())
-    with st.container(horizontal=True):
-        draw_download(run_ids, found.log_bytes, label="Export", key=page_key(f"export_{experiment_id}"))
-        if st.button(
-            "Delete …",
-            icon=":material/delete:",
-            key=page_key(f"delete_{experiment_id}"),
-            disabled=is_going,
-            help="Stop it first" if is_going else "With its runs, into the trash, from where it can come back",
-        ):
-            _confirm(experiment_id, run_ids)
-
-
-@st.dialog("Delete this experiment?", icon=":material/delete:")
-def _confirm(experiment_id: str, run_ids: Sequence[str]) -> None:
-    draw_confirmation(experiment_id, run_ids)
-
-
-def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
-    """What will go, what stays, and the way back."""
-    what = f"The experiment and {plural(len(run_ids), 'run')}"
-    st.markdown(f"{what} go into the trash. History has it, and brings them back.")
-    if kept := predictions_text([experiment_id, *run_ids]):
-        st.markdown(kept)
-    with st.container(horizontal=True):
-        key = page_key(f"really_delete_{experiment_id}")
-        if st.button("Delete", type="primary", icon=":material/delete:", key=key):
-            st.session_state[TO_DELETE] = experiment_id
-            st.rerun()
-        if st.button("Keep"):
-            st.rerun()
-
-
 REFRESH_S = 2.0
+TO_DELETE = "lab.experiment_to_delete"
 
 Found = TypeVar("Found", bound=StoredExperiment)
 
@@ -96,12 +41,12 @@ Found = TypeVar("Found", bound=StoredExperiment)
 class ExperimentPage(Generic[Found]):
     """What differs between the pages of experiments.
 
-    `kind` is the store's word, `noun` the page's. `command` makes one without the app, and `command_does` says how far
-    it is the same. `fields` are the form's, `limits` those that the results are looked at by; without `fields` the form
-    is but a way to another page. `form_values` fills the form from a config and settings, where there is one to fill.
-    `load` finds an experiment by its id: None where the store has no plan of it, ValueError where that is damaged.
-    `line` says what was asked, `failures` are list items. `soon` stands in place of results, `no_plan` where the
-    experiment was never planned.
+    `kind` is the store's name of the kind, `noun` the page's. `command` runs one without the app; `command_does` says
+    to what extent. `fields` are the form's, `limits` those of the results. Without `fields`, `draw_form` links to
+    another page. `form_values` converts a configuration and settings to the form's values.
+    `load` returns an experiment by id: None without a plan in the store, ValueError for a damaged one.
+    `line` describes the experiment, `failures` are list items. `soon` appears before the first results, `no_plan` for
+    an experiment without a plan.
     """
 
     kind: str
@@ -116,32 +61,30 @@ class ExperimentPage(Generic[Found]):
     failures: Callable[[Found], Sequence[str]]
     form_values: Callable[[RunConfig, Mapping[str, Any]], Mapping[str, Any]] | None = None
     draw_sections: Callable[[Found], None]
-    soon: str = "The figures appear with the first point that has run."
+    soon: str = "Figures appear after the first point."
     no_plan: str = ""
 
 
 def draw_experiment_page(page: ExperimentPage[Found], *, first: Callable[[str], Found | None] | None = None) -> None:
-    """All below a page's introduction. `first` is as for `follow_results`."""
+    """Draw the page below its introduction. `first` is as for `follow_results`."""
     delete_if_confirmed()
-    for line in complaints(st.query_params.to_dict(), {**page.fields, **page.limits}):
-        st.warning(f"This link asks for something that cannot be set: {plain(line)}.", icon=":material/link_off:")
+    draw_complaints({**page.fields, **page.limits})
     is_open = is_form_open(any(name in st.query_params for name in page.fields))
     chosen = choose_experiment(page.kind, page.noun)
     if chosen is None and EXPERIMENT not in st.query_params:
-        maker = "The settings below make" if page.fields else "Bench makes"
+        where = "with the settings below" if page.fields else "on Bench"
         st.info(
-            f"No {page.noun} has been run yet. {maker} one; on the command line `{page.command}` {page.command_does}, "
-            "and what it measures appears here.",
+            f"No {page.noun} yet. Start one {where}. On the command line, `{page.command}` {page.command_does}; its "
+            "results appear here.",
             icon=":material/hourglass_empty:",
         )
     if chosen is None:
         if page.fields:
-            st.subheader(f"A new {page.noun}", anchor=False)
+            st.subheader(f"New {page.noun}", anchor=False)
         page.draw_form()
         return
     is_live = show_progress(chosen) == "live"
-    another = f"Set up another {page.noun}"
-    with st.expander(another, icon=":material/add:", expanded=is_open) if page.fields else st.container():
+    with st.expander(f"New {page.noun}", icon=":material/add:", expanded=is_open) if page.fields else st.container():
         page.draw_form()
     draw_predictions(Subject(kind="experiment", subject_id=chosen))
     follow_results(chosen, is_live, page.load, lambda found: _draw_results(page, chosen, found), first=first)
@@ -157,10 +100,10 @@ def follow_results(
     *,
     first: Callable[[str], Found | None] | None = None,
 ) -> None:
-    """Results, drawn again while the experiment runs, and after it until the store has read its last runs.
+    """Draw the results, again and again while the experiment runs and until the store has read its last runs.
 
-    `draw` gets what `load` finds, None where the store has no plan; one that is damaged is said to be. `first` is asked
-    in place of `load` when they are drawn with the page, which may have loaded the experiment for itself.
+    `draw` gets the result of `load`; a damaged plan is shown as an error. `first` replaces `load` for the first
+    drawing, for pages that have loaded the experiment already.
     """
     try:
         found_first = (first or load)(experiment_id)
@@ -168,7 +111,7 @@ def follow_results(
         draw_unreadable(error)
         return
     is_being_read = found_first is not None and found_first.is_being_read
-    held = [found_first]  # what was loaded with the page is drawn once; from then on it is out of date
+    held = [found_first]  # only the first drawing uses it; later it is out of date
 
     def draw_again() -> None:
         try:
@@ -184,26 +127,26 @@ def follow_results(
 
 
 def draw_unreadable(error: ValueError) -> None:
-    """Instead of an experiment's results, when its plan makes no sense."""
-    st.error(f"This experiment cannot be shown: its plan is damaged: {plain(str(error))}", icon=":material/error:")
+    """The error in place of results for a damaged plan."""
+    st.error(f"The plan of this experiment is damaged: {plain(str(error))}", icon=":material/error:")
 
 
 def _draw_results(page: ExperimentPage[Found], experiment_id: str, found: Found | None) -> None:
-    """The head, then all sections; while the experiment runs they are drawn again, each in its place."""
+    """The header and all sections."""
     if found is None:
         is_planned = (lab().home / "runs" / experiment_id / EXPERIMENT_FILE).is_file()
         st.caption(page.soon if is_planned or not page.no_plan else page.no_plan)
         return
     if found.config is not None:
-        _draw_head(page, found, found.config)
+        _draw_header(page, found, found.config)
     if not found.has_results:
         st.caption(page.soon)
         return
     page.draw_sections(found)
 
 
-def _draw_head(page: ExperimentPage[Found], found: Found, config: RunConfig) -> None:
-    """What was asked, on what, what failed, and the button that brings its form back."""
+def _draw_header(page: ExperimentPage[Found], found: Found, config: RunConfig) -> None:
+    """The experiment's settings, machine and failures, and the button that fills the form with its settings."""
     info = found.info
     st.markdown(f"**{plain(page.line(found))}**" + (f"  \n{machine_line(info)}" if info else ""))
     if (info.get("model") or {}).get("random_weights"):
@@ -214,10 +157,61 @@ def _draw_head(page: ExperimentPage[Found], found: Found, config: RunConfig) -> 
         st.warning("\n".join(failures), icon=":material/error:")
     if page.form_values is not None:
         st.button(
-            "Set up the same again",
+            "Use these settings",
             icon=":material/replay:",
-            help=f"Fill the form with this {page.noun}'s settings",
+            help=f"Fill the form with the settings of this {page.noun}",
             key=page_key("again"),
             on_click=fill_form,
             args=(page.form_values(config, found.settings), page.fields),
         )
+
+
+def delete_if_confirmed() -> None:
+    """Delete the experiment that the dialog confirmed and open History. The page calls this before it draws anything.
+
+    The dialog does not do this itself, because the page's fragment keeps redrawing meanwhile, and a late request of the
+    old page would bring its address back.
+    """
+    experiment_id = st.session_state.pop(TO_DELETE, None)
+    if experiment_id is not None:
+        with st.spinner("Deleting …"):
+            delete_experiment(experiment_id)
+        st.switch_page("pages/history.py")
+
+
+def draw_experiment_tools(experiment_id: str) -> None:
+    """The buttons Export and Delete. Deleting asks for confirmation and can be undone on History."""
+    rows = lab().store.experiments.runs(experiment_id)
+    run_ids = [str(run_id) for run_id in rows["run_id"]]
+    found = lab().store.history.find(RunFilter(text=experiment_id), limit=1)
+    is_running = bool((rows["status"] == "running").any())
+    with st.container(horizontal=True):
+        draw_download(run_ids, found.log_bytes, label="Export", key=page_key(f"export_{experiment_id}"))
+        if st.button(
+            "Delete …",
+            icon=":material/delete:",
+            key=page_key(f"delete_{experiment_id}"),
+            disabled=is_running,
+            help="Stop the experiment first" if is_running else "Moves the experiment and its runs to the trash",
+        ):
+            _confirm(experiment_id, run_ids)
+
+
+@st.dialog("Delete this experiment?", icon=":material/delete:")
+def _confirm(experiment_id: str, run_ids: Sequence[str]) -> None:
+    draw_confirmation(experiment_id, run_ids)
+
+
+def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
+    """What the trash gets, what becomes of predictions, and the buttons."""
+    runs = plural(len(run_ids), "run")
+    st.markdown(f"The experiment and {runs} go into the trash. Restore them on History.")
+    if kept := predictions_text([experiment_id, *run_ids]):
+        st.markdown(kept)
+    with st.container(horizontal=True):
+        key = page_key(f"really_delete_{experiment_id}")
+        if st.button("Delete", type="primary", icon=":material/delete:", key=key):
+            st.session_state[TO_DELETE] = experiment_id
+            st.rerun()
+        if st.button("Cancel"):
+            st.rerun()

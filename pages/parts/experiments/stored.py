@@ -1,6 +1,6 @@
-"""An experiment as the store has it: its plan, its points, the run.json of one run, and whether the store lags behind.
+"""An experiment as the store has it: its plan, its points, and the run.json of one run.
 
-A kind of experiment builds its own class on `StoredExperiment`, with the figures that its page shows.
+Each kind of experiment has a subclass of `StoredExperiment` with the results that its page shows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from engine.core.config import RunConfig
 from engine.experiments.experiment import ENDED, Plan
 from engine.experiments.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
-from engine.validity.machine_checks import busy_words_of, load_of
+from engine.validity.machine_checks import busy_machine_text, load_of
 from pages.parts.shared.lab import lab
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredExperiment:
-    """One experiment. `planned` are its plan's points, `points` the store's, a row a repeat.
+    """One experiment. `planned` are the points of its plan, `points` the store's, a row a repeat.
 
-    `info` is the run.json of one of its runs, empty where none has begun.
+    `info` is the run.json of one of its runs, empty before the first.
     """
 
     experiment_id: str
@@ -35,28 +35,28 @@ class StoredExperiment:
 
     @classmethod
     def of(cls, stored: StoredExperiment, **own: Any) -> Self:
-        """A kind's experiment: what the store has, and the kind's own fields; one of the same name replaces."""
+        """The experiment as a subclass, with the subclass's `own` fields added or replaced."""
         shared = {field.name: getattr(stored, field.name) for field in fields(StoredExperiment)}
         return cls(**{**shared, **own})
 
     @property
     def config(self) -> RunConfig | None:
-        """The configuration of the first point; None where nothing is planned."""
+        """The configuration of the first point; None for an empty plan."""
         return RunConfig.from_dict(self.planned[0]["config"]) if self.planned else None
 
     @property
     def has_results(self) -> bool:
-        """Whether a point has ended, well or not; one that was cut off says nothing."""
+        """Whether a point has ended, completed or failed; an interrupted point does not count."""
         return bool(self.points["status"].isin(ENDED).any()) if len(self.points) else False
 
     @property
     def is_being_read(self) -> bool:
-        """Whether a run has ended that the store has yet to read; a kind that waits for its runs says so."""
+        """Whether a run has ended that the store has not read yet. Kinds that need their runs override this."""
         return False
 
 
 def stored_experiment(experiment_id: str) -> StoredExperiment | None:
-    """The experiment as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
+    """The experiment as the store has it now; None without a plan, ValueError for a damaged one."""
     plan = stored_plan(experiment_id)
     if plan is None:
         return None
@@ -71,10 +71,7 @@ def stored_experiment(experiment_id: str) -> StoredExperiment | None:
 
 
 def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
-    """An experiment's plan as the store has it; None where it has none of it.
-
-    ValueError, one line, for one that an earlier version of the lab took in damaged.
-    """
+    """An experiment's plan; None if the store has none. ValueError, in one line, for a damaged plan."""
     try:
         plan: Mapping[str, Any] = lab().store.experiments.plan(experiment_id)
     except KeyError:
@@ -84,7 +81,7 @@ def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
 
 
 def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
-    """The run.json of a run of an experiment, a completed one if there is any; empty where none has begun.
+    """The run.json of one of an experiment's runs, a completed one if possible; empty before the first.
 
     `points` are the store's, a row a repeat.
     """
@@ -100,13 +97,13 @@ def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
 
 
 def busy_line_of(points: pd.DataFrame) -> str:
-    """How many of an experiment's runs began on a busy machine; empty where none did. `points` as for `info_of`."""
+    """How many of an experiment's runs began on a busy machine; empty for none. `points` as for `info_of`."""
     if points.empty:
         return ""
     run_ids = points[points["has_run"].astype(bool)]["run_id"].astype(str).tolist()
-    return busy_words_of(load_of(info) for info in lab().store.runs.infos(run_ids))
+    return busy_machine_text(load_of(info) for info in lab().store.runs.infos(run_ids))
 
 
 def is_any_on_disk(run_ids: Iterable[str]) -> bool:
-    """Whether one of these runs, which the store does not have to their end, has a folder that it will read."""
+    """Whether one of these runs has a folder on disk, which the store will read."""
     return any((lab().home / "runs" / run_id / RUN_FILE).is_file() for run_id in run_ids)

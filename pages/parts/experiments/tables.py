@@ -1,24 +1,25 @@
-"""The tables of an experiment: links to runs, how each attempt ended, a table that sorts and scrolls, and the CSV."""
+"""Tables of experiments: links to runs, how each attempt ended, sortable tables, and the CSV download."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 import streamlit as st
 
 from engine.core.format import MISSING
+from pages.figures.frames import records
 from pages.parts.experiments.description import status_text
 from pages.parts.shared.links import run_link
 from pages.parts.shared.page_state import page_key
 
 TABLE_ROWS = 14
-SHORT_STATUS = 12  # letters; a column is as wide as its first rows, and failures come late
+SHORT_STATUS = 12  # characters; a longer status gets a wider column
 
 
 class Attempts(NamedTuple):
-    """Every point and repeat by itself, in the order of running: a way to its run, and how it ended."""
+    """Every repeat of every point in running order: the link to its run, and how it ended."""
 
     run: list[str | None]
     repeat: pd.Series
@@ -27,8 +28,8 @@ class Attempts(NamedTuple):
 
 
 def attempts_of(points: pd.DataFrame) -> Attempts:
-    """The columns that every kind's table of attempts has. `points` are the store's, a row a repeat."""
-    rows = points.to_dict("records")
+    """The columns that the tables of attempts share. `points` are the store's, a row a repeat."""
+    rows = records(points)
     return Attempts(
         run=run_links([_open_run(row) for row in rows]),
         repeat=points["repeat"].astype(int) + 1,
@@ -38,33 +39,33 @@ def attempts_of(points: pd.DataFrame) -> Attempts:
 
 
 def _open_run(row: Mapping[str, Any]) -> str | None:
-    """The run of a point that can be opened: that of its record, or the one that is going now."""
+    """The run of a point: the recorded one, or the one that is running."""
     live = row.get("live_run_id")
     return str(row["run_id"]) if row["has_run"] else live if isinstance(live, str) else None
 
 
 def run_links(run_ids: Sequence[str | None]) -> list[str | None]:
-    """The addresses of runs; None where there is no run."""
+    """The addresses of runs; None for no run."""
     return [None if run_id is None else run_link(run_id) for run_id in run_ids]
 
 
 def first_run_links(run_ids: Iterable[Sequence[str | None]]) -> list[str | None]:
-    """Of each row's runs the address of the first; None where a row has none."""
+    """The address of each row's first run; None for a row without runs."""
     return run_links([next(filter(None, ids), None) for ids in run_ids])
 
 
 def joined_ids(run_ids: Iterable[Sequence[str | None]]) -> list[str]:
-    """Each row's runs in one cell of a CSV."""
+    """The runs of each row as one CSV cell."""
     return [" ".join(filter(None, ids)) for ids in run_ids]
 
 
-def table_height(rows: int) -> int | str:
-    """As high as its rows; a long table scrolls."""
+def table_height(rows: int) -> int | Literal["content"]:
+    """The height of a table: that of its rows, with a limit beyond which it scrolls."""
     return "content" if rows <= TABLE_ROWS else 35 * (TABLE_ROWS + 1)
 
 
 def show_table(frame: pd.DataFrame, key: str, *, figures: Iterable[str], whole: str) -> None:
-    """A table: `figures` are columns with few digits, `whole` one of whole numbers, runs are links."""
+    """Draw a table. `figures` are columns shown with four digits, `whole` is a column of whole numbers."""
     number_column, link = st.column_config.NumberColumn, st.column_config.LinkColumn
     config: dict[str, Any] = {name: number_column(format="%.4g") for name in figures}
     config |= {whole: number_column(format="localized"), "run": link("run", display_text="open", width="small")}
@@ -75,7 +76,7 @@ def show_table(frame: pd.DataFrame, key: str, *, figures: Iterable[str], whole: 
 
 
 def draw_csv(csv: str, kind: str, experiment_id: str) -> None:
-    """The table to take along."""
+    """The button that downloads a table as CSV."""
     st.download_button(
         "Download as CSV",
         csv,

@@ -1,4 +1,4 @@
-"""The glossary's entries: every metric, each way to count one, every word of the lab; and the search over them."""
+"""The glossary's entries: every metric, badge, latency definition and term; and the search over them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.metrics.definitions import CHOICES, Choice, Option
+from engine.metrics.definitions import CHOICES, DefinitionChoice, DefinitionOption
 from engine.metrics.glossary import CEILINGS, MACHINE, MEASURING, WORK
 from engine.metrics.metric import Metric
 from engine.metrics.metrics import METRICS
 from engine.metrics.throughput import COUNT_METRICS, RATE_METRICS, TIME_METRICS
 from engine.metrics.waste import KV_METRICS, POSITION_METRICS, PREEMPTION_METRICS, SLOT_STEP_METRICS
-from engine.validity.validity import CHECKS, Check
+from engine.validity.check import Check
+from engine.validity.validity import CHECKS
 from pages.parts.glossary.screen_terms import FIGURES, OPTIONS
 from pages.parts.shared.links import WHO_COUNTS_SO
 
-HOW_TO_COUNT = "how to count"
+DEFINITION = "latency definition"
+ALIASES = {"who counts so": WHO_COUNTS_SO}  # of older links
 UNITS = {"s": "seconds", "share": "share, 0 to 1", "bytes": "bytes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A metric, a way to count, or a word. A word has no unit and no formula; `name` is what a link asks for."""
+    """A metric, a badge, a latency definition or a term. `name` is what a link searches for; a term has no unit and no
+    formula."""
 
     name: str
     title: str
@@ -32,14 +35,14 @@ class Entry:
     better: str = ""
 
     def holds(self, text: str) -> bool:
-        """Whether any part of the entry holds every word of a search, in any case."""
+        """Whether the entry contains every word of a search, in any case."""
         here = " ".join((self.name, self.title, self.meaning, self.unit, self.formula)).casefold()
         return all(word in here for word in text.casefold().split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryGroup:
-    """Entries under one heading. `is_table` groups are many of a kind, one line each."""
+    """Entries under one heading. `is_table`: many of a kind, drawn as one line each."""
 
     title: str
     entries: tuple[Entry, ...]
@@ -47,51 +50,51 @@ class EntryGroup:
 
     @property
     def anchor(self) -> str:
-        """The group's place on the page, for links: `waste-in-slot-steps`."""
+        """The anchor of the group's heading, for links: `waste-in-slot-steps`."""
         return re.sub(r"[^a-z]+", "-", self.title.casefold())
 
 
 def all_groups() -> tuple[EntryGroup, ...]:
-    """Every metric, every badge and every word once."""
+    """Every metric, badge, latency definition and term once."""
     named = (
-        ("Pace and latency, request by request", tuple(metric for metric in METRICS if metric.level != "run")),
+        ("Latency and speed per request", tuple(metric for metric in METRICS if metric.level != "run")),
         ("Throughput", RATE_METRICS),
-        ("What was done", COUNT_METRICS),
+        ("Counts", COUNT_METRICS),
         ("Waste in slot-steps", SLOT_STEP_METRICS),
         ("Waste in token positions", POSITION_METRICS),
         ("Preemption", PREEMPTION_METRICS),
-        ("Where the time went", TIME_METRICS),
+        ("Time by use", TIME_METRICS),
         ("Memory", KV_METRICS),
     )
     grouped = {metric.name for _, metrics in named for metric in metrics}
     rest = tuple(metric for metric in METRICS if metric.name not in grouped)
     return (
         *(_metrics(title, metrics) for title, metrics in named),
-        _metrics("Latencies over a run", rest, is_table=True),
+        _metrics("Latencies of a run", rest, is_table=True),
         EntryGroup(title="Badges of validity", entries=tuple(_badge(check) for check in CHECKS)),
         EntryGroup(
-            title="Other ways to count", entries=tuple(_option(c, option) for c in CHOICES for option in c.options)
+            title="Latency definitions", entries=tuple(_option(c, option) for c in CHOICES for option in c.options)
         ),
         *(
             EntryGroup(
                 title=title,
-                entries=tuple(Entry(name=word.word, title=word.word, meaning=word.meaning) for word in words),
+                entries=tuple(Entry(name=term.word, title=term.word, meaning=term.meaning) for term in terms),
             )
-            for title, words in (
-                ("Words: requests", WORK),
-                ("Words: the machine", MACHINE),
-                ("Words: measuring", MEASURING),
-                ("Words: ceilings", CEILINGS),
-                ("Words: in figures", FIGURES),
-                ("Words: options as other engines name them", OPTIONS),
+            for title, terms in (
+                ("Terms: requests", WORK),
+                ("Terms: engines and memory", MACHINE),
+                ("Terms: measuring", MEASURING),
+                ("Terms: hardware limits", CEILINGS),
+                ("Terms: in figures", FIGURES),
+                ("Terms: options of other engines", OPTIONS),
             )
         ),
     )
 
 
 def search(groups: Sequence[EntryGroup], text: str) -> tuple[EntryGroup, ...]:
-    """What matches a search. A metric's own name finds that metric alone; a word's own name comes first."""
-    text = text.strip()
+    """The entries that match a search. A metric's exact name finds only that metric; a term's group comes first."""
+    text = ALIASES.get(text.strip().casefold(), text.strip())
     named = [e for group in groups for e in group.entries if text and e.name.casefold() == text.casefold()]
     metric = [entry for entry in named if entry.formula]
     kept = [
@@ -115,15 +118,15 @@ def _metrics(title: str, metrics: Sequence[Metric], *, is_table: bool = False) -
     return EntryGroup(title=title, entries=tuple(_metric(metric) for metric in metrics), is_table=is_table)
 
 
-def _option(choice: Choice, option: Option) -> Entry:
-    """One way to count, with the tools that are known to count so; its name is what stands in an address."""
-    own = "The lab's own. " if option is choice.options[0] else ""
-    used_by = " ".join(option.used_by) or "None of the tools that were looked at counts so by default."
+def _option(choice: DefinitionChoice, option: DefinitionOption) -> Entry:
+    """A latency definition and the tools that use it by default; its name is as in an address."""
+    default = "The default. " if option is choice.options[0] else ""
+    used_by = " ".join(option.used_by) or "none of the tools checked, by default."
     return Entry(
         name=f"{choice.name}={option.name}",
         title=f"{choice.label}: {option.label}",
-        meaning=f"{own}{option.meaning} {WHO_COUNTS_SO}: {used_by}",
-        unit=HOW_TO_COUNT,
+        meaning=f"{default}{option.meaning} {WHO_COUNTS_SO}: {used_by}",
+        unit=DEFINITION,
         formula=option.formula,
     )
 

@@ -1,6 +1,6 @@
-"""Words of the screens beside the lab's own: what figures call the parts of memory, and options as other engines say.
+"""Terms on screen besides the lab's own: the parts of memory in figures, and options by the names that vLLM uses.
 
-The lab's own words are in engine.metrics.glossary. The options' names are those of vLLM, which most people know them by.
+The lab's own terms are in engine.metrics.glossary.
 """
 
 from __future__ import annotations
@@ -10,84 +10,83 @@ from engine.metrics.glossary import Word
 FIGURES = (
     Word(
         word="MLP activation",
-        meaning="What a layer's MLP holds while a pass goes through it: gate, up-projection and their product, each as "
-        "many rows as the pass has tokens and as wide as the MLP. A large prefill often ends in it.",
+        meaning="Memory of a layer's MLP during a pass: gate, up-projection and their product, each with a row per "
+        "token of the pass and as wide as the MLP. It is often what a large prefill runs out of memory with.",
     ),
     Word(
         word="fp32 copy",
-        meaning="The logits of a step once more, four bytes each, as a sampler makes them to draw a token. Greedy runs "
-        "of this lab make none.",
+        meaning="A copy of a step's logits in fp32, which a sampler makes to draw a token. Greedy runs of this lab "
+        "make none.",
     ),
     Word(
-        word="straight line",
-        meaning="Of a sweep: B times the decode rate of one row. What B rows would decode if a step took as long with "
-        "all of them as with one; a series keeps to it up to where it reaches 80\u00a0%.",
+        word="linear scaling",
+        meaning="In a sweep: B times the decode rate of one row, the rate if a step took as long with B rows as with "
+        "one. A series scales linearly up to the last batch that reaches 80\u00a0% of it.",
     ),
-    Word(word="block ends", meaning="What the figures call fragments: the ends of last blocks that hold no token yet."),
+    Word(word="block ends", meaning="Fragments in figures: the ends of last blocks that hold no token yet."),
     Word(
         word="fragmentation",
-        meaning="KV memory that is lost to the way in which it is handed out. With blocks it is the end of each "
-        "request's last block, and so less than a block a request; with slots it is all of the room.",
+        meaning="KV memory lost to the way it is allocated. With blocks it is the unfilled end of each request's last "
+        "block, less than one block per request; with slots it is all reserved memory.",
     ),
     Word(
-        word="room",
-        meaning="KV memory reserved for tokens that may still come: a slot is as wide as the longest request can "
-        "become.",
+        word="reserved",
+        meaning="KV memory kept free for tokens that may still come. A slot reserves as much as the longest possible "
+        "request needs.",
     ),
     Word(
         word="preemption by recompute",
-        meaning="The way in which the lab preempts: a request's keys and values are dropped and computed anew when its "
-        "turn comes again, instead of being copied away and back. Its tokens so far are kept.",
+        meaning="How the lab preempts: a request's keys and values are dropped and recomputed when it runs again, not "
+        "copied to the host and back. Its tokens so far are kept.",
     ),
     Word(
         word="chunked prefill",
-        meaning="Reading a prompt in pieces over several passes, beside the rows that decode, so that nobody stands "
-        "still for long while a long prompt is read.",
+        meaning="Prefill of a prompt in pieces, over several passes and beside decoding rows, so that a long prompt "
+        "does not stall other requests.",
     ),
     Word(
         word="CUDA graph",
-        meaning="A recording of all the work that one pass gives to a GPU. Replaying it takes one launch instead of "
-        "hundreds, which is most of a small pass's time.",
+        meaning="A recording of all GPU work of one pass. Replaying it takes one launch instead of hundreds; launches "
+        "are most of a small pass's time.",
     ),
     Word(
         word="bucket padding",
-        meaning="Tokens that a CUDA graph computes beyond those of its pass, since it was recorded for a rounder "
-        "number of them.",
+        meaning="Tokens that a CUDA graph computes beyond those of its pass: it was captured for a larger size.",
     ),
     Word(
         word="late EOS",
-        meaning="In async timing a pass is issued before the tokens of the one before it are known. A request whose "
-        "end of sequence was among them is computed once more: that token is dropped.",
+        meaning="With async timing, a pass is issued before the tokens of the previous pass are known. If one of them "
+        "was an end of sequence, its request is computed once more, and that token is dropped.",
     ),
     Word(
         word="discarded row-step",
-        meaning="A row computed once more after a late EOS. At most one a request; the ledger counts it as dead.",
+        meaning="A row computed once more after a late EOS; at most one per request. It counts as dead.",
     ),
 )
 
 OPTIONS = (
-    Word(word="max-num-seqs", meaning="Slots: how many requests run at once. The size of a static batch."),
+    Word(word="max-num-seqs", meaning="Slots: how many requests run at once; the size of a static batch."),
     Word(
         word="max-num-batched-tokens",
-        meaning="How many tokens a step of the chunked engine computes at most, decoding rows and chunks together. "
-        "Small values bound the stall that a long prompt makes; large ones read prompts sooner.",
+        meaning="The most tokens that a step of the chunked engine computes, decoding rows and chunks together. Small "
+        "values limit the stall from a long prompt; large values prefill faster.",
     ),
     Word(
         word="enable-chunked-prefill",
-        meaning="Here a choice of engine: chunked reads prompts in chunks, paged reads them whole.",
+        meaning="Here a choice of engine: chunked prefills in chunks, paged prefills whole prompts.",
     ),
     Word(
         word="block-size",
-        meaning="How many token positions a block of KV memory holds. Small blocks leave less unfilled, large ones "
-        "make shorter block tables.",
+        meaning="Token positions per block of KV memory. Small blocks leave less unfilled; large blocks make shorter "
+        "block tables.",
     ),
     Word(
         word="gpu-memory-utilization",
-        meaning="The share of a GPU's memory that a run may take: weights, activations and the KV pool together.",
+        meaning="The share of a GPU's memory that a run may use, for weights, activations and the KV pool together.",
     ),
     Word(
         word="pool-gib",
-        meaning="A cap on the KV pool, in GiB. A small pool on purpose makes paged engines preempt, and others end as "
-        "out of memory.",
+        meaning="A cap on the KV pool, in GiB. A deliberately small pool makes paged engines preempt and other engines "
+        "run out of memory.",
     ),
 )

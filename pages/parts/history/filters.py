@@ -1,4 +1,4 @@
-"""The filters of the history: what the address says, the fields on the page, and the question they make together."""
+"""History's filters: the fields, their values in the address, and the RunFilter that they make."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from engine.validity.validity import CHECKS
+from pages.figures.frames import records
 from pages.parts.experiments.description import experiment_name
 from pages.parts.runs.run_text import when
 from pages.parts.shared.lab import lab
@@ -20,19 +21,26 @@ EXPERIMENT = "experiment"
 YEARS = 10
 FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
 EARNED, LOST = "earned", "lost"
-# As they are read, since the address carries what is read: `random weights`.
+# By their text on the screen, which is also the value in the address: `random weights`.
 BADGES = {check.fault: (LOST, check.name) for check in CHECKS} | {check.label: (EARNED, check.name) for check in CHECKS}
+FORMER_LABELS = {
+    "warm-up covered what was measured": "warm-up complete",
+    "warm-up left something out": "warm-up incomplete",
+    "host may have held it up": "host may have slowed it",
+    "pace drifted": "speed drifted",
+    "KV memory sufficed": "KV memory sufficient",
+}  # in older links
 
 
 def draw_filters() -> RunFilter:
-    """The fields, which the address has by their names, and the question that they make."""
+    """Draw the fields and return the filter. The address has each field by its name."""
     search, pinned = st.columns([4, 1], vertical_alignment="bottom")
     with search, linked("text", "", last_text) as key:
         text = st.text_input(
             "Search",
             key=key,
             persist_state="page",
-            placeholder="Words of a note, a tag, a model, a workload, a run id …",
+            placeholder="Note, tag, model, workload, run id …",
             label_visibility="collapsed",
         )
     with pinned, linked("pinned", False, switch) as key:
@@ -43,12 +51,12 @@ def draw_filters() -> RunFilter:
         with left:
             experiment_id = _draw_experiment()
         with right:
-            badges = _some("badges", "Badges", list(BADGES))
+            badges = _draw_badges()
         left, right = st.columns(2)
         with left:
             since = _day("since", "From")
         with right:
-            until = _day("until", "Up to, and with")
+            until = _day("until", "To (inclusive)")
     return filter_of(text or "", chosen, badges, since, until, only_pinned, experiment_id)
 
 
@@ -56,11 +64,18 @@ def _draw_choices(facets: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     chosen = {}
     columns = st.columns(len(CHOICES))
     for column, (name, label) in zip(columns, CHOICES.items(), strict=True):
-        # What a link asks for stays an option, also where no run has it any more.
+        # A value in the link is an option even if no run has it any more.
         options = list(dict.fromkeys([*facets[name], *st.query_params.get_all(name)]))
         with column:
             chosen[name] = _some(name, label, options)
     return chosen
+
+
+def _draw_badges() -> list[str]:
+    options = list(BADGES)
+    read = some_of(options)
+    with linked("badges", [], lambda texts: read(tuple(FORMER_LABELS.get(text, text) for text in texts))) as key:
+        return st.multiselect("Badges", options, key=key, placeholder="Any", persist_state="page")
 
 
 def _some(name: str, label: str, options: list[str]) -> list[str]:
@@ -69,7 +84,7 @@ def _some(name: str, label: str, options: list[str]) -> list[str]:
 
 
 def _day(name: str, label: str) -> date | None:
-    """Days within ten years of today, as Streamlit's own field has them; in a link also as 2026/11/28."""
+    """A day within ten years of today, as in Streamlit's field. A link may also have 2026/11/28."""
     today = date.today()
 
     def read(texts: Texts) -> date:
@@ -83,12 +98,12 @@ def _day(name: str, label: str) -> date | None:
 
 
 def _draw_experiment() -> str | None:
-    """The experiment whose runs are wanted: the address has its id, and the page what it is."""
+    """The choice of an experiment: the address has its id, the page its name."""
     asked = texts_of(EXPERIMENT)
-    rows = lab().store.experiments.list().to_dict("records")
+    rows = records(lab().store.experiments.list())
     names = {str(row["experiment_id"]): _experiment_line(row) for row in rows}
     with linked(EXPERIMENT, None, some_text) as key:
-        return st.selectbox(
+        chosen: str | None = st.selectbox(
             "Experiment",
             list(dict.fromkeys([*names, *filter(None, (*asked, st.session_state[key]))])),
             index=None,
@@ -97,6 +112,7 @@ def _draw_experiment() -> str | None:
             placeholder="Any",
             persist_state="page",
         )
+    return chosen
 
 
 def _experiment_line(row: Mapping[str, Any]) -> str:
@@ -112,7 +128,7 @@ def filter_of(
     pinned: bool,
     experiment_id: str | None = None,
 ) -> RunFilter:
-    """Days are this machine's; `until` is the last day that counts."""
+    """The filter of the fields' values. Days are local; `until` is included."""
     last = until + timedelta(days=1) if isinstance(until, date) else None
     return RunFilter(
         text=text,
@@ -127,23 +143,23 @@ def filter_of(
 
 
 def _checks(badges: Sequence[str], kind: str) -> tuple[str, ...]:
-    """The names of the checks that were chosen as earned, or as lost."""
+    """The names of the chosen checks that are earned, or lost."""
     return tuple(BADGES[badge][1] for badge in badges if BADGES[badge][0] == kind)
 
 
 def is_filtered() -> bool:
-    """Whether some of the runs are asked for by more than words."""
+    """Whether a filter besides the search is set."""
     return any(is_asked(name) for name in FILTERS)
 
 
 def clear_filters() -> None:
-    """Every field at its default; the address follows."""
+    """Reset every field; the address follows."""
     none: dict[str, Any] = {name: [] for name in (*CHOICES, "badges")}
     put(none | {"since": None, "until": None, "text": "", "pinned": False, EXPERIMENT: None})
 
 
 def _midnight_utc(day: object) -> datetime | None:
-    """The beginning of a day here, as the store keeps moments: in UTC, without a zone."""
+    """The start of a local day as the store has times: in UTC, without a zone."""
     if not isinstance(day, date):
         return None
     return datetime(day.year, day.month, day.day).astimezone(UTC).replace(tzinfo=None)

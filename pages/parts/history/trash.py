@@ -1,4 +1,4 @@
-"""Undoing a delete: the line after it, and the trash with all that can still be restored."""
+"""Undo after a delete, and the trash with everything that can be restored."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.core.format import plural, size
+from pages.parts.runs.run_actions import JUST_DELETED, NOTICE, predictions_text
 from pages.parts.runs.run_text import when
-from pages.parts.runs.trash import JUST_DELETED, NOTICE, predictions_text
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import page_key
@@ -24,7 +24,7 @@ def what_text(entries: Sequence[Entry]) -> str:
 
 
 def draw_undo() -> None:
-    """After a delete: what is gone, and the way back, until something else is deleted or the line is closed."""
+    """The line after a delete with its Undo, until it is closed or something else is deleted."""
     known = {entry.entry_id: entry for entry in lab().store.trash.entries()}
     gone = [entry_id for entry_id in st.session_state.get(JUST_DELETED, []) if entry_id in known]
     if not gone:
@@ -33,13 +33,13 @@ def draw_undo() -> None:
         st.markdown(f":material/delete: {what_text([known[entry_id] for entry_id in gone])} moved to the trash.")
         if st.button("Undo", icon=":material/undo:", key=page_key("undo_delete")):
             _restore(gone)
-        if st.button("", icon=":material/close:", type="tertiary", key=page_key("close_undo"), help="Close this line"):
+        if st.button("", icon=":material/close:", type="tertiary", key=page_key("close_undo"), help="Dismiss"):
             st.session_state.pop(JUST_DELETED, None)
             st.rerun()
 
 
 def draw_trash() -> None:
-    """Everything in the trash, the last deleted first: to restore, or to delete for good after a question."""
+    """Everything in the trash, the last deleted first, to restore or to delete permanently."""
     entries = lab().store.trash.entries()
     if not entries:
         return
@@ -49,35 +49,35 @@ def draw_trash() -> None:
         chosen = st.multiselect(
             "Deleted runs", list(labels), format_func=lambda entry_id: labels.get(entry_id, entry_id),
             key=page_key("trash"),
-            placeholder="Choose runs to restore, or to delete for good",
+            placeholder="Choose runs to restore or delete permanently",
         )  # fmt: skip
         with st.container(horizontal=True):
             if st.button("Restore", icon=":material/undo:", disabled=not chosen):
                 _restore(chosen)
-            if st.button("Delete for good …", icon=":material/delete_forever:", disabled=not chosen):
+            if st.button("Delete permanently …", icon=":material/delete_forever:", disabled=not chosen):
                 _confirm_purge([entry for entry in entries if entry.entry_id in chosen])
-            if st.button("Empty the trash …", icon=":material/delete_sweep:"):
+            if st.button("Empty trash …", icon=":material/delete_sweep:"):
                 _confirm_purge(entries)
 
 
-@st.dialog("Delete for good?", icon=":material/delete_forever:")
+@st.dialog("Delete permanently?", icon=":material/delete_forever:")
 def _confirm_purge(entries: Sequence[Entry]) -> None:
     what = what_text(entries)
-    st.markdown(f"{what} with all tokens, passes and answers, and what is noted of them. This cannot be undone:")
+    st.markdown(f"This deletes {what} with all tokens, passes, answers and notes. This cannot be undone:")
     if kept := predictions_text([entry.run_id for entry in entries]):
         st.caption(kept)
     shown = [f"- {plain(_label(entry))}" for entry in entries[:5]]
     st.markdown("\n".join([*shown, *([f"- and {len(entries) - 5} more"] if len(entries) > 5 else [])]))
     outside = sum(not entry.is_ours for entry in entries)
     if outside:
-        st.caption(f"{plural(outside, 'run')} of them came from another folder, which is left as it is.")
+        st.caption(f"{plural(outside, 'run')} of them came from another folder, which stays unchanged.")
     with st.container(horizontal=True):
-        if st.button(f"Delete {what} for good", type="primary", icon=":material/delete_forever:"):
+        if st.button(f"Delete {what} permanently", type="primary", icon=":material/delete_forever:"):
             count = lab().store.trash.purge([entry.entry_id for entry in entries])
             gone = what if count == len(entries) else f"{count} of {what}"
-            st.session_state[NOTICE] = f"Deleted {gone} for good."
+            st.session_state[NOTICE] = f"Deleted {gone} permanently."
             st.rerun()
-        if st.button("Keep"):
+        if st.button("Cancel"):
             st.rerun()
 
 

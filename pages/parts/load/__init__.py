@@ -1,1 +1,1 @@
-"""What the Load page alone uses."""
+"""What only the Load page uses."""

@@ -1,4 +1,4 @@
-"""The Load page's form: which engines at which rates, on which requests; how many runs that is, and the button."""
+"""The form of a new load test: its fields, the plan that they make, and the start button."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.config import ENGINES, SETTINGS, RunConfig, WorkloadConfig
-from engine.core.format import duration, plural
+from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
+from engine.core.format import duration, exact, plural
 from engine.core.option import options_of
 from engine.experiments.experiment import Plan
 from engine.load.goodput import Limits
@@ -18,7 +18,6 @@ from engine.load.load_plan import (
     DEFAULTS,
     ENGINES_UNDER_LOAD,
     LAW,
-    LAWS,
     RATES,
     arrival_spec,
     parse_engines,
@@ -29,12 +28,12 @@ from engine.load.queue_growth import ENOUGH_BATCHES
 from engine.workload.arrivals import parse_arrival
 from engine.workload.budgets import parse_budget
 from engine.workload.prompts import parse_prompts
-from pages.parts.experiments.description import cap_text, how_text
+from pages.parts.experiments.description import cap_notes, execution_notes
 from pages.parts.experiments.form import (
     NO_ID,
     PlanOrProblems,
     base_config,
-    draw_how,
+    draw_advanced,
     draw_model,
     draw_plan,
     draw_problems,
@@ -51,11 +50,10 @@ from pages.parts.shared.markdown import listed
 from pages.parts.shared.widgets import choice, group, number, text
 from pages.parts.shared.workloads import budget_text
 
-# From the Load page's form to a plan, or to what is wrong, a line a field; and back. Pure: no widgets, no store.
-
 MAX_REQUESTS = 10_000
 OWN: dict[str, dict[str, Any]] = {
-    "requests": {"low": 1, "high": MAX_REQUESTS, "default": DEFAULTS["requests"]},
+    "requests": {"low": 1, "high": MAX_REQUESTS, "default": DEFAULTS["requests"], "label": "Requests at every rate"},
+    "confirm": {"help": "Runs 0.9 and 1.1 times the measured capacity."},
     "ttft_limit_s": {"high": 3600},
     "tpot_limit_s": {"high": 3600},
 }
@@ -65,11 +63,14 @@ OPTIONS = (
     *options_of(Limits).values(),
 )
 FIELDS: dict[str, Field] = experiment_fields(**fields_of(OPTIONS, OWN))
-FILE = "prompts 'file': a load test of a file's prompts is made on the command line: engine arrivals --prompt-file"
+FILE = "prompts 'file': use the command line for a prompt file: engine arrivals --prompt-file"
+FORM = PredictionForm("load")
+HELP = "Runs all points one after another, engines interleaved. Points that fail are recorded, and the test continues."
+LEAST_LIMIT_S = 0.001
 
 
 def read_load(values: Mapping[str, Any]) -> PlanOrProblems:
-    """`values` has an entry for each of FIELDS."""
+    """The plan for `values`, one for each of FIELDS."""
     problems = _text_problems(values)
     if problems:
         return PlanOrProblems(plan=None, problems=problems)
@@ -118,7 +119,7 @@ def _text_problems(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def load_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The form's values for a load test's settings."""
+    """The form's values for a load test with this configuration and these settings."""
     return shared_values(config, settings) | {
         "engines": ",".join(settings.get("engines") or ()),
         "rates": ",".join(f"{float(rate):g}" for rate in settings.get("rates_per_s") or ()),
@@ -132,13 +133,8 @@ def load_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-FORM = PredictionForm("load")
-HELP = "One run after another, engines taking turns at every rate. A point that fails is recorded and left."
-LEAST_LIMIT_S = 0.001
-
-
 def draw_form() -> None:
-    """Everything about a new load test, from the plan's summary down to the last setting."""
+    """The plan with its start button, and all settings of a new load test."""
     plan = st.container(border=True)
     values: dict[str, Any] = {}
     notes: dict[str, Any] = {}
@@ -148,66 +144,62 @@ def draw_form() -> None:
         _draw_limits(values)
     with right:
         _draw_requests(values, notes)
-        with group("On what", "The model and the machine."):
+        with group("Model", "The same for all runs of the load test."):
             draw_model(values, FIELDS)
             draw_repeats(values, FIELDS)
-    draw_how(values, FIELDS)
+    draw_advanced(values, FIELDS)
     settings = read_load(values)
     draw_problems(notes, settings)
     with plan:
-        draw_plan(settings, _said, "Run the load test", FORM, help=HELP)
+        draw_plan(settings, _describe, "Run the load test", FORM, help=HELP)
 
 
 def _draw_load(values: dict[str, Any], notes: dict[str, Any]) -> None:
-    with group("Load", "Every engine gets the same requests at the same moments, at every rate."):
-        values["engines"] = text("Engines", "engines", f"some of {', '.join(ENGINES)}", fields=FIELDS)
+    with group("Load", "Every engine gets the same requests at the same times."):
+        values["engines"] = text("engines", fields=FIELDS)
         notes["engines"] = st.empty()
-        notes["engines"].caption("The first is the one that the others are compared with.")
-        values["rates"] = text("Rates, requests a second", "rates", "0.5,1,2", fields=FIELDS)
+        notes["engines"].caption("The first engine is the base of ratios.")
+        values["rates"] = text("rates", fields=FIELDS)
         notes["rates"] = st.empty()
-        values["law"] = text("How requests come", "law", LAWS, fields=FIELDS)
+        values["law"] = text("law", fields=FIELDS)
         notes["law"] = st.empty()
-        notes["law"].caption("poisson: at random, as many independent users would; constant: evenly; gamma: in bursts.")
-        values["slots"] = number("Slots: rows that run at once (max-num-seqs)", "slots", fields=FIELDS)
-        values["confirm"] = choice("Confirm each capacity with two runs around it", "confirm", fields=FIELDS)
+        notes["law"].caption("poisson: random and independent; constant: evenly spaced; gamma: in bursts.")
+        values["slots"] = number("slots", fields=FIELDS)
+        values["confirm"] = choice("confirm", fields=FIELDS)
 
 
 def _draw_requests(values: dict[str, Any], notes: dict[str, Any]) -> None:
-    with group("Requests", "The same at every rate; the seed draws them."):
-        values["requests"] = number("Requests at every rate", "requests", fields=FIELDS)
+    with group("Requests", "The same at every rate."):
+        values["requests"] = number("requests", fields=FIELDS)
         notes["requests"] = st.empty()
-        values["prompts"] = text("Prompts", "prompts", "chat; p16,p64; p16:3,p4096:1", fields=FIELDS)
+        values["prompts"] = text("prompts", fields=FIELDS)
         notes["prompts"] = st.empty()
-        values["budget"] = text("Budget: new tokens a request", "budget", "64; 64-256; 8x32+8x256; eos", fields=FIELDS)
+        values["budget"] = text("budget", fields=FIELDS)
         notes["budget"] = st.empty()
 
 
 def _draw_limits(values: dict[str, Any]) -> None:
-    with group("Limits", "What a reader accepts: goodput counts the requests that keep within it."):
+    with group("Latency limits", "Goodput counts the requests within these limits."):
         first, following = st.columns(2)
         with first:
-            values["ttft_limit_s"] = number(
-                "First token within, s", "ttft_limit_s", step=0.1, least=LEAST_LIMIT_S, fields=FIELDS
-            )
+            values["ttft_limit_s"] = number("ttft_limit_s", step=0.1, least=LEAST_LIMIT_S, fields=FIELDS)
         with following:
-            values["tpot_limit_s"] = number(
-                "Each next within, s", "tpot_limit_s", step=0.01, least=LEAST_LIMIT_S, fields=FIELDS
-            )
-        st.caption("Both can be set later too: they change no run, only what is counted.")
+            values["tpot_limit_s"] = number("tpot_limit_s", step=0.01, least=LEAST_LIMIT_S, fields=FIELDS)
+        st.caption("You can change these later; they affect only the analysis, not the runs.")
 
 
-def _said(plan: Plan) -> tuple[str, ...]:
+def _describe(plan: Plan) -> tuple[str, ...]:
     return plan_text(plan), machine_text(plan), time_text(plan), few_text(plan)
 
 
 def plan_text(plan: Plan) -> str:
-    """`8 runs: static and continuous at 3 rates and all at once, then 4 around their capacities.`"""
+    """`8 runs: static and continuous at 3 rates and all at once, then 4 more around the measured capacities.`"""
     settings = plan.settings
     rates, engines = len(settings["rates_per_s"]), list(settings["engines"])
-    said = f"{plural(len(plan.points), 'run')}: {listed(engines)} at {plural(rates, 'rate')} and all at once"
+    text = f"{plural(len(plan.points), 'run')}: {listed(engines)} at {plural(rates, 'rate')} and all at once"
     if settings["confirm"]:
-        said += f", then {2 * len(engines) * settings['repeats']:,} more around the capacities that this shows"
-    return said + (f"; each {settings['repeats']:,} times, interleaved." if settings["repeats"] > 1 else ".")
+        text += f", then {2 * len(engines) * settings['repeats']:,} more around the measured capacities"
+    return text + (f"; each {settings['repeats']:,} times, interleaved." if settings["repeats"] > 1 else ".")
 
 
 def machine_text(plan: Plan) -> str:
@@ -215,7 +207,7 @@ def machine_text(plan: Plan) -> str:
     config = plan.points[0].config
     workload = config.workload
     what = "chat questions" if workload.prompts == "chat" else f"prompts of {workload.prompts}"
-    how = [*how_text(config), plural(config.slots, "slot"), *cap_text(config)]
+    how = [*execution_notes(config), plural(config.slots, "slot"), *cap_notes(config)]
     return (
         f"{plural(workload.requests, 'request')} a run, {what}. {budget_text(workload.budget)} "
         f"{model_on_device(config)}, {', '.join(how)}."
@@ -223,26 +215,26 @@ def machine_text(plan: Plan) -> str:
 
 
 def time_text(plan: Plan) -> str:
-    """How long requests come for at each rate: no run can be shorter."""
+    """The time over which requests arrive: the least duration of the runs."""
     count = plan.points[0].config.workload.requests
     lowest = min(plan.settings["rates_per_s"])
     arrivals = [p.config.workload.arrival for p in plan.points if p.values["role"] == "rate"]
     rates = [getattr(parse_arrival(arrival), "rate", 1.0) for arrival in arrivals]
     total_s = sum(count / rate for rate in rates)
     return (
-        f"At the lowest rate requests come for about {duration(count / lowest)}; over all rates and engines for "
-        f"{duration(total_s)}. A run ends when its last request is answered."
+        f"Requests arrive over about {duration(count / lowest)} at the lowest rate, and over {duration(total_s)} in "
+        "all runs. A run ends when its last request is finished."
     )
 
 
 def few_text(plan: Plan) -> str:
-    """A warning where there are too few requests for a steady state: only a few full batches."""
+    """A warning if there are too few requests for a steady state; else empty."""
     config = plan.points[0].config
     batches = config.workload.requests / config.slots
     if batches >= ENOUGH_BATCHES:
         return ""
     return (
         f"{plural(config.workload.requests, 'request')} fill {plural(config.slots, 'slot')} only "
-        f"{number(batches, 2)} times over: whether a queue grows cannot be told well from so few. "
-        f"{ENOUGH_BATCHES * config.slots:,} or more would do."
+        f"{exact(batches, digits=2)} times, too few to check whether the queue grows; use "
+        f"{ENOUGH_BATCHES * config.slots:,} or more."
     )

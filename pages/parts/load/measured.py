@@ -1,6 +1,6 @@
-"""A load test as it was measured: the table that its points make, and the queue over each run.
+"""The results of a load test: a table of its points, and the queue over each run.
 
-A completed run's figures are computed once from its requests and tokens and then kept: they never change.
+The figures of a completed run are calculated once and kept, because they never change.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from engine.load.load_point import LoadPoint, load_point
 from engine.load.load_report import row_report
 from engine.load.load_table import LoadTable, load_samples, load_table
 from engine.load.occupancy import Occupancy, number_over_time
+from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 from pages.parts.shared.lab import lab
 
@@ -24,14 +25,14 @@ KEPT_RUNS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredLoad(StoredExperiment):
-    """One load test. `rows` are those of its `table` as a frame, columns as `row_report`."""
+    """One load test. `rows` has the rows of `table` as a frame, with the columns of `row_report`."""
 
     table: LoadTable
     rows: pd.DataFrame
 
     @property
     def is_being_read(self) -> bool:
-        """Whether a run has completed that the store has yet to read to its end: its figures come in a moment."""
+        """Whether a run has completed that the store has not read to its end."""
         missing = [
             sample.run_id
             for row in self.table.rows
@@ -42,26 +43,26 @@ class MeasuredLoad(StoredExperiment):
 
     @property
     def rates(self) -> list[float]:
-        """The rates that were asked for, rising."""
+        """The planned rates, in rising order."""
         return sorted(float(rate) for rate in self.settings.get("rates_per_s") or ())
 
 
 def load_load(experiment_id: str, limits: Limits | None = None) -> MeasuredLoad | None:
-    """The load test as the store has it now; None where it has no plan of it, ValueError where that is damaged.
+    """The load test as the store has it now; None without a plan, ValueError for a damaged one.
 
-    `limits` are for goodput alone.
+    `limits` affect only goodput.
     """
     stored = stored_experiment(experiment_id)
     if stored is None:
         return None
     limits = limits or Limits()
-    samples = load_samples(stored.points.to_dict("records"), lambda run_id: figures_of(run_id, limits))
+    samples = load_samples(records(stored.points), lambda run_id: figures_of(run_id, limits))
     table = load_table(stored.settings.get("engines") or (), samples)
     return MeasuredLoad.of(stored, table=table, rows=pd.DataFrame([row_report(row) for row in table.rows]))
 
 
 def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:
-    """A completed run's figures; None where the store does not have the run (any more), or has yet to read it all."""
+    """The figures of a completed run; None if the store does not have all of it."""
     with contextlib.suppress(KeyError):
         return _figures(str(lab().home), run_id, limits.ttft_s, limits.tpot_s)
     return None
@@ -74,7 +75,7 @@ def _figures(home: str, run_id: str, ttft_limit_s: float | None, tpot_limit_s: f
 
 
 def waiting_of(run_id: str) -> pd.DataFrame | None:
-    """How many requests waited for a slot over a run: columns time_s, queue_depth. None where the run is gone."""
+    """The number of waiting requests over a run, in columns time_s and queue_depth; None for a deleted run."""
     with contextlib.suppress(KeyError):
         return _waiting(str(lab().home), run_id)
     return None
@@ -90,6 +91,6 @@ def _waiting(home: str, run_id: str) -> pd.DataFrame:
 
 
 def _require_whole(run_id: str) -> None:
-    """KeyError for a run that the store does not have to its end: what is kept of it has to be the whole of it."""
+    """KeyError for a run that the store has not read to its end, because its figures are kept."""
     if lab().store.runs.get(run_id)["status"] != "completed":
         raise KeyError(run_id)

@@ -1,4 +1,4 @@
-"""A load test's tables: what was measured at every rate, each engine's capacity, Little's law, goodput, every run."""
+"""The tables of a load test: all rates, capacities, Little's law, goodput, all runs, and the CSV. Pure."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ from typing import Any
 import pandas as pd
 
 from engine.core.format import MISSING, duration, exact, is_missing, number, percent, ratio
-from engine.load.load_table import Capacity, Knee, LoadRow, LoadTable
+from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
+from pages.figures.frames import records
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 
-ROLE_WORDS = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
-QUEUE_WORDS = {True: "grows", False: "does not grow", None: MISSING}
+ROLES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
+QUEUES = {True: "grows", False: "does not grow", None: MISSING}
 FIGURES = (
     *("offered/s", "achieved/s", "tok/s", "queue p50 s", "TTFT p50 s", "TTFT p95 s", "waiting, mean"),
     *("requests/s within", "tok/s within"),
 )
+CAPACITY_HEADER = (
+    *("engine", "requests/s", "output tok/s", "of the first", "queue at 0.9x", "queue at 1.1x", "confirmed"),
+    "saturation point",
+)
+LITTLE_HEADER = ("engine", "rate", "arrivals/s", "mean time in system", "product", "counted", "counted / product", "n")
 
 
-def rate_sentence(role: str, rate_per_s: float | None) -> str:
+def rate_text(role: str, rate_per_s: float | None) -> str:
     """`2/s`; `all at once`; `0.9 x capacity`."""
-    if role in ROLE_WORDS or rate_per_s is None or is_missing(rate_per_s):
-        return ROLE_WORDS.get(role, role)
+    if role in ROLES or rate_per_s is None or is_missing(rate_per_s):
+        return ROLES.get(role, role)
     return f"{exact(rate_per_s, digits=4)}/s"
 
 
 def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every engine at every rate: medians over the completed repeats, n requests beside the percentiles."""
-    records: list[dict[str, Any]] = rows.to_dict("records")
+    """Every engine at every rate: medians over the completed repeats."""
+    found = records(rows)
     return pd.DataFrame(
         {
             "engine": rows["engine"],
-            "rate": [rate_sentence(row["role"], row["rate_per_s"]) for row in records],
+            "rate": [rate_text(row["role"], row["rate_per_s"]) for row in found],
             "offered/s": rows["offered_per_s"],
             "achieved/s": rows["achieved_per_s"],
             "tok/s": rows["output_tokens_per_s"],
@@ -41,20 +47,20 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "TTFT p95 s": rows["ttft_p95_s"],
             "n": rows["ttft_n"],
             "waiting, mean": rows["waiting_mean"],
-            "queue grows": [_queue_text(row) for row in records],
+            "queue grows": [_queue_text(row) for row in found],
             "repeats": rows["completed"].astype(int),
-            "spread": [_spread(row) for row in records],
-            "status": [_row_status(row) for row in records],
+            "spread": [_spread(row) for row in found],
+            "status": [_row_status(row) for row in found],
             "run": first_run_links(rows["run_ids"]),
         }
     )
 
 
 def capacity_rows(table: LoadTable) -> list[list[str]]:
-    """Each engine's capacity, what it is of the first engine's, the runs around it, and its knee."""
+    """Each engine's capacity, its ratio to the first engine's, the runs around it, and its saturation point."""
     rows = []
     for engine in table.engines:
-        capacity, knee = table.capacity(engine), table.knee(engine)
+        capacity, knee = table.capacity(engine), table.saturation_point(engine)
         rows.append(
             [
                 engine,
@@ -62,21 +68,14 @@ def capacity_rows(table: LoadTable) -> list[list[str]]:
                 MISSING if capacity is None else number(capacity.tokens_per_s),
                 ratio(table.capacity_ratio(engine)),
                 *_around(capacity),
-                _knee_text(knee),
+                _saturation_text(knee),
             ]
         )
     return rows
 
 
-CAPACITY_HEADER = (
-    *("engine", "requests/s", "output tok/s", "of the first", "queue at 0.9x", "queue at 1.1x", "confirmed"),
-    "knee between",
-)
-LITTLE_HEADER = ("engine", "rate", "arrivals/s", "mean stay", "their product", "counted", "counted / product", "n")
-
-
 def little_rows(rows: list[LoadRow]) -> list[list[str]]:
-    """Little's law of each row's run in the middle: rate, stay, their product, and what was counted."""
+    """Little's law for the middle run of each row: arrival rate, time in system, their product, and the count."""
     found = []
     for row in rows:
         little = None if row.middle is None else row.middle.little
@@ -84,7 +83,7 @@ def little_rows(rows: list[LoadRow]) -> list[list[str]]:
             found.append(
                 [
                     row.engine,
-                    rate_sentence(row.role, row.rate_per_s),
+                    rate_text(row.role, row.rate_per_s),
                     number(little.arrivals_per_s),
                     duration(little.mean_stay_s),
                     number(little.expected_number),
@@ -97,30 +96,30 @@ def little_rows(rows: list[LoadRow]) -> list[list[str]]:
 
 
 def goodput_columns(rows: pd.DataFrame) -> pd.DataFrame:
-    """Within the limits, at every rate: requests and tokens a second, and the shares of each limit alone."""
+    """Goodput at every rate in requests/s and tokens/s, and the share of requests within each limit."""
     kept = rows[rows["goodput_share"].notna()]
     return pd.DataFrame(
         {
             "engine": kept["engine"],
-            "rate": [rate_sentence(row["role"], row["rate_per_s"]) for row in kept.to_dict("records")],
+            "rate": [rate_text(row["role"], row["rate_per_s"]) for row in records(kept)],
             "achieved/s": kept["achieved_per_s"],
             "requests/s within": kept["goodput_requests_per_s"],
             "tok/s within": kept["goodput_tokens_per_s"],
             "within both": [percent(value) for value in kept["goodput_share"]],
-            "first token alone": [percent(value) for value in kept["ttft_share"]],
-            "next tokens alone": [percent(value) for value in kept["tpot_share"]],
+            "within TTFT": [percent(value) for value in kept["ttft_share"]],
+            "within TPOT": [percent(value) for value in kept["tpot_share"]],
             "n": kept["ttft_n"],
         }
     )
 
 
 def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
-    """Every point and repeat by itself, in the order of running. Rates are of whole runs, ramp and tail in them."""
+    """Every repeat of every point in running order. Rates are of whole runs, ramp and tail included."""
     attempts = attempts_of(points)
     return pd.DataFrame(
         {
             "engine": points["engine"],
-            "rate": [rate_sentence(row["role"], row["rate_per_s"]) for row in points.to_dict("records")],
+            "rate": [rate_text(row["role"], row["rate_per_s"]) for row in records(points)],
             "repeat": attempts.repeat,
             "status": attempts.status,
             "offered/s": points["offered_requests_per_s"],
@@ -134,7 +133,7 @@ def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def csv_of(rows: pd.DataFrame) -> str:
-    """Every row with all its figures, full precision; Little's law and run ids flattened."""
+    """All rows in full precision, with Little's law and run ids as columns."""
     flat = rows.drop(columns=["little", "run_ids"])
     little = pd.DataFrame([found or {} for found in rows["little"]], index=rows.index).add_prefix("little_")
     return pd.concat([flat, little], axis=1).assign(run_ids=joined_ids(rows["run_ids"])).to_csv(index=False)
@@ -143,10 +142,10 @@ def csv_of(rows: pd.DataFrame) -> str:
 def _queue_text(row: dict[str, Any]) -> str:
     if row["role"] == "saturation" or not row["queue_judged_in"]:
         return MISSING
-    words = "yes" if row["queue_grows"] else "no"
+    answer = "yes" if row["queue_grows"] else "no"
     if row["queue_judged_in"] == 1:
-        return words
-    return f"{words}, {int(row['queue_grows_in'])} of {int(row['queue_judged_in'])}"
+        return answer
+    return f"{answer}, {int(row['queue_grows_in'])} of {int(row['queue_judged_in'])}"
 
 
 def _spread(row: dict[str, Any]) -> str:
@@ -158,23 +157,23 @@ def _spread(row: dict[str, Any]) -> str:
 
 def _row_status(row: dict[str, Any]) -> str:
     if row["status"] == "completed" and not row["completed"]:
-        return "completed; its run has been deleted"
+        return "completed; run deleted"
     return status_text(row)
 
 
 def _around(capacity: Capacity | None) -> list[str]:
     if capacity is None:
         return [MISSING, MISSING, MISSING]
-    queues = [QUEUE_WORDS[None if row is None else row.grows] for row in (capacity.below, capacity.above)]
+    queues = [QUEUES[None if row is None else row.grows] for row in (capacity.below, capacity.above)]
     confirmed = {True: "yes", False: "no", None: "not yet"}[capacity.is_confirmed]
     return [*queues, confirmed]
 
 
-def _knee_text(knee: Knee | None) -> str:
+def _saturation_text(knee: SaturationPoint | None) -> str:
     if knee is None:
         return MISSING
     if knee.lost_per_s is None:
-        return f"above {exact(knee.held_per_s, digits=4)}/s"
+        return MISSING if knee.held_per_s is None else f"above {exact(knee.held_per_s, digits=4)}/s"
     if knee.held_per_s is None:
         return f"below {exact(knee.lost_per_s, digits=4)}/s"
-    return f"{exact(knee.held_per_s, digits=4)} and {exact(knee.lost_per_s, digits=4)}/s"
+    return f"{exact(knee.held_per_s, digits=4)} to {exact(knee.lost_per_s, digits=4)}/s"

@@ -1,7 +1,4 @@
-"""The controls of the Memory page: a model, a card, an engine, the requests. The address has them.
-
-`draw_controls` returns the grid that they describe; what cannot be reckoned says under its field what to mend.
-"""
+"""The settings of the Memory page: model, GPU, engine and requests, with examples of published figures."""
 
 from __future__ import annotations
 
@@ -25,18 +22,21 @@ from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import put, setting
 from pages.parts.shared.widgets import choice, group, model, number, slide
 
-# The settings of the Memory page: each one's name in the address, its default, and examples that set many at once.
-
-THIS = "this"  # the machine that the app runs on
+THIS = "this"  # the machine of the app
 LARGEST = ("16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
-SAME = "dtype"  # weights as wide as the dtype
+SAME = "dtype"  # weights have the dtype's width
 
 OWN: dict[str, dict[str, Any]] = {
     "model": {"default": "qwen2.5-1.5b"},
     "dtype": {"options": tuple(dtype for dtype in DTYPES if dtype != "auto"), "default": "fp16"},
     "weights": {"options": (SAME, "16", "8"), "default": SAME},
-    "card": {"options": (*HARDWARE, THIS), "default": "a10"},
+    "card": {"options": (*HARDWARE, THIS), "default": "a10", "help": ""},
+    "capacity_gib": {
+        "label": "Capacity instead of the GPU's, GiB (capacity-gib)",
+        "help": "Replaces the memory of the GPU chosen above.",
+    },
     "engine": {"default": "static"},
+    "logits": {"help": ""},
 }
 OPTIONS = (
     *(SETTINGS["model"], SETTINGS["dtype"], WEIGHT_WIDTH, CARD, SETTINGS["capacity_gib"], SETTINGS["pool_gib"]),
@@ -51,41 +51,41 @@ FIELDS: dict[str, Field] = fields_of(OPTIONS, OWN) | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Settings other than the defaults, under a short name, and what was published for them."""
+    """A published figure, with its settings where they differ from the defaults."""
 
     label: str
     published: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
-        """Every field's value."""
+        """The value of every field."""
         return {name: self.settings.get(name, each.default) for name, each in FIELDS.items()}
 
 
 EXAMPLES = (
     Example(
         label="Five failures",
-        published="256 and 512 rows of p1024 could not be run on this card: 4.38 and 8.75\u00a0GiB in one piece; nor "
-        "could 1,024 rows of p256, or 64 and 128 of p4096. All other batches that were tried ran.",
+        published="256 and 512 rows of p1024 ran out of memory on this GPU, asking for 4.38 and 8.75\u00a0GiB in one "
+        "piece. So did 1,024 rows of p256, and 64 and 128 rows of p4096. All other batches ran.",
     ),
     Example(
         label="Logits of a large batch",
-        published="at 1,024 rows 933 MB exist in each step that accounts forget: the logits and their fp32 copy.",
+        published="the logits and their fp32 copy take 933 MB at 1,024 rows, in each step.",
         settings={"prompt": 16},
     ),
     Example(
         label="A pool of 2 GiB",
-        published="inside a pool of 2\u00a0GiB 128 rows of p256 are tried, and 256.",
+        published="128 and 256 rows of p256 in a pool of 2\u00a0GiB.",
         settings={"prompt": 256, "pool_gib": 2.0},
     ),
     Example(
         label="Logits of all positions",
-        published="logits of every prompt position take 4.6\u00a0GiB at 128 prompts of 128 tokens.",
+        published="the logits of all prompt positions take 4.6\u00a0GiB for 128 prompts of 128 tokens.",
         settings={"prompt": 128, "budget": 128, "dtype": "bf16", "card": "rtx3060", "logits": "all"},
     ),
     Example(
         label="8 B on 80 GB",
-        published="memory ends at about 200 sequences of 2,300 tokens: 16\u00a0GB of weights, 128\u00a0KiB a token.",
+        published="about 200 sequences of 2,300 tokens fit: 16\u00a0GB of weights, 128\u00a0KiB a token.",
         settings={
             "model": "llama-3.1-8b",
             "dtype": "bf16",
@@ -99,15 +99,15 @@ EXAMPLES = (
 )
 
 
-LOGITS_WORDS = (
-    "copied: of each row's last position, with the fp32 copy that a sampler makes. last: without it, as greedy runs "
-    "here. all: of every prompt position, as an engine that throws all but the last away."
+LOGITS_MEANING = (
+    "copied: each row's last position, with a sampler's fp32 copy. last: without the copy, like greedy runs here. all: "
+    "every prompt position, with the copy."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the controls say. `capacity_name` names the card; `dtype` is that of the model."""
+class MemorySettings:
+    """The settings of an estimate. `capacity_name` names the GPU; `dtype` is the model's."""
 
     model: ModelShape
     dtype: str
@@ -120,23 +120,25 @@ class Asked:
 
 
 def draw_examples() -> None:
-    """A button for each published claim; the one that is set says what was published. Drawn after the controls, which
-    take the address in."""
+    """A button for each example, and the published figure of the one that is set.
+
+    Called after the controls, which read the address.
+    """
     set_now = {name: setting(name, each.default) for name, each in FIELDS.items()}
     with st.container(horizontal=True):
         for example in EXAMPLES:
             st.button(example.label, on_click=_set, args=(example,), disabled=set_now == example.values())
-    said = next((example.published for example in EXAMPLES if set_now == example.values()), None)
-    if said is not None:
-        st.caption(f"Published: {said}")
+    published = next((example.published for example in EXAMPLES if set_now == example.values()), None)
+    if published is not None:
+        st.caption(f"Published: {published}")
 
 
 def _set(example: Example) -> None:
     put(example.values())
 
 
-def draw_controls() -> Asked | None:
-    """All controls; None, with a line that says what to mend, where they describe nothing that can be reckoned."""
+def draw_controls() -> MemorySettings | None:
+    """Draw all settings and read them; None, with an error at the model, if they are invalid."""
     values: dict[str, Any] = {}
     left, right = st.columns(2, gap="medium")
     with left:
@@ -153,65 +155,58 @@ def draw_controls() -> Asked | None:
 
 
 def _draw_model(values: dict[str, Any]) -> Any:
-    with group("Model", "Its weights, and how much of the KV cache a position takes."):
-        help = "A name of the list, or type the path of a config.json or of its folder."
-        values["model"] = str(model(MODEL_NAMES, str(FIELDS["model"].default), help) or "").strip()
+    with group("Model", "Its shape determines the size of the weights and of a KV position."):
+        help = "Choose a model, or type the path of a config.json or of its folder."
+        values["model"] = model(MODEL_NAMES, help, fields=FIELDS)
         problem = st.empty()
-        values["dtype"] = choice("dtype", "dtype", fields=FIELDS)
-        values["weights"] = choice("Bits a weight", "weights", fields=FIELDS)
+        values["dtype"] = choice("dtype", fields=FIELDS)
+        values["weights"] = choice("weights", fields=FIELDS)
     return problem
 
 
 def _draw_capacity(values: dict[str, Any]) -> None:
-    with group("Memory", "What there is of it."):
-        values["card"] = choice("Card", "card", fields=FIELDS)
+    with group("Memory", "The memory of the GPU, and limits."):
+        values["card"] = choice("card", fields=FIELDS)
         st.caption(plain(_card_text(values["card"])))
-        values["capacity_gib"] = number(
-            "Capacity instead, GiB (capacity-gib)", "capacity_gib", step=1, least=LEAST_POOL_GIB, fields=FIELDS
-        )
-        values["pool_gib"] = number(
-            "KV pool, at most GiB (pool-gib)", "pool_gib", step=0.5, least=LEAST_POOL_GIB, fields=FIELDS
-        )
+        values["capacity_gib"] = number("capacity_gib", step=1, least=LEAST_POOL_GIB, fields=FIELDS)
+        values["pool_gib"] = number("pool_gib", step=0.5, least=LEAST_POOL_GIB, fields=FIELDS)
 
 
 def _card_text(card: str) -> str:
     if card != THIS:
         preset = HARDWARE[card]
-        return f"{preset.label}: {size(preset.memory_bytes)} that a run can use."
+        return f"{preset.label}: {size(preset.memory_bytes)} usable."
     machine = machine_memory()
     if machine is None:
-        return "This machine does not tell how much memory it has: name a capacity."
-    kind = "its card" if machine.kind == "cuda" else "its main memory, since it shows no NVIDIA GPU"
+        return "The memory of this machine is unknown; set a capacity."
+    kind = "GPU memory" if machine.kind == "cuda" else "main memory; no NVIDIA GPU found"
     return f"{machine.name}: {size(machine.total_bytes)} ({kind})."
 
 
 def _draw_requests(values: dict[str, Any]) -> None:
-    with group("Requests", "All alike, and all there from the start."):
-        values["prompt"] = number("Prompt, tokens", "prompt", fields=FIELDS)
-        values["budget"] = number("New tokens (budget)", "budget", fields=FIELDS)
-        values["largest"] = slide("Largest batch", "largest", FIELDS)
+    with group("Requests", "Equal requests that arrive at once."):
+        values["prompt"] = number("prompt", fields=FIELDS)
+        values["budget"] = number("budget", fields=FIELDS)
+        values["largest"] = slide("largest", FIELDS)
 
 
 def _draw_engine(values: dict[str, Any]) -> None:
-    with group("Engine", "Where keys and values live, and how many tokens a pass reads at once."):
-        values["engine"] = choice("Engine", "engine", fields=FIELDS)
+    with group("Engine", "The KV layout, and the tokens of a pass."):
+        values["engine"] = choice("engine", fields=FIELDS)
         is_paged = PRESETS[values["engine"]].has_blocks
-        values["block_size"] = choice(
-            "Token positions a block (block-size)", "block_size", disabled=not is_paged, fields=FIELDS
-        )
+        values["block_size"] = choice("block_size", disabled=not is_paged, fields=FIELDS)
         values["max_num_batched_tokens"] = number(
-            "Tokens a step (max-num-batched-tokens)", "max_num_batched_tokens",
-            disabled=values["engine"] != "chunked", fields=FIELDS,
-        )  # fmt: skip
-        values["logits"] = choice("Logits", "logits", fields=FIELDS)
-        st.caption(LOGITS_WORDS)
+            "max_num_batched_tokens", disabled=values["engine"] != "chunked", fields=FIELDS
+        )
+        values["logits"] = choice("logits", fields=FIELDS)
+        st.caption(LOGITS_MEANING)
 
 
-def read(values: Mapping[str, Any]) -> Asked:
-    """ValueError, one clear line, for what cannot be reckoned."""
+def read(values: Mapping[str, Any]) -> MemorySettings:
+    """ValueError, one clear line, for invalid settings."""
     bits = None if values["weights"] == SAME else int(values["weights"])
     capacity_bytes, name = _capacity(values)
-    return Asked(
+    return MemorySettings(
         model=model_shape(values["model"], dtype=values["dtype"], weight_bits=bits),
         dtype=values["dtype"],
         grid=MemoryGrid(
@@ -240,5 +235,5 @@ def _capacity(values: Mapping[str, Any]) -> tuple[int, str]:
         return preset.memory_bytes, preset.label.split(",")[0]
     machine = machine_memory()
     if machine is None:
-        raise ValueError("this machine does not tell how much memory it has: name a capacity")
+        raise ValueError("the memory of this machine is unknown; set a capacity")
     return machine.total_bytes, machine.name

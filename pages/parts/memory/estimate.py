@@ -1,4 +1,4 @@
-"""What the Memory page says: the finding of each figure, the rows of its tables, and the command that says the same."""
+"""Text of a memory estimate: findings, captions, table rows, and the equivalent command. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from statistics import median
 from engine.core.format import change, count, number, percent, plural, size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
-from engine.memory.memory_model import TERM_WORDS, TERMS
+from engine.memory.memory_model import TERM_LABELS, TERMS
 from engine.memory.memory_plan import MemoryPoint, Wall, memory_point
-from pages.parts.memory.controls import Asked
+from pages.parts.memory.controls import MemorySettings
 from pages.parts.shared.markdown import listed
 from store.queries.memory_runs import MeasuredRun
 
-TERMS_HEADER = ("batch size", "weights", "KV cache", "MLP activation", "logits", "fp32 copy", "in all", "fits")
-WALLS_HEADER = ("prompt", "fits up to", "first to fail", "by", "asked in one piece", "left for it")
-RUNS_HEADER = ("run", "engine", "prompts", "rows", "estimated", "measured", "beyond the estimate")
+TERMS_HEADER = ("batch size", "weights", "KV cache", "MLP activation", "logits", "fp32 copy", "total", "fits")
+WALLS_HEADER = ("prompt", "largest batch", "first that fails", "fails at", "asked for in one piece", "free")
+RUNS_HEADER = ("run", "engine", "prompts", "rows", "estimated", "measured", "measured - estimated")
 
 
-def headline(asked: Asked, wall: Wall) -> str:
-    """How far it goes: the largest batch that fits."""
-    prompts = f"p{asked.prompt_tokens}"
+def headline(settings: MemorySettings, wall: Wall) -> str:
+    """The largest batch that fits."""
+    prompts = f"p{settings.prompt_tokens}"
     if wall.largest is None:
         return f"Every batch of {prompts} fits"
     if wall.largest == 0:
@@ -29,89 +29,87 @@ def headline(asked: Asked, wall: Wall) -> str:
     return f"{plural(wall.largest, 'request')} of {prompts} fit at once"
 
 
-def finding(asked: Asked, wall: Wall, points: Sequence[MemoryPoint]) -> str:
-    """The figure's caption: the last batch that fits, the first that does not, and what fails."""
+def finding(settings: MemorySettings, wall: Wall, points: Sequence[MemoryPoint]) -> str:
+    """The caption of the figure: the largest batch that fits, the first that does not, and the term that fails."""
     fitting = [point for point in points if point.fits]
-    said = [f"{count(p.batch_size)} at once need {size(p.need.total_bytes)}" for p in fitting[-1:]]
-    there = f"of the {size(asked.grid.capacity_bytes)} that there are"
+    capacity = size(settings.grid.capacity_bytes)
+    fits = [f"{count(p.batch_size)} rows need {size(p.need.total_bytes)} of {capacity}" for p in fitting[-1:]]
     failing = wall.first_failing
     if failing is None:
-        return f"{said[0]} {there}: every batch size drawn here fits."
-    if said:
-        said = [f"{said[0]} {there}"]
-    return "; ".join([*said, f"{count(failing.batch_size)} {failure_sentence(failing)}"]) + "."
+        return f"{fits[0]}; every batch size in the figure fits."
+    return "; ".join([*fits, f"{plural(failing.batch_size, 'row')} {failure_sentence(failing)}"]) + "."
 
 
 def cut_text(sizes: Sequence[int]) -> str:
-    """Which bars of the figure are drawn shorter than they are; empty where none is."""
+    """The bars that are cut off at the top of the figure; empty if none are."""
     if not sizes:
         return ""
-    bars, go, their = ("bar", "goes", "its") if len(sizes) == 1 else ("bars", "go", "their")
+    bars, are, their = ("bar", "is", "its") if len(sizes) == 1 else ("bars", "are", "their")
     return (
-        f"The {bars} of {listed([count(size) for size in sizes])} {go} on above the picture, where a zig-zag breaks "
-        f"{'it' if len(sizes) == 1 else 'them'}: the number on top is {their} whole."
+        f"The {bars} of {listed([count(size) for size in sizes])} {are} cut off at the zig-zag; the number on top is "
+        f"{their} full height."
     )
 
 
 def hatched_text(points: Sequence[MemoryPoint]) -> str:
-    """What hatching means, and at which term each hatched bar begins; empty where every bar fits."""
+    """What hatching means, and the term at which each hatched bar fails; empty if every bar fits."""
     ends: dict[str, list[str]] = {}
     for point in points:
         if point.shortage is not None:
-            ends.setdefault(TERM_WORDS[point.shortage.term], []).append(count(point.batch_size))
+            ends.setdefault(TERM_LABELS[point.shortage.term], []).append(count(point.batch_size))
     if not ends:
         return ""
     where = "; ".join(f"{listed(sizes)}: {term}" for term, sizes in ends.items())
-    return f"Hatched: does not fit; begins with the term that fails ({where})."
+    return f"Hatched: does not fit, from the term that fails ({where})."
 
 
 def failure_sentence(point: MemoryPoint) -> str:
-    """Where a batch ends: `fail at the KV pool: 3.50 GiB are asked for in one piece where 2.00 GiB are left`."""
+    """Where a batch fails: `fail at the KV pool, asking for 3.50 GiB in one piece with 2.00 GiB free`."""
     ended = point.shortage
     assert ended is not None
     pieces = " of three" if ended.term == "mlp_activation" else ""
     fail = "fails" if point.batch_size == 1 else "fail"
     return (
-        f"{fail} at the {TERM_WORDS[ended.term]}: {size(ended.asked_bytes)} are asked for in one piece{pieces} "
-        f"where {size(ended.free_bytes)} are left"
+        f"{fail} at the {TERM_LABELS[ended.term]}, asking for {size(ended.asked_bytes)} in one piece{pieces} with "
+        f"{size(ended.free_bytes)} free"
     )
 
 
-def notes(asked: Asked, points: Sequence[MemoryPoint]) -> list[str]:
-    """What has to be known beside the picture, each a sentence."""
-    shape, last = asked.grid.shape, points[-1].need
-    said = []
+def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
+    """Notes on the figure, a sentence each."""
+    shape, last = settings.grid.shape, points[-1].need
+    sentences = []
     if PRESETS[shape.engine].has_blocks:
-        said.append(
-            f"The {shape.engine} engine does not end there: its pool becomes smaller, and requests wait or are "
-            "preempted. What fits is how many run at once without either."
+        sentences.append(
+            f"The {shape.engine} engine also runs larger batches: with a smaller pool, requests wait or are preempted. "
+            "The estimate is how many run at once without either."
         )
     if shape.engine == "serial":
-        said.append("The serial engine runs one request at a time, so that the batch size changes nothing.")
+        sentences.append("The serial engine runs one request at a time, so the batch size has no effect.")
     logits = last.logits_bytes + last.logits_fp32_bytes
     copy = " and their fp32 copy" if shape.sampled_in_fp32 else ""
-    said.append(
-        f"At {count(points[-1].batch_size)} the logits{copy} take {number(logits / 1e6)} MB of a step "
+    sentences.append(
+        f"At batch size {count(points[-1].batch_size)} the logits{copy} take {number(logits / 1e6)} MB of a step "
         f"({size(logits)}), the KV cache {size(last.kv_bytes)}."
     )
     if shape.logits_of_all:
-        only = shape.rows(points[-1].batch_size) * asked.model.vocab * asked.model.value_bytes
-        said.append(f"Of the last positions alone they would be {size(only)} instead of {size(last.logits_bytes)}.")
-    return said
+        only = shape.rows(points[-1].batch_size) * settings.model.vocab * settings.model.value_bytes
+        sentences.append(f"Logits of only the last positions take {size(only)} instead of {size(last.logits_bytes)}.")
+    return sentences
 
 
 def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
-    """A row a batch size: every term, and whether it fits or what fails."""
+    """A row a batch size: every term, and whether it fits or which term fails."""
     rows = []
     for point in points:
-        verdict = "yes" if point.shortage is None else f"no: {TERM_WORDS[point.shortage.term]}"
+        verdict = "yes" if point.shortage is None else f"no: {TERM_LABELS[point.shortage.term]}"
         terms = [size(value) for value in point.need.by_term.values()]
         rows.append([count(point.batch_size), *terms, size(point.need.total_bytes), verdict])
     return rows
 
 
 def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
-    """A row a prompt length: where memory ends, and by which term."""
+    """A row a prompt length: the largest batch, the first that fails, and the term that fails."""
     rows = []
     for wall in found:
         fits = "any" if wall.largest is None else count(wall.largest)
@@ -121,7 +119,7 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
             ended = failing.shortage
             row = [
                 count(failing.batch_size),
-                TERM_WORDS[ended.term],
+                TERM_LABELS[ended.term],
                 size(ended.asked_bytes),
                 size(ended.free_bytes),
             ]
@@ -129,40 +127,40 @@ def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
     return rows
 
 
-def wall_finding(asked: Asked, found: Sequence[Wall]) -> str:
-    """Which term ends which prompts, and which terms a longer prompt makes larger, in two sentences. `found` are in
-    order of their lengths."""
+def wall_finding(settings: MemorySettings, found: Sequence[Wall]) -> str:
+    """Which term limits which prompt lengths, and which terms grow with the prompt. `found` is in order of length."""
     ends: dict[str, list[str]] = {}
     for wall in found:
         if wall.first_failing is not None and wall.first_failing.shortage is not None:
             ends.setdefault(wall.first_failing.shortage.term, []).append(f"p{wall.prompt_tokens}")
     if not ends:
-        return "No prompt length here runs out of memory at any batch size of the figure."
-    parts = [f"{listed(prompts)} at the {TERM_WORDS[term]}" for term, prompts in ends.items()]
-    said = f"Memory ends for {listed(parts)}."
-    return said if set(ends) == {"weights"} else f"{said} {_growth_text(asked, found)}"
+        return "Every prompt length fits at every batch size."
+    limits = [f"{listed(prompts)} at the {TERM_LABELS[term]}" for term, prompts in ends.items()]
+    sentence = f"Memory runs out for {listed(limits)}."
+    return sentence if set(ends) == {"weights"} else f"{sentence} {_growth_text(settings, found)}"
 
 
-def _growth_text(asked: Asked, found: Sequence[Wall]) -> str:
-    """From the terms themselves, at the smallest batch that does not fit somewhere."""
+def _growth_text(settings: MemorySettings, found: Sequence[Wall]) -> str:
+    """Which terms grow with the prompt length, at the smallest batch that does not fit for some length."""
     rows = min(wall.first_failing.batch_size for wall in found if wall.first_failing is not None)
-    needs = [memory_point(asked.model, asked.grid, wall.prompt_tokens, rows).need.by_term for wall in found]
+    needs = [memory_point(settings.model, settings.grid, wall.prompt_tokens, rows).need.by_term for wall in found]
     first, before, last = needs[0], needs[-2], needs[-1]
     growing = [term for term in TERMS if last[term] > before[term]]
     capped = [term for term in TERMS if last[term] == before[term] > first[term]]
     fixed = [term for term in TERMS if last[term] == first[term] > 0]
-    parts = [f"{_terms(growing)} {'grow' if len(growing) > 1 else 'grows'} with it"]
+    growth = [f"{_terms(growing)} {'grow' if len(growing) > 1 else 'grows'} with the prompt length"]
     if capped:
-        parts.append(f"{_terms(capped)} up to {plural(asked.grid.shape.max_num_batched_tokens, 'token')} a step")
-    return f"A longer prompt brings the end nearer: {', '.join(parts)}; {_terms(fixed)} do not."
+        growth.append(f"{_terms(capped)} up to {plural(settings.grid.shape.max_num_batched_tokens, 'token')} a step")
+    sentence = ", ".join(growth)
+    return f"{sentence[0].upper()}{sentence[1:]}; {_terms(fixed)} do not."
 
 
 def _terms(terms: Sequence[str]) -> str:
-    return listed([f"the {TERM_WORDS[term]}" for term in terms])
+    return listed([f"the {TERM_LABELS[term]}" for term in terms])
 
 
 def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
-    """A row a run: the estimate for its own requests beside its measured peak."""
+    """A row a run: the estimate for its requests, its measured peak, and their difference."""
     return [
         [
             run.run_id,
@@ -179,62 +177,62 @@ def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
 
 
 def prompts_text(run: MeasuredRun) -> str:
-    """`p16`, or the shortest and the longest of those that decide: `p16 to p4096`."""
+    """`p16`, or the shortest and longest prompt: `p16 to p4096`."""
     low, high = run.prompt_tokens
     return f"p{low}" if low == high else f"p{low} to p{high}"
 
 
 def runs_finding(runs: Sequence[MeasuredRun]) -> str:
-    """How far off the estimate is, on GPUs and on CPUs apart, since a peak is another thing on each."""
+    """How far peaks differ from estimates, separately for GPUs and CPUs, which measure different peaks."""
     on_gpu, on_cpu = ([run for run in runs if (run.device == "cpu") is is_cpu] for is_cpu in (False, True))
-    return " ".join([*([_gpu_text(on_gpu)] if on_gpu else []), *([_cpu_text(on_cpu)] if on_cpu else [])])
+    return " ".join(text(found) for text, found in ((_gpu_text, on_gpu), (_cpu_text, on_cpu)) if found)
 
 
 def _gpu_text(runs: Sequence[MeasuredRun]) -> str:
     shares = [run.measured_bytes / run.predicted.total_bytes for run in runs]
     if len(shares) == 1:
-        return f"On a GPU one run held {percent(shares[0])} of its estimate at most."
+        return f"On a GPU, the peak of one run was {percent(shares[0])} of its estimate."
     return (
-        f"On a GPU runs held {percent(median(shares))} of their estimate at most, at the median of "
+        f"On a GPU, the peak was {percent(median(shares))} of the estimate at the median of "
         f"{plural(len(runs), 'run')} ({percent(min(shares))} to {percent(max(shares))})."
     )
 
 
 def _cpu_text(runs: Sequence[MeasuredRun]) -> str:
-    """All runs, and how much more the largest took than the smallest: without what the process itself takes."""
+    """All runs, and the difference between the largest and the smallest, which leaves out the process itself."""
     beyond = [size(value) for value in sorted(run.measured_bytes - run.predicted.total_bytes for run in runs)]
-    said = f"On a CPU the whole process is measured: {_range(beyond)} beyond the estimate, Python and torch among it."
+    text = f"On a CPU, the peak of the whole process, with Python and torch, was {_range(beyond)} above the estimate."
     small, *_, large = sorted([*runs, *runs[:1]], key=lambda run: run.predicted.total_bytes)
     predicted = large.predicted.total_bytes - small.predicted.total_bytes
     if not predicted:
-        return said
+        return text
     measured = large.measured_bytes - small.measured_bytes
-    return f"{said} The largest was to take {size(predicted)} more than the smallest, and took {size(measured)} more."
+    return f"{text} The largest run took {size(measured)} more than the smallest; estimated {size(predicted)}."
 
 
 def _range(texts: Sequence[str]) -> str:
     return texts[0] if len(set(texts)) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
-def command(asked: Asked) -> str:
-    """The same question on the command line."""
-    grid, shape = asked.grid, asked.grid.shape
-    parts = [
-        f"--model {asked.model.name} --dtype {asked.dtype}",
+def command(settings: MemorySettings) -> str:
+    """The command that makes the same estimate."""
+    grid, shape = settings.grid, settings.grid.shape
+    options = [
+        f"--model {settings.model.name} --dtype {settings.dtype}",
         f"--capacity-gib {grid.capacity_bytes / GIB:.6g}",
-        f"--prompts p{asked.prompt_tokens} --budget {grid.budget_tokens}",
+        f"--prompts p{settings.prompt_tokens} --budget {grid.budget_tokens}",
         f"--batch-size {','.join(map(str, grid.batch_sizes))}",
     ]
     if shape.engine != "static":
-        parts.append(f"--engine {shape.engine}")
+        options.append(f"--engine {shape.engine}")
     if grid.pool_bytes is not None:
-        parts.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
-    if asked.model.weight_bits != 8 * asked.model.value_bytes:
-        parts.append(f"--weight-bits {asked.model.weight_bits}")
+        options.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
+    if settings.model.weight_bits != 8 * settings.model.value_bytes:
+        options.append(f"--weight-bits {settings.model.weight_bits}")
     if PRESETS[shape.engine].has_blocks:
-        parts.append(f"--block-size {shape.block_size}")
+        options.append(f"--block-size {shape.block_size}")
     if shape.engine == "chunked":
-        parts.append(f"--max-num-batched-tokens {shape.max_num_batched_tokens}")
+        options.append(f"--max-num-batched-tokens {shape.max_num_batched_tokens}")
     if shape.logits_of_all or not shape.sampled_in_fp32:
-        parts.append(f"--logits {'all' if shape.logits_of_all else 'last'}")
-    return " ".join([".venv/bin/python -m engine memory", *parts])
+        options.append(f"--logits {'all' if shape.logits_of_all else 'last'}")
+    return " ".join([".venv/bin/python -m engine memory", *options])

@@ -1,1 +1,1 @@
-"""A kit for predictions: the form, the cards, the published ones."""
+"""Predictions on several pages: the form, the cards, the published predictions."""

@@ -1,30 +1,31 @@
-"""The predictions of two published texts as examples: their range and reason, their grade, and the lab's own."""
+"""The predictions of two published texts as examples: range, reason, the text's grade and this lab's grade."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import streamlit as st
 
 from engine.predictions.prediction import grade
 from engine.predictions.published_grades import GRADES, ask
 from engine.predictions.published_predictions import PUBLISHED, PublishedPrediction, PublishedRatio
-from pages.parts.predictions.text import BADGES, range_text, value_text
+from pages.figures.frames import records
+from pages.parts.predictions.text import BADGES, range_text
 from pages.parts.runs.badges import Badge
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
+from pages.parts.shared.metric_text import value_text
 
-LOOKED_AT = 40  # experiments, the newest: an older one may have asked the same, but each costs a look
+LOOKED_AT = 40  # the newest experiments, which are searched for the same question
 NOT_GRADED = Badge(
-    label="not graded", icon=":material/hourglass_empty:", color="gray", help="The text ends before it measures this."
+    label="not graded", icon=":material/hourglass_empty:", color="gray", help="The text does not measure this."
 )
 PAGES = {"pages/sweep.py": "Sweep", "pages/load.py": "Load", "pages/bench.py": "Bench"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabAnswer:
-    """The same ratio as measured in this lab, and by which experiment; without a value, why that one has none."""
+    """The same ratio as an experiment of this lab measured it; `reason` says why there is no `value`."""
 
     value: float | None
     reason: str
@@ -33,7 +34,7 @@ class LabAnswer:
 
 
 def draw_published() -> None:
-    """Each as a card of its own."""
+    """A card for each."""
     answers = _lab_answers(str(lab().home), lab().recorder.version)
     for published in PUBLISHED:
         with st.container(border=True):
@@ -43,9 +44,9 @@ def draw_published() -> None:
 def _draw(published: PublishedPrediction, answers: dict[str, LabAnswer]) -> None:
     badge = BADGES.get(published.grade, NOT_GRADED)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(badge.label, icon=badge.icon, color=badge.color, help=f"By the text itself: {published.found}")
+        st.badge(badge.label, icon=badge.icon, color=badge.color, help=f"According to the text: {published.found}")
         st.markdown(f"**{plain(published.expected)}**")
-    lines = [f"*Why:* {plain(published.why)}", f"*What the text found:* {plain(published.found)}"]
+    lines = [f"*Why:* {plain(published.why)}", f"*Result in the text:* {plain(published.found)}"]
     if published.ratio is not None:
         lines.append(plain(ratio_sentence(published.ratio)))
     if published.here:
@@ -53,24 +54,24 @@ def _draw(published: PublishedPrediction, answers: dict[str, LabAnswer]) -> None
     if published.ratio is not None:
         lines.append(f"*Here:* {plain(lab_text(published.ratio, answers.get(published.ratio.measure)))}")
     st.markdown("  \n".join(lines))
-    label = f"Ask the same on {PAGES[published.page]}"
+    label = f"Measure it on {PAGES[published.page]}"
     st.page_link(published.page, label=label, icon=":material/science:", query_params=published.query)
 
 
 def ratio_sentence(ratio: PublishedRatio) -> str:
-    """`As a ratio: capacity of paged over that of continuous, 2x to 2.8x.`, and what the text measured of it."""
-    words = f"As a ratio: {ratio.of}, {range_text(ratio.unit, ratio.low, ratio.high)}"
+    """`As a ratio: capacity of paged over that of continuous, 2x to 2.8x.`, and the ratio that the text measured."""
+    text = f"As a ratio: {ratio.of}, {range_text(ratio.unit, ratio.low, ratio.high)}"
     if ratio.measured is None:
-        return f"{words}."
+        return f"{text}."
     low, high = ratio.measured
     shown = value_text(ratio.unit, low) + (f" to {value_text(ratio.unit, high)}" if low != high else "")
-    return f"{words}; the text measured {shown}."
+    return f"{text}; the text measured {shown}."
 
 
 def lab_text(ratio: PublishedRatio, found: LabAnswer | None) -> str:
-    """The lab's own grade; or that nothing here has asked it yet, or why the newest of its kind gives none."""
+    """This lab's grade; or that no experiment has measured it, or why the newest of its kind gives no grade."""
     if found is None:
-        return "no experiment in this store has asked it yet."
+        return "not measured by any experiment in this store yet."
     if found.value is None:
         return f"no grade. Of the newest {found.kind}, {found.experiment_id}: {found.reason.removesuffix('.')}."
     outcome = "held" if grade(ratio.low, ratio.high, found.value).held else "missed"
@@ -79,21 +80,22 @@ def lab_text(ratio: PublishedRatio, found: LabAnswer | None) -> str:
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def _lab_answers(home: str, version: int) -> dict[str, LabAnswer]:
-    """By measure, each by the newest experiment that has one, else why the newest of its kind has none. Read anew when
-    the store has changed."""
+    """The newest experiment's answer by measure, or why the newest of its kind has none. Cached until the store
+    changes."""
     store = lab().store
     experiments = store.experiments.list()
     measures = {published.ratio.measure for published in PUBLISHED if published.ratio is not None}
     found: dict[str, LabAnswer] = {}
-    for row in experiments[experiments["completed"] > 0].head(LOOKED_AT).to_dict("records"):
+    for row in records(experiments[experiments["completed"] > 0].head(LOOKED_AT)):
         experiment_id, kind = str(row["experiment_id"]), str(row["kind"])
-        rows: list[dict[str, Any]] | None = None
-        for name in measures:
-            known = found.get(name)
-            if kind not in GRADES[name][0] or (known is not None and known.value is not None):
-                continue
-            rows = rows if rows is not None else store.experiments.measured_points(experiment_id)
-            told = ask(name, rows, store.runs.completion_rate)
-            if known is None or told.value is not None:
-                found[name] = LabAnswer(value=told.value, reason=told.reason, experiment_id=experiment_id, kind=kind)
+        open_measures = [
+            name for name in measures if kind in GRADES[name][0] and (name not in found or found[name].value is None)
+        ]
+        points = store.experiments.measured_points(experiment_id) if open_measures else []
+        for name in open_measures:
+            answer = ask(name, points, store.runs.completion_rate)
+            if name not in found or answer.value is not None:
+                found[name] = LabAnswer(
+                    value=answer.value, reason=answer.reason, experiment_id=experiment_id, kind=kind
+                )
     return found

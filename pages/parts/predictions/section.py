@@ -1,4 +1,4 @@
-"""What was predicted of a run or an experiment: open to edit, closed, or graded. For every page that shows one."""
+"""The predictions of a run or an experiment as cards: open ones to edit, closed and graded ones."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import streamlit as st
 from engine.core.format import is_missing
 from engine.launcher.job import Job
 from engine.predictions.prediction import MAX_WHY, Expectation
+from pages.figures.frames import records
 from pages.parts.predictions.text import (
     BADGES,
+    dates_text,
     entry_of,
     outcome_text,
     range_text,
     simulated_text,
     subject_text,
     without_ticks,
-    written_text,
 )
 from pages.parts.shared.lab import lab
 from pages.parts.shared.links import EXPERIMENT_PAGES
@@ -30,32 +31,32 @@ WATCH_S = 2.0
 CHANGING = ("prediction_id", "low", "high", "why", "outcome", "reason")
 
 
-def draw_predictions(subject: Subject, *, title: str = "What was predicted") -> None:
-    """Every prediction of a subject; nothing at all where nobody made one."""
-    rows = lab().store.predictions.list(subject).to_dict("records")
+def draw_predictions(subject: Subject, *, title: str = "Predictions") -> None:
+    """Every prediction of a subject; nothing where there is none."""
+    rows = records(lab().store.predictions.list(subject))
     if not rows:
         return
     st.subheader(title, anchor="predictions")
-    for row in reversed(rows):  # as they were written
-        draw_prediction({str(name): value for name, value in row.items()})
+    for row in reversed(rows):  # the oldest first
+        draw_prediction(row)
     if any(row["outcome"] in ("open", "pending") for row in rows):
         _watch(subject, state_of_predictions(rows))
 
 
 @st.fragment(run_every=WATCH_S)
 def _watch(subject: Subject, drawn: tuple[tuple[str, ...], ...]) -> None:
-    """The page is drawn anew when one of them was edited, closed or graded since, by whomever."""
-    if state_of_predictions(lab().store.predictions.list(subject).to_dict("records")) != drawn:
+    """Draw the page again when one of them is edited, closed or graded."""
+    if state_of_predictions(records(lab().store.predictions.list(subject))) != drawn:
         st.rerun()
 
 
-def state_of_predictions(rows: Sequence[Mapping[Any, Any]]) -> tuple[tuple[str, ...], ...]:
-    """What a page that shows them depends on: rows of the store's `predictions`, as far as they can change."""
+def state_of_predictions(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
+    """The values that can change in rows of the store's `predictions`, to compare with later ones."""
     return tuple(tuple(str(row[name]) for name in CHANGING) for row in rows)
 
 
 def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> None:
-    """One prediction as the store's `predictions` has it, and what can still be done with it."""
+    """The card of one row of the store's `predictions`, with the buttons that apply."""
     badge = BADGES[str(row["outcome"])]
     expected = range_text(str(row["unit"]), row["low"], row["high"])
     with st.container(border=True):
@@ -63,17 +64,17 @@ def draw_prediction(row: Mapping[str, Any], *, with_subject: bool = False) -> No
             st.badge(badge.label, icon=badge.icon, color=badge.color, help=badge.help)
             st.markdown(f"**{plain(str(row['label']))}**: expected {plain(expected)}")
         why = plain(without_ticks(str(row["why"])))
-        lines = [plain(outcome_text(row)), plain(simulated_text(row)), f"*Why:* {why}"]
+        lines = [plain(outcome_text(row)), plain(simulated_text(row)), f"*Reason:* {why}"]
         st.markdown("  \n".join(line for line in lines if line))
-        said = written_text(row)
+        line = dates_text(row)
         if with_subject:
-            said += f". Of {plain(subject_text(row))}"
-        st.caption(said)
+            line += f". Of {plain(subject_text(row))}"
+        st.caption(line)
         if row["outcome"] == "open" or with_subject:
-            _draw_ways_on(row, with_subject=with_subject)
+            _draw_buttons(row, with_subject=with_subject)
 
 
-def _draw_ways_on(row: Mapping[str, Any], *, with_subject: bool) -> None:
+def _draw_buttons(row: Mapping[str, Any], *, with_subject: bool) -> None:
     prediction_id = str(row["prediction_id"])
     with st.container(horizontal=True):
         if with_subject and not row["is_unknown"]:
@@ -86,43 +87,43 @@ def _draw_ways_on(row: Mapping[str, Any], *, with_subject: bool) -> None:
 
 
 def _draw_link(row: Mapping[str, Any]) -> None:
-    """The way to what it is of: a run, or the page of its kind of experiment."""
+    """The link to its run or experiment."""
     subject_id = str(row["subject_id"])
     if row["subject_kind"] == "run":
         st.page_link(
-            "pages/run.py", label="The run", icon=":material/view_timeline:", query_params={"run_id": subject_id}
+            "pages/run.py", label="Open run", icon=":material/view_timeline:", query_params={"run_id": subject_id}
         )
         return
     page = EXPERIMENT_PAGES.get(str(row["experiment_kind"]))
     if page is not None:
         query = {"experiment": subject_id}
-        st.page_link(page, label="The experiment", icon=":material/science:", query_params=query)
+        st.page_link(page, label="Open experiment", icon=":material/science:", query_params=query)
         return
     runs = lab().store.experiments.runs(subject_id)["run_id"].tolist()
     if runs:
         query = {"runs": ",".join(map(str, runs[:8]))}
-        st.page_link("pages/compare.py", label="The runs", icon=":material/compare_arrows:", query_params=query)
+        st.page_link("pages/compare.py", label="Compare runs", icon=":material/compare_arrows:", query_params=query)
 
 
-@st.dialog("Expect something else", icon=":material/edit:")
+@st.dialog("Edit prediction", icon=":material/edit:")
 def _edit(row: Mapping[str, Any]) -> None:
     draw_edit(row)
 
 
 def draw_edit(row: Mapping[str, Any]) -> None:
-    """The range and the reason; the question stays."""
+    """The fields for range and reason. The question cannot be changed."""
     entry = entry_of(str(row["unit"]))
     st.markdown(f"**{plain(str(row['label']))}**")
     low, high = st.columns(2)
-    ends = {}
+    typed: dict[str, float | None] = {}
     for name, column, label in (("low", low, "From"), ("high", high, "To")):
         value = None if is_missing(row[name]) else float(f"{float(row[name]) / entry.factor:.12g}")
-        ends[name] = column.number_input(f"{label}, {entry.unit}", value=value, placeholder="open", format="%g")
-    why = st.text_area("Why", str(row["why"]), max_chars=MAX_WHY)
+        typed[name] = column.number_input(f"{label}, {entry.unit}", value=value, placeholder="open", format="%g")
+    why = st.text_area("Reason", str(row["why"]), max_chars=MAX_WHY)
     if st.button("Save", type="primary", icon=":material/save:"):
         try:
-            low_end, high_end = (None if ends[n] is None else ends[n] * entry.factor for n in ("low", "high"))
-            expected = Expectation(low=low_end, high=high_end, why=why or "")
+            ends = {name: None if end is None else end * entry.factor for name, end in typed.items()}
+            expected = Expectation(**ends, why=why or "")
             seen = Expectation(**{n: None if is_missing(row[n]) else row[n] for n in ("low", "high")}, why=row["why"])
             lab().store.predictions.edit(str(row["prediction_id"]), expected, instead_of=seen)
         except (KeyError, ValueError) as error:
@@ -137,10 +138,10 @@ def _withdraw(row: Mapping[str, Any]) -> None:
 
 
 def draw_withdraw(row: Mapping[str, Any]) -> None:
-    """The question before it is gone."""
+    """The confirmation."""
     expected = range_text(str(row["unit"]), row["low"], row["high"])
     st.markdown(f"**{plain(str(row['label']))}**: {plain(expected)}")
-    st.markdown("It will be as if it had never been made. This cannot be undone.")
+    st.markdown("This deletes the prediction. This cannot be undone.")
     with st.container(horizontal=True):
         if st.button("Withdraw", type="primary", icon=":material/undo:"):
             try:
@@ -149,12 +150,12 @@ def draw_withdraw(row: Mapping[str, Any]) -> None:
                 st.error(plain(str(error.args[0])), icon=":material/error:")
             else:
                 st.rerun()
-        if st.button("Keep"):
+        if st.button("Cancel"):
             st.rerun()
 
 
 def subject_of_job(job: Job) -> Subject:
-    """What is predicted of a job of the queue: its one run, or the experiment of its runs."""
+    """The subject of predictions of a job: its one run, or the experiment of its runs."""
     run_ids = tuple(run.run_id for run in job.runs if not run.kept)
     if job.experiment_id is None:
         return Subject(kind="run", subject_id=run_ids[0])

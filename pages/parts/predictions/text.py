@@ -1,4 +1,4 @@
-"""A prediction in words: its range, how it came out and by how much, what the simulator made of it. Pure text."""
+"""A prediction as text: its range, its outcome, the simulator's prediction, its dates and subject. No widgets."""
 
 from __future__ import annotations
 
@@ -9,72 +9,49 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.format import (
-    MISSING,
-    NO_BREAK_SPACE,
-    counted,
-    duration,
-    is_missing,
-    percent,
-    plural,
-    quantity,
-    ratio,
-    size,
-)
+from engine.core.format import NO_BREAK_SPACE, is_missing, percent, plural, ratio
+from engine.core.units import GIB
 from engine.predictions.prediction import grade
+from pages.figures.frames import records
 from pages.parts.runs.badges import Badge
 from pages.parts.runs.run_text import when
-from pages.parts.shared.metric_text import COUNTED
+from pages.parts.shared.metric_text import value_text
 
 BADGES = {
     "open": Badge(
-        label="open", icon=":material/edit:", color="blue", help="It has not begun: this can still be edited."
+        label="open", icon=":material/edit:", color="blue", help="The run has not begun: the prediction can be edited."
     ),
     "pending": Badge(
         label="closed, not graded yet",
         icon=":material/lock_clock:",
         color="gray",
-        help="It has begun, so that the prediction stands as it was written; it is graded when its figure is there.",
+        help="The run has begun: the prediction cannot be edited, and is graded when its metric is available.",
     ),
     "held": Badge(
-        label="held", icon=":material/check_circle:", color="green", help="What was measured lies within the range."
+        label="held", icon=":material/check_circle:", color="green", help="The measured value is within the range."
     ),
     "missed": Badge(
-        label="missed", icon=":material/cancel:", color="red", help="What was measured lies outside of the range."
+        label="missed", icon=":material/cancel:", color="red", help="The measured value is outside the range."
     ),
-    "ungraded": Badge(
-        label="no grade", icon=":material/help:", color="orange", help="There is no figure to grade it by."
-    ),
+    "ungraded": Badge(label="no grade", icon=":material/help:", color="orange", help="The metric is not available."),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """How a person types a unit: in what, and how much of the unit one of that is."""
+class TypedUnit:
+    """The unit in which a value is typed, and the factor to the unit in which it is stored."""
 
     unit: str
     factor: float
 
 
-MANY = 10.0  # from so many times an end on, a percentage says less than a ratio
-ENTRIES = {"share": Entry(unit="%", factor=0.01), "bytes": Entry(unit="GiB", factor=2.0**30)}
+MANY = 10.0  # a deviation of this many times the value is shown as a ratio, a smaller one in percent
+TYPED = {"share": TypedUnit(unit="%", factor=0.01), "bytes": TypedUnit(unit="GiB", factor=float(GIB))}
 
 
-def entry_of(unit: str) -> Entry:
-    """Shares are typed in percent, bytes in GiB, everything else as it is."""
-    return ENTRIES.get(unit, Entry(unit=unit, factor=1.0))
-
-
-def value_text(unit: str, value: float | None) -> str:
-    """Three significant digits with the unit: 52.1 ms, 43.8 %, 2.88 GiB, 1.92x, 312 tokens/s."""
-    if value is None or is_missing(value):
-        return MISSING
-    shown = {"s": duration, "share": percent, "bytes": size, "times": ratio}.get(unit)
-    if shown is not None:
-        return shown(value)
-    if unit in COUNTED:
-        return f"{counted(value)} {unit}"
-    return quantity(value, unit)
+def entry_of(unit: str) -> TypedUnit:
+    """Shares are typed in percent, bytes in GiB, other values in their own unit."""
+    return TYPED.get(unit, TypedUnit(unit=unit, factor=1.0))
 
 
 def range_text(unit: str, low: float | None, high: float | None) -> str:
@@ -87,17 +64,17 @@ def range_text(unit: str, low: float | None, high: float | None) -> str:
 
 
 def without_ticks(text: str) -> str:
-    """A reason as a sentence: a backtick marks code where it was written, and nothing where it is read."""
+    """The text without backticks, which are shown as they are outside Markdown."""
     return text.replace("`", "")
 
 
 def note_text(text: str) -> str:
-    """The simulator's note as a sentence: a command in it as it is typed from the project's folder."""
+    """The simulator's note as a sentence, with commands as typed in the project's folder."""
     return without_ticks(text.replace("`python -m ", "`.venv/bin/python -m "))
 
 
 def outcome_text(row: Mapping[str, Any]) -> str:
-    """`Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the highest value expected.`, or why there is no grade."""
+    """`Measured: 194 tokens/s, 44.3 tokens/s (29.5 %) above the range.`, or why there is no grade."""
     unit = str(row["unit"])
     match row["outcome"]:
         case "open":
@@ -110,7 +87,7 @@ def outcome_text(row: Mapping[str, Any]) -> str:
 
 
 def _repeated_text(row: Mapping[str, Any]) -> str:
-    """That a figure of repeats is a median, since their list shows other ones."""
+    """A note that the value of repeats is a median."""
     if row.get("experiment_kind") != "repeats":
         return ""
     measure = json.loads(str(row["question"]))["measure"]
@@ -118,7 +95,7 @@ def _repeated_text(row: Mapping[str, Any]) -> str:
 
 
 def distance_text(row: Mapping[str, Any]) -> str:
-    """Where it lies: within which range, or how far outside, and how far that is from the nearer end.
+    """Whether the measured value is in the range, and its distance to the nearer end.
 
     `within 10.0 to 400 tokens/s, 3.04 tokens/s above its lowest value`.
     """
@@ -138,67 +115,67 @@ def distance_text(row: Mapping[str, Any]) -> str:
 
 
 def _short_range(unit: str, low: float, high: float) -> str:
-    """`10.0 to 400 tokens/s`: a unit that both ends have is said once."""
+    """`10.0 to 400 tokens/s`: a unit of both ends is written once."""
     first, last = value_text(unit, low), value_text(unit, high)
     space = NO_BREAK_SPACE if NO_BREAK_SPACE in first else " "
-    number_of, _, word = first.partition(space)
-    return f"{number_of if word and last.endswith(space + word) else first} to {last}"
+    number, _, first_unit = first.partition(space)
+    return f"{number if first_unit and last.endswith(space + first_unit) else first} to {last}"
 
 
 def simulated_text(row: Mapping[str, Any]) -> str:
-    """What the simulator expected and how near that came, or why it expected nothing; empty while nobody asked it."""
+    """The simulator's prediction and its error, or why it made none; empty before the simulator ran."""
     note = row.get("simulated_note")
     value, measured, unit = row["simulated"], row["measured"], str(row["unit"])
     if is_missing(value):
-        return f"The simulator expected nothing: {note_text(note)}." if isinstance(note, str) and note else ""
-    words = f"The simulator expected {value_text(unit, value)}"
+        return f"No prediction by the simulator: {note_text(note)}." if isinstance(note, str) and note else ""
+    text = f"The simulator predicted {value_text(unit, value)}"
     held = grade(_end(row["low"]), _end(row["high"]), float(value)).held
-    words += ", within the range" if held else ", outside the range"
+    text += ", within the range" if held else ", outside the range"
     if not is_missing(measured) and measured:
         off = float(value) / float(measured) - 1
-        words += f"; that is {percent(abs(off))} {'above' if off > 0 else 'below'} what was measured"
-    return f"{words}." + (f" {note_text(note)}." if isinstance(note, str) and note else "")
+        text += f", {percent(abs(off))} {'above' if off > 0 else 'below'} the measured value"
+    return f"{text}." + (f" {note_text(note)}." if isinstance(note, str) and note else "")
 
 
-def written_text(row: Mapping[str, Any]) -> str:
-    """When it was written, changed, closed."""
+def dates_text(row: Mapping[str, Any]) -> str:
+    """When it was written, edited, closed and graded."""
     parts = [f"Written {when(row['made_at'])}"]
-    for name, word in (("edited_at", "changed"), ("closed_at", "closed"), ("graded_at", "graded")):
+    for name, event in (("edited_at", "edited"), ("closed_at", "closed"), ("graded_at", "graded")):
         if not pd.isna(row[name]):
-            parts.append(f"{word} {when(row[name])}")
+            parts.append(f"{event} {when(row[name])}")
     return ", ".join(parts)
 
 
 def subject_text(row: Mapping[str, Any]) -> str:
-    """What it is of: `run …, continuous, smollm2-135m`, `sweep …`; and whether that is gone."""
+    """Its subject: `run …: continuous, smollm2-135m`, `sweep …: …`; and whether that is deleted."""
     name = f"{row['subject_kind']} {row['subject_id']}"
     if row["is_unknown"]:
         if row["outcome"] == "open":
             return f"{name}, which has not begun"
-        return f"{name}, which is gone: it was deleted, and this stays"
+        return f"{name}, which was deleted"
     if row["subject_kind"] == "run":
         return f"{name}: {row['engine']}, {row['model']}"
     return f"{row['experiment_kind'] or 'experiment'} {row['subject_id']}: {row['experiment_label'] or ''}".rstrip(": ")
 
 
 def tally_text(rows: pd.DataFrame) -> str:
-    """One's own hit rate in words, beside the simulator's."""
+    """The share of predictions that held, beside the simulator's."""
     held, missed = (int((rows["outcome"] == name).sum()) for name in ("held", "missed"))
     graded = held + missed
     if not graded:
-        return "None of your predictions has been graded yet."
-    words = f"Of {plural(graded, 'graded prediction')}, {held:,} held: {percent(held / graded)}."
+        return "No prediction is graded yet."
+    text = f"Of {plural(graded, 'graded prediction')}, {held:,} held: {percent(held / graded)}."
     misses = rows.loc[rows["outcome"] == "missed", "relative"].dropna()
     if len(misses):
-        words += f" A miss was typically {percent(float(misses.median()))} outside of its range."
-    told = rows[rows["outcome"].isin(["held", "missed"]) & rows["simulated"].notna()]
-    if len(told):
+        text += f" Median distance of a miss: {percent(float(misses.median()))} outside its range."
+    simulated = rows[rows["outcome"].isin(["held", "missed"]) & rows["simulated"].notna()]
+    if len(simulated):
         within = sum(
             grade(_end(row["low"]), _end(row["high"]), float(row["simulated"])).held == (row["outcome"] == "held")
-            for row in told.to_dict("records")
+            for row in records(simulated)
         )
-        words += f" The simulator saw {within:,} of {plural(len(told), 'outcome')} coming, by the same ranges."
-    return words
+        text += f" By the same ranges, the simulator predicted {within:,} of {plural(len(simulated), 'outcome')}."
+    return text
 
 
 def _end(value: Any) -> float | None:

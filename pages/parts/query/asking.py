@@ -1,6 +1,6 @@
-"""A visitor's question from asking to its answer: the snapshot it is asked of, its process, what came of it.
+"""A visitor's query: the snapshot it runs on, its process, and its answer.
 
-It lives in the visitor's session, so that it survives whatever else the visitor clicks on while it runs.
+It is in the visitor's session, so that other clicks do not lose it while it runs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from store.sandbox.answer_files import flat
 from store.snapshot.snapshot import Snapshot
 
 EDITOR = "query.sql"  # the editor's text
-PENDING = "query.pending"  # a text that is to be asked in this run of the page
+PENDING = "query.pending"  # a text to run in this run of the page
 ASKED = "query.asked"
-HANDLED = "query.handled"  # the page's address as it was last taken up, or written
+HANDLED = "query.handled"  # the address that was last read or written
 ROWS, SECONDS = "query.rows", "query.seconds"
 ROW_CHOICES, SECOND_CHOICES = (1_000, 10_000, 100_000), (5, 15, 60)
 
@@ -30,11 +30,11 @@ _numbers = count(1)
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
-    """A question of this visitor. Once it is settled, either `answer` and `frame` are there, or `refusal`."""
+class AskedQuery:
+    """A query of this visitor. A settled one has either `answer` and `frame`, or `refusal`."""
 
     sql: str
-    number: int  # its own, for the keys of what is drawn of it
+    number: int  # unique, for the keys of its widgets
     snapshot: Snapshot | None = None
     asking: Asking | None = None
     answer: Answer | None = None
@@ -47,53 +47,57 @@ class Asked:
 
 
 def put(sql: str) -> None:
-    """Write a question into the editor and ask it: for the callbacks of buttons."""
+    """Write a query into the editor and run it. For a button's `on_click`."""
     st.session_state[EDITOR] = sql
     st.session_state[PENDING] = sql
 
 
-def asked() -> Asked | None:
-    """The visitor's last question."""
-    found: Asked | None = st.session_state.get(ASKED)
+def asked() -> AskedQuery | None:
+    """The visitor's last query."""
+    found: AskedQuery | None = st.session_state.get(ASKED)
     return found
 
 
 def begin_pending() -> None:
-    """Ask what is waiting to be asked: of a fresh snapshot, which may have to be made first."""
+    """Start the pending query on a current snapshot, which is made first where needed."""
     sql: str | None = st.session_state.get(PENDING)
     if sql is None:
         return
     before = asked()
     if before is not None and before.asking is not None:
         before.asking.cancel()
-    question = Asked(sql=sql, number=next(_numbers))
+    question = AskedQuery(sql=sql, number=next(_numbers))
     try:
         if not sql.strip():
-            raise ValueError("There is no question in the editor yet.")
+            raise ValueError("Write a query into the editor first.")
         question.snapshot = fresh_snapshot()
         question.asking = Asking(question.snapshot.path, sql, _limits())
     except (ValueError, OSError) as error:
         question.refusal = Refusal(str(error), "statement")
     st.session_state[ASKED] = question
-    del st.session_state[PENDING]  # last: a run of the page that is broken off here asks it again
-    _note_in_address(sql)
+    del st.session_state[PENDING]  # last: a run of the page that is interrupted here starts it again
+    _write_address(sql)
 
 
 def fresh_snapshot() -> Snapshot:
-    """The snapshot of the store as it is now; while a new one is made, the page says so."""
+    """A snapshot of the store as it is now. A new one is made with a progress bar."""
     snapshots = lab().store.snapshots
     latest = snapshots.latest()
     if latest is not None and not snapshots.is_stale():
         return latest
     bar = st.progress(0.0, text="Runs have changed: taking a snapshot of the store …")
+
+    def show_progress(share: float, what: str) -> None:
+        bar.progress(min(share, 1.0), text=f"Taking a snapshot: {what} …")
+
     try:
-        return snapshots.publish(lambda share, what: bar.progress(min(share, 1.0), text=f"Taking a snapshot: {what} …"))
+        return snapshots.publish(show_progress)
     finally:
         bar.empty()
 
 
-def settle(question: Asked) -> None:
-    """Take up what came of a question whose process has ended."""
+def settle(question: AskedQuery) -> None:
+    """Read the result of a query whose process has ended."""
     assert question.asking is not None
     try:
         answer = question.asking.result()
@@ -106,8 +110,8 @@ def settle(question: Asked) -> None:
     lab().store.saved_queries.remember(question.sql, outcome)
 
 
-def running_s(question: Asked) -> float:
-    """How long its process has been going."""
+def running_s(question: AskedQuery) -> float:
+    """How long its process has run, in seconds."""
     return time.monotonic() - question.asking.began if question.asking is not None else 0.0
 
 
@@ -116,8 +120,8 @@ def _limits() -> Limits:
     return Limits(timeout_s=float(seconds or SECOND_CHOICES[0]), max_rows=int(rows or ROW_CHOICES[1]))
 
 
-def _note_in_address(sql: str) -> None:
-    """Let the page's address carry the question, where it is short enough."""
+def _write_address(sql: str) -> None:
+    """Put the query into the page's address, if it is short enough."""
     params = params_of(sql) or {}
     if st.query_params.to_dict() != params:
         st.query_params.from_dict(params)

@@ -1,6 +1,6 @@
-"""Questions in the page's address: a prepared one by its name, any other by its text, as long as a link may be.
+"""Queries in the page's address: a prepared one by its name, another by its text, up to MAX_LINK_CHARACTERS.
 
-What a link carries is asked at once: it can only read, in the sandbox, like whatever a visitor types.
+A link runs its query at once: like a typed one it can only read, in the sandbox.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from urllib.parse import quote, urlencode
 from store.queries.prepared_queries import PreparedQuery, prepared_queries
 
 SQL, QUESTION = "sql", "question"
-MAX_LINK_CHARACTERS = 4_000  # as it stands in the address; some browsers and chats cut longer ones
+MAX_LINK_CHARACTERS = 4_000  # as encoded in the address; some browsers and chats cut longer ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linked:
-    """What an address asks: a text, or why there is none."""
+class LinkedQuery:
+    """The query in an address, or why it cannot be run."""
 
     sql: str = ""
     problem: str = ""
 
 
-def linked(params: Mapping[str, str]) -> Linked | None:
-    """The question in an address; None where it holds none."""
+def linked_query(params: Mapping[str, str]) -> LinkedQuery | None:
+    """The query in an address; None where there is none."""
     if name := params.get(QUESTION):
         found = named(name)
         if found is None:
-            return Linked(problem=f"There is no prepared question “{name[:40]}”. Those that there are stand below.")
-        return Linked(sql=found.sql)
+            return LinkedQuery(problem=f"There is no prepared query “{name[:40]}”. Choose one below.")
+        return LinkedQuery(sql=found.sql)
     sql = params.get(SQL, "").strip()
     if not sql:
         return None
     if len(quote(sql)) > MAX_LINK_CHARACTERS:
-        return Linked(
-            problem=f"This link's question is longer than {MAX_LINK_CHARACTERS:,} characters, so it was not asked. "
-            "Copy its text into the editor instead."
+        return LinkedQuery(
+            problem=f"The query in this link is longer than {MAX_LINK_CHARACTERS:,} characters and was not run. "
+            "Copy it into the editor."
         )
-    return Linked(sql=sql)
+    return LinkedQuery(sql=sql)
 
 
 def params_of(sql: str) -> dict[str, str] | None:
-    """What an address needs to ask the question; None where the question is too long for a link."""
+    """The parameters of an address that runs the query; None where it is too long for a link."""
     prepared = prepared_as(sql)
     if prepared is not None:
         return {QUESTION: prepared.name}
@@ -50,15 +50,15 @@ def params_of(sql: str) -> dict[str, str] | None:
 
 
 def link_to(page: str, params: Mapping[str, str]) -> str:
-    """The whole address; `page` is the page's own, with or without a question of its own."""
+    """The address of the page at `page`, whose own query is replaced."""
     return f"{page.partition('?')[0]}?{urlencode(params, quote_via=quote)}"
 
 
 def named(name: str) -> PreparedQuery | None:
-    """The prepared question of that name."""
-    return next((question for question in prepared_queries() if question.name == name), None)
+    """The prepared query of that name; None where there is none."""
+    return next((query for query in prepared_queries() if query.name == name), None)
 
 
 def prepared_as(sql: str) -> PreparedQuery | None:
-    """The prepared question that has this text, whole; None where a person wrote it or has changed it."""
-    return next((question for question in prepared_queries() if question.sql == sql.strip()), None)
+    """The prepared query with exactly this text; None for any other text."""
+    return next((query for query in prepared_queries() if query.sql == sql.strip()), None)

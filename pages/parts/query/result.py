@@ -1,10 +1,13 @@
-"""The answer on the page: what was cut off, a chart where the columns suit one, the table, the files."""
+"""The answer to a query: a chart where the columns suit one, the table, the files; or the error."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from engine.core.format import duration, plural
@@ -19,7 +22,7 @@ from pages.figures.query.answer import (
     numeric_columns,
     suggested,
 )
-from pages.parts.query.asking import Asked
+from pages.parts.query.asking import AskedQuery
 from pages.parts.query.link import link_to, params_of, prepared_as
 from pages.parts.query.saved import draw_save
 from pages.parts.runs.run_text import when
@@ -31,7 +34,7 @@ from store.sandbox import Refusal
 from store.sandbox.answer_files import to_arrow, to_csv, to_parquet
 from store.snapshot.snapshot import Snapshot
 
-FORMATS = (
+FORMATS: tuple[tuple[str, str, str, Callable[[pa.Table], bytes]], ...] = (
     ("CSV", "csv", "text/csv", to_csv),
     ("Parquet", "parquet", "application/vnd.apache.parquet", to_parquet),
     ("Arrow", "arrow", "application/vnd.apache.arrow.file", to_arrow),
@@ -41,7 +44,7 @@ CHART = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d",
 
 
 def draw_refusal(refusal: Refusal) -> None:
-    """What went wrong, and where in the text."""
+    """The error and its place in the query."""
     if refusal.reason == "canceled":
         st.info("Canceled.", icon=":material/cancel:")
         return
@@ -53,8 +56,8 @@ def draw_refusal(refusal: Refusal) -> None:
         st.code(place.drawn(), language=None)
 
 
-def draw_answer(asked: Asked) -> None:
-    """What was asked and how much came back, the chart, the table, and how to take it along."""
+def draw_answer(asked: AskedQuery) -> None:
+    """The number of rows, the chart, the table and the downloads."""
     assert asked.answer is not None
     assert asked.frame is not None
     frame, answer = asked.frame, asked.answer
@@ -67,7 +70,9 @@ def draw_answer(asked: Asked) -> None:
         st.warning(cut_text(answer.more, len(frame)), icon=":material/content_cut:")
     drawing = _draw_controls(asked, frame)
     if frame.empty:
-        st.info("No rows." if answer.more is None else "Not one row fits.", icon=":material/table_rows:")
+        st.info(
+            "No rows." if answer.more is None else "Not even one row fits the size limit.", icon=":material/table_rows:"
+        )
         return
     if drawing is not None:
         figure = answer_chart(frame, drawing, dark=is_dark())
@@ -80,22 +85,26 @@ def draw_answer(asked: Asked) -> None:
 
 
 def cut_text(more: str, rows: int) -> str:
-    """Why there are more rows than these, and what to do."""
+    """Why rows are missing, and what to do."""
     if more == "bytes":
-        return f"The first {rows:,} rows: there are more, but an answer may have 32\u00a0MiB. Ask for fewer columns."
-    return f"The first {rows:,} rows: there are more. “Rows at most” allows more; LIMIT or GROUP BY ask for less."
+        return f"The first {rows:,} rows: an answer is limited to 32\u00a0MiB. Select fewer columns to get more rows."
+    return f"The first {rows:,} rows: there are more. Raise “Max rows”, or use LIMIT or GROUP BY."
 
 
 def snapshot_line(snapshot: Snapshot | None) -> str:
-    """When the snapshot was taken that was asked, and whether the store has changed since."""
+    """When the snapshot was taken, and whether the store has changed since."""
     if snapshot is None:
         return ""
     line = f"Snapshot of {when(snapshot.made_at)} ({ago(snapshot.age_s)}), {plural(snapshot.runs, 'run')}."
-    return f"{line} Runs have changed since: ask again to see them." if lab().store.snapshots.is_stale() else line
+    return (
+        f"{line} Runs have changed since: run the query again to see them."
+        if lab().store.snapshots.is_stale()
+        else line
+    )
 
 
 def ago(age_s: float) -> str:
-    """How long ago, as people say it."""
+    """`just now`, `12 seconds ago`, `2 days ago`."""
     if age_s < 2:
         return "just now"
     for length, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
@@ -104,24 +113,24 @@ def ago(age_s: float) -> str:
     return f"{plural(int(age_s), 'second')} ago"
 
 
-def _draw_controls(asked: Asked, frame: pd.DataFrame) -> Drawing | None:
-    """The choice of a chart, the link, saving. Returns what is to be drawn: what suits the answer, at first."""
+def _draw_controls(asked: AskedQuery, frame: pd.DataFrame) -> Drawing | None:
+    """The buttons for chart, link and saving. Returns the chosen chart; the default is one that suits the answer."""
     default = default_drawing(asked.sql, frame)
     with st.container(horizontal=True, vertical_alignment="center"):
         drawing = _draw_chart_choice(asked.number, frame, default) if numeric_columns(frame) else None
         params = params_of(asked.sql)
         with st.popover("Link", icon=":material/link:"):
             if params is None:
-                st.caption("This question is too long for a link: a link may have 4,000 characters. Save it instead.")
+                st.caption("This query is too long for a link (4,000 characters). Save it instead.")
             else:
-                st.caption("Asks this question when it is opened; so does the page's address.")
+                st.caption("This link runs the query when opened, as does the page's address.")
                 st.code(link_to(st.context.url or "/query", params), language=None, wrap_lines=True)
         draw_save(asked.sql)
     return drawing if drawing is not None and can_draw(frame, drawing) else None
 
 
 def default_drawing(sql: str, frame: pd.DataFrame) -> Drawing | None:
-    """As the prepared question says, where it is one; else what suits the columns."""
+    """The chart of a prepared query; for another query, one that suits the columns."""
     prepared = prepared_as(sql)
     if prepared is None:
         return suggested(frame)
@@ -148,7 +157,7 @@ def _draw_chart_choice(number: int, frame: pd.DataFrame, default: Drawing | None
 
 
 def as_shown(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table as it is drawn: runs as links to their page, numbers with few digits; every column sorts."""
+    """The table with runs as links to their pages and numbers with few digits."""
     config: dict[str, Any] = {}
     links = {}
     for name in map(str, frame.columns):
@@ -163,14 +172,14 @@ def as_shown(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     return frame.assign(**links), config
 
 
-def _draw_downloads(asked: Asked) -> None:
+def _draw_downloads(asked: AskedQuery) -> None:
     assert asked.answer is not None
     table = asked.answer.table
     with st.container(horizontal=True):
         for title, ending, mime, convert in FORMATS:
             st.download_button(
                 title,
-                data=lambda convert=convert: convert(table),
+                data=partial(convert, table),
                 file_name=f"answer.{ending}",
                 mime=mime,
                 key=page_key(f"{ending}_{asked.number}"),

@@ -1,4 +1,4 @@
-"""Questions to begin with: the prepared ones, those that were saved by a name, the last ones asked."""
+"""Queries to start from: prepared, saved and recent ones."""
 
 from __future__ import annotations
 
@@ -16,95 +16,95 @@ from store.queries.prepared_queries import prepared_queries
 from store.saved_queries import MAX_NAME_CHARACTERS, RecentQuery, SavedQuery
 
 PREPARED = "query.prepared"
-FORGOTTEN = "query.forgotten"
+DELETED = "query.deleted"
 NAME = "query.name"
 NOTICE = "query.notice"
-LAST_ASKED = 15
+MAX_RECENT = 15
 PREVIEW_CHARACTERS = 70
 
 
 def draw_shelf() -> None:
-    """Three ways to a question, side by side; what was just saved or deleted, below."""
-    titles = {question.name: question.title for question in prepared_queries()}
+    """The lists of prepared, saved and recent queries side by side; below, what was just saved or deleted."""
+    titles = {query.name: query.title for query in prepared_queries()}
     with st.container(horizontal=True, vertical_alignment="center"):
         st.selectbox(
-            "Prepared questions",
+            "Prepared queries",
             list(titles),
             index=None,
             format_func=lambda name: titles.get(name, name),
             key=PREPARED,
-            placeholder="Prepared questions",
+            placeholder="Prepared queries",
             label_visibility="collapsed",
             on_change=_put_prepared,
         )
         _draw_saved(lab().store.saved_queries.list())
-        _draw_last_asked(lab().store.saved_queries.recent(LAST_ASKED))
-    _draw_forgotten()
+        _draw_recent(lab().store.saved_queries.recent(MAX_RECENT))
+    _draw_undo()
     if notice := st.session_state.pop(NOTICE, None):
         st.toast(notice, icon=":material/bookmark:")
 
 
 def draw_prepared() -> None:
-    """All prepared questions with what they show: for a visitor who has asked nothing yet."""
-    st.subheader("Questions to begin with", anchor=False)
+    """All prepared queries with what they show, for a visitor who has run none yet."""
+    st.subheader("Prepared queries", anchor=False)
     columns = st.columns(2, gap="medium")
-    for place, question in enumerate(prepared_queries()):
+    for place, query in enumerate(prepared_queries()):
         with columns[place % 2]:
-            st.button(question.title, key=page_key(f"begin_{question.name}"), on_click=put, args=(question.sql,))
-            st.caption(plain(question.shows))
+            st.button(query.title, key=page_key(f"begin_{query.name}"), on_click=put, args=(query.sql,))
+            st.caption(plain(query.shows))
 
 
 def draw_save(sql: str) -> None:
-    """Save a question by a name."""
+    """Save a query under a name."""
     with st.popover("Save …", icon=":material/bookmark_add:"):
         st.text_input("Name", key=NAME, placeholder="Slow runs of November", max_chars=MAX_NAME_CHARACTERS)
-        st.button("Save the question", type="primary", on_click=_save, args=(sql,))
+        st.button("Save query", type="primary", on_click=_save, args=(sql,))
 
 
 def _put_prepared() -> None:
-    question = named(str(st.session_state[PREPARED]))
+    query = named(str(st.session_state[PREPARED]))
     st.session_state[PREPARED] = None
-    if question is not None:
-        put(question.sql)
+    if query is not None:
+        put(query.sql)
 
 
 def _draw_saved(saved: Sequence[SavedQuery]) -> None:
     with st.popover("Saved", icon=":material/bookmark:", disabled=not saved):
-        for place, question in enumerate(saved):
+        for place, query in enumerate(saved):
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.button(question.name, key=page_key(f"saved_{place}"), on_click=put, args=(question.sql,))
+                st.button(query.name, key=page_key(f"saved_{place}"), on_click=put, args=(query.sql,))
                 st.button(
                     "Delete",
                     key=page_key(f"forget_{place}"),
                     type="tertiary",
                     icon=":material/delete:",
-                    on_click=_forget,
-                    args=(question.name,),
+                    on_click=_delete,
+                    args=(query.name,),
                 )
 
 
-def _draw_last_asked(last: Sequence[RecentQuery]) -> None:
-    with st.popover("Last asked", icon=":material/history:", disabled=not last):
-        for place, question in enumerate(last):
-            st.button(plain(preview(question.sql)), key=page_key(f"last_{place}"), on_click=put, args=(question.sql,))
-            st.caption(f"{when(question.asked_at)}, {question.outcome}")
+def _draw_recent(last: Sequence[RecentQuery]) -> None:
+    with st.popover("Recent", icon=":material/history:", disabled=not last):
+        for place, query in enumerate(last):
+            st.button(plain(preview(query.sql)), key=page_key(f"last_{place}"), on_click=put, args=(query.sql,))
+            st.caption(f"{when(query.asked_at)}, {query.outcome}")
 
 
 def preview(sql: str) -> str:
-    """A question on one line: a prepared one by its title."""
+    """A query on one line; a prepared one by its title."""
     prepared = prepared_as(sql)
     line = prepared.title if prepared is not None else " ".join(sql.split())
     return line if len(line) <= PREVIEW_CHARACTERS else f"{line[: PREVIEW_CHARACTERS - 1]}…"
 
 
-def _draw_forgotten() -> None:
-    """What was deleted last, and the way back."""
-    question: SavedQuery | None = st.session_state.get(FORGOTTEN)
-    if question is None:
+def _draw_undo() -> None:
+    """The query that was deleted last, with Undo."""
+    query: SavedQuery | None = st.session_state.get(DELETED)
+    if query is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Deleted “{plain(question.name)}”.")
-        st.button("Undo", icon=":material/undo:", type="tertiary", on_click=_bring_back)
+        st.caption(f"Deleted “{plain(query.name)}”.")
+        st.button("Undo", icon=":material/undo:", type="tertiary", on_click=_undo_delete)
 
 
 def _save(sql: str) -> None:
@@ -115,19 +115,19 @@ def _save(sql: str) -> None:
         return
     st.session_state[NOTICE] = f"Saved as “{plain(saved.name)}”."
     st.session_state[NAME] = ""
-    st.session_state[FORGOTTEN] = None
+    st.session_state[DELETED] = None
 
 
-def _forget(name: str) -> None:
+def _delete(name: str) -> None:
     try:
-        st.session_state[FORGOTTEN] = lab().store.saved_queries.delete(name)
-    except KeyError:  # another visitor was faster
-        st.session_state[FORGOTTEN] = None
+        st.session_state[DELETED] = lab().store.saved_queries.delete(name)
+    except KeyError:  # another visitor has deleted it
+        st.session_state[DELETED] = None
 
 
-def _bring_back() -> None:
-    question: SavedQuery = st.session_state.pop(FORGOTTEN)
+def _undo_delete() -> None:
+    query: SavedQuery = st.session_state.pop(DELETED)
     try:
-        lab().store.saved_queries.save(question.name, question.sql)
+        lab().store.saved_queries.save(query.name, query.sql)
     except ValueError as error:
         st.session_state[NOTICE] = plain(str(error))

@@ -1,4 +1,4 @@
-"""The schema browser: every table and column that a question can read, what it means and what it is counted in."""
+"""The schema browser: every table and column that a query can read, with unit and meaning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_ROWS = 100
 
 
 def draw_schema() -> None:
-    """A search, then the tables; those with a match are open."""
+    """A search, then the tables; a search expands the tables that match."""
     text = st.text_input(
         "Find a table or a column",
         key=page_key("find"),
@@ -31,13 +31,13 @@ def draw_schema() -> None:
     found = matching(text or "")
     with st.container(height=HEIGHT_PX, border=True):
         if not found:
-            st.caption(f"No table or column holds “{plain(text or '')}”.")
+            st.caption(f"No table or column matches “{plain(text or '')}”.")
         for table in found:
             _draw(table, is_open=bool(text and text.strip()))
 
 
 def matching(text: str) -> Sequence[Table]:
-    """The tables whose name holds the words, whole; and of the others the columns that do, by name or meaning."""
+    """Tables whose name contains every word, whole; of other tables the columns whose name or meaning does."""
     words = text.lower().split()
     if not words:
         return tables()

@@ -1,1 +1,1 @@
-"""What the Repeats page alone uses."""
+"""What only the Repeats page uses."""

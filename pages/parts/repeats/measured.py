@@ -1,4 +1,4 @@
-"""Repeats as they were measured: the runs of each engine, by repeat."""
+"""The results of a repeats experiment: the runs of each engine, by repeat."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 from engine.core.config import RunConfig
 from engine.experiments.experiment import ENDED
-from engine.experiments.repeats_table import keys_of
+from engine.experiments.repeats import keys_of
+from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 from pages.parts.shared.fields import FIELDS, Number, query_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredRepeats(StoredExperiment):
-    """One experiment of repeats. `points` also have the `series` that a run belongs to; `rows` are the same, flat.
+    """One repeats experiment. `points` has the `series` of each run as a column; `rows` are the same as dictionaries.
 
-    `names` are what the keys are called, in the order of running: the first is the base of ratios. `configs` has each
-    key's configuration.
+    `names` are the names of the keys in running order; the first is the base of ratios. `configs` are their
+    configurations.
     """
 
     names: Mapping[str, str]
@@ -27,23 +28,23 @@ class MeasuredRepeats(StoredExperiment):
 
     @property
     def repeats(self) -> int:
-        """How many times each engine is to run."""
+        """How often each engine runs."""
         return 1 + int(self.points["repeat"].max()) if len(self.points) else 0
 
     @property
     def has_completed(self) -> bool:
-        """Whether a run has completed, so that there are figures."""
+        """Whether a run has completed."""
         return bool((self.points["status"] == "completed").any())
 
     @property
     def is_being_read(self) -> bool:
-        """Whether a run has ended that the store has yet to read to its end: the way to it comes in a moment."""
+        """Whether a run has ended that the store has not read to its end."""
         ended = self.points[self.points["status"].isin(ENDED) & ~self.points["has_run"].astype(bool)]
         return is_any_on_disk(ended["run_id"].dropna().astype(str))
 
 
 def load_repeats(experiment_id: str) -> MeasuredRepeats | None:
-    """The experiment as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
+    """The experiment as the store has it now; None without a plan, ValueError for a damaged one."""
     stored = stored_experiment(experiment_id)
     if stored is None:
         return None
@@ -55,12 +56,12 @@ def load_repeats(experiment_id: str) -> MeasuredRepeats | None:
         names=names,
         configs={key: RunConfig.from_dict(configs[key]) for key in names},
         points=points,
-        rows=points.to_dict("records"),
+        rows=records(points),
     )
 
 
 def names_of(planned: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What each key is called, in the order of running: its engine; where two keys have the same engine, the key."""
+    """The name of each key in running order: its engine, or the key itself if two keys have the same engine."""
     keys = keys_of(planned)
     engines = {str(point["key"]): str(point["config"]["engine"]) for point in planned}
     is_plain = len(set(engines.values())) == len(keys)
@@ -68,7 +69,7 @@ def names_of(planned: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def bench_link(data: MeasuredRepeats) -> dict[str, str]:
-    """The query parameters that bring Bench to the same settings: engines, what only static reads, and repeats."""
+    """The query parameters that set Bench to the same engines, settings and repeats."""
     configs = list(data.configs.values())
     link = {name: text for config in reversed(configs) for name, text in query_of(config).items()}
     engine = configs[0].engine

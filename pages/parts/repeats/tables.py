@@ -1,4 +1,4 @@
-"""The tables of repeats: each engine's medians and spreads, ratios repeat by repeat, every repeat, every run. Pure."""
+"""The tables of a repeats experiment: medians and spreads, ratios, each repeat, every run. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from engine.experiments.repeats_table import paired, summary_of, values_of
+from engine.experiments.repeats import paired, summary_of, values_of
 from pages.figures.repeats.findings import agreement_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 from pages.parts.experiments.description import spread_text
 from pages.parts.experiments.tables import attempts_of
 from pages.parts.shared.links import compare_link
 
-ENGINE_HEADER = ("figure", "engine", "median", "lowest", "highest", "spread", "n")
-RATIO_HEADER = ("figure", "ratio", "median", "lowest", "highest", "agree")
+ENGINE_HEADER = ("metric", "engine", "median", "lowest", "highest", "spread", "n")
+RATIO_HEADER = ("metric", "ratio", "median", "lowest", "highest", "agree")
 RUN_FIGURES = ("tok/s", "TTFT p50 s", "TTFT p95 s", "TPOT p50 ms", "gap p99 ms", "duration s", "% dead")
 CSV_FIRST = ("position", "key", "engine", "repeat", "status", "run_id", "error", "asked_bytes", "free_bytes")
 
@@ -24,7 +24,7 @@ Names = Mapping[str, str]
 
 
 def engine_rows(points: Points, names: Names) -> list[list[str]]:
-    """Each figure of each engine over its completed runs; a figure that no run has is left out."""
+    """Each metric of each engine over its completed runs, without metrics that no run has."""
     rows = []
     for measure in MEASURES:
         found = {key: summary_of(points, key, measure.name) for key in names}
@@ -40,7 +40,7 @@ def engine_rows(points: Points, names: Names) -> list[list[str]]:
 
 
 def ratio_rows(points: Points, names: Names) -> list[list[str]]:
-    """Each other engine over the first, repeat by repeat; figures without a ratio are left out."""
+    """The ratios of each other engine to the first, without metrics that have none."""
     base, *others = names
     rows = []
     for measure in MEASURES:
@@ -56,7 +56,7 @@ def ratio_rows(points: Points, names: Names) -> list[list[str]]:
 
 
 def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.DataFrame:
-    """A row a repeat: each engine's value in the axis' unit, each other engine over the first, the way to Compare."""
+    """A row a repeat: each engine's value in the unit of the axis, the ratios to the first, and a link to Compare."""
     values = {key: values_of(points, key, measure.name) for key in names}
     most = max((value for of_key in values.values() for value in of_key.values()), default=0.0)
     factor, unit = measure.axis_scale(most)
@@ -74,13 +74,13 @@ def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.Dat
 
 
 def _repeat_link(points: Points, repeat: int) -> str | None:
-    """The address of Compare with the runs of one repeat, in the order of running; None without two of them."""
+    """The address of Compare with the runs of one repeat, in running order; None for fewer than two."""
     runs = [str(point["run_id"]) for point in points if int(point["repeat"]) == repeat and point["has_run"]]
     return compare_link(runs) if len(runs) > 1 else None
 
 
 def runs_table(points: pd.DataFrame) -> pd.DataFrame:
-    """Every run in the order of running, with how it ended and a way to it."""
+    """Every run in running order, with its status and a link."""
     attempts = attempts_of(points)
     return pd.DataFrame(
         {
@@ -101,7 +101,7 @@ def runs_table(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def csv_of(points: pd.DataFrame) -> str:
-    """Every run with all its figures, full precision, seconds and bytes; `repeat` counts from 0."""
+    """All runs and metrics in full precision, in seconds and bytes; `repeat` counts from 0."""
     left_out = {"series", "config", "point_values", "has_run", "live_run_id", "attempts", "ended_at", *CSV_FIRST}
     metrics = [name for name in points if name not in left_out and points[name].notna().any()]
     return points[[*CSV_FIRST, *metrics]].to_csv(index=False)

@@ -1,4 +1,4 @@
-"""Where the bend is looked for: a run's own decode passes by rows, or an experiment's points by batch size."""
+"""The cases in which to find the bend: decode passes of a run by rows, or points of a sweep by batch size."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from engine.hardware.pass_points import Bend, predicted_bend, seen_bend
+from engine.hardware.pass_points import Bend, measured_bend, predicted_bend
 from engine.hardware.roofline import Ceilings, ModelShape
 from engine.workload.budgets import RangeBudget, parse_budget
-from pages.parts.roofline.passes import Measured
+from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.shared.markdown import plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BendCase:
-    """Decode passes of one width: `seconds` is the median pass by rows. `width` is None where none has run."""
+    """Decode passes of one width. `seconds` are median pass times by rows; `width` is None without decode passes."""
 
     name: str
     width: int | None
@@ -26,17 +26,17 @@ class BendCase:
 
     @property
     def seen(self) -> Bend | None:
-        return seen_bend(self.seconds)
+        return measured_bend(self.seconds)
 
     def predicted(self, shape: ModelShape, ceilings: Ceilings | None) -> int | None:
-        """None where it is never met, or where nothing says what the machine can do."""
+        """The predicted batch size; None without ceilings, or if no batch size reaches the balance point."""
         if ceilings is None or self.width is None:
             return None
         return predicted_bend(shape, self.width, ceilings.balance_flop_per_byte)
 
 
-def cases_of_runs(series: list[Measured]) -> list[BendCase]:
-    """A case a run."""
+def cases_of_runs(series: list[MeasuredPasses]) -> list[BendCase]:
+    """A case for each run."""
     is_alone = len(series) == 1
     return [
         BendCase(name="" if is_alone else plain(one.name), width=one.decode_width, seconds=one.decode_seconds)
@@ -45,7 +45,7 @@ def cases_of_runs(series: list[Measured]) -> list[BendCase]:
 
 
 def cases_of_points(points: pd.DataFrame) -> list[BendCase]:
-    """A case an engine and prompt length of a sweep, ragged batches left out; none of an experiment without sizes."""
+    """A case for each engine and prompt length of a sweep, without ragged batches; none for other experiments."""
     needed = {"batch_size", "prompts", "engine", "decode_pass_p50_s"}
     if points.empty or not needed <= set(points.columns):
         return []
@@ -65,15 +65,15 @@ def cases_of_points(points: pd.DataFrame) -> list[BendCase]:
 
 
 def _width(point: Mapping[Any, Any]) -> int | None:
-    """The prompt and half of what is said after it."""
+    """The mean context of a decode pass: the prompt and half of the output."""
     prompt_tokens = point.get("prompt_tokens")
     if prompt_tokens is None or pd.isna(prompt_tokens):
         return None
     try:
-        config = point.get("config")
+        config: Any = point.get("config")
         config = json.loads(config) if isinstance(config, str) else config
         budget = parse_budget(str(config["workload"]["budget"]))
     except (ValueError, KeyError, TypeError):
         return int(prompt_tokens)
-    said = (budget.low + budget.high) / 2 if isinstance(budget, RangeBudget) else 0
-    return int(prompt_tokens + said / 2)
+    output_tokens = (budget.low + budget.high) / 2 if isinstance(budget, RangeBudget) else 0
+    return int(prompt_tokens + output_tokens / 2)

@@ -1,7 +1,6 @@
-"""The choice of ceilings on the Roofline page: of the run's own device where it was calibrated, else only if asked for.
+"""The choice of ceilings on the Roofline page; the default is the run's own device if it is calibrated, else none.
 
-`?card=` names one: a device's name as a calibration has it, a card of the presets, or none. Ceilings of another device
-than the run's are said to be so, above everything that is drawn by them.
+`?card=` names a calibrated device, a GPU of the presets, or none. The page warns about ceilings of another device.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE
-from pages.parts.roofline.passes import Measured
+from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.shared.machines import (
     HOW_TO_CALIBRATE,
     Machine,
@@ -30,10 +29,10 @@ NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """Ceilings to draw by; None for points alone. `is_own`: measured on the device that the runs were made on.
+class ChosenCeilings:
+    """The ceilings to draw, None for points only. `is_own`: they were measured on the device of the runs.
 
-    `measured` is the calibration behind them, None of a preset.
+    `measured` is their calibration, None for a preset.
     """
 
     machine: Machine | None = None
@@ -41,8 +40,8 @@ class Chosen:
     measured: Calibration | None = None
 
 
-def draw_choice(series: list[Measured]) -> Chosen:
-    """The choice, and what has to be said of it. The first series' device and model are those that count."""
+def draw_choice(series: list[MeasuredPasses]) -> ChosenCeilings:
+    """Draw the choice with its notes and return it. The first series determines the device and the model."""
     first = series[0]
     known = calibrations()
     own = calibration_for(first.device, known, first.shape.name)
@@ -52,19 +51,19 @@ def draw_choice(series: list[Measured]) -> Chosen:
     asked = st.query_params.get(CARD)
     if asked is not None and asked not in options:
         st.warning(
-            f"This link asks for the ceilings of {plain(asked[:40])}, which the lab does not know; {plain(default)} is "
-            f"used instead.",
+            f"Invalid setting in the link: the ceilings of {plain(asked[:40])} are unknown; {plain(default)} is used "
+            f"instead.",
             icon=":material/link_off:",
         )
     with linked(CARD, default, one_of(options)) as key:
-        if st.session_state[key] not in options:  # another device's runs are shown
+        if st.session_state[key] not in options:  # runs of another device are shown
             st.session_state[key] = default
         chosen = st.selectbox(
             "Ceilings",
             options,
             key=key,
             persist_state="page",
-            help="As calibrated on a device, or as stated for a card. none draws the points alone.",
+            help="Measured by a calibration, or published for a GPU. none draws only the points.",
         )
     return _chosen(str(chosen), first, own, others)
 
@@ -74,16 +73,18 @@ def _ordered(own: Calibration | None, others: Mapping[str, Calibration]) -> list
     return ([own.device_name] if own else []) + names
 
 
-def _chosen(name: str, first: Measured, own: Calibration | None, others: Mapping[str, Calibration]) -> Chosen:
+def _chosen(
+    name: str, first: MeasuredPasses, own: Calibration | None, others: Mapping[str, Calibration]
+) -> ChosenCeilings:
     where = plain(str(first.device.get("name") or "an unknown device"))
     if name == NONE:
         if own is None:
             st.info(
-                f"No calibration of {where} is here, so the points stand without ceilings. On that machine "
-                f"{HOW_TO_CALIBRATE}; or choose a card above to hold them against.",
+                f"{where} is not calibrated, so there are no ceilings. On that machine, {HOW_TO_CALIBRATE}; or choose "
+                f"a GPU above to compare with.",
                 icon=":material/straighten:",
             )
-        return Chosen()
+        return ChosenCeilings()
     if own is not None and name == own.device_name:
         return _own(own, first)
     if name in others:
@@ -92,32 +93,33 @@ def _chosen(name: str, first: Measured, own: Calibration | None, others: Mapping
     else:
         machine, measured = preset_machine(HARDWARE[name], first.shape), None
     if machine is None:
-        st.warning(f"{plain(name)} was not measured in {plain(first.dtype)}.", icon=":material/straighten:")
-        return Chosen()
+        st.warning(
+            f"The calibration of {plain(name)} has no {plain(first.dtype)} matmul rate.", icon=":material/straighten:"
+        )
+        return ChosenCeilings()
     st.warning(
-        f"**These are not the ceilings of the device that ran.** The run was made on {where}; the ceilings are "
-        f"those of {plain(machine.label)}. Shares of them compare two machines, and do not say how well the run used "
-        f"its own.",
+        f"**These are ceilings of another device.** The run was on {where}, the ceilings are those of "
+        f"{plain(machine.label)}. Shares compare two machines; they do not show how well the run used its own.",
         icon=":material/compare:",
     )
     if measured is None and first.dtype == "fp32":
-        st.caption("The card's arithmetic is that of 16-bit numbers; the run computed in fp32.")
-    return Chosen(machine=machine, measured=measured)
+        st.caption("The ceiling is for 16-bit arithmetic; the run used fp32.")
+    return ChosenCeilings(machine=machine, measured=measured)
 
 
-def _own(own: Calibration, first: Measured) -> Chosen:
+def _own(own: Calibration, first: MeasuredPasses) -> ChosenCeilings:
     machine = calibrated_machine(own, first.shape, first.dtype)
     if machine is None:
         measured = ", ".join(own.matmul_flop_per_s) or "no dtype"
         st.warning(
-            f"The calibration of {plain(own.device_name)} measured products in {plain(measured)}, not in "
-            f"{plain(first.dtype)}, in which this run computed: points stand without ceilings.",
+            f"The calibration of {plain(own.device_name)} has matmul rates of {plain(measured)}, but not of "
+            f"{plain(first.dtype)}, the dtype of this run, so there are no ceilings.",
             icon=":material/straighten:",
         )
-        return Chosen()
+        return ChosenCeilings()
     threads = first.device.get("threads")
     if own.device == "cpu" and threads and int(threads) != own.threads:
         st.caption(f":orange[Calibrated with {own.threads} threads; the run used {int(threads)}.]")
     if own.load_average_1min > own.threads / 2 and own.device == "cpu":
-        st.caption(":orange[Other work was running during the calibration: its ceilings may be too low.]")
-    return Chosen(machine=machine, is_own=True, measured=own)
+        st.caption(":orange[Other work ran during the calibration; its ceilings may be too low.]")
+    return ChosenCeilings(machine=machine, is_own=True, measured=own)

@@ -1,4 +1,4 @@
-"""Choosing what the Roofline page shows: `?run=` or `?runs=a,b` name runs, `?experiment=` all runs of an experiment."""
+"""The choice of runs on the Roofline page: `?run=` or `?runs=a,b` name runs, `?experiment=` all runs of one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.format import plural
+from pages.figures.frames import records
 from pages.parts.experiments.description import experiment_label
-from pages.parts.roofline.passes import MAX_MEMBERS, Measured, likeness, measured_experiment, measured_run
-from pages.parts.runs.compared import run_names
-from pages.parts.runs.loaded_run import find_row
-from pages.parts.runs.run_choice import draw_unknown, recent_rows
-from pages.parts.runs.run_text import choice_label
+from pages.parts.roofline.passes import MAX_MEMBERS, MeasuredPasses, likeness, measured_experiment, measured_run
+from pages.parts.runs.loaded_run import find_row, recent_rows
+from pages.parts.runs.run_text import choice_label, run_names
+from pages.parts.runs.status import draw_unknown
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
@@ -23,10 +23,10 @@ NO_EXPERIMENT = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The series to draw, and the experiment that they are of."""
+class ChosenRuns:
+    """The series to draw, and their experiment, if any."""
 
-    series: list[Measured]
+    series: list[MeasuredPasses]
     experiment_id: str | None
 
 
@@ -37,38 +37,36 @@ def asked_runs() -> list[str]:
     return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
-def choose() -> Choice:
-    """Draw both lists and read what they name; the newest run where the address names nothing."""
+def choose() -> ChosenRuns:
+    """Draw both lists and load the chosen runs; the newest run if the address names none."""
     experiment_id = _experiment()
     if experiment_id is not None:
-        return Choice(series=_of_experiment(experiment_id), experiment_id=experiment_id)
+        return ChosenRuns(series=_of_experiment(experiment_id), experiment_id=experiment_id)
     asked = asked_runs()
     unknown = [run_id for run_id in asked if find_row(run_id) is None]
     if unknown:
         draw_unknown(unknown)
     known = [run_id for run_id in asked if run_id not in unknown][:MAX_RUNS]
     if len(asked) - len(unknown) > MAX_RUNS:
-        st.caption(
-            f"The first {MAX_RUNS} of {len(asked) - len(unknown)} runs are drawn; more would be too many to tell."
-        )
-    return Choice(series=_of_runs(_picked(known, is_asked=bool(asked))), experiment_id=None)
+        st.caption(f"The first {MAX_RUNS} of {len(asked) - len(unknown)} runs are shown.")
+    return ChosenRuns(series=_of_runs(_picked(known, is_asked=bool(asked))), experiment_id=None)
 
 
 def _experiment() -> str | None:
-    """The experiment that was chosen, if any; nothing is offered where none has ended runs."""
-    rows = lab().store.experiments.list().to_dict("records")
+    """The chosen experiment, if any; no list without experiments."""
+    rows = records(lab().store.experiments.list())
     labels = {str(row["experiment_id"]): experiment_label(row) for row in rows}
     asked = st.query_params.get(EXPERIMENT) or None
     if asked is not None and asked not in labels:
-        st.warning(f"There is no experiment {plain(asked[:40])} here.", icon=":material/link_off:")
+        st.warning(f"No experiment {plain(asked[:40])} found.", icon=":material/link_off:")
     if not labels:
         return None
     options = [NO_EXPERIMENT, *labels]
     chosen = st.selectbox(
-        "All runs of an experiment as one",
+        "Experiment (all its runs as one series)",
         options,
         index=options.index(asked) if asked in labels else 0,
-        format_func=lambda key: labels.get(key, "none: runs by themselves"),
+        format_func=lambda key: labels.get(key, "none"),
     )
     if chosen != (asked if asked in labels else NO_EXPERIMENT):
         st.query_params.pop(EXPERIMENT, None)
@@ -84,7 +82,7 @@ def _picked(known: list[str], *, is_asked: bool) -> list[str]:
     labels |= {run_id: choice_label(find_row(run_id) or {}) for run_id in known if run_id not in labels}
     default = known if known or is_asked else list(labels)[:1]
     picked = st.multiselect(
-        f"Runs, {MAX_RUNS} at most",
+        f"Runs (up to {MAX_RUNS})",
         list(labels),
         default=default,
         format_func=lambda run_id: labels[run_id],
@@ -98,12 +96,12 @@ def _picked(known: list[str], *, is_asked: bool) -> list[str]:
     return picked
 
 
-def _of_runs(run_ids: list[str]) -> list[Measured]:
-    """Each run as a series; one that does not tell its model's shape is said and left out."""
+def _of_runs(run_ids: list[str]) -> list[MeasuredPasses]:
+    """Each run as a series; a warning for a run that does not record its model's shape."""
     rows = [row for run_id in run_ids if (row := find_row(run_id)) is not None]
     try:
         names = run_names([RunConfig.from_dict(row["info"]["config"]) for row in rows])
-    except (ValueError, KeyError, TypeError):  # made by a lab that knows other engines or settings
+    except (ValueError, KeyError, TypeError):  # from a version with other engines or settings
         names = tuple(run_ids)
     series = []
     for row, name in zip(rows, names, strict=True):
@@ -117,20 +115,20 @@ def _of_runs(run_ids: list[str]) -> list[Measured]:
     return series
 
 
-def _of_experiment(experiment_id: str) -> list[Measured]:
-    """All its runs that have passes and are like the first, as one series; what was left out is said."""
+def _of_experiment(experiment_id: str) -> list[MeasuredPasses]:
+    """The runs of an experiment that match the first, as one series; a note for runs left out."""
     ids = lab().store.experiments.runs(experiment_id)["run_id"].tolist()[:MAX_MEMBERS]
     rows = [row for run_id in ids if (row := find_row(str(run_id))) is not None and row["status"] != "running"]
-    rows.sort(key=lambda row: row["status"] != "completed")  # the first says what the others have to be like
+    rows.sort(key=lambda row: row["status"] != "completed")  # the others have to match the first
     if not rows:
         st.info("No run of this experiment has ended yet.", icon=":material/hourglass_empty:")
         return []
-    alike = [row for row in rows if likeness(row) == likeness(rows[0])]
-    if len(alike) < len(rows):
-        left_out = plural(len(rows) - len(alike), "run")
+    matching = [row for row in rows if likeness(row) == likeness(rows[0])]
+    if len(matching) < len(rows):
+        left_out = plural(len(rows) - len(matching), "run")
         st.caption(f":orange[{left_out} of another model, dtype, device, execution or timing left out.]")
     try:
-        return [measured_experiment(alike, plural(len(alike), "run"))]
+        return [measured_experiment(matching, plural(len(matching), "run"))]
     except ValueError as error:
         st.warning(f"{plain(str(error))}.", icon=":material/help:")
         return []

@@ -1,4 +1,4 @@
-"""The Roofline page in words: findings, tiles and table rows, all reckoned from the passes at hand. Pure text."""
+"""Text of the Roofline page: findings, tiles and table rows. Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.format import count, duration, is_missing, number, percent, plural
+from engine.core.format import count, duration, is_missing, number, percent, plural, quantity
 from engine.hardware.pass_points import Bend, Utilization
 from engine.hardware.roofline import Ceilings
 from pages.figures.roofline.roofline import bandwidth_text, rate_text
 from pages.parts.shared.tiles import Tile
 
-HEADER = ("run", "passes", "kind", "median of shapes", "FLOP a byte", "read", "MBU", "computed", "MFU")
+HEADER = ("run", "passes", "kind", "median of shapes", "FLOP/byte", "read", "MBU", "computed", "MFU")
 FIGURES = (1, 3, 4, 5, 6, 7, 8)
 HOST_BOUND, ALL = 0.8, 0.95
 
 
 def kind_rows(name: str, used: Sequence[Utilization]) -> list[list[str]]:
-    """A line a kind of pass, in HEADER's columns; shares are dashes without ceilings."""
+    """A row a kind of pass, in the columns of HEADER; shares are dashes without ceilings."""
     return [
         [
             name,
@@ -36,8 +36,8 @@ def kind_rows(name: str, used: Sequence[Utilization]) -> list[list[str]]:
 
 
 def share_tiles(used: Sequence[Utilization]) -> list[Tile]:
-    """MBU and MFU of two kinds of passes at most."""
-    tiles = []
+    """MBU and MFU of at most two kinds of passes."""
+    tiles: list[Tile] = []
     for kind in ("decode", "prefill", "mixed"):
         mine = next((of_kind for of_kind in used if of_kind.kind == kind), None)
         if mine is None or len(tiles) > 2:
@@ -51,12 +51,12 @@ def share_tiles(used: Sequence[Utilization]) -> list[Tile]:
 
 
 def bend_tiles(predicted: int | None, seen: Bend | None, *, has_roof: bool) -> list[Tile]:
-    """The bend as predicted, where there are ceilings to predict it from, and as seen."""
+    """The bend as predicted, if there are ceilings, and as measured."""
     tiles = []
     if has_roof:
         value = "never" if predicted is None else count(predicted)
-        tiles.append(Tile(label="bend predicted at batch", value=value, note="KV reads counted", hint=BEND_HINT))
-    return [*tiles, Tile(label="bend seen between", value=_seen_value(seen), note=_seen_note(seen), hint=SEEN_HINT)]
+        tiles.append(Tile(label="bend predicted at batch", value=value, note="with KV reads", hint=BEND_HINT))
+    return [*tiles, Tile(label="bend measured between", value=_seen_value(seen), note=_seen_note(seen), hint=SEEN_HINT)]
 
 
 def _percent(value: float) -> str:
@@ -72,123 +72,115 @@ def _seen_value(seen: Bend | None) -> str:
 def _seen_note(seen: Bend | None) -> str:
     if seen is None:
         return "one batch size only"
-    return f"up to {plural(seen.low, 'row')}" if seen.high is None else f"a pass took {number(seen.growth)} times"
+    return f"up to {plural(seen.low, 'row')}" if seen.high is None else f"pass time x{number(seen.growth)}"
 
 
-MBU_HINT = "Model bandwidth utilization: bytes of weights and of KV heads' keys and values, over time, over the ceiling"
-MFU_HINT = "Model FLOP utilization: the arithmetic that the passes asked for, over time, over the ceiling"
-BEND_HINT = "The batch size whose decode pass computes as much a byte as the balance point"
-SEEN_HINT = "Where a decode pass's time grew faster than the square root of its rows"
+MBU_HINT = "Model bandwidth utilization: bytes of weights and KV per second, as a share of the ceiling"
+MFU_HINT = "Model FLOP utilization: FLOP per second that the passes need, as a share of the ceiling"
+BEND_HINT = "The batch size at which a decode pass reaches the balance point"
+SEEN_HINT = "Where the time of a decode pass grows faster than the square root of its rows"
 
 
 def headline(name: str, used: Sequence[Utilization], ceilings: Ceilings | None) -> str:
-    """The finding: how near decode and prefill came to what the machine can do, and on which side of the balance."""
+    """The finding: which shares of the ceilings each kind of pass reached, and on which side of the balance point."""
     if not used:
         return "No pass has ended yet."
-    who = f"{name}: " if name else ""
-    said = "; ".join(_reached(of_kind, ceilings) for of_kind in used)
-    return f"{who}{said}." if who else f"{said[0].upper()}{said[1:]}."
+    text = "; ".join(_reached(of_kind, ceilings) for of_kind in used)
+    return f"{name}: {text}." if name else f"{text[0].upper()}{text[1:]}."
 
 
 def _reached(used: Utilization, ceilings: Ceilings | None) -> str:
     if ceilings is None:
         return (
-            f"{used.kind} did {number(used.intensity)} FLOP a byte and reached {rate_text(used.flop_per_s)}, reading "
-            f"{bandwidth_text(used.bytes_per_s)}"
+            f"{used.kind} did {quantity(used.intensity, 'FLOP/byte')} and reached {rate_text(used.flop_per_s)}, "
+            f"reading {bandwidth_text(used.bytes_per_s)}"
         )
     side = "left" if used.intensity < ceilings.balance_flop_per_byte else "right"
     return (
-        f"{used.kind} did {number(used.intensity)} FLOP a byte, {side} of the balance point, and reached "
-        f"{percent(used.mbu)} of the bandwidth and {percent(used.mfu)} of the arithmetic"
+        f"{used.kind} did {quantity(used.intensity, 'FLOP/byte')}, {side} of the balance point, and reached "
+        f"{percent(used.mbu)} of the bandwidth and {percent(used.mfu)} of the compute ceiling"
     )
 
 
 def points_caption(marks: int, passes: int) -> str:
-    """How many passes stand behind the marks."""
-    together = "" if marks == passes else f" in {plural(marks, 'mark')}, those of about one shape together"
-    return f"{plural(passes, 'pass', 'passes')}{together}; a larger mark stands for more of them."
+    """The number of passes that the marks show."""
+    merged = "" if marks == passes else f" in {plural(marks, 'mark')}, one for each shape"
+    return f"{plural(passes, 'pass', 'passes')}{merged}; larger marks are more passes."
 
 
 def launch_text(ceilings: Ceilings, used: Sequence[Utilization], *, is_graph: bool, is_own: bool) -> str:
-    """What issuing alone would take, beside what a decode pass took."""
+    """The time of issuing kernels, compared with a decode pass."""
     if is_graph:
-        return "Its passes were CUDA graphs: one launch each, so issuing kernels is no ceiling here."
+        return "Its passes are CUDA graphs with one launch each, so issuing kernels is no ceiling."
     floor_s = ceilings.eager_issue_s
-    words = (
-        f"Issuing {count(ceilings.kernels_per_pass)} operations at {duration(ceilings.launch_s)} each takes "
-        f"{duration(floor_s)} a pass, whatever is in it"
+    text = (
+        f"Issuing {count(ceilings.kernels_per_pass)} kernels at {duration(ceilings.launch_s)} each takes "
+        f"{duration(floor_s)} a pass"
     )
     decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
     if decode is None or not is_own:
-        return f"{words}."
-    part = floor_s / decode.median_s
-    return f"{words}: {percent(part) if part < ALL else 'about all'} of a decode pass here."
+        return f"{text}."
+    share = floor_s / decode.median_s
+    return f"{text}, {percent(share) if share < ALL else 'about all'} of a decode pass."
 
 
 def bend_text(name: str, width: int | None, predicted: int | None, seen: Bend | None, ceilings: Ceilings | None) -> str:
-    """Where the bend is predicted, why it is not simply the balance point, and where it was seen."""
-    who = f"**{name}:** " if name else ""
+    """The predicted bend, with KV reads, and the measured one."""
+    prefix = f"**{name}:** " if name else ""
     if width is None:
-        return f"{who}no decode pass has run, so there is no bend to look for."
-    parts = []
+        return f"{prefix}no decode pass has run."
+    findings = []
     if ceilings is not None:
-        balance = number(ceilings.balance_flop_per_byte)
+        balance = quantity(ceilings.balance_flop_per_byte, "FLOP/byte")
         if predicted is None:
-            parts.append(
-                f"at a width of {count(width)} columns each row's own keys and values keep a pass below the balance "
-                f"point of {balance} FLOP a byte at any batch size: reading stays ahead of arithmetic"
+            findings.append(
+                f"at a width of {count(width)} tokens, KV reads keep a decode pass below the balance point of "
+                f"{balance} at any batch size"
             )
         else:
-            parts.append(
-                f"at a width of {count(width)} columns a decode pass meets the balance point of {balance} FLOP a byte "
+            findings.append(
+                f"at a width of {count(width)} tokens, a decode pass reaches the balance point of {balance} "
                 f"at **batch {count(predicted)}**"
             )
-    parts.append(_seen_text(seen))
-    return f"{who}{'; '.join(parts)}."
+    findings.append(_seen_text(seen))
+    return f"{prefix}{'; '.join(findings)}."
 
 
 def _seen_text(seen: Bend | None) -> str:
     if seen is None:
-        return "too few batch sizes ran often enough to see it"
+        return "too few batch sizes have enough passes to measure the bend"
     times = f"{number(seen.growth)} times as long as one of"
     if seen.high is None:
         return (
-            f"it was **not reached** up to {plural(seen.low, 'row')}: such a pass took {times} {count(seen.smallest)}"
+            f"the bend is **not reached** up to {plural(seen.low, 'row')}: such a pass took {times} "
+            f"{count(seen.smallest)}"
         )
     return (
-        f"it was seen **between {count(seen.low)} and {count(seen.high)} rows**: a pass of {count(seen.high)} took "
-        f"{times} {count(seen.low)}"
+        f"the measured bend is **between {count(seen.low)} and {count(seen.high)} rows**: a pass of "
+        f"{count(seen.high)} took {times} {count(seen.low)}"
     )
 
 
-def parts_text(row: Mapping[str, Any]) -> str:
-    """S1's split for the most frequent decode group: whether the host or the device is what a pass waits for."""
+def issue_text(row: Mapping[str, Any]) -> str:
+    """Issue and device time of the most frequent decode passes: whether the host or the device limits them."""
     took, issue, device = (row.get(name) for name in ("median_s", "issue_s", "device_s"))
     low, high = int(row["rows_from"]), int(row["rows_to"])
     rows = plural(high, "row") if low == high else f"{low} to {high} rows"
     if is_missing(issue) or not took:
         return (
-            f"A decode pass of {rows} took {duration(took)} at the median. On a CPU issuing and computing are one: the "
-            f"call that issues an operation carries it out."
+            f"The median decode pass of {rows} took {duration(took)}. On a CPU, issuing an operation also computes it."
         )
-    part = float(issue or 0.0) / float(took)
-    verdict = (
-        "the host is what a pass waits for"
-        if part >= HOST_BOUND
-        else "the device is what a pass waits for"
-        if part < 0.5
-        else "neither waits long for the other"
-    )
-    on_device = "" if is_missing(device) else f", and the device needs {duration(device)} from first kernel to last"
+    share = float(issue or 0.0) / float(took)
+    limit = "host-bound" if share >= HOST_BOUND else "device-bound" if share < 0.5 else "neither waits long"
+    on_device = "" if is_missing(device) else f"; the device takes {duration(device)} from first to last kernel"
     return (
-        f"A decode pass of {rows} took {duration(took)} at the median; the host issues for {duration(issue)} of it "
-        f"({percent(part)}){on_device}: {verdict}."
+        f"The median decode pass of {rows} took {duration(took)}; the host issues kernels for {duration(issue)} "
+        f"({percent(share)}){on_device}: {limit}."
     )
 
 
 def floor_text(floor_s: float, median_s: float) -> str:
-    """What part of a median decode pass its bytes alone would take: the figure's tick over its bar."""
+    """The share of a median decode pass that reading its bytes takes: the tick of the figure."""
     if math.isnan(floor_s) or floor_s <= 0 or not median_s > 0:
         return ""
-    took = f"{duration(floor_s)}: {percent(floor_s / median_s)}"
-    return f"Its bytes alone, at the bandwidth of these ceilings, take {took}."
+    return f"Reading its bytes at the bandwidth ceiling takes {duration(floor_s)} ({percent(floor_s / median_s)})."

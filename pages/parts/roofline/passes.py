@@ -1,7 +1,7 @@
-"""What the Roofline page shows of runs: their passes added up, the shape of their model, how they were timed.
+"""The passes of runs for the Roofline page: their sums by shape and rows, and the shape of their model.
 
-A run that has ended does not change: its sums are kept for all visitors. An experiment's runs stand together as one
-series, as far as they used one model, dtype, device and execution.
+The sums of ended runs are kept for all visitors. The runs of an experiment form one series if they have the same model,
+dtype, device, execution and timing.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import streamlit as st
 
 from engine.hardware.pass_points import LEAST_SAMPLES, PassPoint, pass_points
 from engine.hardware.roofline import ModelShape, shape_of_run
-from pages.parts.runs.comparable import dtype_name
+from pages.figures.frames import records
 from pages.parts.runs.loaded_run import find_row
+from pages.parts.runs.run_text import dtype_name
 from pages.parts.shared.lab import lab
 from store.queries.downsampled_passes import By, pass_bins
 
 KEPT = 32
 MAX_MEMBERS = 200
-MANY_ROWS = 6  # sizes that were often seen: enough to look for a bend among them
+MANY_ROWS = 6  # frequent numbers of rows that suffice to find a bend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Measured:
-    """One series: a run, or an experiment's runs. `rows` are the runs' rows of the store, the newest run first.
+class MeasuredPasses:
+    """One series: a run, or the runs of an experiment. `rows` are the store's rows of the runs.
 
-    `bins` are by shape, `groups` by doublings of rows, `by_rows` by rows alone: see store.queries.downsampled_passes.
+    `bins` are by shape, `groups` by doublings of rows, `by_rows` by rows: see store.queries.downsampled_passes.
     """
 
     name: str
@@ -57,63 +58,63 @@ class Measured:
 
     @property
     def points(self) -> tuple[PassPoint, ...]:
-        return pass_points(self.bins.to_dict("records"), self.shape)
+        return pass_points(records(self.bins), self.shape)
 
     @property
     def decode_seconds(self) -> dict[int, float]:
-        """The median decode pass by rows, of rows that were seen often enough; by doublings where few of them were."""
+        """The median decode pass by rows, for frequent numbers of rows; by doublings of rows if few are frequent."""
         exact = _often(self.by_rows)
         return exact if len(exact) >= MANY_ROWS else _often(self.groups) | exact
 
     @property
     def decode_width(self) -> int | None:
-        """The mean width of its decode passes; None without any."""
+        """The mean width of decode passes; None without any."""
         mine = self.bins[self.bins["kind"] == "decode"]
         return None if mine.empty else max(1, round(float(mine["width"].sum() / mine["passes"].sum())))
 
 
 def _often(bins: pd.DataFrame) -> dict[int, float]:
-    """The median decode pass of each bin by its mean rows; of bins alike in rows, that of the most passes."""
+    """The median decode pass by mean rows, of bins with enough passes; the largest bin for equal rows."""
     mine = bins[(bins["kind"] == "decode") & (bins["passes"] >= LEAST_SAMPLES)].sort_values("passes")
     rows = (mine["rows"] / mine["passes"]).round().astype(int)
     return {int(size): float(seconds) for size, seconds in zip(rows, mine["median_s"], strict=True)}
 
 
-def measured_run(run_id: str, name: str) -> Measured | None:
-    """One run; None where there is no such run. ValueError where it does not tell its model's shape."""
+def measured_run(run_id: str, name: str) -> MeasuredPasses | None:
+    """One run; None if it does not exist. ValueError if it does not record its model's shape."""
     row = find_row(run_id)
     return None if row is None else _measured(name, [row])
 
 
-def measured_experiment(rows: Sequence[Mapping[str, Any]], name: str) -> Measured:
-    """Some runs as one series: those like the first. ValueError where that one does not tell its model's shape."""
+def measured_experiment(rows: Sequence[Mapping[str, Any]], name: str) -> MeasuredPasses:
+    """The runs that match the first, as one series. ValueError if the first does not record its model's shape."""
     assert rows
     return _measured(name, [row for row in rows if likeness(row) == likeness(rows[0])][:MAX_MEMBERS])
 
 
 def likeness(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What runs have to share to be one series: model and its widths, device, how passes were carried out and timed."""
+    """What the runs of a series have in common: model, dtype, weight width, device, execution and timing."""
     info = row["info"]
     model, device = info.get("model") or {}, info.get("device") or {}
     widths = dtype_name(model), model.get("weight_bits")
     return model.get("name"), *widths, device.get("name"), info.get("execution"), info.get("timing")
 
 
-def _measured(name: str, rows: Sequence[Mapping[str, Any]]) -> Measured:
+def _measured(name: str, rows: Sequence[Mapping[str, Any]]) -> MeasuredPasses:
     shape = shape_of_run(rows[0]["info"].get("model") or {})
-    is_over = all(row["status"] != "running" for row in rows)
-    version = -1 if is_over else lab().recorder.version
+    has_ended = all(row["status"] != "running" for row in rows)
+    version = -1 if has_ended else lab().recorder.version
     run_ids = tuple(str(row["run_id"]) for row in rows)
     is_async = rows[0].get("timing") == "async"
     bins, groups, by_rows = _read(str(lab().home), run_ids, version, is_async)
-    return Measured(name=name, rows=tuple(rows), shape=shape, bins=bins, groups=groups, by_rows=by_rows)
+    return MeasuredPasses(name=name, rows=tuple(rows), shape=shape, bins=bins, groups=groups, by_rows=by_rows)
 
 
 @st.cache_resource(max_entries=KEPT, show_spinner=False)
 def _read(
     home: str, run_ids: tuple[str, ...], version: int, is_async: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Kept by what may change; `home` tells stores apart."""
+    """Cached by run ids, version and `home`, which identifies the store."""
     cursor = lab().store.cursor()
     by: tuple[By, ...] = ("shape", "doublings", "rows")
     bins, groups, by_rows = (pass_bins(cursor, run_ids, by=kind, is_async=is_async) for kind in by)

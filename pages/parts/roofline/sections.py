@@ -1,4 +1,4 @@
-"""The parts of the Roofline page: the finding with its tiles, the roofline, the bend, a pass's parts, every kind."""
+"""The sections of the Roofline page: finding, roofline, bend, issue and device time, and the table by kind."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import streamlit as st
 
 from engine.hardware.pass_points import Utilization, pass_points, utilization
 from engine.hardware.roofline import Ceilings
+from pages.figures.frames import records
+from pages.figures.roofline.pass_time import pass_time_bars
 from pages.figures.roofline.roofline import Roof, roofline
-from pages.figures.roofline.step_time import step_time_bars
 from pages.parts.roofline.bend import BendCase
-from pages.parts.roofline.ceilings import Chosen
+from pages.parts.roofline.ceilings import ChosenCeilings
 from pages.parts.roofline.findings import (
     FIGURES,
     HEADER,
@@ -22,13 +23,13 @@ from pages.parts.roofline.findings import (
     bend_tiles,
     floor_text,
     headline,
+    issue_text,
     kind_rows,
     launch_text,
-    parts_text,
     points_caption,
     share_tiles,
 )
-from pages.parts.roofline.passes import Measured
+from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.runs.badges import show_badges
 from pages.parts.shared.charts import in_columns, show_still
 from pages.parts.shared.lab import is_dark
@@ -37,8 +38,8 @@ from pages.parts.shared.tables import draw_table
 from pages.parts.shared.tiles import draw_tiles
 
 
-def ceilings_of(one: Measured, chosen: Chosen, first: Measured) -> Ceilings | None:
-    """The chosen ceilings, for a series of the same dtype and model; shares of another's would mean nothing."""
+def ceilings_of(one: MeasuredPasses, chosen: ChosenCeilings, first: MeasuredPasses) -> Ceilings | None:
+    """The chosen ceilings, if the series has the first one's dtype, model and device; else None."""
     if chosen.machine is None or (one.dtype, one.shape) != (first.dtype, first.shape):
         return None
     if one.device.get("name") != first.device.get("name"):
@@ -46,20 +47,20 @@ def ceilings_of(one: Measured, chosen: Chosen, first: Measured) -> Ceilings | No
     return chosen.machine.ceilings
 
 
-def used_of(one: Measured, ceilings: Ceilings | None) -> tuple[Utilization, ...]:
-    """What its passes used of the ceilings, a kind of pass each."""
+def used_of(one: MeasuredPasses, ceilings: Ceilings | None) -> tuple[Utilization, ...]:
+    """The share of the ceilings that each kind of pass reached."""
     return utilization(one.points, ceilings)
 
 
-def draw_finding(series: Sequence[Measured], chosen: Chosen, cases: Sequence[BendCase]) -> None:
-    """Badges, the finding in words, and for one series its tiles."""
+def draw_finding(series: Sequence[MeasuredPasses], chosen: ChosenCeilings, cases: Sequence[BendCase]) -> None:
+    """Badges, the finding, and tiles for a single series."""
     first = series[0]
     with st.container(border=True):
         show_badges(first.row, with_status=False)
         for one in series:
             ceilings = ceilings_of(one, chosen, first)
-            words = headline("" if len(series) == 1 else one.name, used_of(one, ceilings), ceilings)
-            st.markdown(f"#### {plain(words)}" if len(series) == 1 else f"- {plain(words)}")
+            text = headline("" if len(series) == 1 else one.name, used_of(one, ceilings), ceilings)
+            st.markdown(f"#### {plain(text)}" if len(series) == 1 else f"- {plain(text)}")
         if len(series) == 1:
             ceilings = ceilings_of(first, chosen, first)
             tiles = share_tiles(used_of(first, ceilings)) if ceilings is not None else []
@@ -69,7 +70,7 @@ def draw_finding(series: Sequence[Measured], chosen: Chosen, cases: Sequence[Ben
             draw_tiles(tiles)
 
 
-def draw_roofline(series: Sequence[Measured], chosen: Chosen) -> None:
+def draw_roofline(series: Sequence[MeasuredPasses], chosen: ChosenCeilings) -> None:
     """Passes as points under the ceilings."""
     st.subheader("Passes under the ceilings", anchor="roofline")
     first = series[0]
@@ -94,14 +95,14 @@ def draw_roofline(series: Sequence[Measured], chosen: Chosen) -> None:
         used = used_of(first, ceilings_of(first, chosen, first))
         launches = launch_text(chosen.machine.ceilings, used, is_graph=first.is_graph, is_own=chosen.is_own)
         st.caption(f"{chosen.machine.source.rstrip('.')}. {launches}")
-    with st.expander("How bytes and FLOP are counted"):
+    with st.expander("How bytes and FLOP are calculated"):
         st.markdown(WHY)
 
 
 POINT_COLUMNS = ["series", "kind", "rows", "width", "passes", "seconds", "intensity", "flop_per_s"]
 
 
-def _roof(first: Measured, chosen: Chosen) -> Roof | None:
+def _roof(first: MeasuredPasses, chosen: ChosenCeilings) -> Roof | None:
     if chosen.machine is None:
         return None
     ceilings = chosen.machine.ceilings
@@ -115,52 +116,51 @@ def _roof(first: Measured, chosen: Chosen) -> Roof | None:
     )
 
 
-def draw_bend(series: Sequence[Measured], chosen: Chosen, cases: Sequence[BendCase]) -> None:
-    """The batch size at which more rows stop being nearly free: predicted, and seen."""
-    st.subheader("The bend", anchor="bend")
+def draw_bend(series: Sequence[MeasuredPasses], chosen: ChosenCeilings, cases: Sequence[BendCase]) -> None:
+    """The batch size at which more rows are no longer nearly free: predicted and measured."""
+    st.subheader("Bend", anchor="bend")
     first = series[0]
     ceilings = ceilings_of(first, chosen, first)
     for case in cases:
         predicted = case.predicted(first.shape, ceilings)
-        words = bend_text(case.name, case.width, predicted, case.seen, ceilings)
-        st.markdown(words[0].upper() + words[1:] if not case.name else words)
+        text = bend_text(case.name, case.width, predicted, case.seen, ceilings)
+        st.markdown(text[0].upper() + text[1:] if not case.name else text)
     st.caption(
-        "Seen: where a decode pass's median time first grows faster than the square root of its rows, over doublings: "
-        "halfway between free and no gain at all. In a run of mixed requests widths change too; a sweep holds them."
+        "The measured bend is the first doubling of rows over which the median decode pass grows faster than the "
+        "square root of its rows. Mixed requests also change the width; a sweep keeps it constant."
     )
 
 
-def draw_step_time(series: Sequence[Measured], chosen: Chosen) -> None:
-    """Issue time and device time of a pass, apart."""
-    st.subheader("Issuing and computing", anchor="parts")
+def draw_step_time(series: Sequence[MeasuredPasses], chosen: ChosenCeilings) -> None:
+    """Issue time and device time of passes."""
+    st.subheader("Issue and device time", anchor="parts")
     first = series[0]
-    frames = [_parts_of(one, ceilings_of(one, chosen, first), len(series) > 1) for one in series]
-    parts = pd.concat(frames, ignore_index=True)
-    is_decode = parts["kind"] == "decode"
-    halves = [(name, parts[kept]) for name, kept in (("decode", is_decode), ("prompts", ~is_decode)) if kept.any()]
+    frames = [_times_of(one, ceilings_of(one, chosen, first), len(series) > 1) for one in series]
+    times = pd.concat(frames, ignore_index=True)
+    is_decode = times["kind"] == "decode"
+    halves = [(name, times[kept]) for name, kept in (("decode", is_decode), ("prompts", ~is_decode)) if kept.any()]
     in_columns([partial(_draw_half, name, half) for name, half in halves])
     for one, frame in zip(series, frames, strict=True):
         decode = one.groups[(one.groups["kind"] == "decode") & (one.groups["seconds"] > 0)]
         if decode.empty:
             continue
-        most = decode["passes"].idxmax()
-        row = decode.loc[most].to_dict()
-        floor = floor_text(float(frame["floor_s"].to_dict()[most]), float(row["median_s"]))
-        who = "" if len(series) == 1 else f"{plain(one.name)}: "
-        st.caption(f"{who}{parts_text(row)} {floor}".rstrip())
+        row = records(decode.assign(floor_s=frame["floor_s"]).nlargest(1, "passes"))[0]
+        floor = floor_text(float(row["floor_s"]), float(row["median_s"]))
+        prefix = "" if len(series) == 1 else f"{plain(one.name)}: "
+        st.caption(f"{prefix}{issue_text(row)} {floor}".rstrip())
 
 
 def _draw_half(name: str, half: pd.DataFrame) -> None:
-    """Decode passes, or passes that read prompts: each on an axis of its own, since the latter take far longer."""
-    title = "Decode" if name == "decode" else "Reading prompts"
+    """Decode passes or prefill passes, on separate axes, because prefill passes take far longer."""
+    title = "Decode" if name == "decode" else "Prefill and mixed"
     alt = f"Issue and device time of a pass, {name}"
-    show_still(step_time_bars(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
+    show_still(pass_time_bars(half, title=title, dark=is_dark()), key=f"parts_{name}", alt=alt)
 
 
-def _parts_of(one: Measured, ceilings: Ceilings | None, is_named: bool) -> pd.DataFrame:
-    """The groups of one series as the figure takes them, prefill first."""
+def _times_of(one: MeasuredPasses, ceilings: Ceilings | None, is_named: bool) -> pd.DataFrame:
+    """The pass groups of one series for the figure, prefill first."""
     groups = one.groups[one.groups["seconds"] > 0]
-    points = pass_points(groups.to_dict("records"), one.shape)
+    points = pass_points(records(groups), one.shape)
     floors = [point.read_bytes / point.passes / ceilings.read_bytes_per_s if ceilings else math.nan for point in points]
     columns = ["kind", "rows_from", "rows_to", "passes", "issue_s", "device_s"]
     frame = groups[columns].assign(
@@ -172,8 +172,8 @@ def _parts_of(one: Measured, ceilings: Ceilings | None, is_named: bool) -> pd.Da
     )
 
 
-def draw_kinds(series: Sequence[Measured], chosen: Chosen) -> None:
-    """Every series and kind of pass as a line."""
+def draw_kinds(series: Sequence[MeasuredPasses], chosen: ChosenCeilings) -> None:
+    """A row for each series and kind of pass."""
     st.subheader("By kind of pass", anchor="kinds")
     first = series[0]
     rows = [row for one in series for row in kind_rows(one.name, used_of(one, ceilings_of(one, chosen, first)))]
@@ -181,21 +181,22 @@ def draw_kinds(series: Sequence[Measured], chosen: Chosen) -> None:
     left_out = [one.name for one in series if chosen.machine and ceilings_of(one, chosen, first) is None]
     if left_out:
         st.caption(
-            f":orange[{plain(', '.join(left_out))}: another model, dtype or device than the first; not held against "
+            f":orange[{plain(', '.join(left_out))}: other model, dtype or device than the first, so not compared with "
             f"these ceilings.]"
         )
     st.caption(
-        "MBU and MFU are over the time of the passes alone; what the loop does between them is not in it. The median "
-        "is of the shapes' own medians, each as often as it ran."
+        "MBU and MFU use the time of the passes, without the time between them. The median is of the medians of all "
+        "shapes, weighted by their passes."
     )
 
 
 WHY = """
-Bytes: every weight once a pass, and each cached position that the pass attends over, of the KV heads (a group of query
-heads shares them). Rows as wide as the widest are counted as wide; padding and dead rows are counted as they are
-computed. FLOP: two a weight for each token through the layers, the logits of rows that yield a token, and four for each
-query, position, query head and its width. Not counted: activations, norms, softmax, sampling.
+Bytes per pass: every weight once, and the KV of every cached position that the pass attends over, for the KV heads.
+Padding and dead rows count, because they are computed. FLOP: two per weight and token, the logits of rows that yield a
+token, and four per query, position, query head and head dimension. Activations, norms, softmax and sampling do not
+count.
 
-The slope is the bandwidth that reading a large buffer reached, the flat top a large matrix product in the run's number
-format. A small model's weights may stay in a CPU's or GPU's last cache: its points may then stand above the slope.
+The slope is the measured bandwidth of reading a large buffer, the flat top the measured rate of a large matrix product
+in the run's dtype. The weights of a small model may stay in the last-level cache; its points can then be above the
+slope.
 """

@@ -1,4 +1,4 @@
-"""The section of a run's page on paged KV memory: the pool over time, its preemptions, and the pool at one moment."""
+"""The section on paged KV memory: the pool over time, its preemptions, and the pool at one pass."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import count, duration, percent, plural
-from pages.figures.blocks import captions as block_captions
-from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map
-from pages.figures.blocks.pool import pool_at
+from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map, block_map_caption
+from pages.figures.blocks.pool import pool_at, pool_caption
+from pages.figures.frames import records
 from pages.figures.timeline.preemptions import preemptions_of
 from pages.figures.timeline.spans import Unit
-from pages.parts.runs.loaded_run import RunData
+from pages.parts.runs.figures import chosen_unit
+from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import show
 from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.tables import draw_table
-from pages.parts.shared.unit_switch import chosen_unit
 from store.queries.block_map import BlockMap
 
 MAX_LISTED = 20
 
 
-def draw_blocks(run: RunData) -> None:
+def draw_blocks(run: LoadedRun) -> None:
     """Nothing for a run whose KV memory is not paged."""
     if not run.is_paged:
         return
@@ -47,16 +47,16 @@ def draw_blocks(run: RunData) -> None:
     show(figure, key="blocks", alt="KV blocks over time")
     st.caption(_caption(run, grid, lost, pool_blocks))
     with st.expander("How to read this"):
-        st.markdown(BLOCKS_WHY)
+        st.markdown(BLOCKS_HELP)
     draw_preemptions(lost)
     if not run.passes.empty and grid.used_blocks:
         _draw_moment(run, pool_blocks)
 
 
-def _caption(run: RunData, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
+def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
     ledger = run.ledger("")
     reserved, unfilled = ledger.get("kv_reserved_position_s"), ledger.get("kv_fragment_position_s")
-    return block_captions.blocks(
+    return block_map_caption(
         grid.by_column,
         lost,
         pool_blocks=pool_blocks,
@@ -68,7 +68,7 @@ def _caption(run: RunData, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int)
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _block_map(home: str, run_id: str, version: int, unit: Unit) -> BlockMap:
-    """Up to the highest block that was ever held: a pool may be far larger than the workload. Kept as run_data does."""
+    """Up to the highest block in use: a pool may be far larger than the workload. Cached as a LoadedRun is."""
     store = lab().store
     whole = store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)
     if not 0 < whole.used_blocks < whole.num_blocks:
@@ -77,16 +77,15 @@ def _block_map(home: str, run_id: str, version: int, unit: Unit) -> BlockMap:
     return store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit, num_blocks=used)
 
 
-def _version(run: RunData) -> int:
+def _version(run: LoadedRun) -> int:
     return lab().recorder.version if run.status == "running" else -1
 
 
 def draw_preemptions(lost: pd.DataFrame) -> None:
-    """Each preemption in a line: who, when, what it gave back, what had to be computed again."""
+    """A row per preemption: the request, when, the blocks it freed, the positions to recompute."""
     if lost.empty:
         return
-    words = "blocks given back, positions to compute again"
-    st.markdown(f"**{plural(len(lost), 'preemption')}**: {words}")
+    st.markdown(f"**{plural(len(lost), 'preemption')}**: blocks freed, positions to recompute")
     header = ["request", "step", "time", "lane", "blocks", "positions"]
     draw_table(header, preemption_rows(lost.head(MAX_LISTED)), figures=range(len(header)))
     if len(lost) > MAX_LISTED:
@@ -98,14 +97,14 @@ def preemption_rows(lost: pd.DataFrame) -> list[list[str]]:
     return [
         [f"{row['request_id']:.0f}", count(int(row["step"])), duration(row["time_s"]), f"{row['lane']:.0f}"]
         + [count(row["blocks"]), count(row["tokens"])]
-        for row in lost.to_dict("records")
+        for row in records(lost)
     ]
 
 
 @st.fragment
-def _draw_moment(run: RunData, pool_blocks: int) -> None:
-    """A slider over the passes, and the pool as a grid of blocks while that pass runs. It draws nothing else anew."""
-    st.markdown("**The pool at one moment**")
+def _draw_moment(run: LoadedRun, pool_blocks: int) -> None:
+    """A slider over the passes, and the pool as a grid of blocks during that pass. A move redraws this part only."""
+    st.markdown("**The pool at one pass**")
     last = len(run.passes) - 1
     fullest = int(run.passes["kv_reserved_positions"].fillna(0).to_numpy().argmax())
     place = st.slider("Pass", 0, last, fullest, key=page_key(f"pool_at_{run.run_id}")) if last else 0
@@ -113,9 +112,9 @@ def _draw_moment(run: RunData, pool_blocks: int) -> None:
     held = lab().store.kv.blocks_at(run.run_id, int(at["pass_index"]))
     size = run.config.block_size
     figure = pool_at(held, num_blocks=pool_blocks, block_size=size, dark=is_dark())
-    show(figure, key="pool", alt="KV blocks at one moment", config={"displayModeBar": False})
+    show(figure, key="pool", alt="KV blocks at one pass", config={"displayModeBar": False})
     st.caption(
-        block_captions.pool(
+        pool_caption(
             held,
             pool_blocks=pool_blocks,
             block_size=size,
@@ -129,7 +128,7 @@ def _draw_moment(run: RunData, pool_blocks: int) -> None:
 
 
 def _draw_holders(held: pd.DataFrame, block_size: int) -> None:
-    """Who holds what, for a reader who does not go by colors."""
+    """The blocks of each request as a table, because colors do not name requests."""
     header = ["request", "blocks", "positions filled", "not filled"]
     rows = holder_rows(held, block_size)
     draw_table(header, rows[:MAX_LISTED], figures=range(len(header)))
@@ -138,7 +137,7 @@ def _draw_holders(held: pd.DataFrame, block_size: int) -> None:
 
 
 def holder_rows(held: pd.DataFrame, block_size: int) -> list[list[str]]:
-    """A row a request, those with the most blocks first: its blocks, their positions that are filled, and are not."""
+    """A row per request, the most blocks first: its blocks, their filled positions, their unfilled positions."""
     by_request = held.groupby("request_id").agg(blocks=("block_id", "size"), positions=("positions", "sum"))
     by_request = by_request.sort_values("blocks", ascending=False, kind="stable")
     return [_holder(request, blocks, positions, block_size) for request, blocks, positions in by_request.itertuples()]
@@ -150,17 +149,17 @@ def _holder(request: Any, blocks: int, positions: float, block_size: int) -> lis
     return [f"{request:.0f}", count(blocks), count(positions), unfilled]
 
 
-BLOCKS_WHY = """
-Keys and values live in blocks of a few token positions each. A request's **block table** lists the blocks that it
-holds, in order; they need not lie side by side. It takes a block when its last one is full, and gives all of them back
-when it ends.
+BLOCKS_HELP = """
+Keys and values live in blocks of a few token positions each. A request's **block table** lists its blocks in order.
+They can lie anywhere in the pool. A request takes a block when its last one is full, and frees all of them at its end.
 
-- **A color** is a request. There are fewer colors than requests: the pointer tells the number.
+- **A color** is a request. Colors repeat: hover to see the request's number.
 - **Near white** is a free block.
-- **Not filled** is the end of each request's last block: all that paging wastes, and less than a block a request.
-- **A triangle** is a preemption. No block was left for an older request, so the youngest one gave all of its blocks
-  back; it waits at the front of the queue and is computed anew, its answer so far included. No token is lost.
+- **Not filled** is the end of each request's last block. It is all the memory that paging wastes: less than one block
+  per request.
+- **A triangle** is a preemption: an older request needed a block and none was free, so the newest request freed all of
+  its blocks. It waits first in the queue and is recomputed, its answer so far included. No token is lost.
 
-Where a pool or a run is too large to draw block by block and pass by pass, a cell stands for several, in the color of
-the request that held most of it.
+Where a pool or a run is too large to draw each block and pass, a cell combines several and takes the color of the
+request that held most of it.
 """

@@ -1,4 +1,4 @@
-"""The head of a run's page: what it is, its badges, where to go from it, and six figures at most."""
+"""The top of a run's page: its badges and settings, links, note and tags, export, and up to six key figures."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from engine.metrics.definitions import Definitions
 from engine.metrics.metric import Value
 from pages.parts.experiments.progress import draw_way_to_experiment
 from pages.parts.runs.badges import show_badges
-from pages.parts.runs.compared import METRIC_BY_NAME
-from pages.parts.runs.loaded_run import RunData
-from pages.parts.runs.notes import edit_notes, set_pinned
+from pages.parts.runs.latency_definitions import definition_text
+from pages.parts.runs.loaded_run import LoadedRun
+from pages.parts.runs.run_actions import draw_download, edit_notes, set_pinned
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
-from pages.parts.runs.sensitivity import definition_text
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.metric_text import value_and_unit
+from pages.parts.shared.metric_text import METRIC_BY_NAME, value_and_unit
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.tiles import Tile, draw_tiles
-from pages.parts.shared.transfer import draw_download
 from store.folders import log_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFigure:
-    """One figure of the head: a metric, and the metric that says how many samples or parts it rests on."""
+    """A metric, and the metric that counts its samples, shown as `n = 8 requests`."""
 
     label: str
     metric: str
@@ -53,8 +51,8 @@ PAGED_FIGURES = (
 )
 
 
-def draw_header(run: RunData, companions: Sequence[str]) -> None:
-    """`companions` are the ids of the runs of its comparison, itself among them, if it was made for one."""
+def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
+    """`companions` are the ids of the runs of its comparison, itself included; empty where it was made for none."""
     show_badges(run.row)
     st.markdown(f"**{engine_line(run.config)}**  \n{workload_line(run.info, run.metrics)}  \n{machine_line(run.info)}")
     if busy := busy_line(run.info):
@@ -63,7 +61,7 @@ def draw_header(run: RunData, companions: Sequence[str]) -> None:
         if companions:
             st.page_link(
                 "pages/compare.py",
-                label="Compare with its pair" if len(companions) == 2 else "Compare with the other layouts",
+                label="Compare with the other engine" if len(companions) == 2 else "Compare with the other engines",
                 icon=":material/compare_arrows:",
                 query_params={"runs": ",".join(companions)},
             )
@@ -78,20 +76,20 @@ def draw_header(run: RunData, companions: Sequence[str]) -> None:
         st.page_link(
             "pages/bench.py", label="Repeat on Bench", icon=":material/replay:", query_params=query_of(run.config)
         )
-        st.page_link("pages/glossary.py", label="What the figures mean", icon=":material/dictionary:")
+        st.page_link("pages/glossary.py", label="Glossary", icon=":material/dictionary:")
     st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")
 
 
-def draw_key_figures(run: RunData) -> None:
-    """Each figure with its unit and what it rests on. Paging has no padding and no dead slots: its own are shown."""
+def draw_key_figures(run: LoadedRun) -> None:
+    """Each figure with its unit and sample count. Paged runs show preemptions in place of padding and dead slots."""
     figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
     draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures])
 
 
 def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:
-    """A figure that the run does not have is a dash, never a zero."""
+    """A figure that the run does not have is a dash, not a zero."""
     noun = "requests" if figure.rests_on == "itl_n" and definitions.itl == "mean" else figure.noun
-    words = definition_text(definitions)
+    changed = definition_text(definitions)
     metric = METRIC_BY_NAME[figure.metric]
     value, unit = value_and_unit(metric, metrics.get(figure.metric))
     rests_on = metrics.get(figure.rests_on)
@@ -100,25 +98,22 @@ def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definiti
         value=value,
         unit=unit,
         note="no sample in this run" if value == MISSING else f"n = {count(rests_on)} {noun}",
-        hint=f"{metric.meaning} {metric.name} = {metric.formula}." + (f" Counted otherwise: {words}." if words else ""),
+        hint=f"{metric.meaning} {metric.name} = {metric.formula}." + (f" Definitions: {changed}." if changed else ""),
     )
 
 
-# Beside a run's figures: what is said of it, and the file to take it along in.
-
-
-def draw_run_tools(run: RunData) -> None:
-    """The note and tags with the way to change them, the pin, and the run as one file once it is over."""
-    said = lab().store.annotations.of(run.run_id)
+def draw_run_tools(run: LoadedRun) -> None:
+    """Tags, note and pin with the buttons that change them, and the export of an ended run."""
+    annotation = lab().store.annotations.of(run.run_id)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for tag in said.tags:
+        for tag in annotation.tags:
             st.badge(plain(tag), icon=":material/sell:", color="gray")
         if st.button("Note and tags …", icon=":material/edit_note:", key=page_key("note")):
             edit_notes([run.run_id])
-        if st.button("Unpin" if said.pinned else "Pin", icon=":material/keep:", key=page_key("pin")):
-            set_pinned([run.run_id], not said.pinned)
+        if st.button("Unpin" if annotation.pinned else "Pin", icon=":material/keep:", key=page_key("pin")):
+            set_pinned([run.run_id], not annotation.pinned)
             st.rerun()
         if run.status != "running":
             draw_download([run.run_id], log_bytes(Path(run.row["folder"])) or 0, label="Export", key=page_key("export"))
-    if said.note:
-        st.markdown("  \n".join(plain(line) for line in said.note.splitlines()))
+    if annotation.note:
+        st.markdown("  \n".join(plain(line) for line in annotation.note.splitlines()))

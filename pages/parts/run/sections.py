@@ -1,30 +1,43 @@
-"""The sections of a run's page that hold figures: timeline, waste, latencies, passes. Each has its finding below."""
+"""The sections of a run's page with a figure each: timeline, waste, latencies, passes. A caption states the finding."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from pages.figures import captions
-from pages.figures.latency.cdf import latency_cdf
-from pages.figures.timeline.passes import pass_trace
+from engine.core.config import RunConfig
+from engine.core.format import count, plural
+from pages.figures.latency.cdf import latency_caption, latency_cdf
+from pages.figures.timeline.passes import pass_kinds_caption, pass_trace
 from pages.figures.timeline.preemptions import preemptions_of, preemptions_text
 from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import slot_timeline
-from pages.figures.waste.waste import waste_ledger
-from pages.parts.runs.execution import discarded_text, executed_text, notes_of
-from pages.parts.runs.explanations import LATENCY_WHY, PASSES_WHY, TIMELINE_WHY, WASTE_WHY
-from pages.parts.runs.latencies import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, overlaid
-from pages.parts.runs.loaded_run import RunData
-from pages.parts.runs.sensitivity import draw_definitions
+from pages.figures.timeline.timeline import slot_timeline, timeline_caption
+from pages.figures.waste.waste import waste_breakdown, waste_caption
+from pages.parts.runs.figures import (
+    LATENCY_FIGURES,
+    LATENCY_HELP,
+    TIMELINE_HELP,
+    WASTE_HELP,
+    LatencyFigure,
+    absence,
+    chosen_unit,
+    counted_noun,
+    discarded_text,
+    overlaid,
+    unit_switch,
+)
+from pages.parts.runs.latency_definitions import draw_definitions
+from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
-from pages.parts.shared.unit_switch import chosen_unit, unit_switch
+from pages.parts.shared.markdown import plain
 
 
-def draw_timeline(run: RunData) -> None:
+def draw_timeline(run: LoadedRun) -> None:
     """The slots over steps or seconds, with the queue above."""
     st.subheader("Slot timeline", anchor="timeline")
     unit = unit_switch()
@@ -38,35 +51,35 @@ def draw_timeline(run: RunData) -> None:
         dark=is_dark(),
     )
     show(figure, key="timeline", alt="Slot timeline")
-    st.caption(captions.timeline(run.spans, unit=unit, num_lanes=lanes))
-    if told := preemptions_text(preemptions_of(run.events)):
-        st.caption(told)
+    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=lanes))
+    if preempted := preemptions_text(preemptions_of(run.events)):
+        st.caption(preempted)
     with st.expander("How to read this"):
-        st.markdown(TIMELINE_WHY)
+        st.markdown(TIMELINE_HELP)
 
 
-def draw_waste(run: RunData) -> None:
-    """What was computed, spent and held for nothing."""
-    st.subheader("Waste ledger", anchor="waste")
+def draw_waste(run: LoadedRun) -> None:
+    """Positions, time and memory spent on nothing."""
+    st.subheader("Waste", anchor="waste")
     ledger = pd.DataFrame([run.ledger("")])
-    show(waste_ledger(ledger, dark=is_dark()), key="waste", alt="Waste ledger")
-    st.caption(captions.waste(ledger))
+    show(waste_breakdown(ledger, dark=is_dark()), key="waste", alt="Waste")
+    st.caption(waste_caption(ledger))
     if discarded := discarded_text(run.config, run.metrics):
         st.caption(discarded)
-    with st.expander("What is counted, and what is attributed"):
-        st.markdown(WASTE_WHY)
+    with st.expander("Counted and attributed waste"):
+        st.markdown(WASTE_HELP)
 
 
-def draw_latencies(run: RunData) -> None:
-    """Five cumulative distributions in two columns; one that cannot be drawn says why."""
+def draw_latencies(run: LoadedRun) -> None:
+    """Five cumulative distributions in two columns; a text says why one is missing."""
     st.subheader("Latencies", anchor="latencies")
     draw_definitions(run.definitions)
     in_columns([partial(_draw_latency, run, latency) for latency in LATENCY_FIGURES])
-    with st.expander("What each of them measures"):
-        st.markdown(LATENCY_WHY)
+    with st.expander("What each latency measures"):
+        st.markdown(LATENCY_HELP)
 
 
-def _draw_latency(run: RunData, latency: LatencyFigure) -> None:
+def _draw_latency(run: LoadedRun, latency: LatencyFigure) -> None:
     if not run.latencies[latency.key].n:
         st.markdown(
             f"**{latency.title}**  \n:material/info: {absence(latency, run.requests, run.status).capitalize()}."
@@ -76,22 +89,48 @@ def _draw_latency(run: RunData, latency: LatencyFigure) -> None:
     noun = counted_noun(latency, run.definitions)
     figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
     show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative")
-    st.caption(captions.latency(frame, latency.words, counted=noun))
+    st.caption(latency_caption(frame, latency.phrase, counted=noun))
 
 
-def draw_passes(run: RunData) -> None:
-    """The time, the rows and the width of each pass, one under the other."""
+def draw_passes(run: LoadedRun) -> None:
+    """The time, the rows and the width of each forward pass, one below the other."""
     st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
-    st.caption(captions.pass_kinds(run.pass_kinds))
+    st.caption(pass_kinds_caption(run.pass_kinds))
     totals = run.pass_totals
-    if executed := executed_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
+    if executed := execution_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
         st.caption(f":material/bolt: {executed}")
-    with st.expander("Why passes take what they take"):
-        st.markdown(PASSES_WHY)
+    with st.expander("What the time of a pass depends on"):
+        st.markdown(PASSES_HELP)
     st.page_link(
         "pages/roofline.py",
-        label="These passes under the machine's ceilings",
+        label="These passes on Roofline",
         icon=":material/roofing:",
         query_params={"run": run.run_id},
     )
+
+
+def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The worker's notes on how it executed the run. `row` is the store's row of the run."""
+    notes = (row.get("result") or {}).get("notes") or (row.get("info") or {}).get("notes") or ()
+    return tuple(str(note) for note in notes)
+
+
+def execution_text(config: RunConfig, captured: int, passes: int, notes: tuple[str, ...]) -> str:
+    """How many passes replayed a CUDA graph and why the others did not; only the notes for an eager run."""
+    reason = plain(" ".join(notes))
+    if config.execution != "graph" or not passes:
+        return reason
+    of_all = f"{count(captured)} of {plural(passes, 'pass', 'passes')} replayed a CUDA graph"
+    if captured == passes:
+        return " ".join(filter(None, [f"{of_all}.", reason]))
+    others = "the others ran eager" if captured else "all ran eager"
+    return f"{of_all}; {others}{f': {reason}' if reason else '.'}"
+
+
+PASSES_HELP = """
+A pass is one run of the model. A prefill pass processes whole prompts and takes longer with every prompt token;
+decoding rows wait for it. A decode pass yields one token per row. It reads all weights for any number of rows, so a few
+more rows cost little; it attends over as many columns as its widest row needs. A mixed pass does both: it decodes all
+rows and spends the rest of its token budget on chunks of prompts, so decoding rows do not wait.
+"""

@@ -1,7 +1,7 @@
-"""Answers as text, decoded in the app from the token ids of a run log: for a run that is live, or one that crashed.
+"""Answers as text. The worker logs an answer's text when its request ends; until then, and after a crash, the log has
+token ids only, and the app decodes them with the model's tokenizer file.
 
-The worker writes a request's text when the request ends; until then, and after a crash for good, only ids are there.
-A model without a tokenizer file has no text here: its ids are shown as they are. No torch, no transformers.
+A model without a tokenizer file has no text here: its ids are shown. This module loads no torch and no transformers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import streamlit as st
 from tokenizers import Tokenizer
 
 from engine.core.format import is_missing
-from pages.parts.runs.loaded_run import RunData
+from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.lab import lab
 
 MAX_IDS_SHOWN = 40
@@ -24,60 +24,16 @@ MAX_IDS_SHOWN = 40
 Decoder = Callable[[Sequence[int]], str]
 
 
-def decoder_of(run: Mapping[str, Any]) -> Decoder:
-    """What turns a run's ids into text: its model's tokenizer, or the ids themselves where this machine has none.
-
-    A counted budget goes on past the end of the sequence; an answer ends there, as in the worker's own text.
-    """
-    file = tokenizer_file_of(run)
-    if not file or not Path(file).is_file():
-        return ids_as_text
-    tokenizer, ends = _tokenizer(file), _model_of(run).get("eos_token_ids") or ()
-    return lambda ids: str(tokenizer.decode(list(takewhile(lambda i: i not in ends, ids)), skip_special_tokens=True))
-
-
-def tokenizer_file_of(run: Mapping[str, Any]) -> str | None:
-    """The tokenizer file that a run names; None for a model of random weights."""
-    file = _model_of(run).get("tokenizer_file")
-    return str(file) if file else None
-
-
-def _model_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The model as run.json describes it, from that file's content or from the store's row of the run."""
-    info = run.get("info", run)
-    model = info.get("model") if isinstance(info, Mapping) else None
-    return model if isinstance(model, Mapping) else {}
-
-
-def decode_all(tokens: pd.DataFrame, decoder: Decoder) -> dict[int, str]:
-    """Each request's answer so far. `tokens` has request_id, token_index, token_id, in any order."""
-    if tokens.empty:
-        return {}
-    ordered = tokens.sort_values(["request_id", "token_index"])
-    return {int(request): decoder(group.tolist()) for request, group in ordered.groupby("request_id")["token_id"]}
-
-
-def ids_as_text(ids: Sequence[int]) -> str:
-    """`412 7 98 …`: the last ids, where there is no tokenizer to read them."""
-    shown = " ".join(str(i) for i in ids[-MAX_IDS_SHOWN:])
-    return f"… {shown}" if len(ids) > MAX_IDS_SHOWN else shown
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _tokenizer(file: str) -> Tokenizer:
-    return Tokenizer.from_file(file)
-
-
-def with_texts(run: RunData, requests: pd.DataFrame) -> pd.DataFrame:
-    """Some of the run's requests with prompt_text and output_text, None where there is none."""
+def with_texts(run: LoadedRun, requests: pd.DataFrame) -> pd.DataFrame:
+    """Some of the run's requests with prompt_text and output_text; None where no text is logged."""
     texts = lab().store.runs.request_texts(run.run_id, requests["request_id"].tolist()).set_index("request_id")
     by_id = texts.reindex(requests["request_id"]).astype(object)
     by_id = by_id.where(by_id.notna(), None)
     return requests.assign(**{name: by_id[name].to_numpy() for name in ("prompt_text", "output_text")})
 
 
-def answers_of(run: RunData, requests: pd.DataFrame) -> dict[int, str]:
-    """Each request's answer: as logged at its end, or decoded from the tokens that were logged so far."""
+def answers_of(run: LoadedRun, requests: pd.DataFrame) -> dict[int, str]:
+    """Each request's answer: as logged at its end, or decoded from the tokens logged so far."""
     texts = {int(i): text for i, text in zip(requests["request_id"], requests["output_text"], strict=True)}
     unfinished = [i for i, text in texts.items() if not isinstance(text, str)]
     if unfinished:
@@ -91,5 +47,50 @@ def answer_or_note(text: str, row: pd.Series, status: str) -> str:
     if text.strip():
         return text
     if not is_missing(row["output_tokens"]) and row["output_tokens"] > 0:
-        return "(its tokens make no readable text)"
+        return "(its tokens decode to no readable text)"
     return "(no token yet)" if status == "running" else "(no token)"
+
+
+def decoder_of(run: Mapping[str, Any]) -> Decoder:
+    """What decodes a run's ids: its model's tokenizer, or a function that prints the ids where this machine has none.
+
+    A request with a counted budget continues past the end of the sequence; its answer stops there, as in the worker.
+    """
+    file = tokenizer_file_of(run)
+    if not file or not Path(file).is_file():
+        return ids_as_text
+    tokenizer, ends = _tokenizer(file), _model_of(run).get("eos_token_ids") or ()
+    return lambda ids: str(tokenizer.decode(list(takewhile(lambda i: i not in ends, ids)), skip_special_tokens=True))
+
+
+def decode_all(tokens: pd.DataFrame, decoder: Decoder) -> dict[int, str]:
+    """Each request's answer so far. `tokens` has request_id, token_index, token_id, in any order."""
+    if tokens.empty:
+        return {}
+    ordered = tokens.sort_values(["request_id", "token_index"])
+    ids = ordered.groupby("request_id")["token_id"].agg(list)
+    return {int(request): decoder(answer) for request, answer in zip(ids.index.tolist(), ids, strict=True)}
+
+
+def tokenizer_file_of(run: Mapping[str, Any]) -> str | None:
+    """The tokenizer file that a run names; None for a model of random weights."""
+    file = _model_of(run).get("tokenizer_file")
+    return str(file) if file else None
+
+
+def ids_as_text(ids: Sequence[int]) -> str:
+    """`412 7 98 …`: the last ids, for a model without a tokenizer."""
+    shown = " ".join(str(i) for i in ids[-MAX_IDS_SHOWN:])
+    return f"… {shown}" if len(ids) > MAX_IDS_SHOWN else shown
+
+
+def _model_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The model as run.json describes it; `run` is that file's content or the store's row of the run."""
+    info = run.get("info", run)
+    model = info.get("model") if isinstance(info, Mapping) else None
+    return model if isinstance(model, Mapping) else {}
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _tokenizer(file: str) -> Tokenizer:
+    return Tokenizer.from_file(file)

@@ -1,6 +1,6 @@
-"""Small labels that say what a run is before its numbers are read: how it ended, random weights, simulated, watched.
+"""Badges: small labels for how a run ended and what it is (random weights, simulated, watched).
 
-Never color alone: each badge has words and an icon. `run` is any mapping with the columns of the store's `runs`.
+Each badge has text and an icon besides its color. `run` is any mapping with the columns of the store's `runs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Color = Literal["red", "orange", "blue", "green", "violet", "gray"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """One label: its words, its icon (a Material symbol), its color, and what it means."""
+    """`icon` is a Material symbol, `help` the tooltip."""
 
     label: str
     icon: str
@@ -27,51 +27,54 @@ class Badge:
 
 
 STATUS = {
-    "running": Badge(label="running", icon=":material/play_circle:", color="blue", help="The run is still going."),
+    "running": Badge(label="running", icon=":material/play_circle:", color="blue", help="The run is in progress."),
     "completed": Badge(
-        label="completed", icon=":material/check_circle:", color="green", help="Every request was answered in full."
+        label="completed", icon=":material/check_circle:", color="green", help="Every request got its full answer."
     ),
     "stopped": Badge(
-        label="stopped", icon=":material/stop_circle:", color="orange", help="Canceled by a person before its end."
+        label="stopped", icon=":material/stop_circle:", color="orange", help="Canceled before it completed."
     ),
     "oom": Badge(
-        label="out of memory", icon=":material/memory:", color="red", help="An allocation failed and ended the run."
+        label="out of memory",
+        icon=":material/memory:",
+        color="red",
+        help="A memory allocation failed and ended the run.",
     ),
     "failed": Badge(label="failed", icon=":material/error:", color="red", help="The run ended with an error."),
     "crashed": Badge(
         label="crashed",
         icon=":material/heart_broken:",
         color="red",
-        help="The worker died before it could write a result. Everything that it had logged is kept.",
+        help="The worker died before it wrote a result. Everything it logged is kept.",
     ),
 }
 RANDOM_WEIGHTS = Badge(
     label="random weights",
     icon=":material/casino:",
     color="orange",
-    help="The model has its real shape and random weights: speed and memory mean something, the words do not.",
+    help="Real model shape, random weights: speed and memory are meaningful, the text is not.",
 )
 SIMULATED = Badge(
     label="simulated",
     icon=":material/function:",
     color="violet",
-    help="No engine ran: step times come from a model of the hardware, on a virtual clock.",
+    help="No engine ran: step times come from a hardware model, on a virtual clock.",
 )
 WATCHED = Badge(
     label="watched live",
     icon=":material/visibility:",
     color="gray",
-    help="A live page was open while this ran and shared the machine with it; times may be a few percent longer.",
+    help="A live page was open during the run and shared the machine; times may be a few percent longer.",
 )
 
 
 def status_badge(status: str) -> Badge:
-    """The badge of a status; an unknown one is shown by its own name."""
+    """The badge of a status; an unknown status is shown by its name."""
     return STATUS.get(status, Badge(label=status, icon=":material/help:", color="gray", help="An unknown status."))
 
 
 def badges_of(run: Mapping[str, Any], *, with_status: bool = True) -> list[Badge]:
-    """Every badge that a run deserves, the most important first."""
+    """Every badge of a run, the most important first."""
     badges = [status_badge(str(run["status"]))] if with_status and run.get("status") else []
     for column, badge in (("simulated", SIMULATED), ("random_weights", RANDOM_WEIGHTS), ("watched", WATCHED)):
         value = run.get(column)
@@ -88,5 +91,5 @@ def show_badges(run: Mapping[str, Any], *, with_status: bool = True) -> None:
 
 
 def badge_text(run: Mapping[str, Any]) -> str:
-    """The badges as words, for a table's cell."""
+    """The labels of a run's badges, for a table cell."""
     return ", ".join(badge.label for badge in badges_of(run))

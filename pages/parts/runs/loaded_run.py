@@ -1,7 +1,7 @@
-"""What the Run and Compare pages show of a run, read from the store once and kept for as long as it stays the same.
+"""A run as the Run and Compare pages use it, read from the store once and cached.
 
-A run that has ended does not change; one that is still going is read anew whenever the store has more of it. A handful
-of runs is kept for all visitors; of the gaps between tokens, few points that stand for all.
+An ended run does not change; a running one is read again whenever the store has more of it. The cache holds a few runs
+and is shared by all visitors. A run with very many gaps or passes is downsampled.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.metric import Value
-from pages.parts.runs.comparable import setting_of
-from pages.parts.runs.compared import Compared
-from pages.parts.runs.execution import ledger_row
+from pages.figures.frames import records
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
 from store.queries.latency_definitions import distributions
 
 KEPT_RUNS = 8
+RECENT = 60
+KV_PARTS = ("padding", "dead", "fragment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunData:
-    """One run: its row as in the store's `runs`, its run.json, and the frames that its figures are drawn from.
+class LoadedRun:
+    """One run: its row of the store's `runs`, its run.json (`info`), and the frames its figures are drawn from.
 
-    Frames are shared by all visitors; nothing may change them. `requests` are without texts; `events` are what befell
-    them: preemptions.
-    `metrics`, `requests` and `latencies` (by the keys of engine.metrics.latency) are counted by `definitions`. Of very
-    many passes, `passes` are a few that stand for all; `pass_totals` and `pass_kinds` are of all.
+    All visitors share the frames: do not change them. `requests` has no texts; `events` are preemptions.
+    `metrics`, `requests` and `latencies` (by the keys of engine.metrics.latency) follow `definitions`. `passes` is
+    downsampled for a run with very many; `pass_totals` and `pass_kinds` cover all passes.
     """
 
     run_id: str
@@ -60,18 +59,9 @@ class RunData:
 
     @property
     def kv_blocks(self) -> int | None:
-        """How many blocks its pool has, where that was logged."""
+        """The number of blocks in its pool; None where it was not logged."""
         blocks = self.info.get("kv_blocks")
         return int(blocks) if blocks else None
-
-    def ledger(self, series: str) -> dict[str, Any]:
-        """Its row of the ledgers, under a name there."""
-        if len(self.passes) == self.pass_totals["passes"]:
-            return ledger_row(series, self.metrics, self.passes)
-        seconds = self.pass_kinds.set_index("kind")["seconds"]
-        mixed = {"mixed_s": seconds["mixed"]} if "mixed" in seconds else {}
-        known = {name: value for name, value in self.metrics.items() if value is not None}
-        return ledger_row(series, {**mixed, **self.pass_totals, **known}, self.passes.head(0))
 
     @property
     def status(self) -> str:
@@ -84,36 +74,39 @@ class RunData:
 
     @property
     def oom(self) -> Mapping[str, Any] | None:
-        """What an allocation asked for and could not have; None for any other ending."""
+        """The allocation that failed; None for a run that did not run out of memory."""
         return (self.row.get("result") or {}).get("oom") or None
 
     @property
     def num_requests(self) -> int:
-        """As many as the workload holds, whether they have arrived or not."""
+        """The number of requests in the workload, arrived or not."""
         return int(self.info.get("workload", {}).get("requests", len(self.requests)))
 
-    def as_compared(self, name: str) -> Compared:
-        """The run as a comparison sees it, under a name of its own there."""
-        return Compared(
-            name=name,
-            status=self.status,
-            arrival=self.config.workload.arrival,
-            requests=self.num_requests,
-            metrics=self.metrics,
-            setting=setting_of(self.info),
-        )
+    def ledger(self, series: str) -> dict[str, Any]:
+        """Its row of the waste figures, named `series`."""
+        if len(self.passes) == self.pass_totals["passes"]:
+            return ledger_row(series, self.metrics, self.passes)
+        seconds = self.pass_kinds.set_index("kind")["seconds"]
+        mixed = {"mixed_s": seconds["mixed"]} if "mixed" in seconds else {}
+        known = {name: value for name, value in self.metrics.items() if value is not None}
+        return ledger_row(series, {**mixed, **self.pass_totals, **known}, self.passes.head(0))
+
+
+def recent_rows() -> list[dict[str, Any]]:
+    """The newest runs, the newest first, as rows of the store's `runs`."""
+    return records(lab().store.runs.list(limit=RECENT))
 
 
 def find_row(run_id: str) -> dict[str, Any] | None:
-    """The run's row as in the store's `runs`, or None when there is no such run."""
+    """The run's row of the store's `runs`; None where there is no such run."""
     try:
         return lab().store.runs.get(run_id)
     except KeyError:
         return None
 
 
-def load_run(run_id: str) -> RunData | None:
-    """The run as the store has it now, or None when there is no such run."""
+def load_run(run_id: str) -> LoadedRun | None:
+    """The run as the store has it now; None where there is no such run."""
     row = find_row(run_id)
     if row is None:
         return None
@@ -121,16 +114,16 @@ def load_run(run_id: str) -> RunData | None:
     version = -1 if is_over else lab().recorder.version
     try:
         return _read(str(lab().home), run_id, str(row["status"]), version)
-    except ValueError as error:  # made by a lab that knows other engines or settings than this one
-        line = f"The settings of run {plain(run_id)} cannot be read here: {plain(str(error))}."
+    except ValueError as error:  # recorded by a version with other engines or settings
+        line = f"This version cannot read the settings of run {plain(run_id)}: {plain(str(error))}."
         st.error(line, icon=":material/error:")
         st.stop()
 
 
-def companions_of(run: RunData) -> tuple[str, ...]:
-    """The runs that this one was made to be compared with and that are still there, itself among them; else none.
+def companions_of(run: LoadedRun) -> tuple[str, ...]:
+    """The runs of its comparison that still exist, itself included; empty for a run that was not made for one.
 
-    Of a pair this run comes first; of more, they stand as they were run.
+    Of two runs this one comes first; more are in the order in which they ran.
     """
     experiment = run.row.get("experiment_id")
     if not experiment or run.row.get("experiment_kind") not in ("pair", "layouts"):
@@ -143,13 +136,14 @@ def companions_of(run: RunData) -> tuple[str, ...]:
 
 
 @st.cache_resource(max_entries=KEPT_RUNS, show_spinner=False)
-def _read(home: str, run_id: str, status: str, version: int) -> RunData:
-    """Kept by what may change: a run's status and, while it is live, the store's version. `home` tells stores apart."""
+def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
+    """The cache key is what may change: the status and, for a running run, the store's version. `home` separates
+    stores."""
     store = lab().store
     cursor = store.cursor()
     row = store.runs.get(run_id)
     info = row["info"]
-    return RunData(
+    return LoadedRun(
         run_id=run_id,
         row=row,
         info=info,
@@ -163,3 +157,38 @@ def _read(home: str, run_id: str, status: str, version: int) -> RunData:
         latencies=distributions(cursor, run_id, Definitions()),
         events=store.runs.events(run_id),
     )
+
+
+def ledger_row(series: str, metrics: Mapping[str, Any], passes: pd.DataFrame) -> dict[str, Any]:
+    """What waste.waste_breakdown and kv_layouts.kv_layouts read of one run: its metrics, its KV memory by use, and the
+    padding of its CUDA graphs' buckets."""
+    known = {name: value for name, value in metrics.items() if value is not None}
+    return {"series": series, **_kv_by_use(passes), **_bucket_tokens(passes), **_mixed_time(passes), **known}
+
+
+def _kv_by_use(passes: pd.DataFrame) -> dict[str, float]:
+    """Reserved KV memory that holds no real token, in position-seconds; empty for a run that did not log it."""
+    columns = ["kv_reserved_positions", "kv_used_positions", *(f"kv_{part}_positions" for part in KV_PARTS)]
+    if passes.empty or not set(columns) <= set(passes.columns) or passes[columns].isna().any(axis=None):
+        return {}
+    seconds = (passes["end_s"] - passes["start_s"]).to_numpy(dtype=float)
+    reserved, used, *parts = (float((seconds * passes[name].to_numpy(dtype=float)).sum()) for name in columns)
+    held = {f"kv_{part}_position_s": amount for part, amount in zip(KV_PARTS, parts, strict=True)}
+    return held | {"kv_room_position_s": reserved - used - sum(parts)}
+
+
+def _bucket_tokens(passes: pd.DataFrame) -> dict[str, int]:
+    """The bucket sizes of the passes that were CUDA graphs, and their padding, in tokens; empty for an eager run."""
+    if passes.empty or "bucket_tokens" not in passes or passes["bucket_tokens"].isna().all():
+        return {}
+    captured = passes[passes["bucket_tokens"].notna()]
+    bucket_tokens = int(captured["bucket_tokens"].sum())
+    return {
+        "bucket_tokens": bucket_tokens,
+        "bucket_padding_tokens": bucket_tokens - int(captured["tokens"].fillna(0).sum()),
+    }
+
+
+def _mixed_time(passes: pd.DataFrame) -> dict[str, float]:
+    mixed = passes[passes["kind"] == "mixed"] if len(passes) else passes
+    return {"mixed_s": float((mixed["end_s"] - mixed["start_s"]).sum())} if len(mixed) else {}

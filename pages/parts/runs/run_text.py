@@ -1,8 +1,8 @@
-"""A run in words: one line to pick it by, and the sentences of its header. Pure text."""
+"""A run as text: the line that lists it, the sentences of its header, and its name among other runs. No widgets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,35 +11,36 @@ import pandas as pd
 from engine.core.config import RunConfig
 from engine.core.format import count, duration, exact, is_missing, number, plural
 from engine.core.presets import PRESETS
+from engine.core.units import short_dtype
 from engine.metrics.metric import Value
 from engine.validity.machine_checks import BUSY_LOAD, load_of
-from pages.parts.runs.comparable import dtype_name
 from pages.parts.shared.markdown import plain
 
 
 def when(created_at: object) -> str:
-    """`2026-11-29 14:31:07` in this machine's time zone; what is no time is shown as it is.
+    """`2026-11-29 14:31:07` in this machine's time zone; a text that is no time is returned as it is.
 
-    A moment without a zone is in UTC, as the store keeps it.
+    A time without a zone is in UTC, as in the store.
     """
+    moment = created_at
     if isinstance(created_at, str):
         try:
-            created_at = datetime.fromisoformat(created_at)
+            moment = datetime.fromisoformat(created_at)
         except ValueError:
             return created_at
-    if not isinstance(created_at, datetime) or pd.isna(created_at):  # NaT is a datetime too
+    if not isinstance(moment, datetime) or pd.isna(moment):  # NaT is a datetime too
         return "unknown time"
-    moment = created_at.to_pydatetime(warn=False) if isinstance(created_at, pd.Timestamp) else created_at
+    moment = moment.to_pydatetime(warn=False) if isinstance(moment, pd.Timestamp) else moment
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return zoned.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def choice_label(row: Mapping[str, Any]) -> str:
-    """`14:31:07 static, 4 slots, 8 requests, smollm2-135m`: a run in a list of runs, the newest first."""
+    """`2026-11-29 14:31:07  static, 4 slots, 8 requests, smollm2-135m`: a run in a list of runs."""
     parts = [f"{when(row.get('created_at'))}  {row.get('engine')}"]
     for column, noun in (("slots", "slot"), ("requests", "request")):
         value = row.get(column)
-        if not is_missing(value):
+        if value is not None and not is_missing(value):
             parts.append(plural(int(value), noun))
     parts.append(str(row.get("model")))
     if row.get("status") != "completed":
@@ -48,28 +49,28 @@ def choice_label(row: Mapping[str, Any]) -> str:
 
 
 def engine_line(config: RunConfig) -> str:
-    """`Static batching, 4 slots, batches formed from what has arrived`; of a paged engine its blocks and caps."""
+    """`Static batching, 4 slots, batches formed from what has arrived`; with blocks and limits where it has them."""
     if config.engine == "serial":
-        return f"Serial, one request at a time{_how(config)}"
-    words = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
+        return f"Serial, one request at a time{_execution(config)}"
+    text = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
     if PRESETS[config.engine].has_blocks:
-        words += f", blocks of {plural(config.block_size, 'position')}"
+        text += f", blocks of {plural(config.block_size, 'position')}"
     if config.engine == "chunked":
-        words += f", at most {plural(config.max_num_batched_tokens, 'token')} a step"
+        text += f", at most {plural(config.max_num_batched_tokens, 'token')} per step"
     if config.pool_gib is not None:
-        words += f", a KV pool of at most {exact(config.pool_gib, 'GiB')}"
+        text += f", a KV pool of at most {exact(config.pool_gib, 'GiB')}"
     if config.engine == "static":
         formed = {"arrived": "from what has arrived", "full": "when full"}.get(config.form.rule)
         formed = formed or f"when full or after {duration(config.form.timeout_s)}"
-        words += f", batches formed {formed}"
-        words += ", returned whole" if config.returns == "whole" else ""
-    return words + _how(config)
+        text += f", batches formed {formed}"
+        text += ", full response mode" if config.returns == "whole" else ""
+    return text + _execution(config)
 
 
-def _how(config: RunConfig) -> str:
-    """How its passes are carried out, where it is not the usual way."""
-    graph = ", as CUDA graphs" if config.execution == "graph" else ""
-    return graph + (", timed without stops (async)" if config.timing == "async" else "")
+def _execution(config: RunConfig) -> str:
+    """CUDA graphs and async timing, where the run uses them."""
+    graph = ", with CUDA graphs" if config.execution == "graph" else ""
+    return graph + (", async timing" if config.timing == "async" else "")
 
 
 def machine_line(info: Mapping[str, Any]) -> str:
@@ -82,19 +83,24 @@ def machine_line(info: Mapping[str, Any]) -> str:
     return plain(f"{model.get('name') or 'unknown model'} in {dtype_name(model)} on {where}")
 
 
+def dtype_name(model: Mapping[str, Any]) -> str:
+    """A model's dtype by the name that the command line and Bench use: `fp32`, `bf16`."""
+    return short_dtype(str(model.get("dtype") or "unknown"))
+
+
 def busy_line(info: Mapping[str, Any]) -> str:
-    """A warning where the machine had more to do than this run when it began; empty otherwise."""
+    """A warning where other processes kept the machine busy when the run began; else empty."""
     load, cores = load_of(info) or (0.0, 1)
-    if not load > BUSY_LOAD * cores:  # as of NaN
+    if not load > BUSY_LOAD * cores:  # a NaN load is not busy
         return ""
     return (
         f"The machine was busy when this run began (load {number(load)} on {plural(cores, 'core')}): "
-        f"its times hold others' work too."
+        f"timings may include other processes' work."
     )
 
 
 def workload_line(info: Mapping[str, Any], metrics: Mapping[str, Value]) -> str:
-    """`8 requests (chat, budget 8-48, arrival closed, seed 0): 233 tokens in 4.31 s`."""
+    """`8 requests (chat, budget 8-48, arrival closed, seed 0): 233 new tokens in 4.31 s`."""
     workload = info.get("workload") or {}
     settings = [
         str(workload.get("prompts")),
@@ -105,3 +111,49 @@ def workload_line(info: Mapping[str, Any], metrics: Mapping[str, Value]) -> str:
     done += f" in {duration(took)}" if took is not None and not is_missing(took) else ""
     requests = workload.get("requests")
     return plain(f"{count(requests)} requests ({', '.join(settings)}): {done}")
+
+
+def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
+    """A distinct name for each run: its engine, then the settings in which runs of one engine differ, then a number."""
+    names = [config.engine for config in configs]
+    for setting_text in _DISTINCTIONS:
+        for engine in {name for name in names if names.count(name) > 1}:
+            places = [i for i, name in enumerate(names) if name == engine]
+            texts = [setting_text(configs[i]) for i in places]
+            if len(set(texts)) > 1:
+                for i, text in zip(places, texts, strict=True):
+                    names[i] += f", {text}"
+    return tuple(_numbered(names, i) for i in range(len(names)))
+
+
+def _numbered(names: Sequence[str], place: int) -> str:
+    same = [i for i, name in enumerate(names) if name == names[place]]
+    return names[place] if len(same) == 1 else f"{names[place]}, run {same.index(place) + 1}"
+
+
+_DISTINCTIONS: tuple[Callable[[RunConfig], str], ...] = (
+    lambda config: plural(config.num_slots, "slot"),
+    lambda config: f"form {config.form}",
+    lambda config: "full responses" if config.returns == "whole" else "streamed",
+    lambda config: config.execution,
+    lambda config: config.timing,
+    lambda config: f"blocks of {config.block_size}",
+    lambda config: f"{plural(config.max_num_batched_tokens, 'token')} per step",
+    lambda config: "pool uncapped" if config.pool_gib is None else f"pool {exact(config.pool_gib, 'GiB')}",
+    lambda config: config.model,
+    lambda config: config.dtype,
+    lambda config: config.device,
+    lambda config: f"{plural(config.workload.requests, 'request')}, budget {config.workload.budget}",
+    lambda config: config.workload.arrival,
+    lambda config: f"temperature {config.sampling.temperature:g}",
+    lambda config: f"seed {config.workload.seed}",
+)
+
+
+def flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings as one list of names and values: `workload.seed`, 0."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,4 +1,4 @@
-"""How the lab shows its figures: its own colors, few buttons, two columns at most."""
+"""How pages show figures: the lab's colors, few buttons, at most two columns."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ STILL = {"displayModeBar": False}
 
 
 def show(figure: go.Figure, *, key: str, alt: str, config: Mapping[str, Any] = CHART) -> None:
-    """One figure as the lab shows them all: its own colors, no logo."""
+    """Draw a figure with the lab's colors and without a logo. `alt` is its text for screen readers."""
     st.plotly_chart(figure, key=page_key(f"figure_{key}"), theme=None, config=dict(config), alt=alt)
 
 
 def show_still(figure: go.Figure, *, key: str, alt: str) -> None:
-    """A figure that is looked at and not dragged about."""
+    """Draw a figure without buttons."""
     show(figure, key=key, alt=alt, config=STILL)
 
 
 def in_columns(drawings: Sequence[Callable[[], None]]) -> None:
-    """Two columns, row by row, so that neighbors begin at one height; on a phone one under the other."""
+    """Two columns, row by row, so that neighbors start at the same height; on a phone one column."""
     for row in range(0, len(drawings), 2):
         for column, draw in zip(st.columns(2, gap="medium"), drawings[row : row + 2], strict=False):
             with column:

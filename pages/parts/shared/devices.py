@@ -1,6 +1,6 @@
-"""What this machine has, as far as one can tell without loading torch: is there an NVIDIA GPU to ask for?
+"""The devices, executions and dtypes that runs can use on this machine, found without loading torch.
 
-It looks for the driver's tool and its device file. Whether torch can use what it finds, only the worker knows.
+An NVIDIA GPU is found by the driver's tool or device file. Whether torch can use it, only the worker knows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pages.parts.shared.markdown import plain
 
 
 def has_cuda() -> bool:
-    """Whether the NVIDIA driver shows itself on this machine."""
+    """Whether this machine has an NVIDIA driver."""
     return shutil.which("nvidia-smi") is not None or Path("/dev/nvidiactl").exists()
 
 
 def available_devices() -> tuple[str, ...]:
-    """The devices that a run may ask for here."""
+    """The values of the device setting that work here."""
     return DEVICES if has_cuda() else tuple(name for name in DEVICES if name != "cuda")
 
 
@@ -28,27 +28,27 @@ def device_of(setting: str) -> str:
 
 
 def available_executions(device: str) -> tuple[str, ...]:
-    """The executions that a run on this device setting may ask for: CUDA graphs need CUDA."""
+    """The executions that work with this device setting; CUDA graphs need CUDA."""
     return EXECUTIONS if device_of(device) == "cuda" else ("eager",)
 
 
 def dtype_of(setting: str, device: str) -> str:
-    """The dtype that `auto` means on a device; another is itself."""
+    """The dtype that a dtype setting means on a device."""
     return setting if setting != "auto" else "bf16" if device == "cuda" else "fp32"
 
 
 def model_on_device(config: RunConfig) -> str:
-    """`smollm2-135m in fp32 on cpu`: what a run's settings come to on this machine."""
+    """`smollm2-135m in fp32 on cpu`: a run's model, dtype and device on this machine."""
     device = device_of(config.device)
     return f"{config.model} in {dtype_of(config.dtype, device)} on {device}"
 
 
 def execution_text(device: str) -> str:
-    """What the choice of execution means on a device; on a CPU, why there is none."""
+    """What the executions are; on a CPU, why only one is available."""
     if device_of(device) == "cuda":
         return (
-            "eager issues every operation by itself, as the sources did; graph compiles the model once and replays "
-            "recorded CUDA graphs, so that a pass costs one launch."
+            "eager launches every kernel of a pass one by one. graph captures a pass as a CUDA graph and replays it "
+            "with one launch."
         )
-    where = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU shows itself here"
-    return plain(f"graph replays CUDA graphs and needs a GPU: {where}, so it is not offered.")
+    reason = "this run is on the CPU" if has_cuda() else "no NVIDIA GPU found"
+    return plain(f"graph (CUDA graphs) needs an NVIDIA GPU and is unavailable: {reason}.")

@@ -1,9 +1,7 @@
-"""The settings of the Bench page: each one's name in the URL, its default, and what a link may give it.
+"""Fields: a page's settings by their names in the address, with default and limits.
 
-Widgets take their values from the query parameters of the same names. `complaints` finds those that a field cannot
-take, so that the page can say which value it did not take, and what it uses.
-
-Fields are made from the options' declarations; what a page has of its own is in one table.
+They are made from the options' declarations; a page's own defaults and limits are in one table. FIELDS are those of
+Bench. `complaints` lists the values of a link that a field does not accept.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from typing import Any
 
 from engine.core.config import ENGINES, SETTINGS, RunConfig
 from engine.core.option import Bounds, Choices, Option, options_of
+from engine.core.option import Text as OptionText
 from engine.experiments.experiment import REPEATS
 
 FORMS = ("arrived", "full", "timeout")
@@ -23,11 +22,12 @@ PROMPT_KINDS = ("chat", "lengths", "file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One of a few words."""
+    """One of a few values."""
 
     options: tuple[str, ...]
     default: str
     label: str = ""
+    help: str = ""
 
     def complaint(self, text: str) -> str | None:
         return None if text in self.options else f"use one of {', '.join(self.options)}"
@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number from `low` to `high`; `low` itself is out when `above` is true. A default of None means: not set."""
+    """A number from `low` to `high`, without `low` itself if `above` is true. A default of None means: not set."""
 
     low: float
     high: float
@@ -43,6 +43,7 @@ class Number:
     whole: bool = True
     above: bool = False
     label: str = ""
+    help: str = ""
 
     def complaint(self, text: str) -> str | None:
         try:
@@ -60,10 +61,11 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Free text. It stays in its field even when it is wrong: the field says what to fix."""
+    """Free text. A wrong text stays in its field, and the field says what to fix."""
 
     default: str
     label: str = ""
+    help: str = ""
 
     def complaint(self, text: str) -> str | None:
         return None
@@ -72,14 +74,14 @@ class Text:
 Field = Choice | Number | Text
 
 LEAST_POOL_GIB = 1e-6
-CAP = "Empty: no cap. A cap that is too small ends the run as out of memory, which can be the point."
+CAP = "Empty: no cap. A run that needs more ends as out of memory."
 MAX_SHOWN = 40  # characters of a link's bad value
 
 
 def field_of(option: Option, **own: Any) -> Field:
-    """The field that sets an option, with what a page has of its `own` instead: a default, limits, choices."""
+    """The field that sets an option. `own` replaces what the option declares: default, limits, choices."""
     takes = option.takes
-    default = None if option.default is None else str(option.default)
+    default: Any = None if option.default is None else str(option.default)
     made: Field
     if isinstance(takes, Bounds):
         low = takes.low if takes.also is None else min(takes.low, takes.also)
@@ -88,33 +90,42 @@ def field_of(option: Option, **own: Any) -> Field:
         made = Choice(options=tuple(map(str, takes.values)), default=own.get("default", default))
     else:
         made = Text(default=own.get("default", default))
-    return replace(made, **{"label": option.label, **own})
+    return replace(made, **{"label": option.label, "help": _help_of(option), **own})
+
+
+def _help_of(option: Option) -> str:
+    """A field's tooltip: the forms that free text takes, else what the option sets."""
+    if isinstance(option.takes, OptionText) and not option.takes.required:
+        return f"Use {option.takes.examples}."
+    return "" if option.help.lower() == option.label.lower() else f"{option.help[0].upper()}{option.help[1:]}."
 
 
 def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Field]:
-    """A page's fields by their names in its address; `own` holds by these what the page has of its own."""
+    """A page's fields by their names in its address. `own`, by the same names, replaces what the options declare."""
     return {each.parameter: field_of(each, **(own or {}).get(each.parameter, {})) for each in options}
 
 
 OWN: dict[str, dict[str, Any]] = {
     "requests": {"low": 1},
     "top_k": {"high": 1_000_000},
-    "repeats": {"high": 50},
+    "repeats": {"high": 50, "help": "Engines are interleaved so that drift affects all equally."},
 }
 
 FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
-    "first": Choice(options=ENGINES, default="static", label="First, the base of the comparison"),
+    "first": Choice(options=ENGINES, default="static", label="First (base of ratios)"),
     "second": Choice(options=ENGINES, default="continuous", label="Second"),
-    "form": replace(Choice(options=FORMS, default="arrived"), label=SETTINGS["form"].label),
+    "form": Choice(options=FORMS, default="arrived", label=SETTINGS["form"].label),
     "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True, label="Timeout, seconds"),
     "prompts": Choice(options=PROMPT_KINDS, default="chat", label=SETTINGS["prompts"].label),
-    "mix": Text(default="p16,p64", label="Mix of lengths"),
+    "mix": Text(
+        default="p16,p64", label="Mix of lengths", help="Use p16,p64 for equal shares, p16:3,p4096:1 for weights."
+    ),
 }
-del FIELDS["prompt_file"]  # it is uploaded: no address holds a file
+del FIELDS["prompt_file"]  # a file is uploaded, never in an address
 
 
 def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -> list[str]:
-    """A line for each value of a link that its field cannot take, with the default that is used instead."""
+    """A line for each value of a link that its field does not accept, with the default used instead."""
     lines = []
     for name, field in fields.items():
         why = field.complaint(query[name]) if name in query else None
@@ -126,10 +137,10 @@ def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -
 
 
 def query_of(config: RunConfig) -> dict[str, str]:
-    """The query parameters that bring Bench to a run's settings; values at their default are left out.
+    """The query parameters that open Bench with a run's settings; values at their default are left out.
 
-    A run does not know how often it was asked for: `repeats` are the caller's to add. A file of prompts does not
-    travel in a link: the page asks for it again.
+    A run does not know its number of repeats: the caller adds `repeats`. A prompt file is not part of a link: the page
+    asks for it again.
     """
     workload = config.workload
     kind = workload.prompts if workload.prompts in ("chat", "file") else "lengths"

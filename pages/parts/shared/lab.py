@@ -1,12 +1,13 @@
 """The services behind every page: the store, the recorder that fills it, and the queue of runs.
 
-One of each in the app's process, shared by all visitors. They are opened by the first visitor and closed with the
-process; a second app on the same LAB_HOME gets the store's StoreHeld error, which app.py shows as one line.
+All visitors share them. The first visitor opens them, and they are closed with the app's process. A second app on the
+same LAB_HOME gets StoreHeld from the store; app.py shows it as one line.
 """
 
 from __future__ import annotations
 
 import atexit
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from store import Recorder, Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """What pages read from (`store`), what keeps it fresh (`recorder`), and what they hand runs to (`queue`)."""
+    """Pages read from `store`, `recorder` keeps it current, and `queue` starts runs."""
 
     home: Path
     store: Store
@@ -27,7 +28,7 @@ class Lab:
     queue: RunQueue
 
     def close(self) -> None:
-        """End the worker, the recorder and the store's connection. Closing twice does no harm."""
+        """Stop the worker and the recorder, and close the store. Closing twice is allowed."""
         self.queue.close()
         self.recorder.stop()
         self.store.close()
@@ -52,5 +53,12 @@ def _open(home: str) -> Lab:
 
 
 def is_dark() -> bool:
-    """Whether this visitor's theme is dark; figures need to know, widgets adapt by themselves."""
+    """Whether this visitor's theme is dark. Figures need to know; widgets adapt by themselves."""
     return st.context.theme.type == "dark"
+
+
+def visitor() -> str:
+    """A random name for this browser session, for as long as it lasts."""
+    if "lab.visitor" not in st.session_state:
+        st.session_state["lab.visitor"] = secrets.token_hex(4)
+    return str(st.session_state["lab.visitor"])

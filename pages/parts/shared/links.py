@@ -1,13 +1,13 @@
-"""Addresses of pages that several pages link to: a run, a comparison of runs, a term of the glossary."""
+"""Addresses that several pages link to: a run, a comparison, an experiment, a search in the glossary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 RUNS = "runs"  # the query parameter of Compare
-WHO_COUNTS_SO = "Who counts so"  # in the glossary: each way to count has it, and a link asks for it
+WHO_COUNTS_SO = "Tools with this definition"  # a search for it finds all latency definitions in the glossary
 EXPERIMENT_PAGES = {"sweep": "pages/sweep.py", "load": "pages/load.py", "repeats": "pages/repeats.py"}  # by kind
-MAX_RUNS = 4  # how many Compare sets side by side
+MAX_RUNS = 4  # the most that Compare takes
 
 
 def run_link(run_id: object) -> str:
@@ -21,5 +21,5 @@ def runs_query(run_ids: Iterable[str]) -> dict[str, str]:
 
 
 def compare_link(run_ids: Sequence[str]) -> str:
-    """The address of Compare with these runs, as many as it takes."""
+    """The address of Compare with these runs, up to MAX_RUNS."""
     return f"/compare?{RUNS}={','.join(run_ids[:MAX_RUNS])}"

@@ -1,4 +1,4 @@
-"""Machines as ceilings: what `engine calibrate` measured, newest first, and cards by name for where nothing was."""
+"""Machines with their ceilings: as measured by `engine calibrate`, the newest first, or a GPU preset by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE, HardwarePreset
 from engine.hardware.machine_memory import machine_memory
 from engine.hardware.roofline import Ceilings, ModelShape
@@ -23,7 +23,7 @@ NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Ceilings for one model, under a name. `is_measured`: by a calibration, and not as somebody states them."""
+    """Ceilings for one model. `is_measured`: from a calibration, not from a data sheet."""
 
     name: str
     label: str
@@ -36,14 +36,14 @@ class Machine:
 
 
 def calibrations() -> list[Calibration]:
-    """Every calibration that this lab can read, the newest first; each file is read once."""
+    """Every calibration that this version can read, the newest first; each file is read once."""
     files = lab().store.cursor().execute(NEWEST).fetchall()
     return [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
 def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
-    """None where another version of the lab measured it otherwise. `home` tells stores apart."""
+    """None for a format of another version. `home` separates stores."""
     cursor = lab().store.cursor()
     (text,) = cursor.execute("SELECT calibration FROM calibrations WHERE file = ?", [file]).fetchall()[0]
     try:
@@ -53,23 +53,23 @@ def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
 
 
 def calibration_for(device: Mapping[str, Any], known: list[Calibration], model: str = "") -> Calibration | None:
-    """The newest of the device that a run was made on, by kind and name; one of the same model before others."""
+    """The newest calibration of a run's device, by kind and name; one of the same model is preferred."""
     kind, name = str(device.get("kind")), device.get("name")
     mine = [c for c in known if c.device.partition(":")[0] == kind and c.device_name == name]
     return next((c for c in mine if c.model == model), mine[0] if mine else None)
 
 
 def calibration_here(known: list[Calibration]) -> Calibration | None:
-    """The newest of the device that a run of this machine would use: its GPU if it has one, else its CPU.
+    """The newest calibration of the device that a run would use here: the GPU if there is one, else the CPU.
 
-    The store may hold calibrations of other machines; those of another kind of device are not this one's.
+    The store may hold calibrations of other machines; only the kind of device is compared.
     """
     kind = device_of("auto")
     return next((c for c in known if c.device.partition(":")[0] == kind), None)
 
 
 def calibrated_machine(measured: Calibration, shape: ModelShape, dtype: str) -> Machine | None:
-    """Its ceilings for a model in `dtype`; None where the device was not measured to compute in it."""
+    """A calibrated machine's ceilings for a model in `dtype`; None where that dtype was not measured."""
     flop_per_s = measured.matmul_flop_per_s.get(dtype)
     if flop_per_s is None:
         return None
@@ -92,12 +92,12 @@ def calibrated_machine(measured: Calibration, shape: ModelShape, dtype: str) -> 
 
 
 def _kernels(measured: Calibration, shape: ModelShape) -> int:
-    """As counted where it was this model, else by the layers."""
+    """Kernels per pass: as counted for the calibrated model; estimated from the layers for another."""
     return measured.kernels_per_pass if measured.model == shape.name else shape.kernels_per_pass
 
 
 def preset_machine(preset: HardwarePreset, shape: ModelShape) -> Machine:
-    """A card by name, in 16 bits."""
+    """A GPU preset, with 16-bit weights."""
     return Machine(
         name=preset.name,
         label=preset.label,
@@ -111,11 +111,11 @@ def preset_machine(preset: HardwarePreset, shape: ModelShape) -> Machine:
 
 
 def cards() -> tuple[str, ...]:
-    """The names of all cards."""
+    """The names of all GPU presets."""
     return tuple(HARDWARE)
 
 
 def _memory_bytes(measured: Calibration) -> int | None:
-    """All memory of a calibrated device, where it is this machine's."""
+    """The total memory of a calibrated device; None where it is not this machine's."""
     here = machine_memory()
     return here.total_bytes if here is not None and here.kind == measured.device.partition(":")[0] else None

@@ -1,4 +1,4 @@
-"""How foreign text, commands and lists are written within a page's Markdown."""
+"""Foreign text, commands and lists within a page's Markdown."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&-])")
 
 
 def plain(text: str) -> str:
-    """Foreign text (a prompt, an answer, an error) that Markdown must show as it is, on one line.
+    """Foreign text (a prompt, an answer, an error) escaped for Markdown, on one line.
 
-    Lines and rows of spaces become one space; a no-break space stays.
+    White space is collapsed to one space, except no-break spaces.
     """
     return _MARKDOWN.sub(r"\\\1", re.sub(r"[^\S\u00a0]+", " ", text).strip())
 
 
 def code(text: str) -> str:
-    """A command that may hold foreign text, as code within Markdown, where nothing is escaped: no backtick ends it."""
+    """A command as inline code. Backticks in it are removed, because Markdown escapes nothing within code."""
     return f"`{' '.join(text.replace('`', ' ').split())}`"
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""

@@ -1,31 +1,46 @@
-"""A metric's value in words, by its unit: 52.1 ms, 43.8 %, 2.88 GiB, 312 tokens/s, 2,304 slot-steps."""
+"""A metric's value as text, by its unit: 52.1 ms, 43.8 %, 2.88 GiB, 312 tokens/s, 2,304 slot-steps."""
 
 from __future__ import annotations
 
-from engine.core.format import MISSING, NO_BREAK_SPACE, count, duration, is_missing, percent, quantity, size
+from engine.core.format import (
+    MISSING,
+    NO_BREAK_SPACE,
+    count,
+    counted,
+    duration,
+    is_missing,
+    percent,
+    quantity,
+    ratio,
+    size,
+)
 from engine.metrics.metric import Metric, Value
+from engine.metrics.metrics import RUN_METRICS
 
+METRIC_BY_NAME = {metric.name: metric for metric in RUN_METRICS}
 COUNTED = frozenset({"requests", "tokens", "steps", "passes", "slot-steps", "positions", "samples", "preemptions"})
 
 
-def metric_text(metric: Metric, value: Value) -> str:
-    """Three significant digits with the unit; counts in full without it (the metric's label names what is counted)."""
+def value_text(unit: str, value: Value) -> str:
+    """Three significant digits with the unit; counts in full: 1.92x, 8 requests."""
     if value is None or is_missing(value):
         return MISSING
-    match metric.unit:
-        case "s":
-            return duration(value)
-        case "share":
-            return percent(value)
-        case "bytes":
-            return size(value)
-        case unit if unit in COUNTED:
-            return count(value)
-        case unit:
-            return quantity(value, unit)
+    write = {"s": duration, "share": percent, "bytes": size, "times": ratio}.get(unit)
+    if write is not None:
+        return write(value)
+    return f"{counted(value)} {unit}" if unit in COUNTED else quantity(value, unit)
+
+
+def metric_text(metric: Metric, value: Value) -> str:
+    """As value_text, but counts without their unit, because the metric's label names what is counted."""
+    if value is None or is_missing(value):
+        return MISSING
+    if metric.unit in COUNTED:
+        return count(value)
+    return quantity(value, metric.unit) if metric.unit == "times" else value_text(metric.unit, value)
 
 
 def value_and_unit(metric: Metric, value: Value) -> tuple[str, str]:
-    """The same apart, for a tile: ("75.3", "tokens/s"), ("4,096", ""), ("–", "")."""
+    """The number and the unit apart, for a tile: ("75.3", "tokens/s"), ("4,096", ""), ("–", "")."""
     text, _, unit = metric_text(metric, value).partition(NO_BREAK_SPACE)
     return text, unit

@@ -1,11 +1,11 @@
-"""What belongs to a page: its widgets' keys, and the settings that its address carries.
+"""What belongs to a page: its widgets' keys, and the settings and the job in its address.
 
-A widget's key is `<page>.<name>`, so that no page finds what another page's widget holds. The address has the names
-alone. `linked` ties one to the other: it puts the address's value into the widget when a visitor arrives by a link, by
-the menu or by Back, and puts the widget's value into the address when it changes. A value at its default is left out.
+A widget's key is `<page>.<name>`: no page sees the values of another page's widgets. The address has the names without
+the page. `linked` connects the two: it copies the address into the widget when a visitor arrives by a link, by the menu
+or by Back, and copies the widget into the address when its value changes. Values at their default are left out.
 
-The browser learns of a new address a moment after the page has written it. What it sends meanwhile still has the older
-one, which is then no link that was followed: each setting keeps the values that the browser may not have left yet.
+The browser learns of a new address a moment after the page has written it. Until then it sends the old address, which
+must not be taken for a link. So each setting remembers the values that the browser may still send.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-Texts = tuple[str, ...]  # a parameter's values in the address; none where it is not there
+Texts = tuple[str, ...]  # a parameter's values in the address; empty where it is absent
 
 PAGE = "lab.page"
 VISIT = "lab.visit"
 DEFAULT_PAGE = "bench"
-# Parameters that say what a page shows. Another of them is a step of the browser's history, another setting is not.
-PLACES = ("run_id", "runs", "run", "experiment", "job", "prediction", "question", "sql")
+# Parameters that name what a page shows. A change of one is a step of the browser's history; other settings are not.
+JOB = "job"
+PLACES = ("run_id", "runs", "run", "experiment", JOB, "prediction", "question", "sql")
 
-# Leaving Bench for a page with a query first puts that query behind Bench's own address, as an entry of the browser's
-# history that no visitor has seen. It is kept out, so that Back leads from the results to Bench in one step.
+# When Bench switches to a page with a query, Streamlit first pushes that query onto Bench's own address, as an entry of
+# the browser's history that the visitor never saw. The script drops it: one Back leads from the results to Bench.
 HISTORY_SCRIPT = """<script>
 if (!window.labHistory) {
   window.labHistory = history.pushState;
@@ -46,8 +47,8 @@ if (!window.labHistory) {
 
 @dataclass(slots=True, kw_only=True)
 class _Setting:
-    """A setting as it was last drawn. `trail`: the address's values since the last that the browser is known to have,
-    the last of them being the one that was written last."""
+    """A setting as it was last drawn. `trail` are the address's values since the last one that the browser is known to
+    have; the newest is at the end."""
 
     default: Any
     trail: list[Texts]
@@ -55,19 +56,19 @@ class _Setting:
 
 @dataclass(slots=True, kw_only=True)
 class _Visit:
-    """One stay on a page, from its arrival to the next page's."""
+    """A visitor's time on one page, until another page opens."""
 
     settings: dict[str, _Setting] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
 
 def arrive(url_path: str) -> None:
-    """Begin a stay where the page is another than in the last run. Called by app.py, before the page is drawn."""
+    """Begin a visit if the page is another than in the last run. app.py calls this before it draws the page."""
     page = url_path or DEFAULT_PAGE
     before = st.session_state.get(PAGE)
     if page == before:
         if _is_history_step():
-            _visit().settings.clear()  # whatever was written meanwhile: the address is what the visitor wants
+            _visit().settings.clear()  # the address wins over what was written since
         return
     is_late = before is not None and any(len(setting.trail) > 1 for setting in _visit().settings.values())
     st.session_state[PAGE], st.session_state[VISIT] = page, _Visit()
@@ -76,38 +77,38 @@ def arrive(url_path: str) -> None:
 
 
 def draw_history_script() -> None:
-    """Settings change the browser's address in place, so that Back leads to where the visitor came from."""
+    """Make settings change the browser's address in place, so that Back leads to the page before."""
     st.html(HISTORY_SCRIPT % list(PLACES), unsafe_allow_javascript=True)
 
 
 def page_key(name: str) -> str:
-    """The key of a widget of the page that is being drawn."""
+    """The key of a widget of the current page."""
     return f"{st.session_state.get(PAGE, DEFAULT_PAGE)}.{name}"
 
 
 def note(name: str, value: Any) -> None:
-    """Keep something for as long as the visitor stays on the page."""
+    """Keep a value until the visitor leaves the page."""
     _visit().notes[name] = value
 
 
 def noted(name: str) -> Any:
-    """What was kept by that name since the visitor came to the page; None where nothing was."""
+    """The value kept by `note` since the visitor came to the page; None where there is none."""
     return _visit().notes.get(name)
 
 
 def setting(name: str, default: Any = None) -> Any:
-    """What the page's widget of that name holds; `default` where it has not been drawn."""
+    """The value of the page's widget; `default` if it was not drawn."""
     return st.session_state.get(page_key(name), default)
 
 
 def put(values: Mapping[str, Any]) -> None:
-    """Set the page's widgets by their names; the address follows. For a button's `on_click`."""
+    """Set widgets of the page by their names; the address follows. For a button's `on_click`."""
     for name, value in values.items():
         st.session_state[page_key(name)] = value
 
 
 def is_asked(name: str) -> bool:
-    """Whether a setting is anything else than empty, before its widget is drawn in this run."""
+    """Whether a setting is not empty, before its widget is drawn in this run."""
     texts, known = texts_of(name), _visit().settings.get(name)
     if known is not None and texts in known.trail:
         return bool(setting(name))
@@ -116,8 +117,8 @@ def is_asked(name: str) -> bool:
 
 @contextmanager
 def linked(name: str, default: Any, read: Callable[[Texts], Any]) -> Iterator[str]:
-    """The key for the widget of a setting, which is to be drawn inside. `read` makes a value of the parameter's texts;
-    it raises ValueError for those that the widget cannot take, and the default is used."""
+    """The key for a setting's widget; draw the widget inside the context. `read` converts the parameter's texts to a
+    value and raises ValueError for a bad one, which is then replaced by the default."""
     key, asked = page_key(name), texts_of(name)
     known = _seed(name, key, asked, default, read)
     yield key
@@ -135,9 +136,9 @@ def texts_of(name: str) -> Texts:
 
 
 def written(value: Any) -> Texts:
-    """A value as the address has it: whole numbers without a point, days as in 2026-11-28, a list as one each."""
+    """A value as in the address: whole numbers without a point, days as 2026-11-28, a parameter per list item."""
     if isinstance(value, list | tuple):
-        return tuple(text for one in value for text in written(one))
+        return tuple(text for each in value for text in written(each))
     if value is None:
         return ()
     if isinstance(value, bool):
@@ -148,7 +149,7 @@ def written(value: Any) -> Texts:
 
 
 def one_of(options: Sequence[str]) -> Callable[[Texts], str]:
-    """Reads one of these; of several the first that is one."""
+    """Reads one of the options; of several texts the first that is an option."""
 
     def read(texts: Texts) -> str:
         chosen = next((text for text in texts if text in options), None)
@@ -160,7 +161,7 @@ def one_of(options: Sequence[str]) -> Callable[[Texts], str]:
 
 
 def some_of(options: Sequence[str]) -> Callable[[Texts], list[str]]:
-    """Reads those that are options, each once."""
+    """Reads the texts that are options, each once."""
     return lambda texts: [text for text in dict.fromkeys(texts) if text in options]
 
 
@@ -189,9 +190,24 @@ def place(texts: Texts) -> int:
     return int(text)
 
 
+def followed_job() -> str | None:
+    """The job in the address, which the page follows; None where there is none."""
+    return st.query_params.get(JOB) or None
+
+
+def follow_job(job_id: str) -> None:
+    """Put a job into the address: the page follows it, also after a reload."""
+    st.query_params[JOB] = job_id
+
+
+def forget_job() -> None:
+    """Remove the job from the address. The job itself continues."""
+    st.query_params.pop(JOB, None)
+
+
 def _is_history_step() -> bool:
-    """Whether the browser's Back or Forward asked for this run. Streamlit says so nowhere but in a run's context, and
-    its older versions do not say it."""
+    """Whether the browser's Back or Forward caused this run. Only Streamlit's run context has this, and only in newer
+    versions."""
     return bool(getattr(get_script_run_ctx(suppress_warning=True), "is_history_navigation", False))
 
 
@@ -201,14 +217,14 @@ def _visit() -> _Visit:
 
 
 def _seed(name: str, key: str, asked: Texts, default: Any, read: Callable[[Texts], Any]) -> _Setting:
-    """Give the widget its value where the address has another than was written, or where it has no value yet."""
+    """Set the widget where the address has a value that the page did not write, or where the widget has none yet."""
     known = _visit().settings.get(name)
     if known is None or asked not in known.trail:
         known = _visit().settings[name] = _Setting(default=default, trail=[asked])
         st.session_state[key] = _read(asked, default, read)
         return known
     while asked in known.trail[1:]:
-        del known.trail[0]  # the browser has got so far
+        del known.trail[0]  # the browser has this value now
     is_untouched = not known.trail[-1] and setting(name) == known.default
     if key not in st.session_state or (is_untouched and known.default != default):
         st.session_state[key] = _read(known.trail[-1], default, read)

@@ -1,4 +1,4 @@
-"""Small tables as HTML: foreign text is escaped, figures stand to the right, a table too wide scrolls by itself."""
+"""Small tables as HTML: foreign text is escaped, numbers are right-aligned, a wide table scrolls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PROSE_CHARACTERS = 32
 
 
 def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> None:
-    """Draw a table. `figures` are the places of the columns that hold numbers."""
+    """Draw a table. `figures` are the indexes of columns with numbers."""
     st.html(table_html(header, rows, figures=figures) + STYLE)
 
 
 def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> str:
-    """The table alone, without its style. Every row is as long as the header."""
+    """The table without its style. Every row is as long as the header."""
     assert all(len(row) == len(header) for row in rows)
     kinds = [' class="figure"' if place in figures else "" for place in range(len(header))]
     head = "".join(f"<th{kind}>{html.escape(text)}</th>" for kind, text in zip(kinds, header, strict=True))
@@ -25,7 +25,7 @@ def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures:
 
 
 def _cell(kind: str, text: str) -> str:
-    """A cell with a sentence in it keeps room for some words of it: beside others it would be a column of letters."""
+    """A cell with a sentence gets a minimum width, so that its column is not one word wide."""
     kind = kind or (' class="prose"' if len(text) > PROSE_CHARACTERS else "")
     return f"<td{kind}>{html.escape(text)}</td>"
 

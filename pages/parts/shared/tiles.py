@@ -1,4 +1,4 @@
-"""Key figures as tiles: a label, a value with its unit, and a line below. They wrap and are never cut off."""
+"""Key figures as tiles: a label, a value with its unit, and a line below. Tiles wrap and are not cut off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import streamlit as st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One figure. `note` is what it rests on, or what it is set against; `hint` appears under the pointer."""
+    """One figure. `note` is its sample count or its baseline; `hint` is the tooltip."""
 
     label: str
     value: str
@@ -21,7 +21,7 @@ class Tile:
 
 
 def draw_tiles(tiles: Sequence[Tile]) -> None:
-    """All tiles in rows as wide as the page allows; two beside each other on a phone."""
+    """Draw tiles in rows as wide as the page; two columns on a phone."""
     st.html(f'<div class="tiles">{"".join(_tile(tile) for tile in tiles)}</div>{STYLE}')
 
 

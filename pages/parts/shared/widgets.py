@@ -1,4 +1,7 @@
-"""Widgets over fields: the address of the page has each by its name. Without `fields`, those of the Bench page."""
+"""Widgets for fields: label, tooltip and limits are the field's, and the page's address has its value by name.
+
+Without `fields`, they are the Bench page's.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,51 @@ from typing import Any
 
 import streamlit as st
 
-from pages.parts.shared.fields import FIELDS, Choice, Field, Number
+from pages.parts.shared.fields import FIELDS, Choice, Field, Number, complaints
+from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import Texts, last_text, linked, one_of, some_text
 
 
+def draw_complaints(fields: Mapping[str, Field] = FIELDS) -> None:
+    """A warning for each value of the page's address that its field does not accept."""
+    for line in complaints(st.query_params.to_dict(), fields):
+        st.warning(f"Invalid setting in the link: {plain(line)}.", icon=":material/link_off:")
+
+
 def group(title: str, explanation: str) -> Any:
-    """A framed part of the page, to be drawn into."""
+    """A framed part of the page to draw into, with its explanation as a tooltip."""
     box = st.container(border=True)
     box.markdown(f"**{title}**", help=explanation)
     return box
 
 
 def choice(
-    label: str,
     name: str,
     options: tuple[str, ...] | None = None,
     *,
     disabled: bool = False,
     fields: Mapping[str, Field] = FIELDS,
 ) -> str:
-    """One of a field's words. They are their own labels: the address, the command line and the screen say the same.
-
-    An address that names none of them, an empty one included, gives the default.
-    """
+    """One of a field's values, or of `options`. An address with any other value gives the default."""
     field = fields[name]
     assert isinstance(field, Choice)
-    words = options or field.options
-    with linked(name, field.default, one_of(words)) as key:
-        if st.session_state[key] not in words:  # it was one before another choice took it away
+    values = options or field.options
+    with linked(name, field.default, one_of(values)) as key:
+        if st.session_state[key] not in values:  # another setting took this value away
             st.session_state[key] = field.default
-        chosen = st.segmented_control(label, words, required=True, key=key, disabled=disabled, persist_state="page")
-    return str(chosen) if chosen in words else field.default
+        chosen = st.segmented_control(
+            field.label,
+            values,
+            required=True,
+            key=key,
+            help=field.help or None,
+            disabled=disabled,
+            persist_state="page",
+        )
+    return str(chosen) if chosen in values else field.default
 
 
 def number(
-    label: str,
     name: str,
     *,
     disabled: bool = False,
@@ -49,12 +62,14 @@ def number(
     least: float = 0.01,
     fields: Mapping[str, Field] = FIELDS,
 ) -> Any:
-    """A number within its field's bounds; `least` is the smallest that a field with an open lower bound takes."""
+    """A number within its field's limits. `least` is the smallest value of a field that excludes its lower limit."""
     field = fields[name]
     assert isinstance(field, Number)
     kind = int if field.whole else float
-    low = kind(field.low) if not field.above else kind(least)
-    high = None if field.high == float("inf") else kind(field.high)
+    low: Any = kind(field.low) if not field.above else kind(least)
+    high: Any = None if field.high == float("inf") else kind(field.high)
+    start: Any = "min" if field.default is not None else None
+    stride: Any = kind(step) if step else None
 
     def read(texts: Texts) -> Any:
         value = kind(texts[-1])
@@ -64,38 +79,39 @@ def number(
 
     with linked(name, field.default, read) as key:
         return st.number_input(
-            label,
+            field.label,
             low,
             high,
-            "min" if field.default is not None else None,
-            step=kind(step) if step else None,
+            start,
+            step=stride,
             format="%g" if least < 0.01 else None,
             key=key,
+            help=field.help or None,
             disabled=disabled,
             persist_state="page",
             placeholder=None if field.default is not None else "no limit" if name.endswith("_s") else "no cap",
         )
 
 
-def text(label: str, name: str, examples: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
-    """Free text, without the blanks around it."""
-    with linked(name, str(fields[name].default), last_text) as key:
-        entered = st.text_input(label, key=key, help=f"Use {examples}.", persist_state="page")
+def text(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+    """Free text, stripped."""
+    field = fields[name]
+    with linked(name, str(field.default), last_text) as key:
+        entered = st.text_input(field.label, key=key, help=field.help or None, persist_state="page")
     return str(entered or "").strip()
 
 
-def model(options: Sequence[str], default: str, help: str) -> str | None:
-    """A model of the list, or what is typed in its place."""
-    with linked("model", default, some_text) as key:
-        chosen: str | None = st.selectbox(
-            "Model", options, key=key, accept_new_options=True, help=help, persist_state="page"
-        )
-    return chosen
+def model(options: Sequence[str], help: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+    """A model of the list, or the text typed instead; without the blanks around it."""
+    field = fields["model"]
+    with linked("model", field.default, some_text) as key:
+        chosen = st.selectbox(field.label, options, key=key, accept_new_options=True, help=help, persist_state="page")
+    return str(chosen or "").strip()
 
 
-def slide(label: str, name: str, fields: Mapping[str, Field]) -> str:
-    """One of a field's words, in their order along a line."""
+def slide(name: str, fields: Mapping[str, Field]) -> str:
+    """One of a field's values, in order along a slider."""
     field = fields[name]
     assert isinstance(field, Choice)
     with linked(name, field.default, one_of(field.options)) as key:
-        return str(st.select_slider(label, field.options, key=key, persist_state="page"))
+        return str(st.select_slider(field.label, field.options, key=key, help=field.help or None, persist_state="page"))

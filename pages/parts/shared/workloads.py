@@ -1,4 +1,4 @@
-"""A workload as forms and estimates look at it: its requests, and what a budget asks for."""
+"""The workload of a configuration, built once, and a budget as text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def workload_of(config: WorkloadConfig) -> Workload:
 
 
 def budget_text(text: str) -> str:
-    """What a budget asks for. ValueError as parse_budget."""
+    """The number of output tokens per request, as a sentence. ValueError as parse_budget."""
     match parse_budget(text):
         case RangeBudget(low=low, high=high) if low == high:
-            return f"Every request gets exactly {plural(low, 'new token')}, whatever the model says."
+            return f"Every request gets exactly {plural(low, 'new token')}; an end of sequence is ignored."
         case RangeBudget(low=low, high=high):
-            return f"{low:,} to {high:,} new tokens a request, drawn evenly and spent to the last one."
+            return f"{low:,} to {high:,} new tokens per request, drawn evenly; an end of sequence is ignored."
         case CountedBudget(groups=groups):
             parts = [f"{plural(requests, 'request')} of {plural(tokens, 'token')}" for requests, tokens in groups]
-            return f"{', '.join(parts)}, in an order that the seed draws."
+            return f"{', '.join(parts)}, in random order (by the seed)."
         case EosBudget(cap=cap):
-            return f"Until the model ends its answer, {cap:,} tokens at most."
+            return f"Until the model ends its answer, at most {cap:,} tokens."
         case _:
             return ""

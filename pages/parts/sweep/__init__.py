@@ -1,1 +1,1 @@
-"""What the Sweep page alone uses."""
+"""What only the Sweep page uses."""

@@ -1,7 +1,7 @@
-"""A sweep as it was measured: the table that its points make, and the ceilings that they are held against.
+"""The results of a sweep: a table of its points, and the ceilings of the machine that ran them.
 
-Rows are `engine.experiments.sweep_table`'s: medians over repeats. Beside them stand the lowest and the highest of the repeats,
-for whiskers, and the name of the series that a point belongs to in the figures.
+Rows are those of `engine.experiments.sweep_table`, medians over repeats. The table adds the lowest and highest of the
+repeats, for whiskers, and the series of each point in the figures.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from engine.core.config import RunConfig
 from engine.core.format import quantity
 from engine.experiments.sweep_table import SweepRow, sweep_rows
 from engine.hardware.roofline import Ceilings, ModelShape, shape_of_run
+from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, stored_experiment
-from pages.parts.runs.comparable import dtype_name
+from pages.parts.runs.run_text import dtype_name
 from pages.parts.shared.machines import calibrated_machine, calibration_for, calibrations
 from pages.parts.shared.markdown import plain
 
@@ -27,26 +28,26 @@ REPEATED = {
     "peak_memory_bytes": "peak_memory_bytes",
     "output_tokens_per_s": "output_tokens_per_s",
 }
-HOW = "Run `.venv/bin/python -m engine calibrate` on it to measure them; the columns then fill by themselves."
+HOW = "Run `.venv/bin/python -m engine calibrate` on that machine to measure them."
 PLACE = ["engine", "prompts", "batch_size", "role"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMachine:
-    """What the points are held against: the newest calibration of the device that they ran on, or what was given.
+    """The ceilings for a sweep: from the newest calibration of its device, or as given to the sweep.
 
-    `ceilings` are None where there are none, and `words` say how to get them; else where they are from. `shape` is the
-    model's, None where a run does not tell it.
+    `note` says where `ceilings` are from, or how to get them if they are None. `shape` is the model's, None if the
+    run does not record it.
     """
 
     ceilings: Ceilings | None = None
     shape: ModelShape | None = None
-    words: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredSweep(StoredExperiment):
-    """One sweep. `rows` are the table's, `table` the same as a frame."""
+    """One sweep; `table` has the `rows` as a frame."""
 
     rows: tuple[SweepRow, ...]
     table: pd.DataFrame
@@ -54,7 +55,7 @@ class MeasuredSweep(StoredExperiment):
 
     @property
     def config(self) -> RunConfig | None:
-        """That of a point whose budget is as it was asked for: a ragged one if there is any."""
+        """The configuration of a point with the sweep's own budget: a ragged one if there is any."""
         ragged = [point for point in self.planned if point["values"].get("role") == "ragged"]
         first = next(iter([*ragged, *self.planned]), None)
         return None if first is None else RunConfig.from_dict(first["config"])
@@ -71,31 +72,31 @@ class MeasuredSweep(StoredExperiment):
 
 
 def load_sweep(experiment_id: str) -> MeasuredSweep | None:
-    """The sweep as the store has it now; None where it has no plan of it, ValueError where that is damaged."""
+    """The sweep as the store has it now; None without a plan, ValueError for a damaged one."""
     stored = stored_experiment(experiment_id)
     if stored is None:
         return None
     machine = machine_for(stored.settings, stored.info) if stored.info else SweepMachine()
-    rows = sweep_rows(stored.points.to_dict("records"), machine.ceilings, machine.shape)
+    rows = sweep_rows(records(stored.points), machine.ceilings, machine.shape)
     return MeasuredSweep.of(stored, rows=tuple(rows), table=sweep_frame(rows, stored.points), machine=machine)
 
 
 def sweep_frame(rows: list[SweepRow], points: pd.DataFrame) -> pd.DataFrame:
-    """The rows as a frame, with `series`, `generated_tokens` a request, and `_low` and `_high` of repeated measures."""
+    """The rows as a frame, with `series`, `generated_tokens` a request, and `_low` and `_high` of repeats."""
     frame = pd.DataFrame([row.to_dict() for row in rows], columns=list(SweepRow.__dataclass_fields__))
     if frame.empty:
         return frame.assign(series=[])
     several = frame["engine"].nunique() > 1
     frame = frame.assign(series=frame["engine"] + " " + frame["prompts"] if several else frame["prompts"])
     texts = {"engine", "prompts", "role", "status", "oom_where", "error", "run_ids", "series"}
-    numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in frame if name not in texts}
+    numbers = {str(name): pd.to_numeric(frame[name]).astype(float) for name in frame if name not in texts}
     frame = frame.assign(**numbers)
     frame["batch_size"] = frame["batch_size"].astype(int)
     return frame.merge(_extremes(points), on=PLACE, how="left").merge(_generated(points), on=PLACE, how="left")
 
 
 def _generated(points: pd.DataFrame) -> pd.DataFrame:
-    """Output tokens a request of each completed point, its repeats being alike."""
+    """Output tokens a request of each completed point."""
     done = points[points["status"] == "completed"]
     done = done.assign(generated_tokens=done["output_tokens"] / done["requests"])
     found = done.groupby(PLACE, as_index=False).agg(generated_tokens=("generated_tokens", "median"))
@@ -104,7 +105,7 @@ def _generated(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _extremes(points: pd.DataFrame) -> pd.DataFrame:
-    """The lowest and the highest over completed repeats, where there is more than one."""
+    """The lowest and highest of several completed repeats."""
     done = points[points["status"] == "completed"]
     groups = done.groupby(PLACE)
     several = groups["key"].transform("size") > 1 if len(done) else pd.Series(dtype=bool)
@@ -120,12 +121,12 @@ def _extremes(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def machine_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> SweepMachine:
-    """For runs as `info` (a run.json) tells; what a sweep's settings give by hand comes first."""
+    """The ceilings for runs like `info` (a run.json). Ceilings in the sweep's settings come first."""
     device, model = info.get("device") or {}, info.get("model") or {}
     try:
         shape = shape_of_run(model)
     except ValueError as error:
-        return SweepMachine(words=f"{plain(str(error))}.")
+        return SweepMachine(note=f"{plain(str(error))}.")
     if settings.get("flop_per_s") and settings.get("bytes_per_s"):
         given = Ceilings(
             read_bytes_per_s=float(settings["bytes_per_s"]),
@@ -133,18 +134,17 @@ def machine_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> SweepMa
             launch_s=0,
             kernels_per_pass=shape.kernels_per_pass,
         )
-        return SweepMachine(ceilings=given, shape=shape, words=f"Ceilings as given to the sweep: {rates(given)}.")
+        return SweepMachine(ceilings=given, shape=shape, note=f"Ceilings as given to the sweep: {rates(given)}.")
     newest = calibration_for(device, calibrations(), shape.name)
     if newest is None:
         name = plain(str(device.get("name")))
-        return SweepMachine(shape=shape, words=f"The ceilings of {name} are not known here. {HOW}")
+        return SweepMachine(shape=shape, note=f"The ceilings of {name} are not known. {HOW}")
     dtype = dtype_name(model)
     machine = calibrated_machine(newest, shape, dtype)
     if machine is None:
-        words = f"The newest calibration measured no arithmetic in {plain(dtype)}. {HOW}"
-        return SweepMachine(shape=shape, words=words)
+        return SweepMachine(shape=shape, note=f"The newest calibration has no {plain(dtype)} matmul rate. {HOW}")
     return SweepMachine(
-        ceilings=machine.ceilings, shape=shape, words=f"{machine.source}: ceilings of {rates(machine.ceilings)}."
+        ceilings=machine.ceilings, shape=shape, note=f"{machine.source}: ceilings of {rates(machine.ceilings)}."
     )
 
 
@@ -157,5 +157,5 @@ def rates(ceilings: Ceilings) -> str:
 
 
 def balance_of(ceilings: Ceilings | None) -> float | None:
-    """FLOP a byte at which reading and computing take as long as each other."""
+    """The FLOP/byte at which reading and computing take equally long."""
     return None if ceilings is None else ceilings.balance_flop_per_byte

@@ -1,14 +1,11 @@
-"""The table of a sweep on screen and as CSV: a row a point, medians over repeats, failed points among them. Pure.
-
-The columns stand in the order in which such tables are usually printed: B, TTFT, TPOT, tokens a second for one request
-and for all, peak memory, intensity, shares of the ceilings; then what belongs to the batch as a whole.
-"""
+"""The tables of a sweep, on screen and as CSV: a row a point, medians over repeats, failed points included. Pure."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from engine.core.units import GIB
+from pages.figures.frames import records
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 
@@ -20,7 +17,7 @@ FIGURES = (*COLUMNS[3:11], "batch s", "serial s", "speed-up")
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The grid's rows as they are shown: units of the header, status in words, the first run's address."""
+    """The grid's rows in the units of the header, with status text and a link to the first run."""
     return pd.DataFrame(
         {
             "prompts": table["series"],
@@ -38,7 +35,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
             "speed-up": table["speedup"],
             "n": table["completed"].astype(int),
             "spread": [spread_text(value) for value in table["spread"]],
-            "status": [status_text(row) for row in table.to_dict("records")],
+            "status": [status_text(row) for row in records(table)],
             "run": first_run_links(table["run_ids"]),
         },
         columns=list(COLUMNS),
@@ -46,7 +43,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Ragged batches and controls: rates of whole batches alone, since their rows end at different steps."""
+    """Ragged batches and controls. Rates are of whole batches, because their rows end at different steps."""
     return pd.DataFrame(
         {
             "run": first_run_links(table["run_ids"]),
@@ -59,7 +56,7 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
             "% of control": table["of_control"] * 100,
             "% of KV unused": table["kv_unused_fraction"] * 100,
             "peak GiB": table["peak_memory_bytes"] / GIB,
-            "status": [status_text(row) for row in table.to_dict("records")],
+            "status": [status_text(row) for row in records(table)],
             "n": table["completed"].astype(int),
             "spread": [spread_text(value) for value in table["spread"]],
         }
@@ -67,7 +64,7 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
-    """Every point and repeat by itself, in the order of running, with how it ended and a way to its run."""
+    """Every repeat of every point in running order, with its status and a link to its run."""
     attempts = attempts_of(points)
     is_ragged = points["role"] != "point"
     return pd.DataFrame(
@@ -88,6 +85,6 @@ def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def csv_of(table: pd.DataFrame) -> str:
-    """Every row of the sweep with all its columns, full precision, seconds and bytes; run ids joined by blanks."""
+    """All rows and columns of the sweep in full precision, in seconds and bytes; run ids are separated by blanks."""
     named = table.drop(columns=["series"]).assign(run_ids=joined_ids(table["run_ids"]))
     return named.to_csv(index=False)

@@ -1,7 +1,4 @@
-"""The sliders of the What-if page: a model, a card, how long sequences are, how wide weights, how many at once.
-
-The address has each by its name (what_if_fields); `draw_controls` returns the case that they describe.
-"""
+"""The settings of the What-if page: model, GPU, sequence length, batch size, dtype width and reading speed."""
 
 from __future__ import annotations
 
@@ -23,8 +20,6 @@ from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import Texts, linked
 from pages.parts.shared.widgets import choice, group, model, slide
 
-# The settings of the What-if page: each one's name in the address, its default, and what a link may give it.
-
 THIS = "this"  # the newest calibration of this machine
 SEQUENCES = (
     *("100", "200", "300", "500", "700", "1000", "1500", "2000", "2300", "3000", "4000", "6000", "8000", "12000"),
@@ -36,51 +31,57 @@ OPTIONS = (SETTINGS["model"], CARD, WEIGHT_WIDTH, SETTINGS["execution"])
 OWN: dict[str, dict[str, Any]] = {
     "model": {"default": CHAPTER_MODEL},
     "weights": {"options": ("16", "8"), "default": "16"},
-    "execution": {"options": ("graph", "eager"), "default": "graph"},
+    "execution": {
+        "options": ("graph", "eager"),
+        "default": "graph",
+        "help": "graph has one launch a step; eager has one launch a kernel.",
+    },
 }
 
 
 def what_if_fields(cards: tuple[str, ...]) -> dict[str, Field]:
-    """The fields of the page, with the cards that there are."""
-    return fields_of(OPTIONS, {**OWN, "card": {"options": cards, "default": CHAPTER_CARD}}) | {
+    """The fields of the page; `cards` are the GPUs to choose from."""
+    return fields_of(OPTIONS, {**OWN, "card": {"options": cards, "default": CHAPTER_CARD, "help": ""}}) | {
         "sequence": Choice(options=SEQUENCES, default="2300", label="Sequence length, tokens"),
         "largest": Choice(options=LARGEST, default="128", label="Largest batch"),
-        "memory": Number(low=50, high=100, default=100, label="Memory that may be used, %"),
+        "memory": Number(low=50, high=100, default=100, label="Usable memory, %"),
         "reading": Number(low=60, high=900, default=WORDS_PER_MINUTE, label="Reading speed, words per minute"),
     }
 
 
 QUESTION_FIELDS: dict[str, Field] = {
-    "q1_parameters": Number(low=0, high=1e6, default=1.54, whole=False, above=True),
-    "q1_batch": Number(low=1, high=1_000_000, default=64),
-    "q2_a": Number(low=0, high=1e6, default=50.0, whole=False, above=True),
-    "q2_b": Number(low=0, high=1e6, default=200.0, whole=False, above=True),
-    "q3_intensity": Number(low=0, high=1e6, default=104.2, whole=False, above=True),
-    "q3_balance": Number(low=0, high=1e6, default=86.8, whole=False, above=True),
-    "q3_compute": Number(low=0, high=100, default=43.3, whole=False, above=True),
-    "q4_batch": Number(low=1, high=100_000, default=128),
-    "q4_prompt": Number(low=1, high=1_000_000, default=128),
-    "q4_rate": Number(low=0, high=1e9, default=8150.0, whole=False, above=True),
-    "q4_group": Number(low=1, high=100_000, default=8),
-    "q5_batch": Number(low=1, high=100_000, default=128),
-    "q5_prompt": Number(low=1, high=1_000_000, default=128),
-    "q5_vocab": Number(low=1, high=10_000_000, default=151_936),
-    "q6_budgets": Text(default="30x20+2x1000"),
-    "q7_limit": Number(low=0, high=3600, default=0.5, whole=False, above=True),
-    "q7_documents": Number(low=1, high=1_000_000_000, default=1_000_000),
-    "q7_tokens": Number(low=1, high=1_000_000, default=128),
-    "q8_busy": Number(low=0, high=1e6, default=20.57, whole=False, above=True),
-    "q8_quiet": Number(low=0, high=1e6, default=17.5, whole=False, above=True),
-    "q8_kernels": Number(low=1, high=1_000_000, default=1123),
+    "q1_parameters": Number(low=0, high=1e6, default=1.54, whole=False, above=True, label="Parameters, billions"),
+    "q1_batch": Number(low=1, high=1_000_000, default=64, label="Batch size"),
+    "q2_a": Number(low=0, high=1e6, default=50.0, whole=False, above=True, label="Balance point of A, FLOP/byte"),
+    "q2_b": Number(low=0, high=1e6, default=200.0, whole=False, above=True, label="Balance point of B, FLOP/byte"),
+    "q3_intensity": Number(low=0, high=1e6, default=104.2, whole=False, above=True, label="Intensity, FLOP/byte"),
+    "q3_balance": Number(low=0, high=1e6, default=86.8, whole=False, above=True, label="Balance point, FLOP/byte"),
+    "q3_compute": Number(low=0, high=100, default=43.3, whole=False, above=True, label="Share of compute reached, %"),
+    "q4_batch": Number(low=1, high=100_000, default=128, label="Batch size"),
+    "q4_prompt": Number(low=1, high=1_000_000, default=128, label="Prompt, tokens"),
+    "q4_rate": Number(low=0, high=1e9, default=8150.0, whole=False, above=True, label="Prefill rate, tokens/s"),
+    "q4_group": Number(low=1, high=100_000, default=8, label="Prompts per prefill instead"),
+    "q5_batch": Number(low=1, high=100_000, default=128, label="Batch size"),
+    "q5_prompt": Number(low=1, high=1_000_000, default=128, label="Prompt, tokens"),
+    "q5_vocab": Number(low=1, high=10_000_000, default=151_936, label="Vocabulary"),
+    "q6_budgets": Text(
+        default="30x20+2x1000", label="Budgets, requests x tokens", help="Use requests x tokens, as 30x20+2x1000."
+    ),
+    "q7_limit": Number(low=0, high=3600, default=0.5, whole=False, above=True, label="TTFT limit, s"),
+    "q7_documents": Number(low=1, high=1_000_000_000, default=1_000_000, label="Documents overnight"),
+    "q7_tokens": Number(low=1, high=1_000_000, default=128, label="Output tokens per document"),
+    "q8_busy": Number(low=0, high=1e6, default=20.57, whole=False, above=True, label="Measured step, ms"),
+    "q8_quiet": Number(low=0, high=1e6, default=17.5, whole=False, above=True, label="Step on a quiet host, ms"),
+    "q8_kernels": Number(low=1, high=1_000_000, default=1123, label="Kernels per pass"),
 }
 
 
-NO_LIMIT_BYTES = 1 << 62  # of a machine whose memory nobody has told
+NO_LIMIT_BYTES = 1 << 62  # for a machine with unknown memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the sliders say: the case, its machine, the batch sizes of the table, a reader's words a minute."""
+class WhatIfSettings:
+    """The settings of an estimate: the case, its machine, the batch sizes, and the reading speed to compare with."""
 
     case: WhatIf
     machine: Machine
@@ -93,23 +94,22 @@ class Asked:
         return self.machine.memory_bytes is not None
 
 
-def draw_controls(fields: Mapping[str, Field]) -> Asked | None:
-    """All sliders; None, with a line that says what to mend, where they describe nothing that can be reckoned."""
+def draw_controls(fields: Mapping[str, Field]) -> WhatIfSettings | None:
+    """Draw all settings and read them; None, with an error at the model, if they are invalid."""
     values: dict[str, Any] = {}
-    with group("Settings", "What is read in a step, how fast, and how many requests share it."):
+    with group("Settings", "What a step reads, how fast, and for how many requests."):
         values["model"] = _model(fields)
         problem = st.empty()
-        values["card"] = choice("Card", "card", fields=fields)
+        values["card"] = choice("card", fields=fields)
         st.caption(_card_text(values["card"], fields))
-        values["sequence"] = slide("Sequence length, tokens", "sequence", fields)
-        values["largest"] = slide("Largest batch", "largest", fields)
-        values["memory"] = _percent("Memory that may be used, %", "memory", fields, 5)
-        values["reading"] = _percent("A reader's words a minute", "reading", fields, 10)
-        values["weights"] = choice("Bits a weight", "weights", fields=fields)
-        values["execution"] = choice("Launching", "execution", fields=fields)
-        st.caption("graph launches a step once; eager pays for each of its kernels.")
+        values["sequence"] = slide("sequence", fields)
+        values["largest"] = slide("largest", fields)
+        values["memory"] = _slide_number("memory", fields, 5)
+        values["reading"] = _slide_number("reading", fields, 10)
+        values["weights"] = choice("weights", fields=fields)
+        values["execution"] = choice("execution", fields=fields)
     try:
-        return _asked(values)
+        return _read(values)
     except ValueError as error:
         problem.caption(f":red[:material/error: {plain(str(error))}]")
         return None
@@ -117,11 +117,10 @@ def draw_controls(fields: Mapping[str, Field]) -> Asked | None:
 
 def _model(fields: Mapping[str, Field]) -> str:
     names = [name for name in MODEL_NAMES if not name.endswith(RANDOM_SUFFIX)]
-    help = "A name of the list, or type the path of a config.json or of its folder."
-    return str(model(names, str(fields["model"].default), help) or "").strip()
+    return model(names, "Choose a model, or type the path of a config.json or of its folder.", fields=fields)
 
 
-def _percent(label: str, name: str, fields: Mapping[str, Field], step: int) -> int:
+def _slide_number(name: str, fields: Mapping[str, Field], step: int) -> int:
     field = fields[name]
     assert isinstance(field, Number)
     low, high, default = (int(value or 0) for value in (field.low, field.high, field.default))
@@ -132,19 +131,19 @@ def _percent(label: str, name: str, fields: Mapping[str, Field], step: int) -> i
         return int(texts[-1])
 
     with linked(name, default, read) as key:
-        return int(st.slider(label, low, high, step=step, key=key, persist_state="page"))
+        return int(st.slider(field.label, low, high, step=step, key=key, persist_state="page"))
 
 
 def _card_text(card: str, fields: Mapping[str, Field]) -> str:
     if card == THIS:
-        return "As the newest calibration of this machine measured it."
+        return "By the newest calibration of this machine."
     offered = fields["card"]
     assert isinstance(offered, Choice)
     hint = "" if THIS in offered.options else f" For this machine: {HOW_TO_CALIBRATE}."
     return f"{plain(HARDWARE[card].label)}.{hint}"
 
 
-def _asked(values: Mapping[str, Any]) -> Asked:
+def _read(values: Mapping[str, Any]) -> WhatIfSettings:
     bits = int(values["weights"])
     shape = model_shape(values["model"], dtype="bf16", weight_bits=bits)
     machine: Machine | None = None
@@ -154,11 +153,11 @@ def _asked(values: Mapping[str, Any]) -> Asked:
             rates = measured.matmul_flop_per_s
             machine = calibrated_machine(measured, shape, "bf16" if "bf16" in rates else next(iter(rates)))
         if machine is None:
-            raise ValueError("card this: nothing was calibrated here; choose another")
+            raise ValueError("card this: this machine is not calibrated; choose another")
     else:
         machine = preset_machine(HARDWARE[values["card"]], shape)
     largest = int(values["largest"])
-    return Asked(
+    return WhatIfSettings(
         case=WhatIf(
             shape=shape,
             ceilings=machine.ceilings,

@@ -1,4 +1,4 @@
-"""The Bench page through Streamlit's own test runner: every control, every bad input, what is off and why."""
+"""The Bench page in Streamlit's test runner: every control, invalid input, and settings that are off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.core.format import breakable
 from tests.support.page_app import take_in
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 APP = Path(__file__).parents[3] / "app.py"
 
@@ -36,7 +36,7 @@ def texts(app: AppTest) -> str:
 
 def run_buttons(app: AppTest) -> dict[str, bool]:
     """The run buttons' labels, and whether each can be pressed."""
-    return {b.label: not b.disabled for b in app.button if b.label.startswith("Run ")}
+    return {b.label: not b.disabled for b in app.button if b.label.startswith(("Run ", "Compare "))}
 
 
 def widget(app: AppTest, key: str) -> Any:
@@ -53,7 +53,7 @@ def test_the_default_is_eight_chat_questions_through_four_slots(bench: AppTest) 
     assert "8 chat questions" in words
     assert "continuous batching, 4 slots" in words
     assert "| engine | passes | slot-steps | dead |" in words
-    assert run_buttons(bench) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": True}
+    assert run_buttons(bench) == {"Run continuous": True, "Compare two engines": True, "Compare four engines": True}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_bad_text_gets_one_line_at_its_field_and_stays(bench: AppTest, key: str,
     widget(bench, key).set_value(text)
     bench.run()
     assert texts(bench).count(line) == 2  # at the field, and where the plan would be
-    assert run_buttons(bench) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
+    assert run_buttons(bench) == {"Run the engine": False, "Compare two engines": False, "Compare four engines": False}
     assert widget(bench, key).value == text
 
 
@@ -83,45 +83,47 @@ def test_a_bad_mix_gets_one_line_at_its_field(bench: AppTest) -> None:
     widget(bench, "mix").set_value("p16:0")
     bench.run()
     assert "prompts 'p16:0': use weights above 0" in texts(bench)
-    assert run_buttons(bench)["Run the pair"] is False
+    assert run_buttons(bench)["Compare two engines"] is False
 
 
 def test_an_empty_model_name_is_refused(lab_home: Path) -> None:
     app = opened(model=" ")
     assert "name a model, or a folder or hub id" in texts(app)
-    assert run_buttons(app)["Run the pair"] is False
+    assert run_buttons(app)["Compare two engines"] is False
 
 
 def test_a_model_that_is_in_no_list_is_looked_up_when_the_run_starts(lab_home: Path) -> None:
     app = opened(model="someone/some-model")
     assert "it is looked up when the run starts" in texts(app)
-    assert run_buttons(app)["Run the pair"] is True
+    assert run_buttons(app)["Compare two engines"] is True
 
 
 def test_file_asks_for_a_file(bench: AppTest) -> None:
     widget(bench, "prompts").set_value("file")
     bench.run()
     assert "upload a text file with one prompt a line" in texts(bench)
-    assert run_buttons(bench)["Run the pair"] is False
+    assert run_buttons(bench)["Compare two engines"] is False
 
 
 @pytest.mark.parametrize(
     ("query", "off", "reason"),
     [
-        ({"engine": "serial"}, ["slots", "form", "timeout", "return"], "the serial engine has one slot"),
+        ({"engine": "serial"}, ["slots", "form", "timeout", "return"], "serial has one slot"),
         ({"engine": "continuous"}, ["form", "timeout", "return"], "only the static engine forms batches"),
         ({"engine": "static"}, ["timeout"], "batches are full, except perhaps the last"),
-        ({"temperature": "0.0"}, ["top_k", "top_p"], "top-k and top-p have nothing to cut"),
+        ({"temperature": "0.0"}, ["top_k", "top_p"], "top-k and top-p have no effect"),
         ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
     ],
 )
-def test_what_cannot_be_is_off_and_says_why(lab_home: Path, query: dict[str, str], off: list[str], reason: str) -> None:
+def test_unused_settings_are_off_and_say_why(
+    lab_home: Path, query: dict[str, str], off: list[str], reason: str
+) -> None:
     app = opened(**query)
     assert reason in texts(app)
     assert [key for key in off if not widget(app, key).disabled] == []
 
 
-def test_what_was_off_comes_on(lab_home: Path) -> None:
+def test_settings_come_on_again(lab_home: Path) -> None:
     app = opened(engine="static", form="timeout", temperature="0.7")
     assert not any(widget(app, key).disabled for key in ("form", "timeout", "return", "top_k", "top_p", "slots"))
 
@@ -129,9 +131,9 @@ def test_what_was_off_comes_on(lab_home: Path) -> None:
 def test_a_link_sets_the_controls(lab_home: Path) -> None:
     app = opened(engine="static", slots="16", requests="16", budget="8x32+8x256", prompts="lengths", mix="p16")
     words = texts(app)
-    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in all." in words
+    assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total." in words
     assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
-    assert list(run_buttons(app)) == ["Run static", "Run the pair", "Run the four layouts"]
+    assert list(run_buttons(app)) == ["Run static", "Compare two engines", "Compare four engines"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_a_link_sets_the_controls(lab_home: Path) -> None:
 )
 def test_a_bad_value_in_a_link_is_named_and_the_default_used(lab_home: Path, name: str, text: str) -> None:
     app = opened(**{name: text})
-    assert app.warning[0].value.replace("\\", "").startswith(f"This link asks for something that cannot be set: {name}")
+    assert app.warning[0].value.replace("\\", "").startswith(f"Invalid setting in the link: {name}")
     assert "8 chat questions" in texts(app)
     assert run_buttons(app)["Run continuous"] is True
 
@@ -152,13 +154,13 @@ def test_a_bad_budget_in_a_link_is_shown_at_its_field(lab_home: Path) -> None:
 
 
 def test_an_unknown_job_leads_to_history(lab_home: Path) -> None:
-    assert "This job is not known any more" in texts(opened(job="nothing"))
+    assert "no longer has this job" in texts(opened(job="nothing"))
 
 
 def test_cuda_is_not_offered_without_a_gpu(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
     app = opened(device="cuda")
-    assert "No NVIDIA GPU shows itself here, so cuda is not offered." in texts(app)
+    assert "No NVIDIA GPU found; CUDA is unavailable." in texts(app)
     assert widget(app, "device").value == "auto"
 
 
@@ -183,10 +185,10 @@ def test_numbers_without_bound_in_a_link_are_named_and_the_default_used(lab_home
     app = opened(**{name: text})
     assert "is used instead" in texts(app)
     assert len(texts(app)) < 5000
-    assert run_buttons(app)["Run the pair"]
+    assert run_buttons(app)["Compare two engines"]
 
 
-def test_options_carry_the_names_that_people_know(bench: AppTest) -> None:
+def test_labels_have_the_names_of_other_engines_options(bench: AppTest) -> None:
     labels = {element.label for kind in (bench.number_input, bench.segmented_control) for element in kind}
     for name in ("max-num-seqs", "block-size", "max-num-batched-tokens", "gpu-memory-utilization"):
         assert [label for label in labels if f"({name})" in label], name
@@ -196,9 +198,9 @@ def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
     link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
     app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
     words = texts(app)
-    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens a step." in words
+    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens per step." in words
     assert widget(app, "pool_gib").value == 0.002
-    assert list(run_buttons(app)) == ["Run chunked", "Run the pair", "Run the four layouts"]
+    assert list(run_buttons(app)) == ["Run chunked", "Compare two engines", "Compare four engines"]
     assert "| paged | 3 = 1 + 2 | 6 | none |" in words
     # 200 prompt tokens, 48 a step: 48, 48, 4 + 44; request 0 decodes twice beside the next 47 and the last 9
     assert "| chunked | 7 = 3 + 2 + 2 mixed | 6 | none |" in words
@@ -206,49 +208,47 @@ def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
 
 def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
     app = opened(first="paged", second="paged")
-    assert run_buttons(app) == {"Run continuous": True, "Run the pair": False, "Run the four layouts": True}
-    assert "The pair cannot run: choose two different engines to set side by side." in texts(app)
+    assert run_buttons(app) == {"Run continuous": True, "Compare two engines": False, "Compare four engines": True}
+    assert "Compare two engines is unavailable: choose two different engines to compare." in texts(app)
 
 
-def test_what_only_chunked_cannot_have_hinders_its_comparison_alone(lab_home: Path) -> None:
+def test_a_problem_of_chunked_affects_only_its_comparison(lab_home: Path) -> None:
     app = opened(slots="8", max_num_batched_tokens="4")
-    assert run_buttons(app) == {"Run continuous": True, "Run the pair": True, "Run the four layouts": False}
-    assert "8 slots need at least 8; raise it or use fewer slots" in texts(app)
+    assert run_buttons(app) == {"Run continuous": True, "Compare two engines": True, "Compare four engines": False}
+    assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
-    assert run_buttons(alone) == {"Run the engine": False, "Run the pair": False, "Run the four layouts": False}
-    assert texts(alone).count("max-num-batched-tokens 4: every row decodes") == 2  # at its field too
+    assert run_buttons(alone) == {"Run the engine": False, "Compare two engines": False, "Compare four engines": False}
+    assert texts(alone).count("max-num-batched-tokens 4: 8 slots need at least 8 tokens") == 2  # at its field too
 
 
-def test_a_small_pool_is_a_way_to_see_preemption(lab_home: Path) -> None:
+def test_a_small_pool_shows_preemption(lab_home: Path) -> None:
     assert "shows preemption" in texts(opened(engine="paged"))
     assert "shows preemption" not in texts(opened(engine="static"))
 
 
-def test_graphs_are_offered_where_a_gpu_shows_itself_and_the_run_is_on_it(
-    lab_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graphs_are_offered_for_runs_on_a_gpu(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def executions(app: AppTest) -> list[str]:
         return [option.content for option in widget(app, "execution").proto.options]
 
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
     on_cpu = opened(execution="graph")
     assert executions(on_cpu) == ["eager"]
-    assert "needs a GPU: no NVIDIA GPU shows itself here, so it is not offered" in texts(on_cpu)
+    assert "needs an NVIDIA GPU and is unavailable: no NVIDIA GPU found" in texts(on_cpu)
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
     with_gpu = opened(execution="graph")
     assert executions(with_gpu) == ["eager", "graph"]
-    assert "on cuda, as CUDA graphs, continuous batching" in texts(with_gpu)
+    assert "on cuda, with CUDA graphs, continuous batching" in texts(with_gpu)
     widget(with_gpu, "device").set_value("cpu")
     with_gpu.run()
     assert executions(with_gpu) == ["eager"]
     assert widget(with_gpu, "execution").value == "eager"
-    assert "this run is on the CPU, so it is not offered" in texts(with_gpu)
+    assert "this run is on the CPU." in texts(with_gpu)
 
 
-def test_a_model_that_was_run_here_tells_how_large_a_block_is(lab_home: Path) -> None:
-    """tests' runs: 2 layers, 1 KV head of 4 numbers in fp32: 64 bytes a position, 1,024 a block of 16."""
+def test_an_earlier_run_of_the_model_gives_the_size_of_a_block(lab_home: Path) -> None:
+    """The runs of these tests: 2 layers, 1 KV head of 4 numbers in fp32: 64 bytes a position, 1,024 a block of 16."""
     write_run(lab_home / "runs", "r1", "static")
     take_in(lab_home)
     app = opened(engine="paged", model="tiny-random", pool_gib="0.00002")
-    assert "20 blocks of 1.00 KiB each, at most." in texts(app)
-    assert "A block holds 1.00 KiB here" in texts(opened(engine="paged", model="tiny-random"))
+    assert "At most 20 blocks of 1.00 KiB each." in texts(app)
+    assert "A block takes 1.00 KiB" in texts(opened(engine="paged", model="tiny-random"))

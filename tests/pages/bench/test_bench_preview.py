@@ -1,4 +1,4 @@
-"""Bench's instant preview: the simulator's answer by hand, marked as simulated, and one line where there is none."""
+"""Bench's preview: simulated results by hand, their mark, and the line without a preview."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.workload.workload import build_workload
 from pages.parts.bench.preview import ENOUGH_S, preview, preview_table, simulating_s
 from tests.support.no_break import nb
 from tests.support.page_app import open_page, words
-from tests.support.roofline_runs import calibrate, calibration, timed_passes
+from tests.support.runs.roofline_runs import calibrate, calibration, timed_passes
 
 TINY = {"model": "tiny-random", "prompts": "lengths", "mix": "p16", "requests": "2", "budget": "3"}
 
@@ -50,15 +50,15 @@ def test_the_table_has_a_line_an_engine() -> None:
     )
 
 
-def test_what_was_not_calibrated_is_told_and_not_guessed() -> None:
+def test_without_a_calibration_there_is_no_guess() -> None:
     other = preview(replace(config_of("serial"), model="smollm2-135m"), KNOWN)
     assert not other.metrics
-    assert "it was calibrated with tiny-random in fp32" in other.problem
+    assert "calibrated with tiny-random in fp32" in other.problem
     unmeasured = preview(config_of("serial"), calibration().to_json())
-    assert "no passes of serial" in unmeasured.problem
+    assert "no measured passes of serial" in unmeasured.problem
 
 
-def test_a_pool_that_is_too_small_is_foreseen() -> None:
+def test_a_pool_that_is_too_small_is_predicted() -> None:
     config = replace(config_of("paged"), pool_gib=1e-6)
     assert "out of memory" in preview(config, KNOWN).problem
 
@@ -94,29 +94,29 @@ def _calls_of_preview(config: RunConfig) -> int:
 def test_the_page_shows_it_at_once_for_each_engine(home: Path) -> None:
     calibrate(home, passes=timed_passes())
     text = words(open_page("bench", engine="serial", **TINY))
-    assert "What the simulator expects" in text
+    assert "Preview" in text
     assert "simulated" in text
     assert "| serial | 800 ms | 7.50 | 400 ms | 200 ms |" in text
     assert "| continuous | 400 ms |" in text
-    assert "Nothing ran: the engine's own schedule under a virtual clock" in text
+    assert "Simulated: the engine's own scheduler on a virtual clock" in text
 
 
-def test_without_a_calibration_one_line_tells_the_way(home: Path) -> None:
+def test_without_a_calibration_one_line_says_how_to_make_one(home: Path) -> None:
     app = open_page("bench", **TINY)
     text = words(app)
-    assert "No preview: this device was not calibrated." in text
+    assert "No preview: this device is not calibrated." in text
     assert "engine calibrate --model tiny-random" in text
     assert any("engine calibrate --model tiny-random`" in str(caption.value) for caption in app.caption)
-    assert "What the simulator expects" not in text
+    assert "Preview" not in text
 
 
 def test_another_model_than_the_calibrated_one_has_no_preview(home: Path) -> None:
     calibrate(home, passes=timed_passes())
     text = words(open_page("bench"))
-    assert "No preview of static and continuous: it was calibrated with tiny-random in fp32, not with smollm2" in text
+    assert "No preview of static and continuous: calibrated with tiny-random in fp32, not with smollm2" in text
 
 
-def test_a_workload_that_would_keep_the_page_waiting_is_not_tried(home: Path) -> None:
+def test_a_workload_that_takes_too_long_has_no_preview(home: Path) -> None:
     calibrate(home, passes=timed_passes())
     text = words(open_page("bench", **(TINY | {"requests": "5000", "budget": "256"})))
-    assert "No preview: so many requests and tokens would keep this page waiting." in text
+    assert "No preview: simulating this many requests and tokens takes too long for this page." in text

@@ -1,4 +1,4 @@
-"""The Compare page, through app.py over a real store: a fair pair, unfair ones, missing ones, answers that part."""
+"""The Compare page, through app.py over a real store: a fair pair, unfair pairs, missing runs, different answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.shared.lab import lab
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import TOKEN_IDS, config_of, write_crashed, write_run
+from tests.support.runs.page_runs import TOKEN_IDS, config_of, write_crashed, write_run
 
 
 @pytest.fixture
@@ -43,21 +43,21 @@ def test_without_a_choice_fitting_pairs_are_offered(pair: Path) -> None:
     assert [address.endswith("runs=r1,r2") for address in offered] == [True]
 
 
-def test_one_run_alone_asks_for_another(runs: Path) -> None:
+def test_a_single_run_asks_for_another(runs: Path) -> None:
     write_run(runs, "r1", "static")
     take_in(runs.parent)
     app = open_page("compare", runs="r1")
-    assert "No other run has the same workload, model, dtype and device." in words(app)
-    assert "Run the pair on Bench" in dict(links(app))
+    assert "No other run has the same workload, model, dtype and device" in words(app)
+    assert "Compare two engines on Bench" in dict(links(app))
 
 
-def test_unknown_runs_are_one_line_and_a_way_on(pair: Path) -> None:
+def test_unknown_runs_are_one_line_and_a_link(pair: Path) -> None:
     app = open_page("compare", runs="nope,r1")
     assert "There is no run nope here" in words(app)
-    assert "All runs are in History" in dict(links(app))
+    assert "All runs in History" in dict(links(app))
 
 
-def test_the_finding_and_the_ratios_are_those_worked_out_by_hand(pair: Path) -> None:
+def test_the_finding_and_the_ratios_are_as_calculated_by_hand(pair: Path) -> None:
     text = words(open_page("compare", runs="r1,r2"))
     assert (
         "Continuous was 1.33 times as fast as static on the same 2 requests: 20.0 against 15.0 tokens/s; static "
@@ -77,19 +77,21 @@ def test_timelines_share_one_axis_and_latencies_one_figure(pair: Path) -> None:
     assert {trace["name"] for trace in overlay["data"] if trace.get("name")} >= {"static", "continuous"}
 
 
-def test_equal_answers_are_said_to_be_equal(pair: Path) -> None:
+def test_equal_answers(pair: Path) -> None:
     text = words(open_page("compare", runs="r1,r2"))
-    assert "static and continuous said the same: all 6 tokens of 2 requests are equal." in text
+    assert "static and continuous gave the same answers: all 6 tokens of 2 requests are equal." in text
     assert "Answer 1." in text
 
 
-def test_answers_that_part_say_where(runs: Path) -> None:
+def test_different_answers_name_the_first_difference(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous", token_ids={**TOKEN_IDS, 1: (7, 8, 60, 10)})
     take_in(runs.parent)
     text = words(open_page("compare", runs="r1,r2"))
-    assert "1 of 2 answers by static and continuous are equal token for token; request 1 parts at its token 3." in text
-    assert "request 1 · these part" in text
+    assert (
+        "1 of 2 answers of static and continuous are equal token for token; request 1 first differs at token 3." in text
+    )
+    assert "request 1 · different answers" in text
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_unfair_pairs_are_barred_until_the_switch_is_set(
     assert values in text
     assert "Slot timelines" not in text
     app.toggle(key="compare.anyway").set_value(True).run()
-    assert f"Not a comparison of engines alone, since their {what} differs: continuous was" in words(app)
+    assert f"Not a comparison of engines only, because their {what} differs: continuous was" in words(app)
     assert "Slot timelines on one axis" in words(app)
 
 
@@ -123,8 +125,8 @@ def test_answers_to_different_requests_are_not_compared(runs: Path) -> None:
     write_run(runs, "r2", "continuous", workload={"digest": "ff", "requests": 2})
     take_in(runs.parent)
     text = words(open_page("compare", runs="r1,r2", anyway="true"))
-    assert "They were asked different things" in text
-    assert "said the same" not in text
+    assert "The runs have different requests" in text
+    assert "gave the same answers" not in text
 
 
 def test_another_models_answers_are_shown_without_a_verdict(runs: Path) -> None:
@@ -132,7 +134,7 @@ def test_another_models_answers_are_shown_without_a_verdict(runs: Path) -> None:
     write_run(runs, "r2", "continuous", model={"name": "other", "dtype": "float32"})
     take_in(runs.parent)
     text = words(open_page("compare", runs="r1,r2", anyway="true"))
-    assert "said the same" not in text
+    assert "gave the same answers" not in text
     assert "Answer 1." in text
 
 
@@ -153,16 +155,16 @@ def test_a_crashed_run_is_compared_as_far_as_it_went_and_without_a_verdict(runs:
     assert "better:" not in text
 
 
-def test_two_runs_that_are_still_going_have_no_finding_yet(runs: Path) -> None:
+def test_running_runs_have_no_finding_yet(runs: Path) -> None:
     folders = [write_crashed(runs, "r1", "static"), write_crashed(runs, "r2", "continuous")]
     with hold(folders[0] / LOCK_FILE, purpose="run r1"), hold(folders[1] / LOCK_FILE, purpose="run r2"):
         take_in(runs.parent)
         text = words(open_page("compare", runs="r1,r2"))
-    assert "static and continuous are still running; the finding comes when every run has ended." in text
+    assert "static and continuous are still running; the finding follows when every run has ended." in text
     assert "better" not in text.replace("nothing is called better or worse", "")
 
 
-def test_two_runs_of_one_engine_have_names_of_their_own(runs: Path) -> None:
+def test_two_runs_of_one_engine_have_distinct_names(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "static", config=config_of("static", slots=3))
     take_in(runs.parent)

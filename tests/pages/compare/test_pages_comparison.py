@@ -1,4 +1,4 @@
-"""The comparison's logic by hand-computed values: names, what bars a comparison, the difference table, equal tokens."""
+"""Comparisons by hand-computed values: names, mismatches, the difference table, equal answers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from engine.core.config import FormRule, RunConfig, WorkloadConfig
 from pages.parts.compare.answers import agreement_text
-from pages.parts.compare.comparison import differences, verdict
-from pages.parts.runs.comparable import Setting, mismatches, setting_of, workload_text
-from pages.parts.runs.compared import METRIC_BY_NAME, Compared, run_names
-from pages.parts.shared.metric_text import metric_text
+from pages.parts.compare.compared_run import ComparedRun
+from pages.parts.compare.differences import differences, verdict
+from pages.parts.compare.settings import Setting, mismatches, setting_of, workload_text
+from pages.parts.runs.run_text import run_names
+from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text
 from store.queries.agreement import Agreement
 from store.queries.agreement import agreement as compare_tokens
 from tests.support.no_break import nb
@@ -20,8 +21,8 @@ from tests.support.no_break import nb
 SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
 
 
-def compared(name: str, status: str = "completed", **metrics: float | int | None) -> Compared:
-    return Compared(name=name, status=status, arrival="closed", requests=8, metrics=metrics, setting=SETTING)
+def compared(name: str, status: str = "completed", **metrics: float | int | None) -> ComparedRun:
+    return ComparedRun(name=name, status=status, arrival="closed", requests=8, metrics=metrics)
 
 
 Tokens = list[tuple[int, int, int]]
@@ -46,7 +47,7 @@ def test_a_pair_is_named_by_its_engines() -> None:
     assert run_names([RunConfig(engine="static"), RunConfig(engine="continuous")]) == ("static", "continuous")
 
 
-def test_two_runs_of_one_engine_are_told_apart_by_what_differs() -> None:
+def test_runs_of_one_engine_are_named_by_what_differs() -> None:
     configs = [RunConfig(engine="static", slots=4), RunConfig(engine="static", slots=8), RunConfig()]
     assert run_names(configs) == ("static, 4 slots", "static, 8 slots", "continuous")
     full = FormRule(rule="full")
@@ -64,7 +65,7 @@ def test_repeats_get_numbers() -> None:
     )
 
 
-def test_workloads_tell_runs_apart() -> None:
+def test_runs_are_named_by_their_workload() -> None:
     two = [RunConfig(workload=WorkloadConfig(seed=seed)) for seed in (0, 7)]
     assert run_names(two) == ("continuous, seed 0", "continuous, seed 7")
 
@@ -144,7 +145,7 @@ def test_nan_is_missing_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "base", "value", "words"),
+    ("name", "base", "value", "text"),
     [
         ("output_tokens_per_s", 100.0, 101.9, "about equal"),
         ("output_tokens_per_s", 100.0, 103.0, "better"),
@@ -156,8 +157,8 @@ def test_nan_is_missing_too() -> None:
         ("ttft_p50_s", 0.0, 0.0, "equal"),
     ],
 )
-def test_verdicts(name: str, base: float, value: float, words: str) -> None:
-    assert verdict(METRIC_BY_NAME[name], base, value) == words
+def test_verdicts(name: str, base: float, value: float, text: str) -> None:
+    assert verdict(METRIC_BY_NAME[name], base, value) == text
 
 
 def test_a_run_that_did_not_complete_is_neither_better_nor_worse() -> None:
@@ -166,7 +167,7 @@ def test_a_run_that_did_not_complete_is_neither_better_nor_worse() -> None:
     assert (row.others[0].text, row.others[0].ratio, row.others[0].verdict) == ("12", None, "")
 
 
-def test_more_than_two_runs_are_set_against_the_first() -> None:
+def test_several_runs_are_compared_with_the_first() -> None:
     runs = [compared(name, duration_s=value) for name, value in (("serial", 8.0), ("static", 4.0), ("continuous", 2.0))]
     (row,) = differences(runs, ["duration_s"])
     assert [other.ratio for other in row.others] == [0.5, 0.25]
@@ -192,7 +193,7 @@ def test_equal_tokens() -> None:
     found = agreement(tokens((0, [5, 6, 7]), (1, [8])), tokens((1, [8]), (0, [5, 6, 7])))
     assert (found.requests, found.equal, found.tokens, found.is_full) == (2, 2, 4, True)
     assert agreement_text("static", "continuous", found) == (
-        "static and continuous said the same: all 4 tokens of 2 requests are equal."
+        "static and continuous gave the same answers: all 4 tokens of 2 requests are equal."
     )
 
 
@@ -200,7 +201,7 @@ def test_the_first_differing_token_is_found() -> None:
     found = agreement(tokens((0, [5, 6, 7, 9]), (1, [8, 8])), tokens((0, [5, 6, 1, 9]), (1, [8, 8])))
     assert (found.equal, found.first_apart, found.is_full) == (1, {0: 2}, False)
     assert agreement_text("a", "b", found) == (
-        "1 of 2 answers by a and b are equal token for token; request 0 parts at its token 3."
+        "1 of 2 answers of a and b are equal token for token; request 0 first differs at token 3."
     )
 
 
@@ -210,16 +211,16 @@ def test_an_answer_that_ends_earlier_differs_unless_its_run_was_cut_off() -> Non
     assert (strict.first_apart, strict.only_in_one, strict.is_full) == ({0: 2}, 1, False)
     lenient = agreement(full, cut, as_far_as_both=True)
     assert (lenient.first_apart, lenient.only_in_one, lenient.tokens) == ({}, 0, 2)
-    assert "as far as both went: all 2 tokens of 1 request" in agreement_text("a", "b", lenient, as_far_as_both=True)
+    assert "as far as both got: all 2 tokens of 1 request" in agreement_text("a", "b", lenient, as_far_as_both=True)
 
 
 def test_runs_without_tokens_have_no_answer_in_common() -> None:
     found = agreement(tokens(), tokens((0, [1])))
     assert (found.requests, found.is_full) == (0, False)
-    assert "no request in common" in agreement_text("a", "b", found)
+    assert "answered no request in common" in agreement_text("a", "b", found)
 
 
-def test_a_value_without_bound_has_no_ratio_and_is_near_nothing() -> None:
+def test_an_infinite_value_has_no_ratio_and_no_tie() -> None:
     (row,) = differences([compared("a", e2e_p50_s=2.0), compared("b", e2e_p50_s=float("inf"))], ["e2e_p50_s"])
     assert (row.others[0].text, row.others[0].ratio, row.others[0].verdict) == ("∞", None, "worse")
     (row,) = differences([compared("a", e2e_p50_s=float("inf")), compared("b", e2e_p50_s=2.0)], ["e2e_p50_s"])

@@ -1,21 +1,19 @@
-"""The finding's one sentence, for every outcome that a comparison can have: it never has a favorite."""
+"""The finding of a comparison, for every outcome."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from pages.parts.compare.compared_run import ComparedRun
 from pages.parts.compare.finding import finding
-from pages.parts.runs.comparable import Mismatch, Setting
-from pages.parts.runs.compared import Compared
+from pages.parts.compare.settings import Mismatch
 from tests.support.no_break import nb
 
-SETTING = Setting(digest="aa", workload="8 requests", model="m", dtype="float32", device="cpu", simulated=False)
-STATIC = Compared(
+STATIC = ComparedRun(
     name="static",
     status="completed",
     arrival="closed",
     requests=8,
-    setting=SETTING,
     metrics={
         "output_tokens": 240,
         "finished_requests": 8,
@@ -36,7 +34,7 @@ CONTINUOUS = replace(
 )
 
 
-def with_metrics(run: Compared, **metrics: float | int | None) -> Compared:
+def with_metrics(run: ComparedRun, **metrics: float | int | None) -> ComparedRun:
     return replace(run, metrics={**run.metrics, **metrics})
 
 
@@ -53,10 +51,10 @@ def test_the_order_of_the_runs_changes_nothing() -> None:
     assert finding([CONTINUOUS, STATIC]) == finding([STATIC, CONTINUOUS])
 
 
-def test_the_price_of_the_faster_run_is_told() -> None:
+def test_a_drawback_of_the_faster_run_is_named() -> None:
     spiky = with_metrics(CONTINUOUS, itl_max_s=0.3)
     assert finding([STATIC, spiky]).endswith(
-        nb("continuous none; its price: the longest pause between two tokens was 300 ms against 60.0 ms.")
+        nb("continuous none; its drawback: the longest gap between two tokens was 300 ms against 60.0 ms.")
     )
 
 
@@ -71,7 +69,7 @@ def test_continuous_can_lose() -> None:
     )
 
 
-def test_a_winner_that_wasted_more_is_said_to_have() -> None:
+def test_waste_of_the_faster_run_is_named() -> None:
     slow = with_metrics(CONTINUOUS, output_tokens_per_s=32.0, decode_pass_p50_s=0.08)
     assert finding([STATIC, slow]) == (
         nb(
@@ -82,7 +80,7 @@ def test_a_winner_that_wasted_more_is_said_to_have() -> None:
     )
 
 
-def test_a_loss_with_no_figure_behind_it_gives_no_reason() -> None:
+def test_no_reason_without_a_figure() -> None:
     even = with_metrics(STATIC, dead_fraction=0.0)
     assert finding([even, with_metrics(even, output_tokens_per_s=32.0)]).endswith(nb("40.0 against 32.0 tokens/s."))
 
@@ -140,7 +138,7 @@ def test_two_failures() -> None:
 
 def test_no_finding_before_the_end() -> None:
     assert finding([STATIC, replace(CONTINUOUS, status="running")]) == (
-        "continuous is still running; the finding comes when every run has ended."
+        "continuous is still running; the finding follows when every run has ended."
     )
 
 
@@ -173,9 +171,9 @@ def test_ties_at_the_top_and_failures_in_a_ranking() -> None:
     )
 
 
-def test_what_differs_is_said_first() -> None:
+def test_the_finding_begins_with_what_differs() -> None:
     differing = [Mismatch(what=what, values=("a", "b"), why="") for what in ("workload", "dtype")]
     assert finding([STATIC, CONTINUOUS], differing).startswith(
-        "Not a comparison of engines alone, since their workload and dtype differ: continuous was 1.50 times as fast "
+        "Not a comparison of engines only, because their workload and dtype differ: continuous was 1.50 times as fast "
         "as static: 60.0 against"
     )

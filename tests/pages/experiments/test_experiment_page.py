@@ -1,4 +1,4 @@
-"""What the pages of experiments have in common: exporting and deleting, room for failures, words for many rates."""
+"""What the pages of experiments share: export and delete, wide status columns, and text for many rates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import streamlit as st
 
 from pages.parts.experiments.page import follow_results
 from pages.parts.load.results import rates_text
-from tests.support.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.support.page_app import open_page, take_in
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.load_experiments import load_plan_of, out_of_memory, write_load
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
 
 def one_sweep(runs: Path) -> Path:
@@ -45,7 +45,7 @@ def test_many_rates_are_counted_and_few_are_named() -> None:
     assert rates_text([float(rate) for rate in range(2, 60, 2)]) == "29 rates from 2 to 58"
 
 
-def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> None:
+def test_a_long_status_gets_a_wide_column_and_placeholders_differ(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="5", confirm=False), out_of_memory, only=[0])
     take_in(home)
     app = open_page("load")
@@ -56,8 +56,8 @@ def test_a_status_that_says_why_gets_room_and_a_limit_is_no_cap(home: Path) -> N
     assert placeholders["load.pool_gib"] == "no cap"
 
 
-def test_an_experiment_that_is_damaged_while_it_is_drawn_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was loaded with the page is drawn once; the next drawing loads anew."""
+def test_an_experiment_damaged_while_it_is_shown_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first drawing uses the loaded experiment; the next loads it again."""
     fragments: list[Callable[[], None]] = []
     said: list[str] = []
     drawn: list[object] = []

@@ -1,4 +1,4 @@
-"""The state of an experiment right behind the end of its job, while the store has yet to look at its folder again."""
+"""The state of an experiment after the end of its job, before the store has read its folder again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.runlog.experiment_log import ExperimentLog
 from pages.parts.experiments import progress as experiment_progress
 from pages.parts.experiments.progress import is_being_closed, state_of
 from store import Store
-from tests.support.experiments import run_point, sweep_plan
+from tests.support.runs.experiments import run_point, sweep_plan
 
 JOB = Job(job_id="job1", kind="sweep", label="a sweep", visitor="ada", experiment_id="sweep1", runs=())
 
@@ -26,7 +26,7 @@ def store(lab_home: Path) -> Iterator[Store]:
 
 
 def seen_at_work(store: Store, points: int, monkeypatch: pytest.MonkeyPatch, jobs: list[Job]) -> Path:
-    """A sweep of two points that the store saw before its first; then so many of them ran, and its writer left."""
+    """A sweep of two points that the store read before the first; then `points` of them ran and the writer closed."""
     queue = SimpleNamespace(runs_folder=store.runs_folder, jobs=lambda: jobs)
     monkeypatch.setattr(experiment_progress, "lab", lambda: SimpleNamespace(store=store, queue=queue))
     with ExperimentLog.create(store.runs_folder, sweep_plan((1, 2))) as log:
@@ -37,8 +37,8 @@ def seen_at_work(store: Store, points: int, monkeypatch: pytest.MonkeyPatch, job
     return log.folder
 
 
-@pytest.mark.parametrize(("points", "state"), [(1, "cut off"), (2, "done")])
-def test_behind_a_job_of_this_app_nobody_else_is_said_to_be_at_work(
+@pytest.mark.parametrize(("points", "state"), [(1, "interrupted"), (2, "done")])
+def test_an_experiment_is_live_until_the_store_has_read_its_end(
     points: int, state: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = seen_at_work(store, points, monkeypatch, [JOB])
@@ -50,14 +50,12 @@ def test_behind_a_job_of_this_app_nobody_else_is_said_to_be_at_work(
     assert state_of("sweep1") == state
 
 
-def test_of_an_experiment_of_the_command_line_the_store_is_believed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_store_decides_for_an_experiment_of_the_command_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = seen_at_work(store, 1, monkeypatch, [])
     assert state_of("sweep1") == "live"
     assert not is_being_closed("sweep1")
     store.ingest.experiment(folder)
-    assert state_of("sweep1") == "cut off"
+    assert state_of("sweep1") == "interrupted"
 
 
 @pytest.mark.parametrize(("kind", "words"), [("sweep", "a sweep · point 2 of 2"), ("repeats", "a sweep · run 2 of 2")])

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from engine.core.format import breakable, number
-from engine.load.findings import capacity_text, growth_text, knee_text, ratio_sentence
+from engine.load.findings import capacity_text, growth_text, ratio_sentence, saturation_text
 from engine.load.goodput import Limits
 from engine.load.load_point import load_point
 from engine.load.load_table import LoadTable, load_samples, load_table
@@ -22,15 +22,15 @@ from pages.parts.load.tables import csv_of
 from pages.parts.shared.lab import lab
 from tests.support.experiment_page import buttons, table, widget
 from tests.support.experiment_page import open_load as opened
-from tests.support.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load
 from tests.support.no_break import nb
 from tests.support.page_app import figures, open_page, take_in, words
+from tests.support.runs.load_experiments import WORKLOAD, load_plan_of, out_of_memory, write_load
 
-RATES = "Achieved against offered rate"
+RATES = "Achieved rate by offered rate"
 
 
 def table_from_logs(home: Path) -> LoadTable:
-    """The newest load test's table, worked out from its runs' logs and not from the store."""
+    """The newest load test's table, calculated from its runs' logs, not from the store."""
     rows = lab().store.experiments.points("load1").to_dict("records")
     read = {row["run_id"]: load_point(RunLogReader(home / "runs" / row["run_id"]).record()) for row in rows}
     return load_table(["static", "continuous"], load_samples(rows, read.get))
@@ -39,25 +39,25 @@ def table_from_logs(home: Path) -> LoadTable:
 def test_without_a_load_test_the_page_says_what_to_do(home: Path) -> None:
     app = opened(home)
     said = words(app)
-    assert "No load test has been run yet" in said
+    assert "No load test yet" in said
     assert "python -m engine arrivals" in said
-    assert "8 runs: static and continuous at 3 rates and all at once, then 4 more around the capacities" in said
-    assert "At the lowest rate requests come for about 48" in said
+    assert "8 runs: static and continuous at 3 rates and all at once, then 4 more around the measured" in said
+    assert "Requests arrive over about 48" in said
     assert buttons(app)["Run the load test"] is True
     assert figures(app) == {}
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../../etc", "<b>no</b>"])
-def test_an_unknown_load_test_is_said_in_a_line(home: Path, name: str) -> None:
+def test_an_unknown_load_test_is_reported(home: Path, name: str) -> None:
     write_load(home / "runs", load_plan_of(), only=())
     app = opened(home, experiment=name)
-    assert "There is no load test" in words(app)
+    assert "No load test" in words(app)
     assert figures(app) == {}
 
 
-def test_an_experiment_of_another_kind_is_no_load_test(home: Path) -> None:
+def test_an_experiment_of_another_kind_is_reported(home: Path) -> None:
     write_load(home / "runs", replace(load_plan_of("other"), kind="repeats"), only=())
-    assert "other is no load test" in words(opened(home, experiment="other"))
+    assert "other is an experiment of another kind, not a load test" in words(opened(home, experiment="other"))
 
 
 def test_a_load_test_is_shown_in_full_and_its_captions_are_its_findings(home: Path) -> None:
@@ -68,19 +68,19 @@ def test_a_load_test_is_shown_in_full_and_its_captions_are_its_findings(home: Pa
     assert static is not None
     assert continuous is not None
     for engine in ("static", "continuous"):
-        knee, capacity = known.knee(engine), known.capacity(engine)
+        knee, capacity = known.saturation_point(engine), known.capacity(engine)
         assert knee is not None
         assert capacity is not None
-        assert breakable(knee_text(knee)) in said
+        assert breakable(saturation_text(knee)) in said
         assert breakable(capacity_text(capacity)) in said
     assert breakable(ratio_sentence(known)) in said
     growing = next(row for row in known.of("static", "rate") if row.grows)
     assert growing.middle is not None
     assert breakable(growth_text("static", growing.middle.growth)) in said
-    assert f"The queue over time at {growing.rate_per_s:g}/s" in figures(app)  # the first at which one grows
+    assert f"Queue over time at {growing.rate_per_s:g}/s" in figures(app)  # the first at which one grows
     drawn = figures(app)
-    assert set(drawn) >= {RATES, "Queue wait over offered rate", "Time to first token over offered rate"}
-    assert "Goodput over offered rate" in drawn
+    assert set(drawn) >= {RATES, "Queue wait by offered rate", "Time to first token by offered rate"}
+    assert "Goodput by offered rate" in drawn
     lines = [trace for trace in drawn[RATES]["data"] if trace["mode"] == "lines+markers"]
     assert [len(trace["x"]) for trace in lines] == [4, 4]
     assert lines[0]["x"] == lines[1]["x"]  # the same trace for both engines
@@ -100,7 +100,7 @@ def test_a_load_test_is_shown_in_full_and_its_captions_are_its_findings(home: Pa
 def test_the_queue_is_shown_at_the_rate_of_the_link(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="80", confirm=False))
     app = opened(home, at="all at once")
-    figure = figures(app)["The queue over time at all at once"]
+    figure = figures(app)["Queue over time at all at once"]
     waiting = waiting_of("load1_static_saturation_0")
     assert waiting is not None
     # Of 24 there from the start, 4 have slots at once.
@@ -108,8 +108,8 @@ def test_the_queue_is_shown_at_the_rate_of_the_link(home: Path) -> None:
     assert [note["text"].split(":")[0] for note in figure["layout"]["annotations"]] == ["static", "continuous"]
     shaded = [shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect"]
     assert len(shaded) == 4  # a bar and a ground for each engine's window
-    assert "the queue is never empty until the last one is admitted" in words(app)
-    assert "There is no rate 7/s in this load test" in words(opened(home, at="7/s"))
+    assert "so the queue shrinks until the last is admitted" in words(app)
+    assert "This load test has no rate 7/s" in words(opened(home, at="7/s"))
 
 
 def test_limits_of_the_plan_count_until_others_are_set(home: Path) -> None:
@@ -126,8 +126,8 @@ def test_limits_of_the_plan_count_until_others_are_set(home: Path) -> None:
 def test_without_limits_the_page_says_how_to_get_goodput(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="20", confirm=False))
     app = opened(home)
-    assert "Set a limit, and what each engine serves within it is drawn" in words(app)
-    assert "Goodput over offered rate" not in figures(app)
+    assert "Set a limit to see goodput by offered rate." in words(app)
+    assert "Goodput by offered rate" not in figures(app)
 
 
 def test_one_point_still_draws(home: Path) -> None:
@@ -136,12 +136,12 @@ def test_one_point_still_draws(home: Path) -> None:
     drawn = figures(app)[RATES]["data"]
     assert [len(trace["x"]) for trace in drawn if trace["mode"] == "lines+markers"] == [1]
     said = words(app)
-    assert "continuous: the queue grew at no rate, up to 5 requests/s: the knee lies above." in said
-    assert "No run with all requests there from the start has completed." in said
+    assert "continuous: saturation point above 5 requests/s; the queue grew at no rate." in said
+    assert "No run with all requests at once has completed." in said
     assert list(table(app, "achieved/s")["status"]) == ["completed", "not run yet"]
 
 
-def test_points_that_all_failed_are_drawn_and_told(home: Path) -> None:
+def test_failed_points_are_drawn_and_listed(home: Path) -> None:
     write_load(home / "runs", load_plan_of(), out_of_memory)
     app = opened(home)
     said = words(app)
@@ -150,7 +150,7 @@ def test_points_that_all_failed_are_drawn_and_told(home: Path) -> None:
     crosses = [t for t in figures(app)[RATES]["data"] if t["name"].startswith("failed")]
     assert [len(trace["x"]) for trace in crosses] == [6]
     assert len(table(app, "achieved/s")) == 8
-    assert "No rate tells yet." in said
+    assert "No rate has a result yet." in said
 
 
 def test_sixty_points_some_of_which_failed(home: Path) -> None:
@@ -176,7 +176,7 @@ def test_repeats_are_medians_with_whiskers(home: Path) -> None:
 def test_a_load_test_that_was_cut_off_can_be_resumed(home: Path) -> None:
     write_load(home / "runs", load_plan_of(), only=[0, 1, 2])
     app = opened(home)
-    assert "This experiment was cut off: 3 of 8 points done. 5 points left to run." in words(app)
+    assert "This experiment was interrupted: 3 of 8 points done. 5 points left to run." in words(app)
     assert buttons(app)["Resume"] is True
 
 
@@ -188,11 +188,11 @@ def test_a_run_that_was_deleted_leaves_its_row(home: Path) -> None:
     app = open_page("load")
     rows = table(app, "achieved/s")
     gone = rows[(rows["engine"] == "static") & (rows["rate"] == "20/s")].iloc[0]
-    assert gone["status"] == "completed; its run has been deleted"
+    assert gone["status"] == "completed; run deleted"
     assert pd.isna(gone["achieved/s"])
 
 
-def test_a_machine_that_was_busy_for_some_of_the_runs_is_told_of(home: Path) -> None:
+def test_runs_on_a_busy_machine_are_reported(home: Path) -> None:
     write_load(home / "runs", load_plan_of(rates="20", confirm=False))
     for name, load in (("load1_static_20_0", 7.25), ("load1_continuous_20_0", 5.0)):
         file = home / "runs" / name / "run.json"

@@ -9,8 +9,8 @@ import pytest
 from engine.predictions.published_predictions import PUBLISHED
 from tests.support.experiment_page import buttons, widget
 from tests.support.experiment_page import open_load as opened
-from tests.support.load_experiments import load_plan_of, write_load
 from tests.support.page_app import words
+from tests.support.runs.load_experiments import load_plan_of, write_load
 
 
 def test_every_setting_comes_from_a_link(home: Path) -> None:
@@ -21,17 +21,17 @@ def test_every_setting_comes_from_a_link(home: Path) -> None:
     assert "12 runs: paged and serial at 2 rates and all at once; each 2 times, interleaved." in said
     assert "12 requests a run, prompts of p16,p64. Every request gets exactly 9 new tokens" in said
     assert "tiny-random in fp32 on cpu, 3 slots" in said
-    assert "12 requests fill 3 slots only 4 times over" in said
+    assert "12 requests fill 3 slots only 4 times, too few" in said
     assert (widget(app, "seed").value, widget(app, "ttft_limit_s").value) == (5, 0.5)
 
 
-def test_what_was_predicted_in_print_can_be_asked_here_by_its_link(home: Path) -> None:
+def test_links_of_published_predictions_work(home: Path) -> None:
     links = [published.query for published in PUBLISHED if published.page == "pages/load.py"]
     assert links
     for query in {tuple(sorted(link.items())) for link in links}:
         app = opened(home, **dict(query))
         said = words(app)
-        assert "cannot be set" not in said
+        assert "Invalid setting" not in said
         assert "400 requests a run, prompts of p16,p64,p256,p1024,p4096. 64 to 256 new tokens" in said
         assert buttons(app)["Run the load test"] is True
 
@@ -40,20 +40,20 @@ def test_what_was_predicted_in_print_can_be_asked_here_by_its_link(home: Path) -
     ("field", "text", "why"),
     [
         ("engines", "static,fast", "engines 'fast': use some of"),
-        ("rates", "1,x", "rates '1,x': use requests a second, 0.000001 to 1,000,000"),
+        ("rates", "1,x", "rates '1,x': use requests/s from 0.000001 to 1,000,000"),
         ("law", "closed", "arrival 'closed': use poisson, constant or gamma:CV"),
         ("budget", "many", "budget 'many'"),
         ("prompts", "p0", "prompts"),
-        ("prompts", "file", "is made on the command line"),
+        ("prompts", "file", "use the command line for a prompt file"),
     ],
 )
-def test_bad_text_gets_a_line_and_nothing_can_be_run(home: Path, field: str, text: str, why: str) -> None:
+def test_invalid_text_is_reported_and_blocks_the_start(home: Path, field: str, text: str, why: str) -> None:
     app = opened(home, **{field: text})
     assert why in words(app)
     assert buttons(app)["Run the load test"] is False
 
 
-def test_a_link_that_cannot_be_set_is_said_and_the_default_used(home: Path) -> None:
+def test_an_invalid_link_is_reported_and_defaults_are_used(home: Path) -> None:
     app = opened(home, slots="0", requests="inf", confirm="maybe", ttft_within_s="-1")
     said = words(app)
     for line in ("slots '0'", "requests 'inf'", "confirm 'maybe'", "ttft_within_s '-1'"):

@@ -17,11 +17,11 @@ from pages.parts.repeats.tables import csv_of
 from tests.support.experiment_page import buttons, table
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import write_run
-from tests.support.repeats_experiments import completed, noisy, out_of_memory, repeats_plan, write_repeats
-from tests.support.sweep_experiments import sweep_plan, write_sweep
+from tests.support.runs.page_runs import write_run
+from tests.support.runs.repeats_experiments import completed, noisy, out_of_memory, repeats_plan, write_repeats
+from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
-DOTS = "Output tokens a second, every repeat"
+DOTS = "Output tokens/s, every repeat"
 
 
 def opened(home: Path, **query: str) -> AppTest:
@@ -33,35 +33,35 @@ def opened(home: Path, **query: str) -> AppTest:
 def test_without_any_the_page_leads_to_bench(home: Path) -> None:
     app = opened(home)
     said = words(app)
-    assert "No repeats experiment has been run yet. Bench makes one" in said
-    assert "`.venv/bin/python -m engine run --repeats 3` repeats one engine, and what it measures appears here." in said
+    assert "No repeats experiment yet. Start one on Bench." in said
+    assert "`.venv/bin/python -m engine run --repeats 3` repeats one engine; its results appear here." in said
     assert "python -m engine run --repeats 3" in said
-    assert dict(links(app))["Set one up on Bench"].endswith("?repeats=3")
+    assert dict(links(app))["New repeats experiment on Bench"].endswith("?repeats=3")
 
 
 @pytest.mark.parametrize("name", ["../../etc", "<b>no</b>"])
-def test_an_unknown_one_is_said_in_a_line(home: Path, name: str) -> None:
+def test_an_unknown_one_is_reported(home: Path, name: str) -> None:
     write_repeats(home / "runs", repeats_plan())
     app = opened(home, experiment=name)
-    assert "There is no repeats experiment" in words(app)
+    assert "No repeats experiment" in words(app)
     assert figures(app) == {}
 
 
-def test_an_experiment_of_another_kind_is_none(home: Path) -> None:
+def test_an_experiment_of_another_kind_is_reported(home: Path) -> None:
     write_sweep(home / "runs", sweep_plan("other"), with_run=False)
     app = opened(home, experiment="other")
-    assert "other is no repeats experiment" in words(app)
+    assert "other is an experiment of another kind, not a repeats experiment" in words(app)
     assert figures(app) == {}
 
 
-def test_engines_are_held_against_each_other_repeat_by_repeat(home: Path) -> None:
+def test_engines_are_compared_repeat_by_repeat(home: Path) -> None:
     """100, 96, 92 against 130, 124.8, 119.6: 1.3 in every repeat; time goes by, the ratio stays."""
     write_repeats(home / "runs", repeats_plan(), with_runs=())
     app = opened(home)
     said = words(app)
     assert "Continuous had 1.30x static's output tokens/s, the same in all 3 repeats." in said
-    assert "From the first repeat to the last: static -8.00 %, continuous -8.00 %." in said
-    assert "static and continuous, 3 times each, in turn: tiny-random, 2 slots; 2 requests of p16" in said
+    assert "First to last repeat: static -8.00 %, continuous -8.00 %." in said
+    assert "static and continuous, 3 times each, interleaved: tiny-random, 2 slots; 2 requests of p16" in said
     rows = table(app, "continuous / static")
     assert list(rows["static, tokens/s"]) == [100, 96, 92]
     assert list(rows["continuous / static"]) == pytest.approx([1.3] * 3)
@@ -71,7 +71,7 @@ def test_engines_are_held_against_each_other_repeat_by_repeat(home: Path) -> Non
     assert dots["continuous"]["x"] == pytest.approx([0.64, 1, 1.36])
     assert dots["static, median"]["y"] == [96, 96]
     assert drawn["layout"]["yaxis"]["title"]["text"] == "tokens/s, not from 0"
-    for cell in ("Output tokens a second", "8.33 %", "3 of 3 higher", "3 of 3 lower"):  # (100 - 92) / 96
+    for cell in ("Output tokens/s", "8.33 %", "higher in 3 of 3", "lower in 3 of 3"):  # (100 - 92) / 96
         assert cell in said
     assert "Gap between tokens, p99" not in said  # six tokens have no 99th percentile
 
@@ -82,7 +82,7 @@ def test_another_figure_is_chosen_by_a_link(home: Path) -> None:
     assert "Continuous had none of static's share of dead slot-steps in all 3 repeats." in words(app)
     assert "Dead slot-steps, every repeat" in figures(app)
     app = opened(home, metric="gap p99")
-    assert "no repeat in which both completed with this figure" in words(app)
+    assert "no ratio, because no repeat has this metric for both" in words(app)
     app = opened(home, metric="speed")
     assert "metric 'speed': use one of tokens/s, TTFT p50" in words(app)
     assert DOTS in figures(app)
@@ -97,21 +97,21 @@ def test_the_experiment_is_read_once_for_all_of_a_page(home: Path, monkeypatch: 
     assert len(read) == 1
 
 
-def test_engines_that_changed_places_are_said_to_have_done_so(home: Path) -> None:
+def test_ratios_on_both_sides_of_one_are_reported(home: Path) -> None:
     """104 / 100 and 94 / 96."""
     write_repeats(home / "runs", repeats_plan(repeats=2), noisy)
     said = words(opened(home))
-    assert "Continuous had 1.01x static's output tokens/s, 0.979x to 1.04x over 2 repeats: 1 higher, 1 lower," in said
-    assert "1 lower, as by chance every time." in said
+    assert "Continuous had 1.01x static's output tokens/s (0.979x to 1.04x): higher in 1 and lower in 1 of 2" in said
+    assert "2 repeats; no evidence (chance alone always does this)." in said
     assert "the first engine always runs first, and a drift within a repeat pushes every ratio the same way" in said
 
 
-def test_one_repeat_done_says_nothing_of_the_spread(home: Path) -> None:
+def test_one_repeat_has_no_spread(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(), only=range(2))
     app = opened(home)
     said = words(app)
-    assert "Continuous had 1.30x static's output tokens/s in the one repeat that has a ratio" in said
-    assert "This experiment was cut off: 2 of 6 runs done. 4 runs left to run." in said
+    assert "Continuous had 1.30x static's output tokens/s in the only repeat with a ratio" in said
+    assert "This experiment was interrupted: 2 of 6 runs done. 4 runs left to run." in said
     assert buttons(app)["Resume"] is True
     assert list(table(app, "TTFT p95 s")["status"]).count("not run yet") == 4
 
@@ -124,17 +124,17 @@ def test_a_run_and_a_repeat_are_opened(home: Path) -> None:
     ]  # fmt: skip
     assert list(table(app, "compare")["compare"].fillna("")) == ["", "/compare?runs=rep1_run2,rep1_run3", ""]
     back = dict(links(open_page("run", run_id="rep1_run2")))
-    assert back["The repeats that it is one of"] == "repeats?experiment=rep1"
+    assert back["Repeats of this run"] == "repeats?experiment=rep1"
 
 
-def test_runs_that_all_failed_are_drawn_and_told(home: Path) -> None:
+def test_failed_runs_are_drawn_and_listed(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(), out_of_memory)
     app = opened(home)
     said = words(app)
-    assert "static, repeat 1 (and 2 more): out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)" in said
+    assert "static, repeat 1 (and 2 more): out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)" in said
     assert "Continuous over static: no ratio" in said
-    assert "There is no ratio yet" in said
-    assert set(table(app, "TTFT p95 s")["status"]) == {nb("out of memory: asked 4.00 GiB, 1.00 GiB free (prefill)")}
+    assert "No ratio yet" in said
+    assert set(table(app, "TTFT p95 s")["status"]) == {nb("out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)")}
     assert "No run has completed." in str(figures(app)[DOTS]["layout"]["annotations"])
 
 
@@ -167,12 +167,12 @@ def test_sixty_runs_of_four_engines_and_of_one(home: Path) -> None:
 def test_the_way_back_to_bench_carries_the_settings(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(engines="paged,static", repeats=3))
     write_repeats(home / "runs", repeats_plan("many", engines="paged", repeats=51), only=())
-    assert "repeats=50" in dict(links(opened(home, experiment="many")))["The same on Bench"]
-    link = dict(links(open_page("repeats", experiment="rep1")))["The same on Bench"]
+    assert "repeats=50" in dict(links(opened(home, experiment="many")))["Use these settings on Bench"]
+    link = dict(links(open_page("repeats", experiment="rep1")))["Use these settings on Bench"]
     for part in ("model=tiny-random", "slots=2", "first=paged", "second=static", "repeats=3", "engine=paged"):
         assert part in link
     app = open_page("bench", **dict(part.split("=") for part in link.split("?")[1].split("&")))
-    assert "6 of the pair" in words(app)
+    assert "6 for the two engines" in words(app)
 
 
 def test_one_of_the_command_line_is_followed(home: Path) -> None:
@@ -182,20 +182,20 @@ def test_one_of_the_command_line_is_followed(home: Path) -> None:
         log.append(PointRecord(key=first.key, repeat=0, run_id=None, **completed(first)))
         said = words(opened(home))
     assert "Running on the command line" in said
-    assert "Static: 100 tokens/s in the one run that completed" in said
+    assert "Static: 100 tokens/s in the only completed run" in said
 
 
-def test_runs_of_an_experiment_without_a_plan_are_said_to_be_elsewhere(home: Path) -> None:
+def test_an_experiment_without_a_plan_leads_to_history(home: Path) -> None:
     write_run(home / "runs", "lone", "static", experiment={"id": "planless", "kind": "repeats", "label": "two"})
     assert "The store has no plan of this experiment" in words(opened(home, experiment="planless"))
 
 
-def test_arrivals_over_time_come_with_a_caution(home: Path) -> None:
+def test_arrivals_over_time_have_a_note(home: Path) -> None:
     workload = replace(repeats_plan().points[0].config.workload, arrival="poisson:2")
     write_repeats(home / "runs", repeats_plan(workload=workload))
-    assert "what is served a second is mostly what was offered" in words(opened(home))
-    assert "the duration mostly how long they took to arrive" in words(open_page("repeats", metric="duration"))
-    assert "what is served a second is mostly what was offered" not in words(opened(home, metric="TTFT p50"))
+    assert "throughput and duration mostly reflect the arrivals" in words(opened(home))
+    assert "throughput and duration mostly reflect the arrivals" in words(open_page("repeats", metric="duration"))
+    assert "throughput and duration mostly reflect the arrivals" not in words(opened(home, metric="TTFT p50"))
 
 
 def test_every_run_is_downloaded_whole(home: Path) -> None:

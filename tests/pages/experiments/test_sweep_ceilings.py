@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.commands.ceilings import find_ceilings
-from engine.hardware.hardware import Calibration
+from engine.hardware.calibration import Calibration
 
 MEASURED = Calibration(
     device="cpu",
@@ -71,7 +71,7 @@ def test_what_is_given_by_hand_comes_first(tmp_path: Path) -> None:
     assert found.balance_flop_per_byte == pytest.approx(86.8, rel=1e-3)
 
 
-def test_without_a_calibration_the_way_to_one_is_said(tmp_path: Path) -> None:
+def test_without_a_calibration_the_command_is_named(tmp_path: Path) -> None:
     found, source = find_ceilings({}, tmp_path / "none", info())
     assert found is None
     assert "python -m engine calibrate" in source

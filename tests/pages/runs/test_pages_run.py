@@ -12,8 +12,9 @@ from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from pages.parts.shared.lab import lab
 from store import Recorder
+from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
-from tests.support.page_runs import config_of, write_crashed, write_run
+from tests.support.runs.page_runs import config_of, write_crashed, write_run
 
 
 @pytest.fixture
@@ -35,17 +36,17 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
     assert "Set up a first run on Bench" in dict(links(app))
 
 
-def test_an_unknown_run_is_one_line_and_a_way_on(runs: Path) -> None:
+def test_an_unknown_run_is_one_line_and_a_link(runs: Path) -> None:
     write_run(runs, "r1")
     text = open_run(runs, "nope")
     assert "There is no run nope here" in text
     assert "Slot timeline" not in text
 
 
-def test_a_run_that_the_store_has_yet_to_read_is_waited_for(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_waits_for_a_run_that_is_being_read(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "start", lambda self: None)
     write_run(runs, "r1")
-    assert "This run is being read into the store" in words(open_page("run", run_id="r1"))
+    assert "Loading this run into the store" in words(open_page("run", run_id="r1"))
 
 
 def test_a_run_that_cannot_be_read_says_why(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,7 @@ def test_the_newest_run_is_shown_when_none_is_named(runs: Path) -> None:
     assert app.query_params["run_id"] in ("r2", ["r2"])
 
 
-def test_the_figures_of_a_run_are_those_worked_out_by_hand(runs: Path) -> None:
+def test_the_figures_of_a_run_are_as_calculated_by_hand(runs: Path) -> None:
     write_run(runs, "r1", "static")
     text = open_run(runs)
     assert "Static batching, 2 slots, batches formed from what has arrived" in text
@@ -92,7 +93,7 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
     app = open_page("run", run_id="r1")
     assert set(figures(app)) == {
         "Slot timeline",
-        "Waste ledger",
+        "Waste",
         "Queue wait, cumulative",
         "Time to first token, cumulative",
         "Gap between tokens, cumulative",
@@ -101,9 +102,9 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
         "Pass trace",
     }
     captions = [caption.value for caption in app.caption]
-    assert any(caption.startswith("2 requests through 2 lanes in 3 steps") for caption in captions)
+    assert any(caption.startswith("2 requests ran in 2 lanes for 3 steps") for caption in captions)
     assert any("dead" in caption and caption.startswith("Computed token positions") for caption in captions)
-    assert any(caption.startswith("4 passes took 400 ms") for caption in captions)
+    assert any(caption.startswith(nb("4 forward passes took 400 ms")) for caption in captions)
 
 
 def test_the_axis_can_be_seconds_and_the_address_keeps_it(runs: Path) -> None:
@@ -140,44 +141,44 @@ def test_a_pair_links_to_its_comparison(runs: Path) -> None:
     write_run(runs, "r2", "continuous", experiment=pair)
     take_in(runs.parent)
     addresses = dict(links(open_page("run", run_id="r1")))
-    assert addresses["Compare with its pair"].endswith("runs=r1,r2")
+    assert addresses["Compare with the other engine"].endswith("runs=r1,r2")
 
 
-def test_whole_return_says_why_two_latencies_are_missing(runs: Path) -> None:
+def test_answers_returned_whole_explain_two_missing_latencies(runs: Path) -> None:
     write_run(runs, "r1", returned_whole=True, config=config_of("static", returns="whole"))
     text = open_run(runs)
-    assert text.count("Not defined here: the batch was returned whole") == 2
+    assert text.count("Not defined: in full response mode") == 2
     assert "Gap between tokens, p95 – no sample in this run" in " ".join(text.split())
 
 
-def test_badges_tell_what_a_run_is(runs: Path) -> None:
+def test_badges(runs: Path) -> None:
     folder = write_run(runs, "r1", simulated=True)
     (folder / "watched").touch()
     text = open_run(runs)
     assert all(badge in text for badge in ("completed", "random weights", "simulated", "watched live"))
 
 
-def test_out_of_memory_tells_what_was_asked_for_and_what_was_kept(runs: Path) -> None:
+def test_out_of_memory_shows_the_request_and_what_was_kept(runs: Path) -> None:
     oom = {"asked_bytes": 3 * 2**30, "free_bytes": 2**30, "shape": "2 rows x 16 columns", "where": "decode pass 4"}
     write_run(runs, "r1", result={"status": "oom", "error": "out of memory", "oom": oom})
     text = open_run(runs)
     assert "This run ran out of memory." in text
-    assert "Asked for: 3.00 GiB, in decode pass 4" in text
+    assert "Requested: 3.00 GiB, in decode pass 4" in text
     assert "Free at that moment: 1.00 GiB" in text
     assert "Kept and shown below: 6 tokens, 2 of 2 requests finished." in text
 
 
 def test_a_failed_run_shows_its_message(runs: Path) -> None:
     write_run(runs, "r1", result={"status": "failed", "error": "the disk is full"})
-    assert "Its message: the disk is full" in open_run(runs)
+    assert "Error message: the disk is full" in open_run(runs)
 
 
 def test_a_crashed_run_shows_what_was_logged(runs: Path) -> None:
     write_crashed(runs, "r1")
     text = open_run(runs)
-    assert "The worker died in the middle of this run" in text
+    assert "The worker died during this run" in text
     assert "Kept and shown below: 6 tokens" in text
-    assert "2 requests through 2 lanes" in text
+    assert "2 requests ran in 2 lanes" in text
 
 
 def test_an_answer_that_was_cut_off_is_read_from_its_tokens(runs: Path) -> None:
@@ -187,12 +188,12 @@ def test_an_answer_that_was_cut_off_is_read_from_its_tokens(runs: Path) -> None:
     assert "2 tokens, stopped" in text
 
 
-def test_a_running_run_shows_what_was_logged_and_is_followed(runs: Path) -> None:
+def test_a_running_run_shows_what_was_logged(runs: Path) -> None:
     folder = write_crashed(runs, "r1")
     with hold(folder / LOCK_FILE, purpose="run r1"):
         text = open_run(runs)
-    assert "This run is still going: 2 requests finished, 6 tokens so far." in text
-    assert "2 requests through 2 lanes" in text
+    assert "Still running: 2 requests finished, 6 tokens so far." in text
+    assert "2 requests ran in 2 lanes" in text
 
 
 def test_an_empty_run_has_a_page_too(runs: Path) -> None:
@@ -205,10 +206,10 @@ def test_an_empty_run_has_a_page_too(runs: Path) -> None:
     assert text.count("No request has arrived.") == 5
 
 
-def test_a_damaged_log_is_told_on_the_page_and_what_is_whole_is_shown(runs: Path) -> None:
+def test_a_damaged_log_is_reported_and_its_intact_part_is_shown(runs: Path) -> None:
     folder = write_run(runs, "r1")
     stream = folder / "memory.arrows"
     stream.write_bytes(b"rubbish!" + stream.read_bytes()[8:])
     text = open_run(runs)
-    assert "A part of this run's log cannot be read: memory.arrows: damaged after byte 0" in text
-    assert "2 requests through 2 lanes" in text
+    assert "Part of this run's log cannot be read: memory.arrows: damaged after byte 0" in text
+    assert "2 requests ran in 2 lanes" in text

@@ -10,15 +10,16 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from engine.core.format import breakable
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
-from pages.parts.history.table import said
+from pages.parts.history.table import annotation_text
 from pages.parts.runs.validity import badge_differences, lost_by_all, lost_text, marks, summary
 from pages.parts.shared.lab import lab
 from store import Store
 from store.annotations import Annotation
 from tests.support.page_app import open_page, take_in, words
-from tests.support.page_runs import write_run
+from tests.support.runs.page_runs import write_run
 
 
 @pytest.fixture
@@ -45,11 +46,11 @@ def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
     assert any("random weights" in badge and "cancel" in badge for badge in badges(app))
     assert not any("real weights" in badge or "watched live" in badge for badge in badges(app))
     assert any("live page closed" in badge and "check_circle" in badge for badge in badges(app))
-    assert "The weights are random numbers" in text
-    assert "2 of 2 prompts have exactly the length that was asked for." in text
+    assert "The weights are random: speed and memory are valid" in text
+    assert "2 of 2 prompts have exactly the requested length." in text
     for check in CHECKS:
         assert (check.fault if check.name == "real_weights" else check.label) in text
-        assert check.limit in text
+        assert breakable(check.limit) in text
         assert check.meaning in text
     watched = open_page("run", run_id="r2")
     assert any("watched live" in badge and "cancel" in badge for badge in badges(watched))
@@ -60,14 +61,14 @@ def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
     text = words(open_page("compare", runs="r1,r2"))
     assert "These runs differ in validity: live page closed." in text
     assert "lost: A live page shared the machine with this run." in text
-    assert "earned: No page followed the run while it was measured." in text
+    assert "earned: No live page was open during the run." in text
     assert "All of these runs: " in text
     assert "random weights" in text.partition("All of these runs: ")[2].splitlines()[0]
     alike = words(open_page("compare", runs="r1,r1"))
     assert "differ in validity" not in alike
 
 
-def test_a_runs_page_shows_what_is_said_of_it(runs: Path) -> None:
+def test_a_runs_page_shows_its_note_and_tags(runs: Path) -> None:
     with Store(runs.parent) as store:
         store.annotations.set("r1", Annotation(note="First line\nsecond *line*", tags=("a tag",), pinned=True))
     app = open_page("run", run_id="r1")
@@ -87,21 +88,21 @@ def checks(**outcomes: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_badges_in_words() -> None:
+def test_badge_texts() -> None:
     assert marks("measured,host", "") == "2 of 2"
     assert marks("measured", "real_weights,unwatched") == "1 of 3"
     assert marks("", "") == ""
     assert lost_text("real_weights,unwatched") == "random weights, watched live"
     assert lost_text("") == ""
-    assert said("two\nlines", "a, b") == "[a, b] two lines"
-    assert said("", "") == ""
+    assert annotation_text("two\nlines", "a, b") == "[a, b] two lines"
+    assert annotation_text("", "") == ""
     judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
     assert summary(judged) == "2 badges earned, 1 lost: random weights; 1 does not apply"
     assert summary(checks(measured="pass")) == "1 badge earned"
     assert summary(checks(measured="pass", host="pass")) == "All 2 badges earned"
 
 
-def test_what_is_fine_reads_as_fine_and_what_is_wrong_as_wrong() -> None:
+def test_labels_are_positive_and_faults_differ() -> None:
     for check in CHECKS:
         assert not {"no", "not", "without", "lost", "un"} & set(check.label.split()), check.label
     assert len({words for check in CHECKS for words in (check.label, check.fault)}) == 2 * len(CHECKS)
@@ -113,18 +114,18 @@ def test_the_glossary_explains_every_badge() -> None:
     assert all(check.limit in entry.meaning for check, entry in zip(CHECKS, group.entries, strict=True))
 
 
-def test_what_does_not_apply_is_no_difference() -> None:
+def test_a_check_that_does_not_apply_is_no_difference() -> None:
     earned, lost, absent = (checks(host=outcome) for outcome in ("pass", "fail", "not_applicable"))
     assert badge_differences([earned, absent]) == ()
     assert badge_differences([lost, absent]) == ()
     assert badge_differences([earned, earned]) == ()
     (difference,) = badge_differences([earned, lost, absent, []])
     assert difference.label == "host kept up"
-    assert difference.found == (
+    assert difference.findings == (
         "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
     )  # fmt: skip
     both = checks(host="fail", real_weights="fail")
-    assert lost_by_all([both, both]) == (["host may have held it up"], ["random weights"])
-    assert lost_by_all([both, lost]) == (["host may have held it up"], [])
+    assert lost_by_all([both, both]) == (["host may have slowed it"], ["random weights"])
+    assert lost_by_all([both, lost]) == (["host may have slowed it"], [])
     assert lost_by_all([lost, earned]) == ([], [])
     assert lost_by_all([]) == ([], [])

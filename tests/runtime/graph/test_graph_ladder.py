@@ -1,4 +1,4 @@
-"""The sizes that passes are captured at, and what a run of slots and blocks looks like as arrays."""
+"""The sizes at which passes are captured, and the slots and blocks of a run as arrays."""
 
 from __future__ import annotations
 

@@ -71,22 +71,22 @@ def graph_outputs(run: PreparedRun) -> tuple[dict[int, list[int]], GraphRunner]:
 @pytest.mark.parametrize("engine", LAYOUTS)
 def test_every_layout_says_what_generate_says(warm: WarmModel, engine: str) -> None:
     run = prepared(warm, engine)
-    said, runner = graph_outputs(run)
-    assert said == generate_outputs(run)
+    outputs, runner = graph_outputs(run)
+    assert outputs == generate_outputs(run)
     if DEVICE.type == "cuda":
         assert runner.bucket_tokens is not None
 
 
-def test_a_preempted_request_is_computed_anew(warm: WarmModel) -> None:
+def test_a_preempted_request_is_recomputed(warm: WarmModel) -> None:
     work = WorkloadConfig(prompts="p7", requests=2, budget="6")
     roomy = prepared(warm, "paged", workload=work)
     run = prepared(warm, "paged", workload=work, pool_gib=5 * 4 * roomy.kv_shape().position_bytes / 2**30)
-    said, runner = graph_outputs(run)
+    outputs, runner = graph_outputs(run)
     assert runner.pool.num_blocks == 5  # 3 a request at its end, and 4 at both admissions
-    assert said == generate_outputs(run)
+    assert outputs == generate_outputs(run)
 
 
-def test_sampling_happens_behind_the_graph(warm: WarmModel) -> None:
+def test_sampling_runs_after_the_graph(warm: WarmModel) -> None:
     run = prepared(warm, "paged", sampling=SamplingConfig(temperature=0.9, top_k=20))
     assert graph_outputs(run)[0] == engine_outputs(run)
 
@@ -103,7 +103,7 @@ def test_sampling_happens_behind_the_graph(warm: WarmModel) -> None:
 )
 @torch.inference_mode()
 def test_the_fused_decoder_is_the_model(model: torch.nn.Module) -> None:
-    """Attention done plainly here, so that only the decoder is on trial."""
+    """With plain attention, so that only the decoder is tested."""
     model = model.to(DEVICE).eval()
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():  # biases and norms start at 0 and 1, which would hide them
@@ -159,7 +159,7 @@ def test_a_family_that_is_not_known_is_named() -> None:
 
 
 def test_padding_reads_and_writes_nothing() -> None:
-    """Slot 2 is the padding rows' own: -1 takes the slot's newest token, places of -1 are left alone."""
+    """Slot 2 is the slot of padding rows: -1 takes the slot's newest token, places of -1 are skipped."""
     last_ids = torch.tensor([5, 7, 0], device=DEVICE)
     weight = torch.arange(20.0, device=DEVICE).view(10, 2)
     ids, slots = int32([3, -1, -1]), int32([0, 1, 2])

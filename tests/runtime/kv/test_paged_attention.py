@@ -25,9 +25,9 @@ SCALE = 0.3
 def requests() -> list[Request]:
     """Two that decode at one length, one at another, and three that are read in chunks; blocks in no order."""
     return [
-        request(0, 9, slot=3, blocks=[11, 2, 7], said=[1, 2]),
-        request(1, 5, slot=0, blocks=[4, 9], said=[3]),
-        request(2, 10, slot=5, blocks=[1, 13, 6], said=[4]),
+        request(0, 9, slot=3, blocks=[11, 2, 7], output=[1, 2]),
+        request(1, 5, slot=0, blocks=[4, 9], output=[3]),
+        request(2, 10, slot=5, blocks=[1, 13, 6], output=[4]),
         request(3, 7, slot=1, blocks=[8, 3]),
         request(4, 9, slot=2, blocks=[5, 0, 10]),
         request(5, 6, slot=4, blocks=[12, 14]),
@@ -45,7 +45,7 @@ def mixed(asked: list[Request]) -> PlannedPass:
 
 
 def make_pool(device: torch.device) -> KVPool:
-    """Position p holds numbers of its own; what nobody may read is not a number."""
+    """Every position holds different numbers; positions that must not be read are NaN."""
     shape = KVShape(layers=2, kv_heads=KV_HEADS, head_dim=WIDTH, dtype=torch.float32, device=device)
     pool = KVPool(shape, 15, BLOCK)
     generator = torch.Generator().manual_seed(1)
@@ -79,13 +79,13 @@ def by_hand(pool: KVPool, planned: PlannedPass, query: Tensor, key: Tensor, valu
     keys, values = pool.keys[1].cpu().clone(), pool.values[1].cpu().clone()
     for i, (r, column) in enumerate(tokens):
         keys[place(r, column)], values[place(r, column)] = key[0, :, i], value[0, :, i]
-    said = []
+    attended = []
     for i, (r, column) in enumerate(tokens):
         seen = [place(r, c) for c in range(column + 1)]
         k, v = (x[seen].repeat_interleave(HEADS // KV_HEADS, dim=1) for x in (keys, values))
         weights = (torch.einsum("he,che->hc", query[0, :, i], k) * SCALE).softmax(dim=-1)
-        said.append(torch.einsum("hc,che->he", weights, v))
-    return torch.stack(said)
+        attended.append(torch.einsum("hc,che->he", weights, v))
+    return torch.stack(attended)
 
 
 @pytest.mark.parametrize("how", ["gathered", "kernels"])
@@ -95,9 +95,9 @@ def test_a_mixed_pass_attends_over_each_rows_own_columns(how: str) -> None:
     generator = torch.Generator().manual_seed(2)
     query, key, value = (torch.randn(1, n, 14, WIDTH, generator=generator) for n in (HEADS, KV_HEADS, KV_HEADS))
     expected = by_hand(pool, work, query, key, value)
-    said = kv_pass.attend(1, *(x.to(pool.keys.device) for x in (query, key, value)), SCALE)
-    assert said.shape == (1, 14, HEADS, WIDTH)
-    torch.testing.assert_close(said[0].cpu(), expected, rtol=2e-5, atol=2e-5)
+    attended = kv_pass.attend(1, *(x.to(pool.keys.device) for x in (query, key, value)), SCALE)
+    assert attended.shape == (1, 14, HEADS, WIDTH)
+    torch.testing.assert_close(attended[0].cpu(), expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("how", ["gathered", "kernels"])

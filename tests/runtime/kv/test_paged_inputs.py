@@ -30,17 +30,17 @@ def planned(rows: Sequence[Request], chunks: Sequence[Chunk] = ()) -> PlannedPas
     )
 
 
-def request(request_id: int, prompt: int, slot: int, blocks: list[int], said: Sequence[int] = ()) -> Request:
+def request(request_id: int, prompt: int, slot: int, blocks: list[int], output: Sequence[int] = ()) -> Request:
     made = requests([9] * (request_id + 1), prompts=[prompt] * (request_id + 1))[request_id]
     made.prompt_ids = [100 * request_id + i for i in range(prompt)]
     made.slot, made.block_table = slot, blocks
-    made.output_ids, made.num_scheduled = list(said), len(said)
+    made.output_ids, made.num_scheduled = list(output), len(output)
     return made
 
 
 def test_decode_rows_come_first_and_chunks_follow_end_to_end() -> None:
-    a = request(1, 5, slot=2, blocks=[7, 3], said=[9, 9])  # 7 tokens: the newest, in column 6, is not cached yet
-    b = request(2, 4, slot=0, blocks=[5, 1], said=[8])  # 5 tokens: column 4, the first of block 1
+    a = request(1, 5, slot=2, blocks=[7, 3], output=[9, 9])  # 7 tokens: the newest, in column 6, is not cached yet
+    b = request(2, 4, slot=0, blocks=[5, 1], output=[8])  # 5 tokens: column 4, the first of block 1
     c = request(3, 6, slot=1, blocks=[2, 6])
     d = request(4, 9, slot=3, blocks=[0])
     chunks = [
@@ -58,8 +58,8 @@ def test_decode_rows_come_first_and_chunks_follow_end_to_end() -> None:
     assert {a.dtype for a in (inputs.token_ids, inputs.positions, inputs.slot_mapping)} == {np.dtype(np.int32)}
 
 
-def test_a_request_computed_anew_reads_its_prompt_and_what_it_has_said() -> None:
-    again = request(1, 3, slot=0, blocks=[4, 2], said=[71, 72, 73])
+def test_a_recomputed_request_prefills_its_prompt_and_output() -> None:
+    again = request(1, 3, slot=0, blocks=[4, 2], output=[71, 72, 73])
     chunk = Chunk(request=again, start=1, tokens=5, is_last=True, recomputed=4)
     inputs = pack(planned([again], [chunk]), BlockTables(slots=1, blocks_per_row=2, block_size=4))
     assert inputs.token_ids.tolist() == [101, 102, 71, 72, 73]
@@ -67,7 +67,7 @@ def test_a_request_computed_anew_reads_its_prompt_and_what_it_has_said() -> None
 
 
 def test_a_request_computed_anew_before_its_tokens_have_landed_is_a_bug() -> None:
-    again = request(1, 3, slot=0, blocks=[4, 2], said=[71, 72])
+    again = request(1, 3, slot=0, blocks=[4, 2], output=[71, 72])
     again.num_scheduled = 3
     with pytest.raises(AssertionError, match="landed"):
         pack(

@@ -37,8 +37,8 @@ def test_a_shapes_requests_are_there_twice_and_say_as_much_as_its_execution_need
     prepared: list[PreparedRun] = []
     config = replace(CONFIG, engine="continuous", execution=execution)
 
-    def keep(config: RunConfig, warm: WarmModel, told: Any, workload: Workload) -> PreparedRun:
-        run = prepare_run(replace(config, execution="eager"), warm, told, workload)
+    def keep(config: RunConfig, warm: WarmModel, on_progress: Any, workload: Workload) -> PreparedRun:
+        run = prepare_run(replace(config, execution="eager"), warm, on_progress, workload)
         prepared.append(run)
         return run
 
@@ -53,8 +53,8 @@ def test_a_shapes_requests_are_there_twice_and_say_as_much_as_its_execution_need
 
 def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
     shapes = [Shape(rows=2, lengths=(16,)), Shape(rows=4, lengths=(4, 64))]
-    told: list[str] = []
-    found = measure_passes(replace(CONFIG, engine="continuous"), WarmModel(), shapes, told.append)
+    messages: list[str] = []
+    found = measure_passes(replace(CONFIG, engine="continuous"), WarmModel(), shapes, messages.append)
     assert {(p.kv_layout, p.kind, p.rows, p.masked) for p in found} == {
         ("slots", "prefill", 2, False),
         ("slots", "decode", 2, False),
@@ -65,7 +65,7 @@ def test_real_passes_are_measured_through_the_engine(lab_home: Path) -> None:
     assert ragged.tokens == 2 * 4 + 2 * 64
     assert ragged.squared_lengths == 2 * 16 + 2 * 4096
     assert all(0 < p.seconds < 10 and p.samples == 2 for p in found)
-    assert told
+    assert messages
 
 
 def test_the_second_half_of_a_shape_begins_when_the_first_has_ended(lab_home: Path) -> None:

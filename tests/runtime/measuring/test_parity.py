@@ -15,7 +15,7 @@ from engine.cli import main
 from engine.commands.parity_cases import make_cases
 from engine.core.config import ENGINES, RunConfig
 from engine.core.request import Request
-from engine.runtime.kv.paged_attention import GatherRoom
+from engine.runtime.kv.paged_attention import GatherBuffer
 from engine.runtime.measuring.logit_error import ExactLogits, ForcedSampler, judge_case
 from engine.runtime.measuring.parity import ParityCase, References, run_case
 from engine.runtime.prepared_run import WarmModel
@@ -64,15 +64,15 @@ def test_cases_force_what_they_say() -> None:
 
 
 def test_a_wrong_block_is_found_and_is_no_near_tie(warm: WarmModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    gather = GatherRoom.gather
+    gather = GatherBuffer.gather
 
-    def one_wrong_position(self: GatherRoom, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+    def one_wrong_position(self: GatherBuffer, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
         wrong = index.clone()
         if len(wrong):
             wrong[0] = wrong[-1]
         return gather(self, layer, wrong)
 
-    monkeypatch.setattr(GatherRoom, "gather", one_wrong_position)
+    monkeypatch.setattr(GatherBuffer, "gather", one_wrong_position)
     found = rows(CASES["ragged"], ["continuous", "paged"], warm)
     assert found[0]["equal"] is True
     assert found[1]["equal"] is found[1]["equal_to_serial"] is found[1]["equal_to_generate"] is False
@@ -88,11 +88,11 @@ def test_an_oracle_that_cannot_run_is_null_and_nobody_fails(warm: WarmModel, mon
         raise NotImplementedError("not on this machine")
 
     monkeypatch.setattr(type(model), "generate_batch", broken)
-    told: list[str] = []
-    references = References(config(), warm, ("generate", "generate_batch"), told.append)
+    messages: list[str] = []
+    references = References(config(), warm, ("generate", "generate_batch"), messages.append)
     row = run_case(CASES["single"], ["paged"], config(), warm, references)[0]
     assert (row["equal"], row["equal_to_generate"], row["equal_to_generate_batch"]) == (True, True, None)
-    assert told == ["generate_batch cannot run here: NotImplementedError: not on this machine"]
+    assert messages == ["generate_batch cannot run here: NotImplementedError: not on this machine"]
 
 
 def test_cases_of_the_same_requests_ask_the_oracles_once(warm: WarmModel) -> None:
@@ -127,17 +127,17 @@ def test_wrong_logits_are_not_within(warm: WarmModel, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        (["--engines", "paged,warp"], "engines 'warp': use all, or some of"),
+        (["--engines", "paged,warp"], "engines 'warp': use all, or a list of"),
         (["--engines", ""], "engines '': use all"),
         (["--execution", "graph", "--device", "cpu"], "execution graph: CUDA graphs need a CUDA GPU"),
     ],
 )
-def test_bad_input_gets_one_clear_line(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_gets_one_clear_line(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parity", "--model", "tiny-random", *options]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said in line
+    assert message in line
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ REFUSED = {
         "sliding-window attention",
     ),
     "mamba": (MambaConfig(vocab_size=512, hidden_size=64, num_hidden_layers=2), "layers of type"),
-    "bloom": (BloomConfig(vocab_size=512, hidden_size=64, n_layer=2, n_head=4), "attention of its own"),
+    "bloom": (BloomConfig(vocab_size=512, hidden_size=64, n_layer=2, n_head=4), "has its own attention"),
 }
 
 
@@ -115,5 +115,5 @@ def test_attention_that_the_lab_does_not_compute_is_refused_in_one_line(name: st
 def test_a_model_that_fits_attends_through_the_lab() -> None:
     model = model_of(FIT["llama, 4 query heads a KV head"])
     install(model)
-    with pytest.raises(TypeError, match="kv_pass"):  # no pass at hand, nothing to attend with
+    with pytest.raises(TypeError, match="kv_pass"):  # no current pass
         model(input_ids=torch.zeros(1, 3, dtype=torch.long), use_cache=False)

@@ -99,11 +99,11 @@ def test_a_hub_id_is_fetched_once_and_then_used_without_the_hub(
 
 def test_a_model_that_the_hub_does_not_know(hub: str, tmp_path: Path) -> None:
     done = load_from_hub(hub, tmp_path / "hf", "small/other")
-    assert done.stdout == "refused: model small/other: there is no such folder here and no such model on the hub\n"
+    assert done.stdout == "refused: model small/other: no such folder here and no such model on the hub\n"
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     done = load_from_hub("http://127.0.0.1:9", tmp_path / "hf", "small/tiny")
-    assert done.stdout.startswith("refused: model small/tiny: no such folder here, and the hub cannot be asked (")
+    assert done.stdout.startswith("refused: model small/tiny: no such folder here, and the hub is unreachable (")
     assert done.stdout.endswith("); download it first\n")
     assert done.stdout.count("\n") == 1

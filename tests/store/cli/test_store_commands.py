@@ -19,7 +19,7 @@ from store.cli.main import SHOWN
 from store.cli.owner import ask_owner
 from tests.store.test_store_database import HOLDS
 from tests.support.app_server import ROOT
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from store import Recorder, Store
 from store.cli.commands import answer
 from store.transfer.exporter import export_runs, runs_named
 from store.transfer.importer import import_runs
-from tests.support.experiments import out_of_memory, run_point, sweep_plan, write_point_run
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import out_of_memory, run_point, sweep_plan, write_point_run
+from tests.support.runs.sample_runs import write_sample_run
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from engine.workload.workload import build_workload
 from store import Store
 from store.database import TABLES
 from tests.support.app_server import ROOT
-from tests.support.sample_runs import CHUNKED, PREEMPTED, play, sample_run_info, write_sample_run
+from tests.support.runs.sample_runs import CHUNKED, PREEMPTED, play, sample_run_info, write_sample_run
 
 EVERY_TABLE = (*TABLES.values(), "runs", "experiments", "run_summaries", "ingest_progress")
 
@@ -121,7 +121,7 @@ from pathlib import Path
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.workload.workload import build_workload
 from engine.runlog.writer import RunLogWriter
-from tests.support.sample_runs import play, sample_run_info
+from tests.support.runs.sample_runs import play, sample_run_info
 config = RunConfig(engine=sys.argv[2], workload=WorkloadConfig(prompts="p16,p5", requests=4000, budget="8-48"))
 plan = build_workload(config.workload)
 log = RunLogWriter(Path(sys.argv[1]), sample_run_info(config, plan, "killed", None, datetime.now(UTC)))

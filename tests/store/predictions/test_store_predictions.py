@@ -20,8 +20,8 @@ from engine.runlog.schema import LOCK_FILE, RUN_FILE
 from store import Recorder, Store
 from store.predictions.predictions import PredictionClosed, PredictionEdited, Subject
 from tests.hardware.test_calibrated_cost import DECODES, PREFILLS, calibration
-from tests.support.experiments import run_point, sweep_plan
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import run_point, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 RUN = Subject(kind="run", subject_id="run1")
 THROUGHPUT = Question(measure="metric", metric="output_tokens_per_s")
@@ -161,7 +161,7 @@ def test_an_ungraded_prediction_has_a_reason(store: Store) -> None:
     p99 = store.predictions.add(RUN, Question(measure="metric", metric="ttft_p99_s"), expect(None, 1.0))
     add(store)
     assert row_of(store, p99)["outcome"] == "ungraded"
-    assert row_of(store, p99)["reason"] == "a 99th percentile needs 100 samples, and there are 8"
+    assert row_of(store, p99)["reason"] == "a 99th percentile needs 100 samples; there are 8"
     other = Subject(kind="run", subject_id="run2")
     stopped = store.predictions.add(other, THROUGHPUT, expect())
     add(store, "run2", status="stopped")
@@ -190,7 +190,7 @@ def test_a_pair_that_ended_early_is_never_graded(store: Store, status: str | Non
     prediction_id = store.predictions.add(pair, of_second, expect(1.2, None))
     add(store, "one", experiment=PAIR, status=status)
     row = row_of(store, prediction_id)
-    assert (row["outcome"], row["reason"]) == ("ungraded", "nothing of what was asked for was run")
+    assert (row["outcome"], row["reason"]) == ("ungraded", "no run that it needs was made")
 
 
 def test_a_prediction_about_an_experiment_waits_for_the_points_it_needs(store: Store) -> None:

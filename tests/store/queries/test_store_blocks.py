@@ -11,7 +11,7 @@ import pytest
 
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from tests.support.sample_runs import CHUNKED, PREEMPTED, write_sample_run
+from tests.support.runs.sample_runs import CHUNKED, PREEMPTED, write_sample_run
 
 INFO = {
     "run_id": "run",

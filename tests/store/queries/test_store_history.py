@@ -18,8 +18,8 @@ from store.annotations import Annotation
 from store.ingest.checks import evidence_of
 from store.ingest.run_rows import delete_rows
 from store.queries.history import RunFilter
-from tests.support.evidence import INFO, RESULT, passes, requests
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.evidence import INFO, RESULT, passes, requests
+from tests.support.runs.sample_runs import write_sample_run
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
@@ -170,7 +170,7 @@ def test_an_invalid_annotation_is_refused_and_changes_nothing(
 
 
 def write_hand_made(store: Store, run_id: str, **requested: Any) -> str:
-    """The run of tests/support/evidence.py as an ingested run log. Its warm-up had 15 tokens too."""
+    """The run of tests/support/runs/evidence.py as an ingested run log. Its warm-up had 15 tokens too."""
     whole = {"run_id": run_id, "schema_version": 1, "created_at": NOON.isoformat(), "engine": "continuous"}
     with RunLogWriter(store.runs_folder / run_id, {**whole, **INFO}) as log:
         log.extend("requests", {name: column.tolist() for name, column in requests(**requested).items()})
@@ -211,7 +211,7 @@ def test_three_logs_lose_exactly_one_badge_each(store: Store) -> None:
     assert store.history.find(RunFilter(lost=("no_preemption",))).rows["run_id"].tolist() == ["preempted"]
     finding = {row["check_name"]: row for row in store.runs.checks("preempted")}["no_preemption"]
     assert (finding["value"], finding["threshold"]) == (2.0, 0.0)
-    assert finding["finding"].startswith("1 of 40 requests lost their KV memory, 2 times in all;")
+    assert finding["finding"].startswith("1 of 40 requests were preempted, 2 times in total;")
 
 
 def test_a_watched_run_loses_its_badge_and_a_running_one_has_none_yet(store: Store) -> None:

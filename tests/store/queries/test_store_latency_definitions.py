@@ -18,8 +18,8 @@ from engine.runlog.writer import RunLogWriter
 from store import Store
 from store.queries import latency_definitions as counted
 from tests.store.queries.test_store_views import RUNS, assert_metrics
-from tests.support.page_runs import config_of, run_info
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.page_runs import config_of, run_info
+from tests.support.runs.sample_runs import write_sample_run
 
 NAN, INF = math.nan, math.inf
 NAMES = [choice.name for choice in CHOICES]

@@ -12,8 +12,8 @@ import pytest
 from engine.runlog.writer import RunLogWriter
 from store import Store
 from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
-from tests.support.page_runs import config_of, run_info
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.page_runs import config_of, run_info
+from tests.support.runs.sample_runs import write_sample_run
 
 MANY = 50_000
 

@@ -1,4 +1,4 @@
-"""The twelve prepared queries over five runs with hand-computed values: see tests/support/question_runs.py."""
+"""The twelve prepared queries over five runs with hand-computed values: see tests/support/runs/question_runs.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from store import Store
 from store.queries.prepared_queries import KINDS, PreparedQuery, prepared_queries
 from store.sandbox import ask
-from tests.support.question_runs import write_question_runs
+from tests.support.runs.question_runs import write_question_runs
 
 QUESTIONS = {question.name: question for question in prepared_queries()}
 CPU = "tiny-random, fp32, A test's CPU"

@@ -16,7 +16,7 @@ from engine.runlog.writer import RunLogWriter
 from engine.workload.workload import build_workload
 from store import Store
 from store.database import TABLES
-from tests.support.sample_runs import CHUNKED, PREEMPTED, sample_run_info, write_sample_run
+from tests.support.runs.sample_runs import CHUNKED, PREEMPTED, sample_run_info, write_sample_run
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 

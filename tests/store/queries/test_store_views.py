@@ -18,7 +18,7 @@ from engine.runlog.writer import RunLogWriter
 from engine.workload.workload import build_workload
 from store import Store
 from tests.store.ingest.test_store_ingest import time_of_day
-from tests.support.sample_runs import CHUNKED, PEAK_BYTES, PREEMPTED, play, sample_run_info, write_sample_run
+from tests.support.runs.sample_runs import CHUNKED, PEAK_BYTES, PREEMPTED, play, sample_run_info, write_sample_run
 
 CLOSE = {"rel": 1e-12, "abs": 1e-12, "nan_ok": True}
 

@@ -23,7 +23,7 @@ from store.sandbox import Refusal, ask
 from store.sandbox.answer import interval_text, place_in, tidied
 from store.sandbox.answer_files import to_arrow, to_csv, to_parquet, to_rows
 from tests.support.app_server import ROOT
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 
 @pytest.fixture(scope="module")

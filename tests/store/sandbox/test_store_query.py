@@ -20,7 +20,7 @@ from store.sandbox import Answer, Asking, Limits, Refusal, ask, child
 from tests.support.app_server import ROOT
 from tests.support.hostile_sql import CORNERS, REFUSED, STOPPED
 from tests.support.processes import await_end, process_lives
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 PATIENCE_S = 60.0  # for statements that would otherwise never end
 GROWTH_BYTES = 64 << 20

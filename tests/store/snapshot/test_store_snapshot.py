@@ -23,7 +23,7 @@ from store.database import TABLES
 from store.snapshot.snapshot import Snapshot
 from store.snapshot.tables import HIDDEN_COLUMNS, PRIVATE
 from tests.support.app_server import ROOT
-from tests.support.sample_runs import play, sample_run_info, write_sample_run
+from tests.support.runs.sample_runs import play, sample_run_info, write_sample_run
 
 COMPUTED = ("request_metrics", "token_gaps", "run_metrics")
 

@@ -13,8 +13,8 @@ from engine.runlog.experiment_log import POINTS_FILE, ExperimentLog
 from store import Recorder, Store
 from store.cli.main import main as store_main
 from store.recorder import SWEEP_S
-from tests.support.experiments import out_of_memory, sweep_plan
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.experiments import out_of_memory, sweep_plan
+from tests.support.runs.sample_runs import write_sample_run
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from store import Store
 from store.transfer.exporter import export_runs
 from store.transfer.importer import MAX_DIRECTORY_BYTES, MAX_RATIO, import_runs
 from tests.store.ingest.test_store_ingest import everything
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 Files = dict[str, bytes]
 Spoil = Callable[[Path], None]

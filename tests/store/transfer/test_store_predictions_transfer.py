@@ -68,7 +68,7 @@ TOLD: dict[str, Any] = {
         ({"measured": True}, "a number cannot be read"),
         ({"low": 10**400}, "a prediction in the file cannot be read"),
         ({"low": None}, "give a lowest value, a highest, or both"),
-        ({"why": " "}, "say why"),
+        ({"why": " "}, "give a reason"),
         ({"question": "{"}, "prediction 'p1'"),
         ({"question": "[" * 100_000}, "prediction"),
         ({"question": json.dumps({"measure": "luck"})}, "use one of metric"),

@@ -22,7 +22,7 @@ from store.transfer.exporter import export_runs, runs_named
 from store.transfer.importer import import_runs
 from tests.store.cli.test_store_commands import answer, run_store
 from tests.store.ingest.test_store_ingest import everything
-from tests.support.sample_runs import write_sample_run
+from tests.support.runs.sample_runs import write_sample_run
 
 PAIR = {"id": "exp1", "kind": "pair", "label": "static and continuous"}
 SAID = Annotation(note="a note, with a comma", tags=("kept",), pinned=True)

@@ -1,0 +1,166 @@
+"""The machine of a simulated run: a GPU preset with its roofline, or this machine by its calibration.
+
+The rates of a preset can be replaced, or scaled by an efficiency: the share of them that a pass reaches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.core.config import RunConfig
+from engine.core.errors import FieldError
+from engine.core.units import dtype_of
+from engine.hardware.calibration import Calibration
+from engine.hardware.hardware_presets import HARDWARE, hardware_preset
+from engine.hardware.model_presets import model_shape
+from engine.hardware.roofline import Ceilings, ModelShape
+from engine.hardware.step_cost import CostModel, calibrated_cost, is_measured, roofline_cost
+
+THIS = "this"
+LOWEST_EFFICIENCY = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """User values that replace a preset's, in the preset's units; None keeps it. `efficiency` scales both rates."""
+
+    read_bytes_per_s: float | None = None
+    flop_per_s: float | None = None
+    launch_s: float | None = None
+    efficiency: float | None = None
+
+    def __post_init__(self) -> None:
+        rates = (
+            ("read_gb_per_s", "read rate", self.read_bytes_per_s),
+            ("tflop_per_s", "FLOP rate", self.flop_per_s),
+        )
+        for field, name, value in rates:
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise FieldError(field, f"{name} {value}: use a number above 0")
+        if self.launch_s is not None and not (math.isfinite(self.launch_s) and self.launch_s >= 0):
+            raise FieldError("launch_us", f"launch time {self.launch_s}: use 0 or more")
+        if self.efficiency is not None and not LOWEST_EFFICIENCY <= self.efficiency <= 1:
+            raise FieldError("efficiency", f"efficiency {self.efficiency}: use a share from {LOWEST_EFFICIENCY:f} to 1")
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Overrides()
+
+    def applied(self, ceilings: Ceilings) -> Ceilings:
+        share = 1.0 if self.efficiency is None else self.efficiency
+        read, flop, launch_s = self.read_bytes_per_s, self.flop_per_s, self.launch_s
+        return replace(
+            ceilings,
+            read_bytes_per_s=share * (ceilings.read_bytes_per_s if read is None else read),
+            flop_per_s=share * (ceilings.flop_per_s if flop is None else flop),
+            launch_s=ceilings.launch_s if launch_s is None else launch_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedMachine:
+    """`ceilings` belong to a roofline cost; None if the cost is a fit to measured passes. `kind` is `cuda` or `cpu`.
+
+    `memory_bytes` is None if unknown; `source` names the origin of the numbers.
+    """
+
+    name: str
+    label: str
+    kind: str
+    source: str
+    dtype: str
+    shape: ModelShape
+    cost: CostModel
+    ceilings: Ceilings | None = None
+    memory_bytes: int | None = None
+
+
+def simulated_machine(
+    config: RunConfig,
+    hardware: str,
+    *,
+    weight_bits: int | None = None,
+    overrides: Overrides = Overrides(),  # noqa: B008 - frozen
+    calibrations: Sequence[Calibration] = (),
+) -> SimulatedMachine:
+    """The machine for `config`'s model. `hardware` is the name of a preset, or `this`.
+
+    `this` is the newest of `calibrations` on the device of `config` that measured passes of its model and engine.
+    ValueError for unknown hardware or missing measurements.
+    """
+    if hardware == THIS:
+        if not overrides.is_empty or weight_bits is not None:
+            raise FieldError(
+                "card", "hardware this: uses measured passes; set rates and weight bits only with a preset"
+            )
+        return _calibrated(config, fitting_calibration(config, calibrations))
+    preset = hardware_preset(hardware)
+    if config.device == "cpu":
+        raise FieldError(
+            "device", f"device cpu: hardware {hardware} is a GPU; use --hardware this for a calibrated CPU"
+        )
+    if config.dtype == "fp32":
+        raise FieldError("dtype", f"dtype fp32: hardware {hardware} has rates for 16-bit arithmetic; use bf16 or fp16")
+    dtype = dtype_of(config.dtype, "cuda")
+    shape = model_shape(config.model, dtype=dtype, weight_bits=weight_bits)
+    ceilings = overrides.applied(preset.ceilings(shape))
+    return SimulatedMachine(
+        name=preset.name,
+        label=preset.label,
+        kind="cuda",
+        source=preset.source if overrides.is_empty else f"{preset.source} Some values were set by the user.",
+        dtype=dtype,
+        shape=shape,
+        cost=roofline_cost(shape, ceilings, config.execution),
+        ceilings=ceilings,
+        memory_bytes=preset.memory_bytes,
+    )
+
+
+def read_calibrations(folder: Path) -> list[Calibration]:
+    """All calibrations in the folder that this version of the lab can read, newest first."""
+    found = []
+    for path in folder.glob("*.json"):
+        try:
+            found.append(Calibration.from_json(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            continue  # another version of the lab, or incomplete
+    return sorted(found, key=lambda calibration: calibration.measured_at, reverse=True)
+
+
+def fitting_calibration(config: RunConfig, calibrations: Sequence[Calibration]) -> Calibration:
+    """The newest calibration of the device that has what `config` needs, else the closest, for its error message.
+
+    ValueError if the device was never calibrated. `calibrations` are newest first.
+    """
+    mine = [c for c in calibrations if config.device in ("auto", c.device.partition(":")[0])]
+    if not mine:
+        of = "" if config.device == "auto" else f" of {config.device}"
+        raise FieldError(
+            "card",
+            f"hardware this: no calibration{of} here; run `python -m engine calibrate --model {config.model}`, or use "
+            f"{', '.join(HARDWARE)}",
+        )
+    same = [c for c in mine if c.model == config.model and config.dtype in ("auto", c.dtype)]
+    return next((c for c in mine if is_measured(c, config)), same[0] if same else mine[0])
+
+
+def _calibrated(config: RunConfig, measured: Calibration) -> SimulatedMachine:
+    dtype = measured.dtype if config.dtype == "auto" else config.dtype
+    shape = model_shape(config.model, dtype=dtype)
+    return SimulatedMachine(
+        name=THIS,
+        label=measured.device_name,
+        kind=measured.device.partition(":")[0],
+        source=f"Calibrated on {measured.device_name} ({measured.device}), {measured.measured_at}{_busy(measured)}.",
+        dtype=dtype,
+        shape=shape,
+        cost=calibrated_cost(measured, shape, replace(config, dtype=dtype)),
+    )
+
+
+def _busy(measured: Calibration) -> str:
+    return ", while other work was running" if measured.was_busy else ""

@@ -1,0 +1,179 @@
+"""What the figures on Run and on Compare share: the switch of the time axis, the latencies, and how to read each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from engine.core.config import RunConfig
+from engine.core.format import count, duration, is_missing, number, percent, plural
+from engine.metrics.definitions import Definitions
+from engine.metrics.distribution import Distribution
+from engine.metrics.metric import Value
+from pages.figures.timeline.spans import Unit
+from pages.parts.shared.page_state import linked, one_of, setting
+
+UNIT = "unit"  # in the address: `?unit=seconds`
+UNITS: dict[str, Unit] = {"steps": "step", "seconds": "second"}
+
+TIMELINE_HELP = """
+Each lane is one slot of the batch, from the run's start (left) to its end (right). The number is the request in it.
+
+- **Prefill** (slate): the prompt is processed, and the first token comes out. With chunked prefill, each chunk is a
+  span.
+- **Decode** (green): one more token at every step.
+- **Dead** (red, hatched): the request has ended, but its row is computed until the batch ends.
+- **Empty** (near white): no request in the slot.
+- **Preempted** (triangle): the request lost its KV blocks and waits again; its tokens are recomputed later.
+
+The strip above shows how many requests wait. By step, all steps have the same width: this is the schedule. By second,
+it is the time that the schedule took on this machine.
+"""
+
+WASTE_HELP = """
+Positions and slot-steps are **counted**. Seconds are **attributed**: padding and dead rows are charged their share of
+each pass's positions. This shows where the time went, not what a run without waste would save. Memory is in
+**position-seconds**: the memory of one token's keys and values, held for one second.
+
+Memory that holds no token of a running request is padding, rows of ended requests, **reserved** memory for tokens to
+come, or **block ends**: the unfilled rest of the last block of each block table. **Bucket padding** is what a CUDA
+graph computes beyond the tokens of its pass, because it was captured for a larger size; nothing of it is stored.
+"""
+
+
+def unit_switch() -> Unit:
+    """Draw the switch between steps and seconds, and return the chosen unit."""
+    with linked(UNIT, "steps", one_of(list(UNITS))) as key:
+        chosen = st.segmented_control(
+            "Axis", list(UNITS), required=True, key=key, persist_state="page", label_visibility="collapsed"
+        )
+    return UNITS.get(chosen or "steps", "step")
+
+
+def chosen_unit() -> Unit:
+    """The unit that the page's switch shows, for a figure further down."""
+    return UNITS.get(setting(UNIT) or "steps", "step")
+
+
+def discarded_text(config: RunConfig, metrics: Mapping[str, Value]) -> str:
+    """The row-steps computed after an end of sequence that was known one pass late; empty for static batching."""
+    rows, live = metrics.get("slot_steps"), metrics.get("useful_slot_steps")
+    if config.engine == "static" or rows is None or live is None or is_missing(rows) or rows <= live:
+        return ""
+    late = int(rows - live)
+    how_many = f"{plural(late, 'row-step')} of {count(rows)} ({percent(late / rows)})"
+    return (
+        f"{how_many} {'was' if late == 1 else 'were'} discarded and counted as dead: "
+        "the next pass was issued before the end of a sequence was known."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyFigure:
+    """One kind of latency. `phrase` is its name within a sentence; `counted` is what one sample is, in the plural."""
+
+    key: str
+    title: str
+    phrase: str
+    counted: str
+    meaning: str
+
+
+LATENCY_FIGURES = (
+    LatencyFigure(
+        key="queue_wait",
+        title="Queue wait",
+        phrase="queue wait",
+        counted="requests",
+        meaning="From a request's arrival until it gets a slot. It makes up most of the time to first token as soon as "
+        "requests arrive faster than they are served.",
+    ),
+    LatencyFigure(
+        key="ttft",
+        title="Time to first token",
+        phrase="time to first token",
+        counted="requests",
+        meaning="From a request's arrival until its first token: the wait for a slot, then the prefill.",
+    ),
+    LatencyFigure(
+        key="itl",
+        title="Gap between tokens",
+        phrase="gap between tokens",
+        counted="gaps",
+        meaning="Every gap between two tokens of an answer, not a mean per request. The long tail comes from prefills "
+        "of other requests.",
+    ),
+    LatencyFigure(
+        key="tpot",
+        title="Time per output token",
+        phrase="time per output token",
+        counted="requests",
+        meaning="A request's average time per token after the first: (last - first) / (tokens - 1).",
+    ),
+    LatencyFigure(
+        key="e2e",
+        title="Whole answer",
+        phrase="time to a whole answer",
+        counted="requests",
+        meaning="From a request's arrival until its last token; finished requests only.",
+    ),
+)
+
+LATENCY_HELP = "\n".join(f"- **{latency.title}**: {latency.meaning}" for latency in LATENCY_FIGURES)
+
+FULL = "not defined: in full response mode, all tokens of an answer arrive at once"
+SINGLE = "not defined: no answer has a second token"
+
+
+def counted_noun(latency: LatencyFigure, definitions: Definitions) -> str:
+    """What one sample is, in the plural; of mean gaps there is one per request."""
+    return "requests" if latency.key == "itl" and definitions.itl == "mean" else latency.counted
+
+
+def overlaid(latencies: Mapping[str, Distribution], definitions: Definitions) -> pd.DataFrame:
+    """One latency of several named runs, as the CDF takes it: columns series, value_s, rank, n, p50_s, p95_s."""
+    parts = [_points(distribution, definitions).assign(series=name) for name, distribution in latencies.items()]
+    columns = ["series", "value_s", "rank", "n", "p50_s", "p95_s"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns, dtype=float)
+
+
+def _points(distribution: Distribution, definitions: Definitions) -> pd.DataFrame:
+    """The points of a distribution; one point at infinity where every sample is infinite."""
+    value_s, rank = distribution.value_s, distribution.ranks
+    if distribution.num_unbounded and not len(value_s):
+        value_s, rank = np.array([np.inf]), np.array([distribution.n])
+    marks = {f"p{percent}_s": distribution.percentile(percent, definitions.percentile) for percent in (50, 95)}
+    return pd.DataFrame({"value_s": value_s, "rank": rank, "n": distribution.n, **marks})
+
+
+def absence(latency: LatencyFigure, requests: pd.DataFrame, status: str) -> str:
+    """Why a run has no sample of this latency, as the end of a sentence."""
+    if requests.empty:
+        return "no request has arrived" + (" yet" if status == "running" else "")
+    if latency.key in ("itl", "tpot"):
+        if requests["returned_s"].notna().any():
+            return FULL
+        if int(requests["output_tokens"].fillna(0).max()) <= 1 and status == "completed":
+            return SINGLE
+    return "no request has got that far yet" if status == "running" else "no request got that far before the run ended"
+
+
+def worst_gap_text(metrics: Mapping[str, Mapping[str, Value]]) -> str:
+    """`Worst gap over median gap: chunked 2.8 times (38 ms over 13.6 ms), paged 9.1 times …`, the smallest first.
+
+    It shows how long other requests' prefills interrupt an answer. Empty where no run has gaps.
+    """
+    known = {name: (of["itl_max_s"], of["itl_p50_s"]) for name, of in metrics.items() if of.get("itl_p50_s")}
+    ratios = {name: worst / median for name, (worst, median) in known.items() if worst and median and worst < math.inf}
+    if not ratios:
+        return ""
+    parts = [
+        f"{name} {number(ratios[name])} times ({duration(known[name][0])} over {duration(known[name][1])})"
+        for name in sorted(ratios, key=lambda name: ratios[name])
+    ]
+    return f"Worst gap over median gap: {', '.join(parts)}."
