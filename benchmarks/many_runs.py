@@ -122,9 +122,9 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
         assert app.process is not None
         pid = app.process.pid
         visits: dict[str, tuple[str, str]] = {
-            "glossary": ("glossary", "Every metric is defined once"),
+            "glossary": ("glossary", "Tables, figures and the command line use these names"),
             "bench": ("", "Compare two engines"),
-            "history": ("history", "Runs made on the command line appear by themselves"),
+            "history": ("history", "Runs from the command line appear automatically"),
             "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
             "run_400_requests": (f"run?run_id={medium}", "Configuration and environment"),
             "compare": (f"compare?runs={','.join(pair)}", "Same answers?"),
@@ -133,7 +133,9 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
         if has_large:
             visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Configuration and environment")
         report: dict[str, Any] = {"rss_at_start_bytes": status_bytes(pid, "VmRSS")}
-        visit(page, f"{app.url}/glossary", "Every metric is defined once")  # the browser loads the app's scripts
+        visit(
+            page, f"{app.url}/glossary", "Tables, figures and the command line use these names"
+        )  # the browser loads the app's scripts
         for name, (address, last) in visits.items():
             first = visit(page, f"{app.url}/{address}", last)
             again = visit(page, f"{app.url}/{address}", last)
