@@ -32,7 +32,7 @@ def test_paged_and_chunked_from_bench_to_the_picture_of_blocks(page: Page, app: 
     page.goto(f"{app.url}{LINK}")
     button = page.get_by_role("button", name="Compare two engines")
     expect(button).to_be_enabled(timeout=PATIENCE_MS)
-    expect(page.get_by_text("graph replays CUDA graphs and needs a GPU")).to_have_count(1)
+    expect(page.get_by_text("graph (CUDA graphs) needs an NVIDIA GPU and is unavailable")).to_have_count(1)
     button.click()
     page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PATIENCE_MS)
     run_ids = parse_qs(urlparse(page.url).query)["runs"][0].split(",")

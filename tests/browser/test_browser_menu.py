@@ -24,7 +24,7 @@ PAGES = {
     "Compare": "There is no run yet",
     "Repeats": "No repeats experiment yet",
     "Roofline": "There is no run yet",
-    "Predictions": "You have not predicted anything yet",
+    "Predictions": "No predictions yet",
     "History": "There is no run yet",
     "Query": "There is no run yet",
     "Glossary": "KV cache",

@@ -42,7 +42,7 @@ def test_a_sweep_from_the_click_through_cancel_and_resume_to_its_runs(page: Page
     expect(page.get_by_role("progressbar")).to_have_count(0, timeout=LIVE_MS)
     page.wait_for_function(f"{FIGURES} >= 5", timeout=LIVE_MS)
     # Which of several sentences follows is for the measured times to say.
-    expect(page.get_by_text(re.compile("^Against B times the rate of one row: p16 "))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile("^Scaling with batch size: p16 "))).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible(timeout=LIVE_MS)
     assert page.url.startswith(address.split("&experiment=")[0])
     expect(page.get_by_text("The ceilings of").first).to_be_visible()

@@ -94,6 +94,6 @@ def test_a_damaged_experiment_is_one_line_that_names_its_folder(
     (log.folder / name).write_text(content)
     assert main(["sweep", "--resume", log.folder.name]) == 2
     line = capsys.readouterr().err
-    assert line.startswith(f"python -m engine sweep: {log.folder}: its {name}")
+    assert line.startswith(f"python -m engine sweep: {log.folder}: {name}")
     assert message in line
     assert line.count("\n") == 1

@@ -183,7 +183,7 @@ def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
     ("arguments", "complaint"),
     [
         (("--batch-size", "0"), "batch-size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
-        (("--flop-per-s", "1e12"), "give both"),
+        (("--flop-per-s", "1e12"), "set both, or neither"),
         (("--resume", "nowhere"), "its plan is fixed; leave out --model, --device, --prompts, --budget"),
         (("--model", "no-such-model"), "no-such-model"),
     ],
@@ -273,7 +273,7 @@ def test_the_table_says_that_one_row_was_disturbed_and_the_machine_busy() -> Non
     header, one, four = (line.split() for line in text.splitlines()[3:6])
     assert header == [word for name, *_ in COLUMNS for word in name.split()]
     assert (one[:3], four[:3]) == (["1", "0.100", "12.0"], ["4", "0.100", "10.0"])
-    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1: so B = 1 was probably disturbed." in text
+    assert "B = 4 decodes 120\u00a0% of 4 times the rate at B = 1, so B = 1 was probably disturbed." in text
     assert text.endswith("It was busy.")
     rows[1]["linear_tokens_per_s"] = 400.0
     assert "disturbed" not in sweep_text(report)

@@ -82,8 +82,8 @@ def test_a_run_above_the_axis_is_drawn_at_its_end_with_its_value() -> None:
 
 def test_the_caption_says_which_bars_are_cut() -> None:
     assert cut_text([]) == ""
-    assert cut_text([64]).startswith("The bar of 64 goes on above the picture, where a zig-zag breaks it: ")
-    assert cut_text([64, 1024]).startswith("The bars of 64 and 1,024 go on above the picture")
+    assert cut_text([64]).startswith("The bar of 64 is cut off at the zig-zag")
+    assert cut_text([64, 1024]).startswith("The bars of 64 and 1,024 are cut off at the zig-zag")
 
 
 def hatched(figure: go.Figure) -> dict[str, list[int]]:

@@ -101,7 +101,7 @@ def test_a_queued_experiment_is_locked_until_it_is_canceled(queue: RunQueue) -> 
     plan = with_models("fast", "fast")
     waiting = queue.submit_experiment(plan)
     assert waiting.place == 1
-    with pytest.raises(ValueError, match="is at work"):
+    with pytest.raises(ValueError, match="is running"):
         queue.resume_experiment(plan.experiment_id)
     queue.cancel(waiting.job_id)
     done = queue.wait(waiting.job_id)
@@ -123,7 +123,7 @@ def test_other_jobs_wait_for_the_whole_experiment(queue: RunQueue) -> None:
 
 def test_experiments_that_cannot_be_resumed(queue: RunQueue, tmp_path: Path) -> None:
     for odd in ("nowhere", "../elsewhere", ""):
-        with pytest.raises(ValueError, match="no experiment"):
+        with pytest.raises(ValueError, match="no experiment|not an experiment id"):
             queue.resume_experiment(odd)
     plan = with_models("fast")
     queue.wait(queue.submit_experiment(plan).job_id)

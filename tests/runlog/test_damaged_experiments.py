@@ -218,7 +218,7 @@ def test_a_damaged_plan_in_the_store_is_a_message_on_the_page(page: str, kind: s
     store.cursor().execute("UPDATE experiments SET plan = ?, kind = ?", [damaged, kind])
     app = open_page(page, experiment="sweep1")
     assert not app.exception
-    assert "This experiment cannot be shown" in words(app)
+    assert "The plan of this experiment is damaged" in words(app)
 
 
 def test_damaged_totals_in_the_store_are_missing_values(home: Path, pages: None) -> None:

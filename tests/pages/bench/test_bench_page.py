@@ -110,7 +110,7 @@ def test_file_asks_for_a_file(bench: AppTest) -> None:
     [
         ({"engine": "serial"}, ["slots", "form", "timeout", "return"], "serial has one slot"),
         ({"engine": "continuous"}, ["form", "timeout", "return"], "only the static engine forms batches"),
-        ({"engine": "static"}, ["timeout"], "batches are full, except perhaps the last"),
+        ({"engine": "static"}, ["timeout"], "every batch is full, except perhaps the last"),
         ({"temperature": "0.0"}, ["top_k", "top_p"], "top-k and top-p have no effect"),
         ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
     ],

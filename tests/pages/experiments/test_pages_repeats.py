@@ -103,7 +103,7 @@ def test_ratios_on_both_sides_of_one_are_reported(home: Path) -> None:
     said = words(opened(home))
     assert "Continuous had 1.01x static's output tokens/s (0.979x to 1.04x): higher in 1 and lower in 1 of 2" in said
     assert "2 repeats; no evidence (chance alone always does this)." in said
-    assert "the first engine always runs first, and a drift within a repeat pushes every ratio the same way" in said
+    assert "always runs first, so drift within a repeat shifts every ratio the same way" in said
 
 
 def test_one_repeat_has_no_spread(home: Path) -> None:
