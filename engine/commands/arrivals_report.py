@@ -47,11 +47,11 @@ def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
 
 def _findings(table: LoadTable) -> Iterator[str]:
     for engine in table.engines:
-        capacity, knee = table.capacity(engine), table.saturation_point(engine)
+        capacity, saturation = table.capacity(engine), table.saturation_point(engine)
         if capacity is not None:
             yield capacity_text(capacity)
-        if knee is not None:
-            yield saturation_text(knee)
+        if saturation is not None:
+            yield saturation_text(saturation)
     yield from filter(None, [ratio_sentence(table)])
     rates = dict.fromkeys(row.rate_per_s for row in table.rows if row.role == "rate")
     for rate in rates:

@@ -8,11 +8,12 @@ import sys
 from dataclasses import replace
 
 from engine.commands import options
-from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.config import SETTINGS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import duration, number, quantity, size
 from engine.core.home import lab_home
 from engine.core.option import settings_of
+from engine.core.presets import ENGINES
 from engine.core.terminal import table_lines
 from engine.hardware.calibration import Calibration
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
 from engine.commands.parity_cases import make_cases
-from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.config import SETTINGS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import number
 from engine.core.option import settings_of
+from engine.core.presets import ENGINES
 from engine.core.terminal import table_lines
 from engine.runlog.device_hold import hold_device
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from engine.core.config import ENGINES, WorkloadConfig
+from engine.core.config import WorkloadConfig
+from engine.core.presets import ENGINES
 from engine.workload.workload import Workload, build_workload
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from engine.core.block_manager import BlockManager
-from engine.core.config import RunConfig
-from engine.core.kv_layout import KVLayout, PagedLayout
+from engine.core.kv_layout import EngineSettings, KVLayout, PagedLayout
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import Chunk, PassKind, PlannedPass
 from engine.core.request import Request
@@ -38,7 +37,7 @@ class ChunkedScheduler(PagedScheduler):
         self._chunks: list[Chunk] = []
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], layout: KVLayout) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], layout: KVLayout) -> Self:
         assert isinstance(layout, PagedLayout)
         return cls(requests, config.num_slots, layout.blocks, config.max_num_batched_tokens)
 

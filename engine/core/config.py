@@ -6,15 +6,15 @@ run log all use it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from engine.core.errors import FieldError
+from engine.core.form_rule import FormRule
 from engine.core.option import Bounds, Choices, Lines, Option, Text, check_options, option, options_of
+from engine.core.presets import ENGINES, PRESETS
 from engine.core.units import DTYPE_BYTES
 
-ENGINES = ("serial", "static", "continuous", "paged", "chunked")
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("auto", *DTYPE_BYTES)
 EXECUTIONS = ("eager", "graph")
@@ -28,36 +28,6 @@ MAX_BATCHED_TOKENS = 1_000_000
 MAX_GIB = 1_000_000
 MIN_TEMPERATURE = 0.01  # logits divided by less overflow; sampling is greedy long before
 _GIB = Bounds(low=0, high=MAX_GIB, whole=False, above=True, noun="a size in GiB")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormRule:
-    """When to form a static batch: at once from `arrived` requests, when `full`, or when full or after `timeout:S`."""
-
-    rule: Literal["arrived", "full", "timeout"] = "arrived"
-    timeout_s: float | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse `arrived`, `full` or `timeout:S`, S in seconds. A ValueError names the accepted forms."""
-        if text == "arrived":
-            return cls(rule="arrived")
-        if text == "full":
-            return cls(rule="full")
-        name, _, seconds = text.partition(":")
-        try:
-            timeout_s = float(seconds)
-        except ValueError:
-            timeout_s = math.nan
-        if name != "timeout" or not (math.isfinite(timeout_s) and timeout_s > 0):
-            raise FieldError(
-                "form", f"form {text!r}: use arrived, full or timeout:S with S in seconds above 0, as timeout:2"
-            )
-        return cls(rule="timeout", timeout_s=timeout_s)
-
-    def __str__(self) -> str:
-        # repr keeps every digit.
-        return f"timeout:{self.timeout_s!r}".removesuffix(".0") if self.rule == "timeout" else self.rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,21 +282,22 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.engine == "chunked" and self.max_num_batched_tokens < self.slots:
+        preset = PRESETS[self.engine]
+        if preset.is_chunked and self.max_num_batched_tokens < self.slots:
             raise FieldError(
                 "max_num_batched_tokens",
                 f"max-num-batched-tokens {self.max_num_batched_tokens}: {self.slots} slots need at least {self.slots} "
                 "tokens a step, one for each decode row; raise it or use fewer slots",
             )
-        if self.engine != "static" and self.returns != "stream":
+        if not preset.forms_batches and self.returns != "stream":
             raise FieldError("return", f"return {self.returns}: only the static engine returns whole answers")
-        if self.engine != "static" and self.form.rule != "arrived":
+        if not preset.forms_batches and self.form.rule != "arrived":
             raise FieldError("form", f"form {self.form}: only the static engine forms batches")
 
     @property
     def num_slots(self) -> int:
-        """Rows at once: `slots`, or 1 for the serial engine."""
-        return 1 if self.engine == "serial" else self.slots
+        """Rows at once: `slots`, unless the engine has a number of its own."""
+        return PRESETS[self.engine].slots or self.slots
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as plain JSON values, nested like its fields."""

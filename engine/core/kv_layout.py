@@ -9,15 +9,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 from engine.core.block_manager import BlockManager, blocks_for_tokens, blocks_without_waiting
-from engine.core.config import RunConfig
+from engine.core.form_rule import FormRule
 from engine.core.passes import Chunk, KVHeld, PassKind, PassShape, PlannedPass
 from engine.core.request import Length, Request
 
 # Mapped over hundreds of rows each step; several times faster than a loop.
 _num_computed_tokens = attrgetter("num_computed_tokens")
+
+
+class EngineSettings(Protocol):
+    """The settings of a run that the policies and KV layouts read; `RunConfig` has them."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def num_slots(self) -> int: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def form(self) -> FormRule: ...
+    @property
+    def max_num_batched_tokens(self) -> int: ...
 
 
 class KVLayout(ABC):
@@ -32,7 +47,7 @@ class KVLayout(ABC):
 
     @classmethod
     @abstractmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], num_blocks: int | None) -> Self:
         """The layout of a run. `num_blocks` is the size of its block pool; None for as many blocks as it can use."""
 
     @classmethod
@@ -99,7 +114,7 @@ class SlotLayout(KVLayout):
         self.width = width
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], num_blocks: int | None) -> Self:
         return cls(config.num_slots, slot_width(requests))
 
     @classmethod
@@ -154,7 +169,7 @@ class PaddedLayout(KVLayout):
         self._pads: list[int] = []  # columns before each row's prompt
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], num_blocks: int | None) -> Self:
         return cls()
 
     @classmethod
@@ -228,7 +243,7 @@ class PagedLayout(KVLayout):
         self.blocks = blocks
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], num_blocks: int | None) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], num_blocks: int | None) -> Self:
         return cls(BlockManager(blocks_for(config, requests) if num_blocks is None else num_blocks, config.block_size))
 
     @classmethod
@@ -274,6 +289,6 @@ def blocks_of(length: Length, block_size: int) -> int:
     return blocks_for_tokens(length.positions - 1, block_size)
 
 
-def blocks_for(config: RunConfig, requests: Sequence[Request]) -> int:
+def blocks_for(config: EngineSettings, requests: Sequence[Request]) -> int:
     """The fewest blocks with which no request is preempted or waits for blocks."""
     return blocks_without_waiting([blocks_of(r.length, config.block_size) for r in requests], config.num_slots)

@@ -17,8 +17,7 @@ from operator import attrgetter
 from typing import Self
 
 from engine.core.block_manager import BlockManager
-from engine.core.config import RunConfig
-from engine.core.kv_layout import KVLayout, PagedLayout, blocks_of
+from engine.core.kv_layout import EngineSettings, KVLayout, PagedLayout, blocks_of
 from engine.core.passes import Chunk, Move, PassKind, PassOutcome, PlannedPass, Preemption
 from engine.core.request import FinishReason, Request, RequestState
 from engine.core.scheduler import DecodeRows, Scheduler
@@ -45,7 +44,7 @@ class PagedScheduler(Scheduler):
         self._full_before: list[dict[Request, None]] = [{} for _ in range(blocks.block_size)]
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], layout: KVLayout) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], layout: KVLayout) -> Self:
         assert isinstance(layout, PagedLayout)
         return cls(requests, config.num_slots, layout.blocks)
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.config import RunConfig
 from engine.core.continuous_scheduler import ContinuousScheduler
-from engine.core.kv_layout import KVLayout, PaddedLayout, PagedLayout, SlotLayout
+from engine.core.kv_layout import EngineSettings, KVLayout, PaddedLayout, PagedLayout, SlotLayout
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.request import Request
@@ -18,13 +17,18 @@ from engine.core.static_scheduler import StaticScheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """One engine. The run log records `policy` and `kv_layout`; `shows` is what the engine demonstrates."""
+    """One engine. The run log records `policy` and `kv_layout`; `shows` is what the engine demonstrates.
+
+    `meaning` is its entry in the glossary.
+    """
 
     name: str
     scheduler: type[Scheduler]
     layout: type[KVLayout]
     policy: str
+    meaning: str
     shows: str
+    slots: int | None = None  # rows at once, whatever the setting; None: the setting
 
     @property
     def kv_layout(self) -> str:
@@ -34,6 +38,11 @@ class Preset:
     def has_blocks(self) -> bool:
         """Whether rows share a block pool, whose size is a setting and which may cause preemptions."""
         return self.layout.has_blocks
+
+    @property
+    def forms_batches(self) -> bool:
+        """Whether a batch runs to its slowest request, so that `form` and `returns` apply."""
+        return issubclass(self.scheduler, StaticScheduler)
 
     @property
     def is_chunked(self) -> bool:
@@ -48,7 +57,9 @@ PRESETS: dict[str, Preset] = {
             name="serial",
             scheduler=ContinuousScheduler,
             layout=SlotLayout,
+            slots=1,
             policy="one request at a time",
+            meaning="The engine that runs one request at a time: the baseline without batching.",
             shows="the baseline: the cost of one request at a time, with a KV cache",
         ),
         Preset(
@@ -56,6 +67,7 @@ PRESETS: dict[str, Preset] = {
             scheduler=StaticScheduler,
             layout=PaddedLayout,
             policy="batch runs to its slowest member",
+            meaning="The engine that forms a batch once and runs it until its slowest request has ended.",
             shows="padding, dead slots, and requests that wait for the batch to end",
         ),
         Preset(
@@ -63,6 +75,7 @@ PRESETS: dict[str, Preset] = {
             scheduler=ContinuousScheduler,
             layout=SlotLayout,
             policy="admit and evict every step",
+            meaning="The engine in which requests join and leave at every step.",
             shows="no dead slots; what remains is padding to the widest row, and a stall at each admission",
         ),
         Preset(
@@ -70,6 +83,8 @@ PRESETS: dict[str, Preset] = {
             scheduler=PagedScheduler,
             layout=PagedLayout,
             policy="admit and evict every step",
+            meaning="Continuous batching with KV memory in blocks. Each row is read at its true length, without "
+            "padding.",
             shows="no padding: each row is read at its true length; what remains is a stall at each admission",
         ),
         Preset(
@@ -77,13 +92,17 @@ PRESETS: dict[str, Preset] = {
             scheduler=ChunkedScheduler,
             layout=PagedLayout,
             policy="a token budget a step, decode first",
+            meaning="The paged engine with a token budget per step: decode rows come first, and prompts are "
+            "prefilled in chunks with the rest.",
             shows="bounded stalls: prompts are prefilled in chunks, together with decode rows",
         ),
     )
 }
 
+ENGINES = tuple(PRESETS)
 
-def make_scheduler(config: RunConfig, requests: Sequence[Request], num_blocks: int | None = None) -> Scheduler:
+
+def make_scheduler(config: EngineSettings, requests: Sequence[Request], num_blocks: int | None = None) -> Scheduler:
     """The scheduler of `config.engine`, with a KV layout sized for `requests`.
 
     Only the paged layouts use `num_blocks`; None means as many as `kv_layout.blocks_for` calculates.

@@ -20,8 +20,7 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import ClassVar, NamedTuple, Self
 
-from engine.core.config import RunConfig
-from engine.core.kv_layout import KVLayout
+from engine.core.kv_layout import EngineSettings, KVLayout
 from engine.core.passes import Move, PassKind, PassOutcome, PlannedPass
 from engine.core.request import FinishReason, Request, RequestState
 
@@ -63,7 +62,7 @@ class Scheduler(ABC):
         self._decode_rows: DecodeRows | None = None  # None after a request joined or left
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], layout: KVLayout) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], layout: KVLayout) -> Self:
         """The scheduler of a run. A policy reads its own options from `config` here."""
         return cls(requests, config.num_slots, layout)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from engine.core.config import FormRule, RunConfig
-from engine.core.kv_layout import KVLayout
+from engine.core.form_rule import FormRule
+from engine.core.kv_layout import EngineSettings, KVLayout
 from engine.core.passes import Move
 from engine.core.request import Request
 from engine.core.scheduler import Scheduler
@@ -20,7 +20,7 @@ class StaticScheduler(Scheduler):
         self.form = form
 
     @classmethod
-    def for_run(cls, config: RunConfig, requests: Sequence[Request], layout: KVLayout) -> Self:
+    def for_run(cls, config: EngineSettings, requests: Sequence[Request], layout: KVLayout) -> Self:
         return cls(requests, config.num_slots, layout, config.form)
 
     def num_admissible(self, now_s: float) -> int:

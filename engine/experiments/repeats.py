@@ -32,7 +32,7 @@ from engine.experiments.experiment import (
 KIND: ExperimentKind = "repeats"
 PER_ENGINE = ("engine", "form", "returns")  # the engine, and the settings that only static reads
 SHARED = tuple(setting.name for setting in fields(RunConfig) if setting.name not in PER_ENGINE)
-SIGNIFICANCE = 0.05  # engines are told apart when chance alone is this rare
+SIGNIFICANCE = 0.05  # a difference counts as clear when chance alone is this rare
 
 Row = Mapping[str, Any]
 Finding = Literal["none", "one", "equal", "few", "apart", "not apart"]

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from engine.core.presets import PRESETS
 from engine.experiments.experiment import Summary, summarize
 from engine.hardware.roofline import (
     Ceilings,
@@ -180,7 +181,7 @@ def _summarized(group: Sequence[Mapping[str, Any]], ceilings: Ceilings | None, s
     )
     if role not in UNIFORM or not tpot_s:
         return row
-    rows_at_once = 1 if row.engine == "serial" else size
+    rows_at_once = PRESETS[row.engine].slots or size
     row = replace(row, tokens_per_s_per_request=1 / tpot_s, decode_tokens_per_s=rows_at_once / tpot_s)
     return row if shape is None else _with_roofline(row, shape, ceilings, rows_at_once, _mean_context(done[0]))
 

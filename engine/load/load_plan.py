@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.core.config import ENGINES, FormRule, RunConfig
+from engine.core.config import RunConfig
 from engine.core.errors import FieldError
+from engine.core.form_rule import FormRule
 from engine.core.option import Choices, Option, Text
+from engine.core.presets import ENGINES, PRESETS
 from engine.experiments.experiment import (
     Plan,
     Point,
@@ -166,7 +168,7 @@ def plan_load(
 
 def load_point_of(base: RunConfig, engine: str, role: str, rate_per_s: float | None, arrival: str) -> Point:
     """One engine at one rate. ValueError if the engine does not support these settings."""
-    form, returns = (base.form, base.returns) if engine == "static" else (FormRule(), "stream")
+    form, returns = (base.form, base.returns) if PRESETS[engine].forms_batches else (FormRule(), "stream")
     workload = replace(base.workload, arrival=arrival)
     config = replace(base, engine=engine, workload=workload, form=form, returns=returns)
     name = role if rate_per_s is None or role != "rate" else f"{rate_per_s:.6g}"

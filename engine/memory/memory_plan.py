@@ -62,8 +62,8 @@ class EngineShape:
         )
 
     def rows(self, slots: int) -> int:
-        """Rows at once: `slots`, or 1 for the serial engine."""
-        return 1 if self.engine == "serial" else slots
+        """Rows at once: `slots`, unless the engine has a number of its own."""
+        return PRESETS[self.engine].slots or slots
 
 
 def run_memory(model: ModelDimensions, shape: EngineShape, slots: int, lengths: Sequence[Length]) -> PassMemory:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.core.presets import PRESETS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
@@ -47,15 +49,7 @@ WORK = _terms(
 
 MACHINE = _terms(
     ("engine", "A scheduling policy (which rows run in a step) combined with a KV layout (how their KV is stored)."),
-    ("serial", "The engine that runs one request at a time: the baseline without batching."),
-    ("static", "The engine that forms a batch once and runs it until its slowest request has ended."),
-    ("continuous", "The engine in which requests join and leave at every step."),
-    ("paged", "Continuous batching with KV memory in blocks. Each row is read at its true length, without padding."),
-    (
-        "chunked",
-        "The paged engine with a token budget per step: decode rows come first, and prompts are prefilled in chunks "
-        "with the rest.",
-    ),
+    *((preset.name, preset.meaning) for preset in PRESETS.values()),
     ("batch", "The rows that run together in one pass."),
     ("slot", "A place for one running request: one row of a pass, and its KV memory."),
     ("lane", "A request's row in the timeline. It is fixed at admission, while the slot may change."),
@@ -93,7 +87,7 @@ MACHINE = _terms(
     ),
     ("fragment", "The unfilled end of a request's last block (internal fragmentation)."),
     ("form", "When a static batch starts: with the requests that have arrived, when it is full, or after a timeout."),
-    ("returned whole", "Response mode full: answers are delivered when their batch ends, instead of token by token."),
+    ("response mode", "stream: tokens are delivered one by one. full: answers are delivered when their batch ends."),
     ("produced", "The time at which the device had a token."),
     ("delivered", "The time at which a client could receive a token: after its copy to the host, or with its batch."),
     ("greedy", "Always the most likely token: temperature 0. The same prompt then always gives the same answer."),
@@ -135,7 +129,7 @@ MEASURING = _terms(
     ),
     (
         "saturation point",
-        "The arrival rate above which the queue grows, and waiting times with it (the knee of the latency curve).",
+        "The arrival rate above which the queue grows, and waiting times with it (`knee` in JSON).",
     ),
     (
         "backlog",
@@ -162,8 +156,8 @@ MEASURING = _terms(
         "cancels. Drift within a repeat does not, because the order of the engines is always the same.",
     ),
     (
-        "told apart",
-        "Two engines differ significantly: over at least six repeats, the ratio is on one side of 1 so often that "
+        "clear difference",
+        "Over at least six repeats, the ratio of two engines is on one side of 1 so often that "
         "chance explains it at most 1 time in 20 (two-sided sign test). Fewer repeats cannot show it.",
     ),
     ("serial time", "B times the time of a batch of one: how long B requests take one after another."),

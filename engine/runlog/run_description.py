@@ -104,7 +104,7 @@ class RunDescription:
             "kv_layout": preset.kv_layout,
             "kv_blocks": self.kv_blocks,
             "block_size": None if self.kv_blocks is None else config.block_size,
-            "max_num_batched_tokens": config.max_num_batched_tokens if config.engine == "chunked" else None,
+            "max_num_batched_tokens": config.max_num_batched_tokens if PRESETS[config.engine].is_chunked else None,
             "execution": config.execution,
             "timing": config.timing,
             "config": config.to_dict(),

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.core.config import FormRule, RunConfig
+from engine.core.config import RunConfig
+from engine.core.form_rule import FormRule
 from engine.core.kv_layout import slot_width
 from engine.core.presets import PRESETS, make_scheduler
 from engine.core.recorder import Recorder
@@ -93,7 +94,7 @@ def _drive(
     on_engine: Callable[[Engine], None],
 ) -> None:
     config = replace(prepared.config, slots=slots)
-    if config.engine == "static":
+    if PRESETS[config.engine].forms_batches:
         config = replace(config, form=FormRule(rule="arrived"))
     clock = RunClock()
     scheduler = make_scheduler(config, requests, runner.num_blocks)

@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.presets import ENGINES
+
 PHASES = ("prefill", "decode", "dead", "empty")
 
-ENGINE_ORDER = ("continuous", "static", "serial", "paged", "chunked")  # the last style is for any other run
+_FIRST = ("continuous", "static")
+_ENGINE_ORDER = (*_FIRST, *(engine for engine in ENGINES if engine not in _FIRST))  # other runs take the last style
+_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "star", "hexagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -124,6 +128,11 @@ def palette(dark: bool) -> Palette:
     return DARK if dark else LIGHT
 
 
+def engine_symbol(engine: str) -> str:
+    """The engine's Plotly marker; a circle for a name that is no engine."""
+    return _SYMBOLS[_ENGINE_ORDER.index(engine) % len(_SYMBOLS)] if engine in _ENGINE_ORDER else "circle"
+
+
 def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesStyle]:
     """A style for each name: the engine's style for the first name that begins with the engine, else a free one.
 
@@ -132,7 +141,7 @@ def series_styles(names: Sequence[str], dark: bool = False) -> dict[str, SeriesS
     colors = palette(dark).series
     unique = list(dict.fromkeys(names))
     taken: dict[str, int] = {}
-    for index, engine in enumerate(ENGINE_ORDER):
+    for index, engine in enumerate(_ENGINE_ORDER):
         namesake = next((name for name in unique if name.startswith(engine)), None)
         if namesake is not None:
             taken[namesake] = index

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 
 EVERYTHING = RunConfig(
     engine="static",

@@ -5,8 +5,8 @@ Rows decode one pass more than they should; the token of it is taken back, and t
 
 from engine.core.block_manager import BlockManager
 from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.config import FormRule
 from engine.core.continuous_scheduler import ContinuousScheduler
+from engine.core.form_rule import FormRule
 from engine.core.kv_layout import PaddedLayout, SlotLayout
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.request import FinishReason, Request

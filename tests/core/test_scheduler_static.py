@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.core.config import FormRule
+from engine.core.form_rule import FormRule
 from engine.core.kv_layout import PaddedLayout
 from engine.core.request import FinishReason, Request
 from engine.core.static_scheduler import StaticScheduler

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine.commands import run as run_command
-from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from engine.experiments.experiment import Plan, point_rows, remaining
 from engine.experiments.experiment_check import check_plan
 from engine.experiments.repeats import by_chance, keys_of, paired, plan_repeats, summary_of, values_of

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from engine.experiments.experiment import Plan, Point, PointRecord, remaining
 from engine.load.goodput import Limits
 from engine.load.load_plan import arrival_spec, next_points, parse_engines, parse_rates, plan_load

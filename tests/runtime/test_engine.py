@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.errors import EngineOutOfMemory
+from engine.core.form_rule import FormRule
 from engine.core.passes import PlannedPass
 from engine.runlog.reader import RunLogReader
 from engine.runtime.build_engine import build_engine, make_runner

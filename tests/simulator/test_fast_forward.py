@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.continuous_scheduler import ContinuousScheduler
+from engine.core.form_rule import FormRule
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.presets import PRESETS, make_scheduler
 from engine.core.scheduler import Scheduler

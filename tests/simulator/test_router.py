@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from engine.metrics.metrics import run_metrics
 from engine.simulator.machine import simulated_machine
 from engine.simulator.metrics import decode_figures, simulated_metrics

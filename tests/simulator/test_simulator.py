@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from engine.core.request import TextPrompt
 from engine.metrics.metrics import run_metrics
 from engine.simulator.machine import simulated_machine

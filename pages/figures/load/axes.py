@@ -18,11 +18,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import exact
-from pages.figures.colors import SeriesStyle, palette
+from pages.figures.colors import SeriesStyle, engine_symbol, palette
 from pages.figures.frames import records
 from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
 
-SYMBOLS = {"continuous": "circle", "static": "square", "serial": "triangle-up", "paged": "diamond", "chunked": "star"}
 LOG_SPAN = 100.0  # the ratio of values above which the axis is logarithmic
 AROUND = ("below", "above")
 LEGEND_PX = 24
@@ -117,7 +116,7 @@ def add_engine(
     """
     engine = str(mine["engine"].iloc[0])
     known = mine.dropna(subset=[column]).sort_values("x_per_s")
-    symbol, is_main = SYMBOLS.get(engine, "circle"), dash == "solid"
+    symbol, is_main = engine_symbol(engine), dash == "solid"
     for is_line, part in ((True, known[known["role"] == "rate"]), (False, known[known["role"].isin(AROUND)])):
         if part.empty or not (is_line or is_main):
             continue

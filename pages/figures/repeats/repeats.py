@@ -14,10 +14,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import number
-from pages.figures.colors import palette, series_styles
+from pages.figures.colors import engine_symbol, palette, series_styles
 from pages.figures.frames import records
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
-from pages.figures.load.axes import SYMBOLS, failure_text
+from pages.figures.load.axes import failure_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 
 PLOT_PX = 260
@@ -114,7 +114,7 @@ def _add_engine(
         mode="lines+markers",
         connectgaps=False,
         line={"width": 1.2, "color": color},
-        marker={"size": 9 if repeats < MANY else 6, "symbol": SYMBOLS.get(name, "circle"), "color": color},
+        marker={"size": 9 if repeats < MANY else 6, "symbol": engine_symbol(name), "color": color},
         name=name,
         showlegend=False,
         text=[_hover(name, repeat, values[repeat], middle, measure) if repeat in values else "" for repeat in order],

@@ -88,7 +88,7 @@ def _unknown(config: RunConfig, specs: tuple[RequestSpec, ...], tokens: int, exa
         return "arrivals"
     if sum(spec.budget_tokens for spec in specs) > MAX_TOKENS or (is_paged(config) and tokens > MAX_PAGED_TOKENS):
         return "size"
-    return "prompt lengths" if config.engine == "chunked" and not exact else None
+    return "prompt lengths" if PRESETS[config.engine].is_chunked and not exact else None
 
 
 def is_paged(config: RunConfig) -> bool:

@@ -108,7 +108,7 @@ def simulating_s(config: RunConfig, workload: Workload) -> float:
     total_s += tokens * (SERIAL_TOKEN_S if config.engine == "serial" else TOKEN_S)
     if PRESETS[config.engine].has_blocks:
         total_s += (prompts + tokens) / config.block_size * BLOCK_S
-    if config.engine == "chunked":
+    if PRESETS[config.engine].is_chunked:
         total_s += prompts / config.max_num_batched_tokens * CHUNK_S
     return total_s
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.core.config import FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.errors import FieldError
+from engine.core.form_rule import FormRule
 from engine.core.option import settings_of
 from engine.workload.arrivals import parse_arrival
 from engine.workload.budgets import parse_budget

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engine.core.config import RunConfig
 from engine.core.format import count, duration, number, percent, plural
+from engine.core.presets import PRESETS
 from engine.workload.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
 from engine.workload.prompts import parse_prompts
 from engine.workload.workload import Workload
@@ -76,7 +77,7 @@ def engine_text(config: RunConfig) -> str:
     text = f"{config.engine} batching, {plural(config.slots, 'slot')}"
     if is_paged(config):
         text += f", blocks of {plural(config.block_size, 'position')}"
-    if config.engine == "chunked":
+    if PRESETS[config.engine].is_chunked:
         text += f", at most {plural(config.max_num_batched_tokens, 'token')} per step"
     return text
 
@@ -91,7 +92,7 @@ def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
         dead = plan.dead_slot_steps or 0
         dead_share = f"{count(dead)} ({percent(dead / plan.slot_steps)})" if dead and plan.slot_steps else "none"
         passes = f"{count(plan.passes)} = {count(plan.prefill_passes)} + {count(plan.decode_passes)}"
-        if config.engine == "chunked":
+        if PRESETS[config.engine].is_chunked:
             passes += f" + {count(plan.mixed_passes)} mixed"
         lines.append(f"| {config.engine} | {passes} | {count(plan.slot_steps)} | {dead_share} |")
     return "\n".join(lines)

@@ -101,12 +101,12 @@ def draw_rates(data: MeasuredLoad) -> None:
     capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
     figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
     show_still(figure, alt="Achieved rate by offered rate", key="rates")
-    knees = [
-        saturation_text(knee)
+    saturations = [
+        saturation_text(saturation)
         for engine in data.table.engines
-        if (knee := data.table.saturation_point(engine)) is not None
+        if (saturation := data.table.saturation_point(engine)) is not None
     ]
-    st.caption(lines([*knees, ratio_sentence(data.table)]) or "No rate has a result yet.")
+    st.caption(lines([*saturations, ratio_sentence(data.table)]) or "No rate has a result yet.")
     with st.expander("How rates and capacities are measured"):
         st.markdown(STEADY)
         st.markdown(f"{CAPACITY} Hollow marks are these two runs; the dotted line is the capacity.")

@@ -60,7 +60,7 @@ def capacity_rows(table: LoadTable) -> list[list[str]]:
     """Each engine's capacity, its ratio to the first engine's, the runs around it, and its saturation point."""
     rows = []
     for engine in table.engines:
-        capacity, knee = table.capacity(engine), table.saturation_point(engine)
+        capacity, saturation = table.capacity(engine), table.saturation_point(engine)
         rows.append(
             [
                 engine,
@@ -68,7 +68,7 @@ def capacity_rows(table: LoadTable) -> list[list[str]]:
                 MISSING if capacity is None else number(capacity.tokens_per_s),
                 ratio(table.capacity_ratio(engine)),
                 *_around(capacity),
-                _saturation_text(knee),
+                _saturation_text(saturation),
             ]
         )
     return rows
@@ -169,11 +169,11 @@ def _around(capacity: Capacity | None) -> list[str]:
     return [*queues, confirmed]
 
 
-def _saturation_text(knee: SaturationPoint | None) -> str:
-    if knee is None:
+def _saturation_text(saturation: SaturationPoint | None) -> str:
+    if saturation is None:
         return MISSING
-    if knee.lost_per_s is None:
-        return MISSING if knee.held_per_s is None else f"above {exact(knee.held_per_s, digits=4)}/s"
-    if knee.held_per_s is None:
-        return f"below {exact(knee.lost_per_s, digits=4)}/s"
-    return f"{exact(knee.held_per_s, digits=4)} to {exact(knee.lost_per_s, digits=4)}/s"
+    if saturation.lost_per_s is None:
+        return MISSING if saturation.held_per_s is None else f"above {exact(saturation.held_per_s, digits=4)}/s"
+    if saturation.held_per_s is None:
+        return f"below {exact(saturation.lost_per_s, digits=4)}/s"
+    return f"{exact(saturation.held_per_s, digits=4)} to {exact(saturation.lost_per_s, digits=4)}/s"

@@ -196,7 +196,7 @@ def _draw_engine(values: dict[str, Any]) -> None:
         is_paged = PRESETS[values["engine"]].has_blocks
         values["block_size"] = choice("block_size", disabled=not is_paged, fields=FIELDS)
         values["max_num_batched_tokens"] = number(
-            "max_num_batched_tokens", disabled=values["engine"] != "chunked", fields=FIELDS
+            "max_num_batched_tokens", disabled=not PRESETS[values["engine"]].is_chunked, fields=FIELDS
         )
         values["logits"] = choice("logits", fields=FIELDS)
         st.caption(LOGITS_MEANING)

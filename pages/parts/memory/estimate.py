@@ -223,7 +223,7 @@ def command(settings: MemorySettings) -> str:
         f"--prompts p{settings.prompt_tokens} --budget {grid.budget_tokens}",
         f"--batch-size {','.join(map(str, grid.batch_sizes))}",
     ]
-    if shape.engine != "static":
+    if not PRESETS[shape.engine].forms_batches:
         options.append(f"--engine {shape.engine}")
     if grid.pool_bytes is not None:
         options.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
@@ -231,7 +231,7 @@ def command(settings: MemorySettings) -> str:
         options.append(f"--weight-bits {settings.model.weight_bits}")
     if PRESETS[shape.engine].has_blocks:
         options.append(f"--block-size {shape.block_size}")
-    if shape.engine == "chunked":
+    if PRESETS[shape.engine].is_chunked:
         options.append(f"--max-num-batched-tokens {shape.max_num_batched_tokens}")
     if shape.logits_of_all or not shape.sampled_in_fp32:
         options.append(f"--logits {'all' if shape.logits_of_all else 'last'}")

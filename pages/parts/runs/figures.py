@@ -12,6 +12,7 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.format import count, duration, is_missing, number, percent, plural
+from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.metric import Value
@@ -63,7 +64,7 @@ def chosen_unit() -> Unit:
 def discarded_text(config: RunConfig, metrics: Mapping[str, Value]) -> str:
     """The row-steps computed after an end of sequence that was known one pass late; empty for static batching."""
     rows, live = metrics.get("slot_steps"), metrics.get("useful_slot_steps")
-    if config.engine == "static" or rows is None or live is None or is_missing(rows) or rows <= live:
+    if PRESETS[config.engine].forms_batches or rows is None or live is None or is_missing(rows) or rows <= live:
         return ""
     late = int(rows - live)
     how_many = f"{plural(late, 'row-step')} of {count(rows)} ({percent(late / rows)})"

@@ -55,11 +55,11 @@ def engine_line(config: RunConfig) -> str:
     text = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
     if PRESETS[config.engine].has_blocks:
         text += f", blocks of {plural(config.block_size, 'position')}"
-    if config.engine == "chunked":
+    if PRESETS[config.engine].is_chunked:
         text += f", at most {plural(config.max_num_batched_tokens, 'token')} per step"
     if config.pool_gib is not None:
         text += f", a KV pool of at most {exact(config.pool_gib, 'GiB')}"
-    if config.engine == "static":
+    if PRESETS[config.engine].forms_batches:
         formed = {"arrived": "from what has arrived", "full": "when full"}.get(config.form.rule)
         formed = formed or f"when full or after {duration(config.form.timeout_s)}"
         text += f", batches formed {formed}"

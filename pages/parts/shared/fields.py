@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.core.config import ENGINES, SETTINGS, RunConfig
+from engine.core.config import SETTINGS, RunConfig
 from engine.core.option import Bounds, Choices, Option, options_of
 from engine.core.option import Text as OptionText
+from engine.core.presets import ENGINES
 from engine.experiments.experiment import REPEATS
 
 FORMS = ("arrived", "full", "timeout")

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.core.config import ENGINES, FormRule, RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
+from engine.core.presets import ENGINES
 from pages.parts.bench.controls import read_prompts
 from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.memory import position_values

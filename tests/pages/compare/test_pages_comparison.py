@@ -7,7 +7,8 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from pages.parts.compare.answers import agreement_text
 from pages.parts.compare.compared_run import ComparedRun
 from pages.parts.compare.differences import differences, verdict

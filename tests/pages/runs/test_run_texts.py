@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from pages.parts.compare.choice import asked_runs, pairs_of

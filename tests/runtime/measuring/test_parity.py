@@ -13,7 +13,8 @@ from torch import Tensor
 
 from engine.cli import main
 from engine.commands.parity_cases import make_cases
-from engine.core.config import ENGINES, RunConfig
+from engine.core.config import RunConfig
+from engine.core.presets import ENGINES
 from engine.core.request import Request
 from engine.runtime.kv.paged_attention import GatherBuffer
 from engine.runtime.measuring.logit_error import ExactLogits, ForcedSampler, judge_case

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.core.config import FormRule, RunConfig, WorkloadConfig
+from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.form_rule import FormRule
 from engine.metrics.latency import latencies
 from engine.metrics.metrics import RUN_METRICS, run_metrics
 from engine.runlog.reader import RunLogReader
