@@ -28,10 +28,9 @@ lint: $(STAMP)  ## ruff, mypy and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(STAMP)  ## every test (PYTEST_ARGS=… for a choice): first those in a browser, then the others in two processes
+unit: $(STAMP)  ## every test (PYTEST_ARGS=… for a choice): in two processes, first those in a browser
 ifeq ($(PYTEST_ARGS),)
-	$(BIN)/python -m pytest -m browser
-	$(BIN)/python -m pytest -m "not browser" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif

@@ -3,7 +3,7 @@
 Converted models stay in the user's cache folder (or LAB_CACHE), so that they are converted once and not once a test.
 No test asks a model hub for anything.
 
-Two processes share the tests without a browser (pytest-xdist). Each has a core and a lock of the device for itself, or
+Two processes share the tests (pytest-xdist). Each has a core and a lock of the device for itself, or
 tests would wait for one another's threads and runs.
 """
 
@@ -37,6 +37,11 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests first: their files take longest, and one that starts last would keep a single process waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,7 +24,7 @@ def test_two_repeats_of_the_pair_from_the_click_to_the_ratio(page: Page, app: Ap
     page.wait_for_url(re.compile(r"/repeats\?experiment="), timeout=LIVE_MS)
     expect(page.get_by_role("heading", level=1, name="Repeats")).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_text("static and continuous, 2 times each, interleaved")).to_be_visible(timeout=LIVE_MS)
-    finding = page.get_by_role("heading", level=4, name=re.compile("output tokens/s.*repeats"))  # not the only repeat's
+    finding = page.get_by_role("heading", level=4, name=re.compile("output tokens.s.*repeats"))  # not the only repeat's
     expect(finding).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_role("progressbar")).to_have_count(0, timeout=LIVE_MS)
     expect(page.locator(".lab-table").get_by_text("continuous / static").first).to_be_visible(timeout=LIVE_MS)

@@ -12,10 +12,16 @@ FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
 def process_lives(pid: int) -> bool:
     """Whether a process runs; one that has ended and waits for its parent to notice does not."""
+    stat = _proc_text(f"{pid}/stat")
+    return bool(stat) and stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _proc_text(name: str) -> str:
+    """A file under /proc; empty when its process or thread has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        return Path("/proc", name).read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def await_end(pid: int, within_s: float) -> bool:
@@ -28,10 +34,9 @@ def await_end(pid: int, within_s: float) -> bool:
 
 def worker_of(parent: int) -> int:
     """The process id of the one worker that a process has started. AssertionError when it has none, or several."""
-    children = {
-        int(pid) for task in Path(f"/proc/{parent}/task").iterdir() for pid in (task / "children").read_text().split()
-    }
-    workers = [pid for pid in children if b"engine.runtime.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    threads = [thread.name for thread in Path(f"/proc/{parent}/task").iterdir()]
+    children = {pid for thread in threads for pid in _proc_text(f"{parent}/task/{thread}/children").split()}
+    workers = [int(pid) for pid in children if "engine.runtime.worker" in _proc_text(f"{pid}/cmdline")]
     assert len(workers) == 1, f"workers of {parent}: {workers}"
     return workers[0]
 
