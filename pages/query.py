@@ -1,4 +1,4 @@
-"""Query: SQL over all runs. `?question=` runs a prepared query, `?sql=` any other.
+"""Query: SQL over all runs. `?question=` runs a prepared query, `?sql=` fills the editor with any other.
 
 A query runs in the sandbox on a snapshot of the store: it can read the runs, read nothing else, and change nothing.
 """
@@ -16,9 +16,12 @@ from pages.parts.query.asking import (
     ROWS,
     SECOND_CHOICES,
     SECONDS,
+    UNREAD,
     AskedQuery,
     asked,
     begin_pending,
+    fill,
+    is_own,
     put,
     running_s,
     settle,
@@ -29,7 +32,7 @@ from pages.parts.query.saved import draw_prepared, draw_shelf
 from pages.parts.query.schema import draw_schema
 from pages.parts.runs.status import draw_no_runs
 from pages.parts.shared.entry_guard import entry_guard
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import QUERIES_AT_ONCE, lab
 from pages.parts.shared.markdown import plain
 
 AT_ONCE_S = 0.7  # an answer within this time is drawn without a progress line
@@ -56,6 +59,8 @@ def render() -> None:
     if problem:
         st.warning(plain(problem), icon=":material/link_off:")
     begin_pending()
+    if st.session_state.get(UNREAD):
+        st.info("This query comes from a link. Read it, then press Run.", icon=":material/link:")
     query = asked()
     if query is None:
         draw_prepared()
@@ -64,14 +69,18 @@ def render() -> None:
 
 
 def _take_link() -> str:
-    """Run the query in the address, once. Returns why it cannot be run, or nothing."""
+    """Take the query in the address, once: run a prepared one, or one that the visitor has run; fill in any other.
+
+    Returns why there is nothing to take, or nothing.
+    """
     params = st.query_params.to_dict()
     if params == st.session_state.get(HANDLED, {}):
         return ""
     st.session_state[HANDLED] = params
     found = linked_query(params)
     if found is not None and found.sql:
-        put(found.sql)
+        take = put if found.is_prepared or is_own(found.sql) else fill
+        take(found.sql)
     return found.problem if found is not None else ""
 
 
@@ -112,14 +121,16 @@ def _draw_outcome(query: AskedQuery) -> None:
 
 @st.fragment(run_every=WATCH_S)
 def _draw_running(query: AskedQuery) -> None:
-    """The elapsed time and Cancel. Draws the whole page again when the query has ended."""
+    """The elapsed time, or what the query waits for, and Cancel. Draws the whole page again when it has ended."""
     assert query.asking is not None
     if query.asking.is_done:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        most_s = query.asking.limits.timeout_s
-        running = f"{duration(running_s(query))} of at most {exact(most_s, 's')}"
-        st.markdown(f":material/hourglass_top: Running: {running}")
+        ran_s, most_s = running_s(query), query.asking.limits.timeout_s
+        if ran_s is None:
+            st.markdown(f":material/hourglass_empty: Waiting for another query; {QUERIES_AT_ONCE} run at once.")
+        else:
+            st.markdown(f":material/hourglass_top: Running: {duration(ran_s)} of at most {exact(most_s, 's')}")
         st.button("Cancel", icon=":material/cancel:", on_click=query.asking.cancel)
 
 

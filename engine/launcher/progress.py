@@ -10,9 +10,11 @@ from engine.launcher.messages import Died, Event, Finished, Loaded, Loading, Pro
 
 
 def after_event(run: JobRun, event: Event) -> JobRun:
-    """The run after an event. Events of other runs change nothing."""
+    """The run after an event. Events of other runs change nothing; a run ended by a cancel may still get its log."""
     if getattr(event, "run_id", run.run_id) != run.run_id:
         return run
+    if run.state == "done":
+        return replace(run, has_log=True) if isinstance(event, Started) else run
     match event:
         case Loading():
             return replace(run, state="loading", message=event.message, fraction=event.fraction)
@@ -49,7 +51,7 @@ def died(run: JobRun, event: Died, *, has_log: bool, canceled: bool) -> JobRun:
     return replace(ended, stderr=event.stderr, has_log=has_log)
 
 
-def ended_unrun(run: JobRun, status: str, reason: str) -> JobRun:
+def ended_unrun(run: JobRun, status: str, reason: str | None) -> JobRun:
     """A run that never started: `stopped` if canceled, else `skipped` or `failed`."""
     return replace(run, state="done", status=status, error=reason, message="", fraction=None)
 

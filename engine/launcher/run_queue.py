@@ -1,9 +1,10 @@
 """The queue of runs: first come, first served for all visitors, one run at a time, in one warm worker process.
 
-Submit a job, watch its snapshots, cancel it while it waits or runs. If the worker dies, its run is `crashed` with the
-end of the worker's stderr, and the next run gets a new worker. A worker that does not react to a cancel is killed. An
-experiment is one job; each of its points is recorded when it ends, and a failed point does not end it. The queue's
-thread never imports torch: only the worker does.
+Submit a job, watch its snapshots, cancel it while it waits or runs. A run that is canceled before its log exists ends
+at once, whatever its worker is doing. If the worker dies, its run is `crashed` with the end of the worker's stderr, and
+the next run gets a new worker. A worker that does not react to a cancel is killed. An experiment is one job; each of
+its points is recorded when it ends, and a failed point does not end it. The queue's thread never imports torch: only
+the worker does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from engine.experiments.experiment import Plan
 from engine.launcher.experiment_session import ExperimentSession
 from engine.launcher.job import Job, JobKind, JobRun, new_job
 from engine.launcher.job_table import JobTable
-from engine.launcher.messages import Died, Event, cancel_command, load_command, run_command
+from engine.launcher.messages import Died, Event, Finished, cancel_command, load_command, run_command
 from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
@@ -54,8 +55,10 @@ class RunQueue:
         self._sessions: dict[str, ExperimentSession] = {}  # by job, until it is done
         self._worker: WorkerProcess | None = None
         self._current_job: str | None = None  # the job whose runs are run now
-        self._current_run: tuple[str, str] | None = None  # job and run in the worker
+        self._current_run: tuple[str, str] | None = None  # job and run that is not done
+        self._busy_with: tuple[str, str] | None = None  # job and run in the worker, also one that a cancel has ended
         self._kill_at: float | None = None
+        self._owners: dict[str, str] = {}  # the visitor who started a run or an experiment, by its id
         self._wanted_model: tuple[str, str, str] | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="run-queue", daemon=True)
@@ -93,11 +96,13 @@ class RunQueue:
         """Add the missing runs of runs side by side to the queue, once. ValueError if no run is missing."""
         with self._changed:
             rest = self._jobs.add_rest_of(job_id, self.runs_folder, visitor)
+            self._note_owner(self._jobs[rest])
             self._changed.notify_all()
             return self._jobs.placed(rest)
 
     def cancel(self, job_id: str) -> None:
-        """Remove a job from the queue, or stop it after the current pass. A done job stays as it is.
+        """Remove a job from the queue, end it while it loads, or stop it after the current pass. A done job stays as it
+        is.
 
         Points of an experiment that were not run stay pending; the experiment can be resumed later.
         """
@@ -113,7 +118,11 @@ class RunQueue:
                     self._close_record(job_id)
             else:
                 run_id = self._current_run[1]
-                patience_s = self._patience.one_pass_s if job.run(run_id).has_log else self._patience.loading_s
+                has_log = job.run(run_id).has_log
+                if not has_log:
+                    self._jobs.replace_run(job_id, ended_unrun(job.run(run_id), "stopped", None))
+                    self._jobs.skip_rest(job_id, "canceled before it began")
+                patience_s = self._patience.one_pass_s if has_log else self._patience.loading_s
                 self._kill_at = time.monotonic() + patience_s
             self._changed.notify_all()
         if worker is not None and run_id is not None:
@@ -134,6 +143,11 @@ class RunQueue:
         """Snapshots of all jobs in order of submission; only the last hundred done jobs are kept."""
         with self._changed:
             return self._jobs.all_placed()
+
+    def owner(self, run_or_experiment_id: str) -> str | None:
+        """The visitor who started a run or an experiment in this queue; None if it was not started here."""
+        with self._changed:
+            return self._owners.get(run_or_experiment_id)
 
     @property
     def worker_pid(self) -> int | None:
@@ -173,8 +187,16 @@ class RunQueue:
     def _put(self, job: Job) -> Job:
         with self._changed:
             self._jobs.add(job)
+            self._note_owner(job)
             self._changed.notify_all()
             return self._jobs.placed(job.job_id)
+
+    def _note_owner(self, job: Job) -> None:
+        """Keep who started the job's runs, also after the job is dropped. Needs the lock."""
+        for run in job.runs:
+            self._owners.setdefault(run.run_id, job.visitor)
+        if job.experiment_id is not None:
+            self._owners.setdefault(job.experiment_id, job.visitor)
 
     # The queue's thread.
 
@@ -218,16 +240,22 @@ class RunQueue:
         more = session.more()
         with self._changed:
             job = self._jobs[job_id]
-            return None if job.canceled else self._jobs.change(job_id, runs=(*job.runs, *more)).current
+            if job.canceled:
+                return None
+            job = self._jobs.change(job_id, runs=(*job.runs, *more))
+            self._note_owner(job)
+            return job.current
 
     def _run_one(self, job: Job, run: JobRun, session: ExperimentSession | None) -> None:
         """Run one run in the worker, wait for its end, and record it."""
+        self._await_free_worker()
         with self._changed:
             worker = self._worker_for(job, run)
             if worker is None:
                 return
             experiment = job.experiment if session is None else session.begin(run)
-            self._current_run, self._kill_at = (job.job_id, run.run_id), None
+            self._current_run = self._busy_with = (job.job_id, run.run_id)
+            self._kill_at = None
         worker.send(run_command(run.run_id, str(run.folder), run.config, experiment))
         if self._jobs[job.job_id].canceled:  # the cancel may have been sent before the run command
             worker.send(cancel_command(run.run_id))
@@ -251,19 +279,28 @@ class RunQueue:
         return worker
 
     def _await_end_of_run(self) -> None:
-        """Wait for the end of the current run; kill a worker that takes too long after a cancel."""
+        """Wait for the end of the current run."""
         with self._changed:
             assert self._current_run is not None
             job_id, run_id = self._current_run
-            while (run := self._jobs[job_id].run(run_id)).state != "done" and not self._closing:
-                left_s = None if self._kill_at is None else self._kill_at - time.monotonic()
-                if left_s is not None and left_s <= 0 and self._worker is not None:
-                    self._worker.kill()
-                    self._kill_at = left_s = None
-                self._changed.wait(left_s)
+            self._wait_for_worker(lambda: self._jobs[job_id].run(run_id).state == "done")
             self._current_run = None
-            self._jobs.skip_after(job_id, run.status, is_recorded=job_id in self._sessions)
+            self._jobs.skip_after(job_id, self._jobs[job_id].run(run_id).status, is_recorded=job_id in self._sessions)
             self._changed.notify_all()
+
+    def _await_free_worker(self) -> None:
+        """Wait until the worker has left a run that a cancel has ended."""
+        with self._changed:
+            self._wait_for_worker(lambda: self._busy_with is None)
+
+    def _wait_for_worker(self, until: Callable[[], bool]) -> None:
+        """Wait; kill a worker that takes too long after a cancel. Needs the lock."""
+        while not until() and not self._closing:
+            left_s = None if self._kill_at is None else self._kill_at - time.monotonic()
+            if left_s is not None and left_s <= 0 and self._worker is not None:
+                self._worker.kill()
+                self._kill_at = left_s = None
+            self._changed.wait(left_s)
 
     def _live_worker(self) -> WorkerProcess:
         with self._changed:
@@ -279,9 +316,13 @@ class RunQueue:
                 return
             if isinstance(event, Died):
                 self._worker = None
-            if self._current_run is not None:
-                job = self._jobs[self._current_run[0]]
-                self._jobs.replace_run(job.job_id, self._after(job, job.run(self._current_run[1]), event))
+            if self._busy_with is not None:
+                job_id, run_id = self._busy_with
+                job = self._jobs.get(job_id)
+                if job is not None:
+                    self._jobs.replace_run(job_id, self._after(job, job.run(run_id), event))
+                if isinstance(event, Died) or (isinstance(event, Finished) and event.run_id == run_id):
+                    self._busy_with = None
             self._changed.notify_all()
 
     def _after(self, job: Job, run: JobRun, event: Event) -> JobRun:

@@ -1,7 +1,8 @@
 """The worker as a child process: commands in, events out, the end of its stderr kept for a crash report.
 
 The worker ends when its stdin closes. Only this process holds the other end of that pipe, so the worker also ends when
-this process is killed. It runs in its own session, so that Ctrl-C in the terminal reaches only the app.
+this process is killed. While it has no run it also ends with the thread that started it: start it from a thread that
+lasts. It runs in its own session, so that Ctrl-C in the terminal reaches only the app.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import engine
 from engine.hardware.threads import brief_spinning
 from engine.launcher.messages import Died, Event, parse_event
 
-WORKER_COMMAND = (sys.executable, "-m", "engine.runtime.worker")
+WORKER_COMMAND = (sys.executable, "-m", "engine.runtime")
 STDERR_KEPT_BYTES = 64 * 1024
 
 

@@ -1,7 +1,8 @@
 """The worker process: keeps one model loaded and runs one run at a time, as commands arrive.
 
-`python -m engine.runtime.worker` speaks JSON lines: commands on stdin (run, cancel, load), events on stdout and
-nothing else there. It exits when its stdin closes, so no worker outlives the app.
+`python -m engine.runtime` speaks JSON lines: commands on stdin (run, cancel, load), events on stdout and nothing else
+there. It exits when its stdin closes, so no worker outlives the app: a run has LEAVE_S to close its log, then the
+kernel's timer ends the process; without a run the kernel ends it together with the app.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from engine.core.config import RunConfig
 from engine.core.errors import EngineOutOfMemory
@@ -23,12 +25,17 @@ from engine.runlog.device_hold import hold_device
 from engine.runtime.device_memory import still_works
 from engine.runtime.environment import use_available_threads
 from engine.runtime.models.model_cache import ProgressCallback
+from engine.runtime.parent_death import die_with_parent, outlive_parent
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import execute_run
 from engine.runtime.run_watcher import RunProgress
 
 PROGRESS_S = 0.25
 LEAVE_S = 2.0  # time for a run to close its log after stdin closes
+
+
+class CanceledWhileLoading(Exception):
+    """The run was canceled before it began."""
 
 
 class Worker:
@@ -75,11 +82,13 @@ class Worker:
         self._leave()
 
     def _leave(self) -> None:
-        """stdin is closed: stop the run, give it time to close its log, and exit, even during a long pass."""
+        """stdin is closed: stop the run, give it time to close its log, and exit, even during a long pass.
+
+        SIGALRM ends the process without waiting for a Python thread.
+        """
+        signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
         self._is_leaving.set()
         self._queue.put(None)
-        time.sleep(LEAVE_S)
-        os._exit(0)
 
     def _execute(self, command: dict[str, Any]) -> None:
         if command.get("command") == "run":
@@ -93,19 +102,27 @@ class Worker:
         names = {key: command[key] for key in ("model", "device", "dtype") if command.get(key)}
         try:
             self._warm_model(RunConfig(**names))
+        except CanceledWhileLoading:
+            return
         except (ValueError, RuntimeError) as error:
             self.emit("loaded", model=names.get("model"), seconds=None, error=_one_line(error))
 
     def _warm_model(self, config: RunConfig) -> None:
         started = time.perf_counter()
-        self.warm.get(config, self._loading(config.model))
+        self.warm.get(config, self._loading(config.model, self._is_leaving.is_set))
         self.emit("loaded", model=config.model, seconds=time.perf_counter() - started)
 
     def _run(self, command: dict[str, Any]) -> None:
         run_id = command["run_id"]
+        should_stop = self._should_stop(run_id)
         try:
             config = RunConfig.from_dict(command["config"])
-            prepared = prepare_run(config, self.warm, self._loading(config.model))
+            if should_stop():
+                raise CanceledWhileLoading
+            prepared = prepare_run(config, self.warm, self._loading(config.model, should_stop))
+        except CanceledWhileLoading:
+            self.emit("finished", run_id=run_id, status="stopped", error=None)
+            return
         except (ValueError, TypeError) as error:
             self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
             return
@@ -117,14 +134,18 @@ class Worker:
             status, oom = ("failed", None) if shortage is None else ("oom", shortage.to_dict())
             self.emit("finished", run_id=run_id, status=status, error=_one_line(error), oom=oom)
             return
-        self._run_prepared(prepared, command)
+        try:
+            self._run_prepared(prepared, command)
+        finally:
+            die_with_parent()
+
+    def _should_stop(self, run_id: str) -> Callable[[], bool]:
+        return lambda: run_id in self._canceled or self._is_leaving.is_set()
 
     def _run_prepared(self, prepared: PreparedRun, command: dict[str, Any]) -> None:
         run_id = command["run_id"]
-
-        def should_stop() -> bool:
-            return run_id in self._canceled or self._is_leaving.is_set()
-
+        should_stop = self._should_stop(run_id)
+        outlive_parent()  # from here on there is a log to close
         lock = hold_device(
             str(prepared.device),
             f"run {run_id}",
@@ -155,8 +176,15 @@ class Worker:
             # The next run needs a new process.
             sys.exit("worker: the device's context is lost; exiting, so that the next run gets a new one")
 
-    def _loading(self, model: str) -> ProgressCallback:
-        return lambda message, fraction: self.emit("loading", model=model, message=message, fraction=fraction)
+    def _loading(self, model: str, should_stop: Callable[[], bool]) -> ProgressCallback:
+        """Reports each stage of loading. CanceledWhileLoading where the stage is no longer needed."""
+
+        def report(message: str, fraction: float | None) -> None:
+            if should_stop():
+                raise CanceledWhileLoading
+            self.emit("loading", model=model, message=message, fraction=fraction)
+
+        return report
 
     def _progress(self, run_id: str) -> Callable[[RunProgress], None]:
         last = 0.0
@@ -184,13 +212,12 @@ def _one_line(error: BaseException) -> str:
     return text.splitlines()[0]
 
 
-def main() -> None:
+def serve() -> NoReturn:
+    """Serve the commands on stdin until it closes, and exit at once: Python's own shutdown takes seconds with torch."""
     # Libraries print to stderr: stdout carries events only.
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the parent may ignore it
     use_available_threads()
     Worker(sys.stdin, events).serve()
-
-
-if __name__ == "__main__":
-    main()
+    os._exit(0)

@@ -2,5 +2,6 @@
 
 from store.sandbox.answer import Answer, Place, Refusal
 from store.sandbox.asking import Asking, Limits, ask
+from store.sandbox.turns import Turns
 
-__all__ = ["Answer", "Asking", "Limits", "Place", "Refusal", "ask"]
+__all__ = ["Answer", "Asking", "Limits", "Place", "Refusal", "Turns", "ask"]

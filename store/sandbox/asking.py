@@ -1,6 +1,7 @@
 """Runs one query in the sandbox: a child process, killed at its time limit or on cancel.
 
-The child may fail in any way; this process only waits for a bounded number of bytes from it.
+The child may fail in any way; this process only waits for a bounded number of bytes from it. A query may have to wait
+for its turn first; its time limit counts from its start.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from engine.core.format import exact
 from store.sandbox.answer import Answer, Place, Reason, Refusal, place_in, tidied
+from store.sandbox.turns import Turns
 
 CHILD = Path(__file__).parent / "child.py"
 MAX_SQL_CHARACTERS = 20_000
@@ -58,21 +60,19 @@ DEFAULT_LIMITS = Limits()
 
 
 class Asking:
-    """A running query. It starts at once; `result` waits for its end, `cancel` ends it from any thread."""
+    """A query that waits for its turn, then runs. `result` waits for its end, `cancel` ends it from any thread."""
 
-    def __init__(self, snapshot: Path, sql: str, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, snapshot: Path, sql: str, limits: Limits = DEFAULT_LIMITS, turns: Turns | None = None) -> None:
         if len(sql) > MAX_SQL_CHARACTERS:
             raise ValueError(f"The query has {len(sql):,} characters; use at most {MAX_SQL_CHARACTERS:,}.")
         self.sql = sql
         self.limits = limits
-        self.began = time.monotonic()
+        self.began: float | None = None  # its start on the monotonic clock, in seconds; None while it waits
+        self._turns = turns or Turns(1)
         self._killed_for: Reason | None = None
         self._lock = threading.Lock()
         self._outcome: Answer | Refusal | None = None
-        self._process = _start()
-        self._timer = threading.Timer(limits.timeout_s, self._kill, ("time",))
-        self._timer.daemon = True
-        self._timer.start()
+        self._process: subprocess.Popen[bytes] | None = None
         order = {"path": str(snapshot), "sql": sql, "max_rows": limits.max_rows, "max_bytes": limits.max_bytes}
         self._thread = threading.Thread(target=self._run, args=(order,), name="asking", daemon=True)
         self._thread.start()
@@ -83,17 +83,18 @@ class Asking:
         return not self._thread.is_alive()
 
     @property
-    def pid(self) -> int:
-        """The process id of the query's process."""
-        return self._process.pid
+    def pid(self) -> int | None:
+        """The process id of the query's process; None while it waits for its turn."""
+        return None if self._process is None else self._process.pid
 
     @property
     def is_done(self) -> bool:
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Kill the query if it still runs; `result` then raises a Refusal for it."""
+        """End the query if it still waits or runs; `result` then raises a Refusal for it."""
         self._kill("canceled")
+        self._turns.look_again()
 
     def result(self) -> Answer:
         """Wait for the answer. Refusal if there is none."""
@@ -104,22 +105,39 @@ class Asking:
         return self._outcome
 
     def _run(self, order: dict[str, Any]) -> None:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            with contextlib.suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(json.dumps(order | {"timeout_s": self.limits.timeout_s}).encode())
-            data = self._read(process.stdout)
-        finally:
-            self._kill("broken", only_process=True)
-            process.stdout.close()
-            process.wait()
-            self._timer.cancel()
-        try:
+            with self._turns.take(lambda: self._killed_for is not None):
+                data = self._answer_of_process(order)
             self._outcome = self._parse(data)
         except Refusal as refusal:
             self._outcome = refusal
+        except OSError as error:  # no process can be started
+            self._outcome = Refusal(f"The query could not be started: {error.strerror or error}.", "broken")
+
+    def _answer_of_process(self, order: dict[str, Any]) -> bytes:
+        """Start the query's process and read what it writes; nothing for a query that was canceled before."""
+        with self._lock:
+            if self._killed_for is not None:
+                return b""
+            self._process = process = _start()
+            self.began = time.monotonic()
+        timer = threading.Timer(self.limits.timeout_s, self._kill, ("time",))
+        timer.daemon = True
+        timer.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(order | {"timeout_s": self.limits.timeout_s}).encode() + b"\n")
+                process.stdin.flush()  # it stays open: the process ends when it closes
+            return self._read(process.stdout)
+        finally:
+            self._kill("broken", only_process=True)
+            process.stdout.close()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            process.wait()
+            timer.cancel()
 
     def _read(self, pipe: IO[bytes]) -> bytes:
         """The child's output, up to the size limit."""
@@ -153,11 +171,12 @@ class Asking:
 
     def _kill(self, reason: Reason, only_process: bool = False) -> None:
         with self._lock:
-            if self._process.poll() is not None:
+            if self.is_done or (self._process is not None and self._process.poll() is not None):
                 return
             if not only_process:
                 self._killed_for = self._killed_for or reason
-            self._process.kill()
+            if self._process is not None:
+                self._process.kill()
 
 
 def _start() -> subprocess.Popen[bytes]:

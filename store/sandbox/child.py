@@ -1,9 +1,10 @@
 """The sandbox's process: opens the snapshot, answers one SELECT, and ends. Runs as a script, for a fast start.
 
-Reads one JSON object from stdin (path, sql, timeout_s, max_rows, max_bytes); writes one line of JSON, then the answer
-as an Arrow stream. The SQL cannot reach anything else: the snapshot is opened read-only, external access is off and the
-configuration locked; DuckDB and the system bound memory; no file can be written; an alarm ends the process even if its
-parent is gone. The allowed statements are checked in the parsed statement, not in its text.
+Reads a line of JSON from stdin (path, sql, timeout_s, max_rows, max_bytes); writes one line of JSON, then the answer as
+an Arrow stream. The SQL cannot reach anything else: the snapshot is opened read-only, external access is off and the
+configuration locked; DuckDB and the system bound memory; no file can be written; the process ends at an alarm, and when
+its stdin closes, as it does when its parent dies. The allowed statements are checked in the parsed statement, not in
+its text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -58,7 +60,8 @@ class Refused(Exception):
 
 def main() -> None:
     """Run the query on stdin. A failed statement is reported as a reply; the process exits with 0."""
-    order: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
     signal.setitimer(signal.ITIMER_REAL, order["timeout_s"] + 1.0)  # SIGALRM ends the process
     began = time.perf_counter()
     connection, body = None, b""
@@ -80,6 +83,12 @@ def main() -> None:
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
     os._exit(0)  # skip DuckDB's shutdown
+
+
+def _end_with_stdin() -> None:
+    """End this process when its parent closes the pipe or dies. DuckDB runs without Python's lock."""
+    sys.stdin.buffer.read()
+    os._exit(1)
 
 
 def open_snapshot(path: str) -> duckdb.DuckDBPyConnection:

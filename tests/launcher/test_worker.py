@@ -25,7 +25,7 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.runtime.worker"],
+            [sys.executable, "-m", "engine.runtime"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -36,7 +36,7 @@ def worker_of(parent: int) -> int:
     """The process id of the one worker that a process has started. AssertionError when it has none, or several."""
     threads = [thread.name for thread in Path(f"/proc/{parent}/task").iterdir()]
     children = {pid for thread in threads for pid in _proc_text(f"{parent}/task/{thread}/children").split()}
-    workers = [int(pid) for pid in children if "engine.runtime.worker" in _proc_text(f"{pid}/cmdline")]
+    workers = [int(pid) for pid in children if "engine.runtime" in _proc_text(f"{pid}/cmdline")]
     assert len(workers) == 1, f"workers of {parent}: {workers}"
     return workers[0]
 

@@ -23,6 +23,8 @@ EDITOR = "query.sql"  # the editor's text
 PENDING = "query.pending"  # a text to run in this run of the page
 ASKED = "query.asked"
 HANDLED = "query.handled"  # the address that was last read or written
+UNREAD = "query.unread"  # a text from a link that the visitor has not run
+OWN = "query.own"  # the texts that the visitor has run; links to them, as by Back, run at once
 ROWS, SECONDS = "query.rows", "query.seconds"
 ROW_CHOICES, SECOND_CHOICES = (1_000, 10_000, 100_000), (5, 15, 60)
 
@@ -52,6 +54,17 @@ def put(sql: str) -> None:
     st.session_state[PENDING] = sql
 
 
+def fill(sql: str) -> None:
+    """Write a query from a link into the editor; it runs when the visitor presses Run."""
+    st.session_state[EDITOR] = st.session_state[UNREAD] = sql
+    st.session_state[ASKED] = None
+
+
+def is_own(sql: str) -> bool:
+    """Whether the visitor has run this text before."""
+    return sql in st.session_state.get(OWN, set())
+
+
 def asked() -> AskedQuery | None:
     """The visitor's last query."""
     found: AskedQuery | None = st.session_state.get(ASKED)
@@ -71,10 +84,12 @@ def begin_pending() -> None:
         if not sql.strip():
             raise ValueError("Write a query into the editor first.")
         question.snapshot = fresh_snapshot()
-        question.asking = Asking(question.snapshot.path, sql, _limits())
+        question.asking = Asking(question.snapshot.path, sql, _limits(), lab().turns)
     except (ValueError, OSError) as error:
         question.refusal = Refusal(str(error), "statement")
     st.session_state[ASKED] = question
+    st.session_state[UNREAD] = None
+    st.session_state.setdefault(OWN, set()).add(sql.strip())
     del st.session_state[PENDING]  # last: a run of the page that is interrupted here starts it again
     _write_address(sql)
 
@@ -110,9 +125,10 @@ def settle(question: AskedQuery) -> None:
     lab().store.saved_queries.remember(question.sql, outcome)
 
 
-def running_s(question: AskedQuery) -> float:
-    """How long its process has run, in seconds."""
-    return time.monotonic() - question.asking.began if question.asking is not None else 0.0
+def running_s(question: AskedQuery) -> float | None:
+    """How long its process has run, in seconds; None while it waits for its turn."""
+    began = None if question.asking is None else question.asking.began
+    return None if began is None else time.monotonic() - began
 
 
 def _limits() -> Limits:

@@ -1,6 +1,7 @@
 """Queries in the page's address: a prepared one by its name, another by its text, up to MAX_LINK_CHARACTERS.
 
-A link runs its query at once: like a typed one it can only read, in the sandbox.
+A link to a prepared query runs it at once. Any other text in a link is filled into the editor and waits for a click,
+because a query takes time and memory of the lab's machine.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ MAX_LINK_CHARACTERS = 4_000  # as encoded in the address; some browsers and chat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedQuery:
-    """The query in an address, or why it cannot be run."""
+    """The query in an address, or why it cannot be run. `is_prepared`: the text is one of the lab's own."""
 
     sql: str = ""
+    is_prepared: bool = False
     problem: str = ""
 
 
@@ -29,20 +31,20 @@ def linked_query(params: Mapping[str, str]) -> LinkedQuery | None:
         found = named(name)
         if found is None:
             return LinkedQuery(problem=f"There is no prepared query “{name[:40]}”. Choose one below.")
-        return LinkedQuery(sql=found.sql)
+        return LinkedQuery(sql=found.sql, is_prepared=True)
     sql = params.get(SQL, "").strip()
     if not sql:
         return None
     if len(quote(sql)) > MAX_LINK_CHARACTERS:
         return LinkedQuery(
-            problem=f"The query in this link is longer than {MAX_LINK_CHARACTERS:,} characters and was not run. "
+            problem=f"The query in this link is longer than {MAX_LINK_CHARACTERS:,} characters. "
             "Copy it into the editor."
         )
-    return LinkedQuery(sql=sql)
+    return LinkedQuery(sql=sql, is_prepared=prepared_as(sql) is not None)
 
 
 def params_of(sql: str) -> dict[str, str] | None:
-    """The parameters of an address that runs the query; None where it is too long for a link."""
+    """The parameters of an address with the query; None where it is too long for a link."""
     prepared = prepared_as(sql)
     if prepared is not None:
         return {QUESTION: prepared.name}

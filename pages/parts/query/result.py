@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from pages.figures.query.answer import (
     suggested,
 )
 from pages.parts.query.asking import AskedQuery
-from pages.parts.query.link import link_to, params_of, prepared_as
+from pages.parts.query.link import QUESTION, link_to, params_of, prepared_as
 from pages.parts.query.saved import draw_save
 from pages.parts.runs.run_text import when
 from pages.parts.shared.lab import is_dark, lab
@@ -91,6 +91,12 @@ def cut_text(more: str, rows: int) -> str:
     return f"The first {rows:,} rows: there are more. Raise “Max rows”, or use LIMIT or GROUP BY."
 
 
+def link_text(params: Mapping[str, str]) -> str:
+    """What a link with these parameters does when it is opened."""
+    does = "runs the query" if QUESTION in params else "fills the editor with the query"
+    return f"This link {does} when opened, as does the page's address."
+
+
 def snapshot_line(snapshot: Snapshot | None) -> str:
     """When the snapshot was taken, and whether the store has changed since."""
     if snapshot is None:
@@ -123,7 +129,7 @@ def _draw_controls(asked: AskedQuery, frame: pd.DataFrame) -> Drawing | None:
             if params is None:
                 st.caption("This query is too long for a link (4,000 characters). Save it instead.")
             else:
-                st.caption("This link runs the query when opened, as does the page's address.")
+                st.caption(link_text(params))
                 st.code(link_to(st.context.url or "/query", params), language=None, wrap_lines=True)
         draw_save(asked.sql)
     return drawing if drawing is not None and can_draw(frame, drawing) else None

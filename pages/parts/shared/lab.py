@@ -16,16 +16,20 @@ import streamlit as st
 from engine.core.home import lab_home
 from engine.launcher.run_queue import RunQueue
 from store import Recorder, Store
+from store.sandbox import Turns
+
+QUERIES_AT_ONCE = 2  # of all visitors; each may take 0.8 GB and two cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """Pages read from `store`, `recorder` keeps it current, and `queue` starts runs."""
+    """Pages read from `store`, `recorder` keeps it current, `queue` starts runs, and SQL waits for one of `turns`."""
 
     home: Path
     store: Store
     recorder: Recorder
     queue: RunQueue
+    turns: Turns
 
     def close(self) -> None:
         """Stop the worker and the recorder, and close the store. Closing twice is allowed."""
@@ -47,7 +51,9 @@ def _open(home: str) -> Lab:
     store = Store(folder)
     recorder = Recorder(store, runs)
     recorder.start()
-    opened = Lab(home=folder, store=store, recorder=recorder, queue=RunQueue(folder))
+    opened = Lab(
+        home=folder, store=store, recorder=recorder, queue=RunQueue(folder), turns=Turns(QUERIES_AT_ONCE)
+    )
     atexit.register(opened.close)
     return opened
 
