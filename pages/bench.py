@@ -20,7 +20,7 @@ from pages.parts.predictions.section import draw_predictions, subject_of_job
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.page_state import follow_job, followed_job
+from pages.parts.shared.page_state import JOB, follow_job, followed_job
 from pages.parts.shared.widgets import draw_complaints
 
 Runs = tuple[RunConfig, ...]
@@ -35,7 +35,7 @@ def render() -> None:
         "Run one or more engines on the same requests and watch the slots fill; repeats show whether a difference is "
         "reproducible."
     )
-    draw_complaints()
+    draw_complaints(also=(JOB,))
     _warm_the_worker()
     job_id = followed_job()
     live = st.container() if job_id else None  # a followed job comes before the plan

@@ -13,6 +13,7 @@ from pages.parts.compare.differences import draw_differences, draw_ratios
 from pages.parts.compare.finding import finding
 from pages.parts.compare.sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
 from pages.parts.compare.settings import (
+    ANYWAY,
     Mismatch,
     allows_comparison,
     draw_cautions,
@@ -22,7 +23,8 @@ from pages.parts.compare.settings import (
 )
 from pages.parts.predictions.section import draw_predictions
 from pages.parts.runs.badges import show_badges
-from pages.parts.runs.latency_definitions import choose_definitions
+from pages.parts.runs.figures import UNIT
+from pages.parts.runs.latency_definitions import DEFINITIONS, choose_definitions
 from pages.parts.runs.loaded_run import LoadedRun, load_run, recent_rows
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, run_names, workload_line
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
@@ -30,12 +32,14 @@ from pages.parts.runs.validity import draw_validity_warning
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.links import MAX_RUNS, RUNS
 from pages.parts.shared.markdown import plain
+from pages.parts.shared.widgets import draw_complaints
 from store.predictions.predictions import Subject
 
 
 def render() -> None:
     """The choice of runs, then the comparison."""
     st.title("Compare", anchor=False)
+    draw_complaints({}, also=(RUNS, UNIT, ANYWAY, *DEFINITIONS))
     asked = asked_runs(st.query_params.get(RUNS))
     if not asked and not recent_rows():
         draw_no_runs("This page compares two to four runs: timelines, latencies, waste and answers.")

@@ -10,6 +10,7 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import last_text, linked
 from pages.parts.shared.tables import draw_table
+from pages.parts.shared.widgets import draw_complaints
 
 TERM = "term"
 
@@ -17,6 +18,7 @@ TERM = "term"
 def render() -> None:
     """The search, then the entries that match, in groups."""
     st.title("Glossary", anchor=False)
+    draw_complaints({}, also=(TERM,))
     st.markdown("Tables, figures and the command line use these names.")
     with linked(TERM, "", last_text) as key:
         text = st.text_input(

@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.core.format import plural, size
 from pages.figures.frames import records
-from pages.parts.history.filters import clear_filters, draw_filters
+from pages.parts.history.filters import NAMES, clear_filters, draw_filters
 from pages.parts.history.table import NAME_IN_ADDRESS, history_table
 from pages.parts.history.toolbar import draw_toolbar
 from pages.parts.history.trash import draw_trash, draw_undo
@@ -20,6 +20,7 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import linked, page_key, place
+from pages.parts.shared.widgets import draw_complaints
 from store.queries.history import Found, RunFilter
 
 PAGE_RUNS = 50
@@ -30,6 +31,7 @@ WATCH_S = 2.0
 def render() -> None:
     """The filters, the table page by page, the buttons for selected rows, the import, and the trash."""
     st.title("History", anchor=False)
+    draw_complaints({}, also=(*NAMES, PAGE))
     if NOTICE in st.session_state:
         st.toast(plain(st.session_state.pop(NOTICE)), icon=":material/info:")
     draw_undo()

@@ -11,6 +11,7 @@ from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.load.form import FIELDS, LEAST_LIMIT_S, draw_form, load_values
 from pages.parts.load.measured import MeasuredLoad, load_load
 from pages.parts.load.results import (
+    AT,
     draw_capacity,
     draw_goodput,
     draw_queue,
@@ -75,6 +76,7 @@ PAGE = ExperimentPage(
     failures=load_failures,
     form_values=load_values,
     draw_sections=_draw_sections,
+    also=(AT,),
 )
 
 entry_guard(render)

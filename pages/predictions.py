@@ -18,6 +18,7 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import linked, one_of, place
+from pages.parts.shared.widgets import draw_complaints
 
 PREDICTION = "prediction"
 SHOW = "show"
@@ -36,6 +37,7 @@ WATCH_S = 2.0
 def render() -> None:
     """The stored predictions with their grades, then those of published texts."""
     st.title("Predictions", anchor=False)
+    draw_complaints({}, also=(PREDICTION, SHOW, PAGE))
     st.markdown(
         "You learn more from a number you predicted than from one you only read.",
         help="Add predictions on Bench, Sweep or Load before the job starts. A prediction closes when the job's first "

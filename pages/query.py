@@ -26,7 +26,7 @@ from pages.parts.query.asking import (
     running_s,
     settle,
 )
-from pages.parts.query.link import linked_query
+from pages.parts.query.link import QUESTION, SQL, linked_query
 from pages.parts.query.result import draw_answer, draw_refusal
 from pages.parts.query.saved import draw_prepared, draw_shelf
 from pages.parts.query.schema import draw_schema
@@ -34,6 +34,7 @@ from pages.parts.runs.status import draw_no_runs
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import QUERIES_AT_ONCE, lab
 from pages.parts.shared.markdown import plain
+from pages.parts.shared.widgets import draw_complaints
 
 AT_ONCE_S = 0.7  # an answer within this time is drawn without a progress line
 WATCH_S = 0.3
@@ -45,6 +46,7 @@ MONOSPACE = f"<style>.{CLASS} textarea {{font-family: monospace; font-size: .9re
 def render() -> None:
     """The editor with the schema beside it, then the answer."""
     st.title("Query", anchor=False)
+    draw_complaints({}, also=(SQL, QUESTION))
     if not lab().store.runs.count():
         draw_no_runs("This page runs SQL over all runs; a dozen queries are prepared.")
         return

@@ -5,14 +5,15 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.roofline.bend import cases_of_points, cases_of_runs
-from pages.parts.roofline.ceilings import draw_choice
-from pages.parts.roofline.choice import ChosenRuns, asked_runs, choose
+from pages.parts.roofline.ceilings import CARD, draw_choice
+from pages.parts.roofline.choice import EXPERIMENT, RUN, RUNS, ChosenRuns, asked_runs, choose
 from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.roofline.sections import draw_bend, draw_finding, draw_kinds, draw_roofline, draw_step_time
 from pages.parts.runs.loaded_run import recent_rows
 from pages.parts.runs.status import draw_no_runs
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
+from pages.parts.shared.widgets import draw_complaints
 
 
 def render() -> None:
@@ -22,6 +23,7 @@ def render() -> None:
         "Compare each measured pass with the machine's measured limits for reading memory, computing and issuing "
         "kernels."
     )
+    draw_complaints({}, also=(RUN, RUNS, EXPERIMENT, CARD))
     if not recent_rows() and not asked_runs():
         draw_no_runs("This page compares its passes with the machine's ceilings.")
         return

@@ -12,12 +12,14 @@ from pages.parts.run.environment import draw_environment, draw_every_metric
 from pages.parts.run.header import draw_header, draw_key_figures, draw_run_tools
 from pages.parts.run.requests import draw_requests
 from pages.parts.run.sections import draw_latencies, draw_passes, draw_timeline, draw_waste
-from pages.parts.runs.latency_definitions import choose_definitions
+from pages.parts.runs.figures import UNIT
+from pages.parts.runs.latency_definitions import DEFINITIONS, choose_definitions
 from pages.parts.runs.loaded_run import LoadedRun, companions_of, find_row, load_run, recent_rows
 from pages.parts.runs.run_text import choice_label
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
 from pages.parts.runs.validity import draw_validity
 from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.widgets import draw_complaints
 from store.predictions.predictions import Subject
 
 RUN_ID = "run_id"
@@ -26,6 +28,7 @@ RUN_ID = "run_id"
 def render() -> None:
     """The choice of a run, then the run."""
     st.title("Run", anchor=False)
+    draw_complaints({}, also=(RUN_ID, UNIT, *DEFINITIONS))
     rows = recent_rows()
     asked = st.query_params.get(RUN_ID)
     if asked is not None and find_row(asked) is None:

@@ -36,7 +36,6 @@ class JobRun:
     error: str | None = None
     stderr: str = ""
     message: str = ""
-    fraction: float | None = None
     has_log: bool = False  # its folder exists
     finished_requests: int = 0
     requests: int = 0

@@ -21,11 +21,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """A model is loading; `fraction` is 0..1, or None if unknown."""
+    """A model is loading; `message` names the stage."""
 
     model: str
     message: str
-    fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

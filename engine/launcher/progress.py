@@ -17,13 +17,13 @@ def after_event(run: JobRun, event: Event) -> JobRun:
         return replace(run, has_log=True) if isinstance(event, Started) else run
     match event:
         case Loading():
-            return replace(run, state="loading", message=event.message, fraction=event.fraction)
+            return replace(run, state="loading", message=event.message)
         case Loaded():
-            return replace(run, message="", fraction=None)
+            return replace(run, message="")
         case Waiting():
-            return replace(run, state="waiting", message=event.message, fraction=None)
+            return replace(run, state="waiting", message=event.message)
         case Started():
-            return replace(run, state="running", message="", fraction=None, has_log=True)
+            return replace(run, state="running", message="", has_log=True)
         case Progress():
             return replace(
                 run,
@@ -35,7 +35,7 @@ def after_event(run: JobRun, event: Event) -> JobRun:
             )
         case Finished():
             ended = replace(run, state="done", status=event.status, error=event.error, oom=event.oom)
-            return replace(ended, message="", fraction=None)
+            return replace(ended, message="")
         case _:
             return run
 
@@ -47,13 +47,13 @@ def died(run: JobRun, event: Died, *, has_log: bool, canceled: bool) -> JobRun:
     error = f"the worker {exit_text(event.returncode)}"
     if canceled:
         error = f"canceled; {error} before the run stopped"
-    ended = replace(run, state="done", status="crashed", error=error, message="", fraction=None)
+    ended = replace(run, state="done", status="crashed", error=error, message="")
     return replace(ended, stderr=event.stderr, has_log=has_log)
 
 
 def ended_unrun(run: JobRun, status: str, reason: str | None) -> JobRun:
     """A run that never started: `stopped` if canceled, else `skipped` or `failed`."""
-    return replace(run, state="done", status=status, error=reason, message="", fraction=None)
+    return replace(run, state="done", status=status, error=reason, message="")
 
 
 def exit_text(returncode: int) -> str:

@@ -179,10 +179,10 @@ class Worker:
     def _loading(self, model: str, should_stop: Callable[[], bool]) -> ProgressCallback:
         """Reports each stage of loading. CanceledWhileLoading where the stage is no longer needed."""
 
-        def report(message: str, fraction: float | None) -> None:
+        def report(message: str, share: float | None) -> None:
             if should_stop():
                 raise CanceledWhileLoading
-            self.emit("loading", model=model, message=message, fraction=fraction)
+            self.emit("loading", model=model, message=message)
 
         return report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,6 +105,11 @@ def legend_above(*, gap_px: int, plot_px: int, indent_px: int = -15) -> dict[str
         "itemclick": False,
         "itemdoubleclick": False,
     }
+
+
+def literal(text: str) -> str:
+    """Foreign text (a model, a device, a value of an answer) as Plotly shows it unchanged: no tags, no templates."""
+    return html.escape(text, quote=False).replace("{", "&#123;")
 
 
 def legend_name(text: str) -> str:

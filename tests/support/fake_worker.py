@@ -23,7 +23,7 @@ def say(event: str, **fields: Any) -> None:
 
 
 def carry_out(run_id: str, folder: Path, model: str) -> None:
-    say("loading", model=model, message=f"reading {model}", fraction=0.5)
+    say("loading", model=model, message=f"reading {model}")
     if model == "stillborn":
         sys.stderr.write("no such model\n")
         sys.stderr.flush()
@@ -77,7 +77,7 @@ def main() -> None:
                 arrived.wait()
             command = runs.pop(0)
         if command["command"] == "load":
-            say("loading", model=command["model"], message=f"reading {command['model']}", fraction=None)
+            say("loading", model=command["model"], message=f"reading {command['model']}")
             say("loaded", model=command["model"], seconds=0.0)
         else:
             carry_out(command["run_id"], Path(command["folder"]), command["config"]["model"])

@@ -6,9 +6,8 @@ are thinned; the lowest and the highest of every stretch are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import counted, plural
 from pages.figures.colors import DASHES, SeriesStyle, palette, series_styles
-from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, legend_above, legend_name, literal, new_figure, note_figure
 
 KINDS = ("bar", "line", "points")
 PLOT_PX = 300
@@ -38,8 +37,8 @@ class Drawing:
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[str]:
-    """Numeric columns, without booleans."""
-    return [str(name) for name in frame.columns if _is_number(frame[name])]
+    """Numeric columns, without booleans and ids."""
+    return [str(name) for name in frame.columns if _is_number(frame[name]) and not is_id(str(name))]
 
 
 def label_columns(frame: pd.DataFrame) -> list[str]:
@@ -48,8 +47,14 @@ def label_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def axis_columns(frame: pd.DataFrame) -> list[str]:
-    """Columns for an x axis: numbers, times, text."""
-    return [str(n) for n in frame.columns if _is_number(frame[n]) or _is_time(frame[n]) or _is_text(frame[n])]
+    """Columns for an x axis: numbers, times, text. Ids and digests order nothing and mean nothing to a reader."""
+    drawn = (_is_number, _is_time, _is_text)
+    return [str(n) for n in frame.columns if not is_id(str(n)) and any(kind(frame[n]) for kind in drawn)]
+
+
+def is_id(name: str) -> bool:
+    """Whether a column holds ids or digests, by its name."""
+    return name in ("id", "digest") or name.endswith(("_id", "_digest"))
 
 
 def suggested(frame: pd.DataFrame) -> Drawing | None:
@@ -58,10 +63,11 @@ def suggested(frame: pd.DataFrame) -> Drawing | None:
     if len(frame) < 2 or not values:
         return None
     times = [str(name) for name in frame.columns if _is_time(frame[name])]
-    color = next((name for name in label_columns(frame) if 1 < frame[name].nunique() <= MAX_COLORS), None)
+    labels = [name for name in label_columns(frame) if not is_id(name)]
+    color = next((name for name in labels if 1 < frame[name].nunique() <= MAX_COLORS), None)
     if times:
         return Drawing(kind="line", x=times[0], y=values[0], color=color)
-    first = str(frame.columns[0])
+    first = next(iter(axis_columns(frame)))
     if first in label_columns(frame) and frame[first].is_unique and len(frame) <= MAX_BARS:
         return Drawing(kind="bar", x=first, y=values[0])
     if len(values) > 1:
@@ -72,7 +78,8 @@ def suggested(frame: pd.DataFrame) -> Drawing | None:
 def can_draw(frame: pd.DataFrame, drawing: Drawing) -> bool:
     """True if the answer has the drawing's columns and rows to draw."""
     known = {drawing.x, drawing.y, drawing.color or drawing.x} <= set(map(str, frame.columns))
-    return known and drawing.y in numeric_columns(frame) and not _drawn_rows(frame, drawing).empty
+    is_drawable = drawing.x in axis_columns(frame) and drawing.y in numeric_columns(frame)
+    return known and is_drawable and not _drawn_rows(frame, drawing).empty
 
 
 def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -> go.Figure:
@@ -87,6 +94,8 @@ def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -
     names = short_names(list(styles))
     figure = new_figure(plot_px=PLOT_PX, dark=dark, top=28 if len(styles) > 1 else 10, left=64)
     kind = drawn_kind(frame, drawing)
+    if _is_text(rows["x"]):
+        rows = rows.assign(x=rows["x"].astype(str).map(place_names(rows["x"].astype(str))))
     for series, style in styles.items():
         _add(figure, rows[rows["series"] == series], names[series], kind, style, drawing)
     if 1 < len(styles) <= MAX_COLORS:
@@ -94,8 +103,11 @@ def answer_chart(frame: pd.DataFrame, drawing: Drawing, *, dark: bool = False) -
     places = rows["x"].nunique()
     figure.update_layout(barmode="group", bargap=0.3 if places > 6 else 1 - 0.1 * places)  # few bars stay narrow
     is_category = _is_text(rows["x"])
-    figure.update_xaxes(axis(dark, title=drawing.x, automargin=is_category, type="category" if is_category else "-"))
-    figure.update_yaxes(axis(dark, title=drawing.y, rangemode="tozero", nticks=6, tickformat=",~r", automargin=True))
+    kind_of_axis = "category" if is_category else "-"
+    figure.update_xaxes(axis(dark, title=literal(drawing.x), automargin=is_category, type=kind_of_axis))
+    figure.update_yaxes(
+        axis(dark, title=literal(drawing.y), rangemode="tozero", nticks=6, tickformat=",~r", automargin=True)
+    )
     return figure
 
 
@@ -167,11 +179,22 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return {name: short[:LABEL_CHARACTERS] for name, short in zip(names, kept, strict=True)}
 
 
+def place_names(texts: Iterable[str]) -> dict[str, str]:
+    """A short name on the axis for each text, as Plotly shows it unchanged; no two texts share one."""
+    names: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        name, place = text[:LABEL_CHARACTERS], 1
+        while literal(name) in names.values():
+            place += 1
+            name = f"{text[:LABEL_CHARACTERS]} ({place})"
+        names[text] = literal(name)
+    return names
+
+
 def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: SeriesStyle, drawing: Drawing) -> None:
     """Add one series; `name` is its name in the legend."""
-    x: Any = rows["x"].astype(str).str.slice(0, LABEL_CHARACTERS) if _is_text(rows["x"]) else rows["x"]
-    hover = f"{drawing.x} %{{x}}<br>{drawing.y} %{{y:,.4~r}}<extra>{name}</extra>"
-    shared = {"x": x, "y": rows["y"], "name": legend_name(name), "hovertemplate": hover}
+    hover = f"{literal(drawing.x)} %{{x}}<br>{literal(drawing.y)} %{{y:,.4~r}}<extra>{literal(name)}</extra>"
+    shared = {"x": rows["x"], "y": rows["y"], "name": legend_name(literal(name)), "hovertemplate": hover}
     if kind == "bar":
         figure.add_bar(**shared, marker={"color": style.color})
     elif kind == "line":

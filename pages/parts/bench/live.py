@@ -13,6 +13,7 @@ from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_end import draw_end, move_on
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
 from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link, queue_text
+from pages.parts.shared.cancel_button import draw_cancel
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import follow_job, forget_job, page_key
@@ -72,10 +73,7 @@ def _draw_header(job: Job) -> None:
                 forget_job()
                 st.rerun()
         else:
-            label = "Stopping …" if job.canceled else "Cancel"
-            if st.button(label, icon=":material/stop_circle:", key=page_key("cancel_job"), disabled=job.canceled):
-                lab().queue.cancel(job.job_id)
-                st.rerun(scope="fragment")
+            draw_cancel(job)
 
 
 def _headline(job: Job) -> str:
@@ -92,22 +90,26 @@ def _headline(job: Job) -> str:
 
 
 def _draw_progress(job: Job, run: JobRun) -> None:
-    """A progress bar with one line of text, in every state."""
-    if job.state == "queued":
+    """A progress bar with one line of text, in every state. It only grows: until the first token it names the stage."""
+    if job.canceled:
+        st.progress(_share_done(job, run), text="Canceling: the pass that runs now ends, then the log is closed.")
+    elif job.state == "queued":
         st.progress(0.0, text=f"{queue_text(job)} It starts automatically.")
     elif run.state == "running":
-        st.progress(_share_done(run), text=_progress_text(run))
+        st.progress(_share_done(job, run), text=_progress_text(run))
     else:
-        message = run.message or "starting the worker"
-        st.progress(run.fraction or 0.0, text=f"{plain(message)} …")
+        st.progress(_share_done(job, run), text=f"{plain(run.message or 'starting the worker')} …")
 
 
-def _share_done(run: JobRun) -> float:
-    """By tokens if budgets are always used up, else by requests."""
+def _share_done(job: Job, run: JobRun) -> float:
+    """Of all runs of the job: those that are done, and the current one by tokens, or by requests if answers may end
+    before their budget."""
     plan = forecast_of(run.config)
     if run.config.workload.budget.startswith("eos"):
-        return min(1.0, run.finished_requests / max(1, run.requests))
-    return min(1.0, run.output_tokens / max(1, plan.output_tokens))
+        share = run.finished_requests / max(1, run.requests)
+    else:
+        share = run.output_tokens / max(1, plan.output_tokens)
+    return (job.runs.index(run) + min(1.0, share)) / len(job.runs)
 
 
 def _progress_text(run: JobRun) -> str:

@@ -24,7 +24,7 @@ from pages.parts.runs.badges import RANDOM_WEIGHTS
 from pages.parts.runs.run_actions import delete_experiment, draw_download, predictions_text
 from pages.parts.runs.run_text import machine_line
 from pages.parts.shared.fields import Field
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, others_text
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.widgets import draw_complaints
@@ -46,7 +46,7 @@ class ExperimentPage(Generic[Found]):
     another page. `form_values` converts a configuration and settings to the form's values.
     `load` returns an experiment by id: None without a plan in the store, ValueError for a damaged one.
     `line` describes the experiment, `failures` are list items. `soon` appears before the first results, `no_plan` for
-    an experiment without a plan.
+    an experiment without a plan. `also` are names in the page's address besides the fields.
     """
 
     kind: str
@@ -63,12 +63,13 @@ class ExperimentPage(Generic[Found]):
     draw_sections: Callable[[Found], None]
     soon: str = "Figures appear after the first point."
     no_plan: str = ""
+    also: Sequence[str] = ()
 
 
 def draw_experiment_page(page: ExperimentPage[Found], *, first: Callable[[str], Found | None] | None = None) -> None:
     """Draw the page below its introduction. `first` is as for `follow_results`."""
     delete_if_confirmed()
-    draw_complaints({**page.fields, **page.limits})
+    draw_complaints({**page.fields, **page.limits}, also=(EXPERIMENT, *page.also))
     is_open = is_form_open(any(name in st.query_params for name in page.fields))
     chosen = choose_experiment(page.kind, page.noun)
     if chosen is None and EXPERIMENT not in st.query_params:
@@ -206,8 +207,9 @@ def draw_confirmation(experiment_id: str, run_ids: Sequence[str]) -> None:
     """What the trash gets, what becomes of predictions, and the buttons."""
     runs = plural(len(run_ids), "run")
     st.markdown(f"The experiment and {runs} go into the trash. Restore them on History.")
-    if kept := predictions_text([experiment_id, *run_ids]):
-        st.markdown(kept)
+    for line in (others_text([experiment_id]), predictions_text([experiment_id, *run_ids])):
+        if line:
+            st.markdown(line)
     with st.container(horizontal=True):
         key = page_key(f"really_delete_{experiment_id}")
         if st.button("Delete", type="primary", icon=":material/delete:", key=key):

@@ -16,6 +16,7 @@ from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
 from pages.figures.frames import records
 from pages.parts.experiments.description import done_text, point_noun, point_text
+from pages.parts.shared.cancel_button import draw_cancel
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.links import EXPERIMENT_PAGES
 from pages.parts.shared.markdown import plain
@@ -94,16 +95,7 @@ def _draw_job(job: Job) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"#### {_headline(job)}")
-            label = "Stopping …" if job.canceled else "Cancel"
-            st.button(
-                label,
-                icon=":material/stop_circle:",
-                key=page_key(f"cancel_{job.job_id}"),
-                disabled=job.canceled,
-                help=kept,
-                on_click=lab().queue.cancel,
-                args=(job.job_id,),
-            )
+            draw_cancel(job, help=kept)
         st.progress(_share_done(job), text=_progress_text(job))
         st.caption(kept if job.place == 0 else queue_text(job))
 
@@ -126,6 +118,8 @@ def _progress_text(job: Job) -> str:
     if job.state == "queued" or run is None:
         return f"{plural(job.all_points, point_noun(job.kind))}. It starts automatically."
     what = point_text(job.point_values)
+    if job.canceled:
+        return f"{what}: canceling; the pass that runs now ends, then the log is closed"
     if run.state != "running":
         return f"{what}: {plain(run.message or 'starting the worker')} …"
     if run.output_tokens == 0:

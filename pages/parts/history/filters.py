@@ -20,6 +20,7 @@ CHOICES = {"engine": "Engine", "model": "Model", "device_name": "Device", "statu
 EXPERIMENT = "experiment"
 YEARS = 10
 FILTERS = (*CHOICES, EXPERIMENT, "badges", "since", "until")
+NAMES = (*FILTERS, "text", "pinned")  # in the address
 EARNED, LOST = "earned", "lost"
 # By their text on the screen, which is also the value in the address: `random weights`.
 BADGES = {check.fault: (LOST, check.name) for check in CHECKS} | {check.label: (EARNED, check.name) for check in CHECKS}

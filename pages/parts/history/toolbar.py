@@ -14,7 +14,7 @@ from pages.parts.runs.loaded_run import find_row
 from pages.parts.runs.run_actions import delete_runs, draw_download, edit_notes, predictions_text, set_pinned
 from pages.parts.runs.run_text import engine_line, machine_line, workload_line
 from pages.parts.shared.fields import query_of
-from pages.parts.shared.lab import lab, visitor
+from pages.parts.shared.lab import lab, others_text, visitor
 from pages.parts.shared.links import MAX_RUNS, runs_query
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import JOB, page_key
@@ -82,7 +82,7 @@ def _csv(store: Store, run_ids: Sequence[str] | None) -> str:
 def _draw_delete(chosen: Rows) -> None:
     deletable, running = split_running(chosen)
     if st.button("Delete", icon=":material/delete:", disabled=not deletable, help="Move to the trash; can be undone"):
-        if predictions_text(deletable):
+        if predictions_text(deletable) or others_text(deletable):
             _confirm_delete(deletable)
         else:
             delete_runs(deletable)
@@ -99,15 +99,17 @@ def split_running(rows: Rows) -> tuple[list[str], list[str]]:
     return [str(row["run_id"]) for row in rows if str(row["run_id"]) not in running], running
 
 
-@st.dialog("Delete runs with predictions?", icon=":material/delete:")
+@st.dialog("Delete these runs?", icon=":material/delete:")
 def _confirm_delete(run_ids: Sequence[str]) -> None:
     draw_confirmation(run_ids)
 
 
 def draw_confirmation(run_ids: Sequence[str]) -> None:
-    """Predictions outlive their runs: the dialog says where to find them."""
+    """Whose runs they are, and where to find their predictions, which outlive them."""
     st.markdown(f"{plural(len(run_ids), 'run')} will move to the trash. This can be undone.")
-    st.markdown(predictions_text(run_ids))
+    for line in (others_text(run_ids), predictions_text(run_ids)):
+        if line:
+            st.markdown(line)
     with st.container(horizontal=True):
         if st.button(f"Delete {plural(len(run_ids), 'run')}", type="primary", icon=":material/delete:"):
             delete_runs(run_ids)

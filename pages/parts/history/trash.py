@@ -9,7 +9,7 @@ import streamlit as st
 from engine.core.format import plural, size
 from pages.parts.runs.run_actions import JUST_DELETED, NOTICE, predictions_text
 from pages.parts.runs.run_text import when
-from pages.parts.shared.lab import lab
+from pages.parts.shared.lab import lab, others_text
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import page_key
 from store.trash import Entry
@@ -64,8 +64,9 @@ def draw_trash() -> None:
 def _confirm_purge(entries: Sequence[Entry]) -> None:
     what = what_text(entries)
     st.markdown(f"This deletes {what} with all tokens, passes, answers and notes. This cannot be undone:")
-    if kept := predictions_text([entry.run_id for entry in entries]):
-        st.caption(kept)
+    for line in (others_text(ids := [entry.run_id for entry in entries]), predictions_text(ids)):
+        if line:
+            st.caption(line)
     shown = [f"- {plain(_label(entry))}" for entry in entries[:5]]
     st.markdown("\n".join([*shown, *([f"- and {len(entries) - 5} more"] if len(entries) > 5 else [])]))
     outside = sum(not entry.is_ours for entry in entries)

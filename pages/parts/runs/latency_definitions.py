@@ -28,6 +28,7 @@ from pages.parts.shared.page_state import linked, one_of, page_key
 from pages.parts.shared.tables import draw_table
 from store.queries.latency_definitions import counted_requests, distributions
 
+DEFINITIONS = tuple(choice.name for choice in CHOICES)  # in the address
 KEPT = 16
 REQUEST_VALUES = ("queue_wait_s", "ttft_s", "tpot_s", "e2e_s")
 ROUNDING = 1e-9  # a smaller relative difference is rounding

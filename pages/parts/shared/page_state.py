@@ -29,7 +29,8 @@ JOB = "job"
 PLACES = ("run_id", "runs", "run", "experiment", JOB, "prediction", "question", "sql")
 
 # When Bench switches to a page with a query, Streamlit first pushes that query onto Bench's own address, as an entry of
-# the browser's history that the visitor never saw. The script drops it: one Back leads from the results to Bench.
+# the browser's history that the visitor never saw. The script drops it: one Back leads from the results to Bench. A
+# page that was opened without a place and names its newest run or experiment replaces its own address.
 HISTORY_SCRIPT = """<script>
 if (!window.labHistory) {
   window.labHistory = history.pushState;
@@ -37,9 +38,11 @@ if (!window.labHistory) {
   history.pushState = function (state, title, url) {
     if (/^\\/?(bench)?\\?(runs|run_id|experiment)=/.test(String(url))) return;
     const now = new URL(location.href), next = new URL(String(url), now);
-    const isSetting = now.pathname === next.pathname && now.search !== next.search &&
-      places.every(name => now.searchParams.get(name) === next.searchParams.get(name));
-    (isSetting ? history.replaceState : window.labHistory).apply(history, arguments);
+    const isSamePage = now.pathname === next.pathname && now.search !== next.search;
+    const isSetting = places.every(name => now.searchParams.get(name) === next.searchParams.get(name));
+    const isNewest = places.every(name => !now.searchParams.has(name)) &&
+      ["run_id", "experiment"].some(name => next.searchParams.has(name));
+    (isSamePage && (isSetting || isNewest) ? history.replaceState : window.labHistory).apply(history, arguments);
   };
 }
 </script>"""

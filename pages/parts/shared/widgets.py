@@ -5,20 +5,46 @@ Without `fields`, they are the Bench page's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from pages.parts.shared.fields import FIELDS, Choice, Field, Number, complaints
-from pages.parts.shared.markdown import plain
-from pages.parts.shared.page_state import Texts, last_text, linked, one_of, some_text
+from pages.parts.shared.fields import FIELDS, MAX_SHOWN, Choice, Field, Number, complaints
+from pages.parts.shared.markdown import listed, plain
+from pages.parts.shared.page_state import Texts, last_text, linked, note, noted, one_of, some_text
+
+NAMES, UNKNOWN = "address.names", "address.unknown"
+MOST_UNKNOWN = 5  # that are named
 
 
-def draw_complaints(fields: Mapping[str, Field] = FIELDS) -> None:
-    """A warning for each value of the page's address that its field does not accept."""
+def draw_complaints(fields: Mapping[str, Field] = FIELDS, also: Collection[str] = ()) -> None:
+    """A warning for each value of the page's address that its field does not accept, and a line with the names that the
+    page does not know. `also` are the names of the page's address that are not in `fields`."""
     for line in complaints(st.query_params.to_dict(), fields):
         st.warning(f"Invalid setting in the link: {plain(line)}.", icon=":material/link_off:")
+    names = (*fields, *also)
+    note(NAMES, names)
+    unknown = list(dict.fromkeys([*(noted(UNKNOWN) or ()), *(name for name in st.query_params if name not in names)]))
+    note(UNKNOWN, unknown)  # until the visitor leaves: another setting may remove them from the address
+    if unknown:
+        st.warning(plain(unknown_text(unknown, names)), icon=":material/link_off:")
+
+
+def unknown_text(unknown: Sequence[str], names: Sequence[str]) -> str:
+    """`This page has no setting run, as in the link. Did you mean run_id?`"""
+    shown = [name if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]}…" for name in unknown[:MOST_UNKNOWN]]
+    more = [f"{len(unknown) - MOST_UNKNOWN} more"] if len(unknown) > MOST_UNKNOWN else []
+    text = f"This page has no setting {' or '.join([*shown, *more])}, as in the link."
+    near = dict.fromkeys(found for name in unknown for found in nearest(name, names))
+    return f"{text} Did you mean {listed(list(near))}?" if near else text
+
+
+def nearest(name: str, names: Sequence[str]) -> list[str]:
+    """The page's name that is most like this one, if any is."""
+    begun = [known for known in names if known.startswith(f"{name}_") or name.startswith(f"{known}_")]
+    return begun[:1] or difflib.get_close_matches(name, names, n=1)
 
 
 def group(title: str, explanation: str) -> Any:

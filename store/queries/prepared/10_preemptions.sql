@@ -1,6 +1,6 @@
 -- Preemptions by run
 -- Runs that ran out of KV memory: how often a running request lost its blocks, and how many tokens were computed again.
--- chart: bar x=run_id y=recomputed_tokens
+-- chart: bar x=pool y=recomputed_tokens color=model
 WITH lost AS (
     SELECT run_id, count(*) AS preemptions, count(DISTINCT request_id) AS requests, sum(blocks) AS blocks
     FROM events
@@ -14,14 +14,14 @@ again AS (
     GROUP BY run_id
 )
 SELECT
-    r.run_id,
-    r.engine,
-    r.kv_blocks,
+    concat_ws(', ', r.engine, r.kv_blocks || ' blocks') AS pool,
+    r.model,
     l.preemptions,
     l.requests AS preempted_requests,
     l.blocks AS blocks_given_back,
     coalesce(a.recomputed_tokens, 0) AS recomputed_tokens,
-    coalesce(a.recomputed_tokens, 0) / nullif(a.tokens, 0) AS recomputed_share
+    coalesce(a.recomputed_tokens, 0) / nullif(a.tokens, 0) AS recomputed_share,
+    r.run_id
 FROM lost l
 JOIN runs r ON r.run_id = l.run_id
 LEFT JOIN again a ON a.run_id = l.run_id

@@ -157,8 +157,8 @@ def test_preemptions(snapshot: Path) -> None:
     [row] = answer(snapshot, "preemptions")
     assert row == {
         "run_id": "e",
-        "engine": "paged",
-        "kv_blocks": 24,
+        "pool": "paged, 24 blocks",
+        "model": "tiny-random",
         "preemptions": 2,
         "preempted_requests": 1,
         "blocks_given_back": 5,
