@@ -90,7 +90,7 @@ def _draw_headers(runs: dict[str, LoadedRun]) -> None:
             with column, st.container(border=True):
                 st.page_link(
                     "pages/run.py",
-                    label=f"**{name}**",
+                    label=f"**{plain(name)}**",
                     icon=":material/view_timeline:",
                     query_params={"run_id": run.run_id},
                     help="Open this run",

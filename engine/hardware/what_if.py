@@ -7,6 +7,7 @@ All rows decode at the same length. FLOP and launches count too: the slowest of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,15 @@ def step_s(case: WhatIf, batch_size: int) -> float:
 
 
 def free_until(case: WhatIf) -> float:
-    """The batch size at which a step reads as much cache as weights; up to about there, another row is nearly free."""
+    """The batch size up to about which another row is nearly free: while launches limit the step, and else until a step
+    reads as much cache as weights, or computes for longer than it reads."""
+    computing = compute_bound_from(case)
+    by_work = min(cache_equals_weights(case), math.inf if computing is None else computing)
+    return max(launch_bound_until(case), by_work)
+
+
+def cache_equals_weights(case: WhatIf) -> float:
+    """The batch size at which a step reads as much cache as weights."""
     return case.shape.weight_bytes / case.sequence_bytes
 
 

@@ -43,7 +43,7 @@ def new_figure(*, plot_px: int, dark: bool, title: str = "", top: int = 8, left:
     }
     if title:
         layout["title"] = {
-            "text": f"<b>{title}</b>",
+            "text": f"<b>{literal(title)}</b>",
             "font": {"size": 15, "color": colors.text},
             "x": 0,
             "xref": "paper",
@@ -113,8 +113,8 @@ def literal(text: str) -> str:
 
 
 def legend_name(text: str) -> str:
-    """The text with space after it, so each swatch is closer to its own name than to the one before."""
-    return text + "\u00a0" * 3
+    """The text, literally, with space after it, so each swatch is closer to its own name than to the one before."""
+    return literal(text) + "\u00a0" * 3
 
 
 def note_figure(note: str, *, dark: bool, title: str = "", height: int = 140) -> go.Figure:

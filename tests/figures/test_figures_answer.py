@@ -29,19 +29,37 @@ WHEN = pd.DataFrame({"at": pd.to_datetime(["2026-11-02", "2026-11-01"]), "speed"
 
 
 def test_columns_by_use() -> None:
-    frame = WHEN.assign(name=["x", None], nothing=[None, None], run_id=["r1", "r2"])
+    frame = WHEN.assign(
+        name=["x", None], nothing=[None, None], run_id=["r1", "r2"], request_id=[1, 2], digest=["a", "b"]
+    )
     assert numeric_columns(frame) == ["speed"]
-    assert label_columns(frame) == ["ok", "name", "run_id"]
-    assert axis_columns(frame) == ["at", "speed", "ok", "name", "run_id"]
+    assert label_columns(frame) == ["ok", "name", "run_id", "digest"]
+    assert axis_columns(frame) == ["at", "speed", "ok", "name"]
 
 
 def test_suggested_drawings() -> None:
     assert suggested(ENGINES) == Drawing(kind="bar", x="engine", y="runs")
     assert suggested(WHEN) == Drawing(kind="line", x="at", y="speed", color="ok")
     assert suggested(ROWS) == Drawing(kind="points", x="rows", y="pass_s", color="series")
-    assert suggested(pd.DataFrame({"request_id": [1, 2], "gap_s": [0.1, 0.2]})) == Drawing(
-        kind="bar", x="request_id", y="gap_s"
-    )
+
+
+def test_ids_and_digests_are_on_no_axis() -> None:
+    """Neither as suggested, nor as chosen: the first label or number takes their place."""
+    frame = pd.DataFrame({"workload_digest": ["20c9d411", "77aa01bc"], "model": ["a", "b"], "ratio": [1.5, 2.0]})
+    assert suggested(frame) == Drawing(kind="bar", x="model", y="ratio")
+    assert not can_draw(frame, Drawing(kind="bar", x="workload_digest", y="ratio"))
+    by_request = pd.DataFrame({"run_id": ["r1", "r1"], "request_id": [1, 2], "gap_s": [0.1, 0.2]})
+    assert suggested(by_request) is None
+    assert not can_draw(by_request, Drawing(kind="points", x="gap_s", y="request_id"))
+
+
+def test_long_and_foreign_texts_on_the_axis_stay_apart_and_stay_text() -> None:
+    long = "the same beginning of a long text, then "
+    frame = pd.DataFrame({"x": [f"{long}a", f"{long}b", "<b>c</b>{y}"], "n<i>": [1, 2, 3]})
+    figure = answer_chart(frame, Drawing(kind="bar", x="x", y="n<i>"))
+    assert list(figure.data[0].x) == [long[:28], f"{long[:28]} (2)", "&lt;b&gt;c&lt;/b&gt;&#123;y}"]
+    assert figure.layout.yaxis.title.text == "n&lt;i&gt;"
+    assert "<i>" not in figure.data[0].hovertemplate
 
 
 @pytest.mark.parametrize(

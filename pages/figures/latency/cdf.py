@@ -19,7 +19,7 @@ from engine.core.format import count, duration, exact
 from pages.figures.colors import SeriesStyle, palette, series_styles
 from pages.figures.comparison import compared
 from pages.figures.latency.curves import MARKED, Curve, curves_of
-from pages.figures.layout import axis, label, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, label, literal, new_figure, note_figure, set_layout
 
 LOG_DECADES = 2.0
 LOG_FLOOR_S = 1e-4
@@ -148,9 +148,9 @@ def _add_line(
         customdata=100 * reached,
         mode="lines",
         line={"shape": "hv", "width": 2.2, "color": style.color, "dash": style.dash},
-        name=name,
+        name=literal(name),
         hovertemplate=(
-            f"<b>{name}</b><br>%{{customdata:,.3r}}\u00a0% of {counted}<br>"
+            f"<b>{literal(name)}</b><br>%{{customdata:,.3r}}\u00a0% of {counted}<br>"
             f"at most %{{x:,.3r}}\u00a0{x_axis.unit}<extra></extra>"
         ),
     )
@@ -179,7 +179,7 @@ def _add_end_labels(
         figure.add_shape(type="line", line={"color": color, "width": 1, "dash": "dot"}, **tie)
         figure.add_annotation(
             label(
-                f"<b>{name}</b>  {curves[name].count_text}",
+                f"<b>{literal(name)}</b>  {curves[name].count_text}",
                 x=place,
                 xref="x domain",
                 y=1,
@@ -219,7 +219,7 @@ def _add_marks(
                 "line": {"color": palette(dark).surface, "width": 1.5},
             },
             cliponaxis=False,
-            hovertemplate=f"<b>{name}</b><br>p{share * 100:.0f} {duration(value_s)}<extra></extra>",
+            hovertemplate=f"<b>{literal(name)}</b><br>p{share * 100:.0f} {duration(value_s)}<extra></extra>",
         )
     _add_mark_text(figure, marks, share, x_axis, styles, dark)
 

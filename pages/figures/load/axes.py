@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 from engine.core.format import exact
 from pages.figures.colors import SeriesStyle, engine_symbol, palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, set_layout
 
 LOG_SPAN = 100.0  # the ratio of values above which the axis is logarithmic
 AROUND = ("below", "above")
@@ -156,7 +156,7 @@ def add_failed(figure: go.Figure, rows: pd.DataFrame, scale: Scale, dark: bool, 
     failed = rows[rows["status"].isin(["oom", "failed", "crashed", "stopped"])]
     if failed.empty:
         return
-    texts = [f"<b>{point_text(row)}</b><br>{failure_text(row)}" for row in records(failed)]
+    texts = [f"<b>{literal(point_text(row))}</b><br>{literal(failure_text(row))}" for row in records(failed)]
     figure.add_scatter(
         x=failed["x_per_s"].tolist(),
         y=[scale.low * factor] * len(failed),

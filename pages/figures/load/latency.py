@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import duration, plural
 from pages.figures.colors import palette, series_styles
-from pages.figures.layout import axis, legend_name, note_figure, set_layout
+from pages.figures.layout import axis, legend_name, literal, note_figure, set_layout
 from pages.figures.load.axes import (
     Scale,
     add_engine,
@@ -105,7 +105,7 @@ def _hover(column: str, name: str) -> Callable[[dict[str, Any]], str]:
     def text(row: dict[str, Any]) -> str:
         n = row.get("ttft_n")
         of = "" if n is None or pd.isna(n) else f" of {plural(int(n), 'request')}"
-        return f"<b>{point_text(row)}</b><br>{name}{of}: {duration(float(row[column]))}"
+        return f"<b>{literal(point_text(row))}</b><br>{name}{of}: {duration(float(row[column]))}"
 
     return text
 

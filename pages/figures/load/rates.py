@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import number, percent, quantity
 from pages.figures.colors import palette, series_styles
-from pages.figures.layout import axis, label, legend_name, note_figure, set_layout
+from pages.figures.layout import axis, label, legend_name, literal, note_figure, set_layout
 from pages.figures.load.axes import (
     Scale,
     add_engine,
@@ -140,7 +140,7 @@ def _gap(higher: float, lower: float, scale: Scale) -> float:
 def _hover(column: str) -> Callable[[dict[str, Any]], str]:
     def text(row: dict[str, Any]) -> str:
         served, offered = float(row[column]), float(row["x_per_s"])
-        lines = [f"<b>{point_text(row)}</b>", f"{quantity(offered, 'requests/s')} offered"]
+        lines = [f"<b>{literal(point_text(row))}</b>", f"{quantity(offered, 'requests/s')} offered"]
         name = "achieved" if column == ACHIEVED else "within the limits"
         lines.append(f"{quantity(served, 'requests/s')} {name} ({percent(served / offered)})")
         low, high = row.get("achieved_low_per_s"), row.get("achieved_high_per_s")

@@ -16,7 +16,7 @@ from engine.core.format import change, size
 from engine.core.units import GIB
 from pages.figures.colors import palette, series_styles
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, note_figure, set_layout
 
 PLOT_PX = 280
 TOP_PX = 46  # a heading and a legend line; a longer legend shrinks the plot
@@ -64,7 +64,7 @@ def memory_measured(rows: pd.DataFrame, *, title: str = "", dark: bool = False) 
 def _hover(row: dict[str, Any]) -> str:
     predicted, measured = (float(row[name]) for name in ("predicted_bytes", "measured_bytes"))
     return (
-        f"<b>{row['run']}</b>, {row['settings']}<br>estimated {size(predicted)}, "
+        f"<b>{literal(str(row['run']))}</b>, {literal(str(row['settings']))}<br>estimated {size(predicted)}, "
         f"measured {size(measured)} ({change(measured / predicted - 1)})"
     )
 

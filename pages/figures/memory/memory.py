@@ -19,7 +19,7 @@ from engine.core.units import GIB
 from engine.memory.memory_model import TERM_LABELS
 from pages.figures.colors import palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, note_figure, set_layout
 
 PLOT_PX = 320
 TOP_PX = 46  # a heading and a legend line; a longer legend shrinks the plot
@@ -249,7 +249,7 @@ def _add_measured(
 
 
 def _run_names(names: Sequence[object]) -> list[str]:
-    return [f"run {name}" for name in names]
+    return [f"run {literal(str(name))}" for name in names]
 
 
 def sample_points(capacity_bytes: float) -> pd.DataFrame:

@@ -194,7 +194,7 @@ def place_names(texts: Iterable[str]) -> dict[str, str]:
 def _add(figure: go.Figure, rows: pd.DataFrame, name: str, kind: str, style: SeriesStyle, drawing: Drawing) -> None:
     """Add one series; `name` is its name in the legend."""
     hover = f"{literal(drawing.x)} %{{x}}<br>{literal(drawing.y)} %{{y:,.4~r}}<extra>{literal(name)}</extra>"
-    shared = {"x": rows["x"], "y": rows["y"], "name": legend_name(literal(name)), "hovertemplate": hover}
+    shared = {"x": rows["x"], "y": rows["y"], "name": legend_name(name), "hovertemplate": hover}
     if kind == "bar":
         figure.add_bar(**shared, marker={"color": style.color})
     elif kind == "line":

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from engine.core.format import number
 from pages.figures.colors import engine_symbol, palette, series_styles
 from pages.figures.frames import records
-from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, legend_above, legend_name, literal, new_figure, note_figure, set_layout
 from pages.figures.load.axes import failure_text
 from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 
@@ -56,7 +56,7 @@ def repeat_dots(rows: pd.DataFrame, measure: RepeatMeasure, *, title: str = "", 
     for place, engine in enumerate(engines):
         mine = rows[rows["series"] == engine]
         middle = _add_engine(figure, mine, measure, place, repeats, factor, styles[engine].color)
-        ticks.append(f"<b>{engine}</b><br>" + ("none" if middle is None else number(middle * factor)))
+        ticks.append(f"<b>{literal(engine)}</b><br>" + ("none" if middle is None else number(middle * factor)))
     if len(failed):
         _add_failed(figure, failed, engines, repeats, drawn.low, dark)
         legend = legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4)
@@ -126,7 +126,7 @@ def _add_engine(
 
 def _hover(name: str, repeat: int, value: float, middle: float, measure: RepeatMeasure) -> str:
     of_median = f"<br>{times_text(value / middle)} the median" if middle and value != middle else ""
-    return f"<b>{name}</b>, repeat {repeat + 1}<br>{measure.text(value)}{of_median}"
+    return f"<b>{literal(name)}</b>, repeat {repeat + 1}<br>{measure.text(value)}{of_median}"
 
 
 def _add_failed(
@@ -140,7 +140,10 @@ def _add_failed(
         marker={"size": 11, "symbol": "x", "color": palette(dark).dead, "line": {"width": 0}},
         name=legend_name("did not complete"),
         showlegend=True,
-        text=[f"<b>{row['series']}</b>, repeat {int(row['repeat']) + 1}<br>{failure_text(row)}" for row in rows],
+        text=[
+            f"<b>{literal(str(row['series']))}</b>, repeat {int(row['repeat']) + 1}<br>{literal(failure_text(row))}"
+            for row in rows
+        ],
         hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
     )

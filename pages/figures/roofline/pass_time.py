@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from engine.core.format import duration, plural
 from pages.figures.colors import palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, note_figure, set_layout
 
 BAR_PX = 12
 GROUP_PX = 62
@@ -42,7 +42,7 @@ def pass_time_bars(times: pd.DataFrame, *, title: str = "", dark: bool = False) 
     _add_bars(figure, times, places, is_split, dark)
     _add_floor(figure, times, places, dark)
     for place, row in zip(places, records(times), strict=True):
-        heading = label(group_text(row), x=0, xref="paper", y=place - 2.6 * BAR_PX, font={"size": 12})
+        heading = label(literal(group_text(row)), x=0, xref="paper", y=place - 2.6 * BAR_PX, font={"size": 12})
         figure.add_annotation(heading)
     end_ms = 1e3 * float(np.nanmax(times[["seconds", "issue_s", "device_s", "floor_s"]].to_numpy(dtype=float)))
     set_layout(

@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from engine.core.format import counted, duration, number, plural, quantity
 from pages.figures.colors import palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, note_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, note_figure, set_layout
 from pages.figures.timeline.passes import SYMBOLS
 
 PLOT_PX = 400
@@ -232,7 +232,7 @@ def _hover(mine: pd.DataFrame, name: str, kind: str, is_named: bool) -> list[str
     for row in records(mine):
         title = f"{name}, {kind}" if is_named else kind
         lines.append(
-            f"<b>{title}</b>, {plural(row['passes'], 'pass', 'passes')}<br>"
+            f"<b>{literal(title)}</b>, {plural(row['passes'], 'pass', 'passes')}<br>"
             f"{counted(row['rows'])} rows, {counted(row['width'])} columns wide<br>"
             f"median {duration(row['seconds'])}<br>"
             f"{quantity(row['intensity'], 'FLOP/byte')}, {rate_text(row['flop_per_s'])}<br>"

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from engine.core.format import size
 from pages.figures.colors import palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, legend_above, legend_name, new_figure, set_layout
+from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, set_layout
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "star", "hexagon")
 PLOT_PX = 250
@@ -144,7 +144,7 @@ def add_failed(
         domain=[min(layout.plot_top + 6 / (layout.plot_px + layout.strip_px), 1), 1],
         range=[-0.5, len(names) - 0.5],
         tickvals=list(range(len(names))),
-        ticktext=[f"✕ {name}" for name in names],
+        ticktext=[f"✕ {literal(name)}" for name in names],
         showgrid=False,
         fixedrange=True,
     )
@@ -176,13 +176,13 @@ def _add_crosses(figure: go.Figure, name: str, row: int, failed: pd.DataFrame, e
 def failed_text(row: dict[str, Any]) -> str:
     """`p64, B = 512`, `out of memory`, `requested 4.38 GiB, 3.10 GiB free`, one line each."""
     status = "out of memory" if row["status"] == "oom" else str(row["status"])
-    text = f"<b>{row['series']}, B = {int(row['batch_size']):,}</b><br>{status}"
+    text = f"<b>{literal(str(row['series']))}, B = {int(row['batch_size']):,}</b><br>{status}"
     requested, free = row.get("asked_bytes"), row.get("free_bytes")
     if requested is not None and not pd.isna(requested):
         text += f"<br>requested {size(requested)}"
         text += f", {size(free)} free" if free is not None and not pd.isna(free) else ""
     where = row.get("oom_where")
-    return text + (f"<br>{where}" if isinstance(where, str) and where else "")
+    return text + (f"<br>{literal(where)}" if isinstance(where, str) and where else "")
 
 
 def empty_text(points: pd.DataFrame) -> str | None:

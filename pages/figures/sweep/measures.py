@@ -18,7 +18,7 @@ from engine.core.format import change, duration, percent, quantity, ratio, size
 from engine.core.units import GIB
 from pages.figures.colors import palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, label, note_figure, set_layout
+from pages.figures.layout import axis, label, literal, note_figure, set_layout
 from pages.figures.sweep.axes import add_failed, add_line, add_note, batch_axis, empty_text, line_styles, sweep_figure
 
 PLOT_PX = 200
@@ -205,7 +205,7 @@ def _whiskers(measured: pd.DataFrame, measure: SweepMeasure) -> dict[str, Any]:
 
 
 def _hover(name: str, row: dict[str, Any], measure: SweepMeasure) -> str:
-    text = f"<b>{name}, B = {int(row['batch_size']):,}</b><br>{measure.text(float(row[measure.column]))}"
+    text = f"<b>{literal(name)}, B = {int(row['batch_size']):,}</b><br>{measure.text(float(row[measure.column]))}"
     low, high = row.get(f"{measure.column}_low"), row.get(f"{measure.column}_high")
     if low is None or high is None or pd.isna(low) or low == high:
         return text

@@ -18,7 +18,7 @@ from engine.core.format import percent, quantity
 from engine.experiments.sweep_table import DISTURBED
 from pages.figures.colors import palette
 from pages.figures.frames import records
-from pages.figures.layout import axis, legend_name, note_figure, set_layout
+from pages.figures.layout import axis, legend_name, literal, note_figure, set_layout
 from pages.figures.sweep.axes import (
     add_failed,
     add_line,
@@ -187,7 +187,7 @@ def _rate_text(scaling: LinearScaling) -> str:
 def _hover(name: str, row: dict[str, Any], rate: float) -> str:
     size, value = int(row["batch_size"]), float(row[RATE])
     share = percent(value / (size * rate))
-    return f"<b>{name}, B = {size:,}</b><br>{quantity(value, 'tokens/s')}<br>{share} of linear scaling"
+    return f"<b>{literal(name)}, B = {size:,}</b><br>{quantity(value, 'tokens/s')}<br>{share} of linear scaling"
 
 
 if __name__ == "__main__":

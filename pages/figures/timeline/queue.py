@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import count, duration, number, plural
 from pages.figures.colors import palette, series_styles
-from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, legend_above, legend_name, literal, new_figure, note_figure
 from pages.figures.timeline.spans import Unit
 
 MAX_POINTS = 4000
@@ -147,7 +147,7 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
             mode="lines",
             name=legend_name(name),
             line={"shape": "hv", "width": 2, "color": style.color, "dash": style.dash},
-            hovertemplate=f"{name}: %{{y:,.0f}} waiting<extra></extra>",
+            hovertemplate=f"{literal(name)}: %{{y:,.0f}} waiting<extra></extra>",
         )
     figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
 

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from engine.core.format import duration, number, plural, quantity
 from pages.figures.colors import palette, series_styles
 from pages.figures.comparison import compared
-from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
+from pages.figures.layout import axis, legend_above, legend_name, literal, new_figure, note_figure
 
 PLOT_PX = 170
 BINS = 30
@@ -106,7 +106,7 @@ def _add_lines(figure: go.Figure, tokens: pd.DataFrame, bin_s: float, dark: bool
             mode="lines",
             line={"shape": "hv", "width": 2, "color": style.color, "dash": style.dash},
             name=legend_name(str(name)),
-            hovertemplate=f"{name}: %{{y:,.3r}}\u00a0tokens/s<extra></extra>",
+            hovertemplate=f"{literal(str(name))}: %{{y:,.3r}}\u00a0tokens/s<extra></extra>",
         )
 
 

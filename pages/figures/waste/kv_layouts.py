@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import counted, percent, ratio
 from pages.figures.colors import palette
-from pages.figures.layout import label, note_figure
+from pages.figures.layout import label, literal, note_figure
 from pages.figures.waste.breakdowns import COMPUTED, GOOD, HELD, HELD_UNUSED, PART_LABELS, breakdown_shares
 from pages.figures.waste.stacked_bars import BarPositions, BarSizes, bar_positions, stacked_bars
 
@@ -56,7 +56,7 @@ def kv_layouts(runs: pd.DataFrame, *, title: str = "", dark: bool = False) -> go
 def _hover(parts: pd.DataFrame) -> list[str]:
     rows = parts[["series", "part", "share", "amount", "whole", "noun"]].to_numpy()
     return [
-        f"<b>{series}</b>, {LABELS[part]}: {percent(share)}<br>{counted(amount)} of {counted(whole)} {noun}"
+        f"<b>{literal(series)}</b>, {LABELS[part]}: {percent(share)}<br>{counted(amount)} of {counted(whole)} {noun}"
         for series, part, share, amount, whole, noun in rows
     ]
 
@@ -66,7 +66,7 @@ def _add_text(figure: go.Figure, parts: pd.DataFrame, positions: BarPositions, d
     font = {"size": 12, "color": palette(dark).text}
     for (heading, series), bar in parts.groupby(["heading", "series"], sort=False):
         top = positions.bars[str(heading), str(series)] - SIZES.bar_px / 2
-        whole = f"<b>{series}</b>  {counted(float(bar['whole'].iloc[0]))}"
+        whole = f"<b>{literal(str(series))}</b>  {counted(float(bar['whole'].iloc[0]))}"
         figure.add_annotation(label(whole, x=0, xref="paper", y=top - 25, font=font))
         figure.add_annotation(label(part_text(bar), x=0, xref="paper", y=top - 9, font=font))
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import percent
 from pages.figures.colors import palette
-from pages.figures.layout import label, note_figure
+from pages.figures.layout import label, literal, note_figure
 from pages.figures.waste.breakdowns import (
     ALL_BREAKDOWNS,
     GOOD,
@@ -53,7 +53,7 @@ def waste_breakdown(
 def _hover(shares: pd.DataFrame) -> list[str]:
     rows = shares[["series", "part", "share", "amount", "whole", "noun"]].to_numpy()
     return [
-        f"<b>{series}</b>, {PART_LABELS[part]}: {percent(share)}<br>"
+        f"<b>{literal(series)}</b>, {PART_LABELS[part]}: {percent(share)}<br>"
         f"{amount_text(amount, noun)} of {amount_text(whole, noun)}"
         for series, part, share, amount, whole, noun in rows
     ]
@@ -65,7 +65,7 @@ def _add_text(figure: go.Figure, shares: pd.DataFrame, positions: BarPositions, 
     for (heading, series), bar in shares.groupby(["heading", "series"], sort=False):
         parts = share_text(bar)
         whole = amount_text(bar["whole"].iloc[0], bar["noun"].iloc[0] if bar["noun"].iloc[0] == "s" else "")
-        text = f"<b>{series}</b>  {parts} of {whole}" if series else f"{parts} of {whole}"
+        text = f"<b>{literal(str(series))}</b>  {parts} of {whole}" if series else f"{parts} of {whole}"
         y = positions.bars[str(heading), str(series)] - SIZES.bar_px / 2 - 9
         figure.add_annotation(label(text, x=0, xref="paper", y=y, font={"size": 12, "color": colors.text}))
 

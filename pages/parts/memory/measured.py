@@ -81,7 +81,7 @@ def _draw_none(settings: MemorySettings) -> None:
     with st.container(horizontal=True):
         for (model, dtype), runs in others.most_common(4):
             st.button(
-                f"{model} in {dtype}: {plural(runs, 'run')}",
+                f"{plain(model)} in {plain(dtype)}: {plural(runs, 'run')}",
                 key=page_key(f"measured_{model}_{dtype}"),
                 on_click=_choose,
                 args=(model, dtype),

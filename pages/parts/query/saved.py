@@ -72,7 +72,7 @@ def _draw_saved(saved: Sequence[SavedQuery]) -> None:
     with st.popover("Saved", icon=":material/bookmark:", disabled=not saved):
         for place, query in enumerate(saved):
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.button(query.name, key=page_key(f"saved_{place}"), on_click=put, args=(query.sql,))
+                st.button(plain(query.name), key=page_key(f"saved_{place}"), on_click=put, args=(query.sql,))
                 st.button(
                     "Delete",
                     key=page_key(f"forget_{place}"),
@@ -87,7 +87,7 @@ def _draw_recent(last: Sequence[RecentQuery]) -> None:
     with st.popover("Recent", icon=":material/history:", disabled=not last):
         for place, query in enumerate(last):
             st.button(plain(preview(query.sql)), key=page_key(f"last_{place}"), on_click=put, args=(query.sql,))
-            st.caption(f"{when(query.asked_at)}, {query.outcome}")
+            st.caption(f"{when(query.asked_at)}, {plain(query.outcome)}")
 
 
 def preview(sql: str) -> str:

@@ -1,4 +1,5 @@
-"""The choice of ceilings on the Roofline page; the default is the run's own device if it is calibrated, else none.
+"""The choice of ceilings on the Roofline page; the default is the run's own device if it is calibrated, else none. Of a
+simulated run it is the GPU that it was simulated on.
 
 `?card=` names a calibrated device, a GPU of the presets, or none. The page warns about ceilings of another device.
 """
@@ -20,6 +21,7 @@ from pages.parts.shared.machines import (
     calibration_for,
     calibrations,
     preset_machine,
+    simulated_on,
 )
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import linked, one_of
@@ -30,7 +32,8 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenCeilings:
-    """The ceilings to draw, None for points only. `is_own`: they were measured on the device of the runs.
+    """The ceilings to draw, None for points only. `is_own`: they were measured on the device of the runs, or the runs
+    were simulated with them.
 
     `measured` is their calibration, None for a preset.
     """
@@ -46,8 +49,9 @@ def draw_choice(series: list[MeasuredPasses]) -> ChosenCeilings:
     known = calibrations()
     own = calibration_for(first.device, known, first.shape.name)
     others = {c.device_name: c for c in reversed(known)}
+    simulated = simulated_on(first.row["info"], first.shape)
     options = [*_ordered(own, others), *HARDWARE, NONE]
-    default = own.device_name if own else NONE
+    default = simulated.name if simulated else own.device_name if own else NONE
     asked = st.query_params.get(CARD)
     if asked is not None and asked not in options:
         st.warning(
@@ -65,6 +69,8 @@ def draw_choice(series: list[MeasuredPasses]) -> ChosenCeilings:
             persist_state="page",
             help="Measured by a calibration, or published for a GPU. none draws only the points.",
         )
+    if simulated is not None and chosen == simulated.name:
+        return ChosenCeilings(machine=simulated, is_own=True)
     return _chosen(str(chosen), first, own, others)
 
 

@@ -76,7 +76,7 @@ def draw_roofline(series: Sequence[MeasuredPasses], chosen: ChosenCeilings) -> N
     first = series[0]
     rows = [
         {
-            "series": plain(one.name),
+            "series": one.name,
             "kind": point.kind,
             "rows": point.rows,
             "width": point.width,
@@ -163,9 +163,7 @@ def _times_of(one: MeasuredPasses, ceilings: Ceilings | None, is_named: bool) ->
     points = pass_points(records(groups), one.shape)
     floors = [point.read_bytes / point.passes / ceilings.read_bytes_per_s if ceilings else math.nan for point in points]
     columns = ["kind", "rows_from", "rows_to", "passes", "issue_s", "device_s"]
-    frame = groups[columns].assign(
-        series=plain(one.name) if is_named else "", seconds=groups["median_s"], floor_s=floors
-    )
+    frame = groups[columns].assign(series=one.name if is_named else "", seconds=groups["median_s"], floor_s=floors)
     order = {"prefill": 0, "mixed": 1, "decode": 2}
     return frame.sort_values(
         ["kind", "rows_from"], key=lambda column: column.map(order) if column.name == "kind" else column

@@ -98,7 +98,11 @@ def draw_passes(run: LoadedRun) -> None:
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
     st.caption(pass_kinds_caption(run.pass_kinds))
     totals = run.pass_totals
-    if executed := execution_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row)):
+    if run.info.get("simulated"):
+        executed = simulated_execution_text(run.config, totals["passes"])
+    else:
+        executed = execution_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row))
+    if executed:
         st.caption(f":material/bolt: {executed}")
     with st.expander("What the time of a pass depends on"):
         st.markdown(PASSES_HELP)
@@ -126,6 +130,13 @@ def execution_text(config: RunConfig, captured: int, passes: int, notes: tuple[s
         return " ".join(filter(None, [f"{of_all}.", reason]))
     others = "the others ran eager" if captured else "all ran eager"
     return f"{of_all}; {others}{f': {reason}' if reason else '.'}"
+
+
+def simulated_execution_text(config: RunConfig, passes: int) -> str:
+    """How the passes of a simulated run were to be executed; empty for eager passes. None was captured or replayed."""
+    if config.execution != "graph" or not passes:
+        return ""
+    return f"{plural(passes, 'pass', 'passes')} simulated as CUDA graphs: one launch each."
 
 
 PASSES_HELP = """

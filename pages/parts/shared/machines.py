@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,8 @@ from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
 HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
+RATES = ("read_bytes_per_s", "flop_per_s", "launch_s", "kernels_per_pass")  # in the run.json of a simulated run
+INF = float("inf")
 NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
 
 
@@ -108,6 +110,19 @@ def preset_machine(preset: HardwarePreset, shape: ModelShape) -> Machine:
         is_measured=False,
         device_name=None,
     )
+
+
+def simulated_on(info: Mapping[str, Any], shape: ModelShape) -> Machine | None:
+    """The GPU that a run was simulated on, with the rates that it was simulated with; None for any other run. `info` is
+    the run's run.json."""
+    environment = info.get("environment") or {}
+    preset = HARDWARE.get(str(environment.get("hardware")))
+    if not info.get("simulated") or preset is None:
+        return None
+    machine = preset_machine(preset, shape)
+    rates = {name: rate for name in RATES if isinstance(rate := environment.get(name), int | float) and 0 < rate < INF}
+    source = f"The run was simulated with these rates. {environment.get('source') or preset.source}"
+    return replace(machine, ceilings=replace(machine.ceilings, **rates), source=plain(source))
 
 
 def cards() -> tuple[str, ...]:

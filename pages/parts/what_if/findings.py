@@ -78,12 +78,16 @@ def free_text(case: WhatIf) -> str:
     """The batch size up to which one more request is nearly free, and what ends it."""
     size, launches, computing = free_until(case), launch_bound_until(case), compute_bound_from(case)
     weights = quantity(case.shape.weight_bytes / 1e9, "GB")
-    text = (
-        f"**Free until about {number(size)}:** a step reads {weights} of weights for any batch size, and "
-        f"{quantity(case.sequence_bytes / 1e9, 'GB')} of KV per request; at batch {number(size)} both are equal."
-    )
-    if computing is not None and computing < size:
-        text += f" Arithmetic takes over earlier, from batch {number(computing)} on."
+    text = f"**Free until about {number(size)}:** "
+    if size == launches:
+        return f"{text}up to there a step only waits for its launches, whatever the batch size."
+    text += f"a step reads {weights} of weights for any batch size, and "
+    if size == computing:
+        text += f"from batch {number(size)} on, arithmetic takes longer than reading."
+    else:
+        text += (
+            f"{quantity(case.sequence_bytes / 1e9, 'GB')} of KV per request; at batch {number(size)} both are equal."
+        )
     if launches >= 1:
         text += f" Up to batch {number(launches)}, launches limit a step."
     return text
@@ -138,6 +142,13 @@ def figure_caption(rows: Sequence[WhatIfRow]) -> str:
         return "Only one batch size. Estimated from bytes and arithmetic, not measured."
     gains = [(b.tokens_per_s / a.tokens_per_s - 1, a, b) for a, b in zip(kept[:-1], kept[1:], strict=True)]
     best, worst = max(gains, key=lambda gain: gain[0]), min(gains, key=lambda gain: gain[0])
+    if percent(best[0]) == percent(worst[0]):
+        each = "Doubling" if len(gains) == 1 else "Each doubling of"
+        sizes = f"from {count(kept[0].batch_size)} to {count(kept[-1].batch_size)}"
+        return (
+            f"{each} the batch {sizes} adds {percent(best[0])} to throughput. Estimated from bytes and arithmetic, not "
+            "measured."
+        )
     return (
         f"Doubling the batch from {count(best[1].batch_size)} to {count(best[2].batch_size)} adds {percent(best[0])} "
         f"to throughput; from {count(worst[1].batch_size)} to {count(worst[2].batch_size)} it adds "

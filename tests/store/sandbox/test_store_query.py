@@ -19,7 +19,7 @@ from store import Recorder, Store
 from store.sandbox import Answer, Asking, Limits, Refusal, ask, child
 from tests.support.app_server import ROOT
 from tests.support.hostile_sql import CORNERS, REFUSED, STOPPED
-from tests.support.processes import await_end, process_lives
+from tests.support.processes import await_end, process_lives, wait_for
 from tests.support.runs.sample_runs import write_sample_run
 
 PATIENCE_S = 60.0  # for statements that would otherwise never end
@@ -190,8 +190,9 @@ def test_the_time_limit_stops_a_query(snapshot: Path) -> None:
 
 def test_canceling_kills_the_process(snapshot: Path) -> None:
     asking = Asking(snapshot, "SELECT sleep_ms(60000)", Limits(timeout_s=60))
-    assert not asking.wait(0.5)
+    wait_for(lambda: asking.pid is not None, 60)
     pid = asking.pid
+    assert pid is not None
     assert process_lives(pid)
     asking.cancel()
     with pytest.raises(Refusal) as refused:
@@ -203,10 +204,11 @@ def test_canceling_kills_the_process(snapshot: Path) -> None:
 
 
 def test_a_query_ends_with_its_parent(snapshot: Path) -> None:
-    """The query's process ends by itself after its parent was killed."""
+    """The query's process ends when its parent was killed, long before its time limit."""
     code = (
         "import sys, time; from pathlib import Path; from store.sandbox import Asking, Limits\n"
-        "asking = Asking(Path(sys.argv[1]), 'SELECT sleep_ms(60000)', Limits(timeout_s=1.0))\n"
+        "asking = Asking(Path(sys.argv[1]), 'SELECT sleep_ms(60000)', Limits(timeout_s=60))\n"
+        "while asking.pid is None: time.sleep(0.01)\n"
         "print(asking.pid, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", code, str(snapshot)]
