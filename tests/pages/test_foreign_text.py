@@ -23,7 +23,8 @@ from tests.support.runs.hostile_texts import EVIL, write_hostile_home
 LITERAL = {
     ("text_input", "default"), ("text_area", "default"), ("text_input", "value"), ("text_area", "value"),
     ("selectbox", "options"), ("multiselect", "options"), ("selectbox", "raw_value"), ("multiselect", "raw_values"),
-    ("code", "code_text"), ("plotly_chart", "alt"), ("download_button", "url"), ("page_link", "query_string"),
+    ("code", "code_text"), ("plotly_chart", "alt"),
+    ("dataframe", "columns"), ("download_button", "url"), ("page_link", "query_string"),
 }  # fmt: skip
 SPAN = re.compile(r"`[^`]*`")
 RAW_MARKDOWN = re.compile(r"(?<!\\)(\*evil|\$evil|\[evil|<u>)")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,10 +25,14 @@ def free_port() -> int:
 
 
 class AppServer:
-    """A running app. `with AppServer(home) as app:` serves at `app.url`; its output is in `home`/app.log."""
+    """A running app. `with AppServer(home) as app:` serves at `app.url`; its output is in `home`/app.log.
 
-    def __init__(self, home: Path, *, timeout_s: float = 60) -> None:
+    `environment` is set for the app alone.
+    """
+
+    def __init__(self, home: Path, *, timeout_s: float = 60, environment: Mapping[str, str] | None = None) -> None:
         self.home = home
+        self.environment = environment or {}
         self.timeout_s = timeout_s
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -39,9 +44,8 @@ class AppServer:
         self.home.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port)]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, stdout=log, stderr=log, env=os.environ | {"LAB_HOME": str(self.home)}
-            )
+            environment = os.environ | {"LAB_HOME": str(self.home)} | self.environment
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
         deadline_s = time.monotonic() + self.timeout_s
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline_s:

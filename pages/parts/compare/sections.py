@@ -33,6 +33,7 @@ from pages.parts.runs.latency_definitions import draw_definitions
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
+from pages.parts.shared.markdown import plain
 
 Runs = Mapping[str, LoadedRun]
 
@@ -54,9 +55,9 @@ def draw_timelines(runs: Runs) -> None:
             dark=is_dark(),
         )
         show(figure, key=f"timeline_{run.run_id}", alt=f"Slot timeline of {name}")
-    st.caption(timelines_caption({name: run.spans for name, run in runs.items()}, unit=unit))
+    st.caption(plain(timelines_caption({name: run.spans for name, run in runs.items()}, unit=unit)))
     if lost := preempted_text({name: preemptions_of(run.events) for name, run in runs.items()}):
-        st.caption(lost)
+        st.caption(plain(lost))
     with st.expander("How to read this"):
         st.markdown(TIMELINE_HELP)
 
@@ -66,7 +67,7 @@ def draw_kv_layouts(runs: Runs) -> None:
     st.subheader("KV positions by use", anchor="kv")
     ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
     show(kv_layouts(ledger, dark=is_dark()), key="kv_layouts", alt="KV positions by use, all runs")
-    st.caption(kv_layouts_caption(ledger))
+    st.caption(plain(kv_layouts_caption(ledger)))
     with st.expander("Kinds of positions"):
         st.markdown(KV_HELP)
 
@@ -76,10 +77,10 @@ def draw_wastes(runs: Runs) -> None:
     st.subheader("Waste in time", anchor="waste")
     ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
     show(waste_breakdown(ledger, groups=IN_TIME, dark=is_dark()), key="waste", alt="Waste in time, all runs")
-    st.caption(waste_caption(ledger, IN_TIME))
+    st.caption(plain(waste_caption(ledger, IN_TIME)))
     for name, run in runs.items():
         if discarded := discarded_text(run.config, run.metrics):
-            st.caption(f"{name}: {discarded}")
+            st.caption(f"{plain(name)}: {discarded}")
     with st.expander("Counted and attributed waste"):
         st.markdown(WASTE_HELP)
 
@@ -90,7 +91,7 @@ def draw_overlays(runs: Runs) -> None:
     draw_definitions(next(iter(runs.values())).definitions)
     in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCY_FIGURES])
     if worst := worst_gap_text({name: run.metrics for name, run in runs.items()}):
-        st.caption(worst)
+        st.caption(plain(worst))
     with st.expander("What each latency measures"):
         st.markdown(LATENCY_HELP)
 
@@ -104,11 +105,11 @@ def _draw_overlay(runs: Runs, latency: LatencyFigure) -> None:
         noun = counted_noun(latency, definitions)
         figure = latency_cdf(frame, title=latency.title, counted=noun, dark=is_dark())
         show_still(figure, key=f"cdf_{latency.key}", alt=f"{latency.title}, cumulative, all runs")
-        st.caption(latency_caption(frame, latency.phrase, counted=noun))
+        st.caption(plain(latency_caption(frame, latency.phrase, counted=noun)))
     else:
         st.markdown(f"**{latency.title}**")
     for name, run in missing.items():
-        st.caption(f":material/info: {name}: {absence(latency, run.requests, run.status)}.")
+        st.caption(f":material/info: {plain(name)}: {absence(latency, run.requests, run.status)}.")
 
 
 def preempted_text(lost: Mapping[str, pd.DataFrame]) -> str:

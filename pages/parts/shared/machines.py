@@ -120,7 +120,9 @@ def simulated_on(info: Mapping[str, Any], shape: ModelShape) -> Machine | None:
     if not info.get("simulated") or preset is None:
         return None
     machine = preset_machine(preset, shape)
-    rates = {name: rate for name in RATES if isinstance(rate := environment.get(name), int | float) and 0 < rate < INF}
+    rates: dict[str, Any] = {
+        name: rate for name in RATES if isinstance(rate := environment.get(name), int | float) and 0 < rate < INF
+    }
     source = f"The run was simulated with these rates. {environment.get('source') or preset.source}"
     return replace(machine, ceilings=replace(machine.ceilings, **rates), source=plain(source))
 
