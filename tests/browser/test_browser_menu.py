@@ -33,7 +33,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
-    """One app without runs. The only test that runs something is the last one."""
+    """One app without runs. The last two tests need the run that the first of them makes."""
     with AppServer(tmp_path_factory.mktemp("home")) as server:
         yield server
 
@@ -106,3 +106,14 @@ def test_a_value_just_typed_is_the_one_that_runs(page: Page, app: AppServer) -> 
     button.click()  # which ends the typing; the address follows only after it
     page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
     expect(page.get_by_text(re.compile("3 requests")).first).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_one_back_leads_away_from_run(page: Page, app: AppServer) -> None:
+    """Run was opened without a run and put its newest one into its own address: that is no step."""
+    page.set_viewport_size({"width": 2200, "height": 1000})
+    page.goto(f"{app.url}/glossary")
+    expect(page.get_by_role("heading", level=1, name="Glossary")).to_be_visible(timeout=PATIENCE_MS)
+    go(page, "Run")
+    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1, name="Glossary")).to_be_visible(timeout=PATIENCE_MS)

@@ -135,3 +135,15 @@ def test_invalid_cases_are_refused(change: dict[str, float]) -> None:
         chapter(**change)
     with pytest.raises(ValueError, match="batch size 0"):
         what_if_row(chapter(), 0)
+
+
+def test_rows_are_free_until_the_slowest_resource_grows_with_them() -> None:
+    """Weights take 303.7 us and a row 2.56 us: both are equal at 118.65 rows."""
+    assert free_until(simple(1e15)) == pytest.approx(303_744 / 2560)
+    # 100 launches of 4 us end at 37.6 rows, before; of 8 us at (800,000 - 303,744) / 2,560 = 193.85, after
+    assert free_until(simple(1e15, launch_s=4e-6, execution="eager")) == pytest.approx(303_744 / 2560)
+    slow = simple(1e15, launch_s=8e-6, execution="eager")
+    assert free_until(slow) == pytest.approx(496_256 / 2560)
+    assert step_s(slow, 193) == step_s(slow, 1) == pytest.approx(800e-6)
+    # at 2 GFLOP/s computing takes over at 2.55 rows
+    assert free_until(simple(2e9)) == pytest.approx(303_744 / (243_328 / 2 - 2560))

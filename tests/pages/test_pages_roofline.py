@@ -190,3 +190,21 @@ def test_a_sweep_has_a_bend_for_each_engine_and_prompt_length() -> None:
     assert long.width == 80
     assert long.seconds == {1: 1.0, 2: 1.0}
     assert cases_of_points(pd.DataFrame()) == []
+
+
+def test_a_simulated_run_opens_with_the_ceilings_it_was_simulated_with(runs: Path) -> None:
+    """An H100 whose read rate the user had set to 1 TB/s."""
+    environment = {"hardware": "h100", "source": "a preset.", "read_bytes_per_s": 1e12, "flop_per_s": 362e12}
+    device = {"kind": "cuda", "name": "NVIDIA H100 SXM, 80 GB"}
+    write_run(runs, "r1", "static", model=MODEL, simulated=True, environment=environment, device=device)
+    take_in(runs.parent)
+    app = open_page("roofline", run="r1")
+    assert app.selectbox(key="roofline.card").value == "h100"
+    text = words(app)
+    assert "The run was simulated with these rates. a preset." in text
+    assert "ceilings of another device" not in text
+    assert "is not calibrated" not in text
+    # decode: 3 x 4,000 + 108 x 64 bytes in 0.3 s, of 1 TB/s: under 0.01 %; the balance point is 362 FLOP/byte
+    said = [annotation["text"] for annotation in figures(app)["Roofline"]["layout"]["annotations"]]
+    assert "balance point 362" in said
+    assert "These are ceilings of another device." in words(open_page("roofline", run="r1", card="a100"))

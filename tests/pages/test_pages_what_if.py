@@ -168,3 +168,12 @@ def test_questions_take_other_numbers_by_link() -> None:
     assert "It was not slower" in text
     assert "With 4 prompts per prefill" in text
     assert "use requests x tokens, for example 30x20+2x1000" in words(open_page("what_if", q6_budgets="eos"))
+
+
+def test_a_small_model_is_free_while_launches_limit_it_and_says_so_once() -> None:
+    """SmolLM2 eager on an H100: KV equals the weights at 5.08, but launches limit a step up to 540."""
+    text = words(open_page("what_if", model="smollm2-135m", execution="eager"))
+    assert "Free until about 540:** up to there a step only waits for its launches" in text
+    assert "Free until about 5.08" not in text
+    assert "Each doubling of the batch from 1 to 128 adds 100 % to throughput." in text
+    assert "it adds 100 %" not in text

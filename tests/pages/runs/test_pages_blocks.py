@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 
 from pages.parts.run.blocks import holder_rows
-from pages.parts.run.sections import execution_text, notes_of
+from pages.parts.run.sections import execution_text, notes_of, simulated_execution_text
 from pages.parts.runs.figures import discarded_text
 from pages.parts.runs.loaded_run import ledger_row
 from pages.parts.shared.lab import lab
@@ -167,3 +167,10 @@ def test_rows_computed_after_a_late_end_are_discarded() -> None:
 def test_requests_are_listed_with_their_unfilled_positions() -> None:
     held = pd.DataFrame({"block_id": [0, 1, 3], "request_id": [2, 7, 7], "positions": [1, 8, 4]})
     assert holder_rows(held, 8) == [["7", "2", "12", nb("4 (25.0 %)")], ["2", "1", "1", nb("7 (87.5 %)")]]
+
+
+def test_simulated_graphs_were_not_replayed_and_are_not_called_eager() -> None:
+    graph = config_of("paged", execution="graph")
+    assert simulated_execution_text(graph, 624) == "624 passes simulated as CUDA graphs: one launch each."
+    assert simulated_execution_text(config_of("paged"), 624) == ""
+    assert simulated_execution_text(graph, 0) == ""
