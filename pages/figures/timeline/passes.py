@@ -19,7 +19,7 @@ from pages.figures.colors import palette
 from pages.figures.frames import records
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.queue import NO_PASSES, changes_only
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import AXIS_TITLES, Unit
 
 BARS = 600
 DENSE = 4000
@@ -109,7 +109,7 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
         showlegend=True,
         legend=legend_above(gap_px=20, plot_px=inner_px),
         barmode="overlay",
-        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y3"),
+        xaxis=axis(dark, title=AXIS_TITLES[unit], range=list(window), anchor="y3"),
     )
     return figure
 

@@ -15,7 +15,7 @@ from engine.core.presets import PRESETS
 from engine.core.units import MIB, dtype_of
 from engine.hardware.model_catalog import list_models
 from pages.parts.bench.memory import draw_advanced, draw_memory, memory_text
-from pages.parts.bench.settings import TWICE, BenchSettings, read_settings
+from pages.parts.bench.settings import BenchSettings, read_settings
 from pages.parts.bench.workload_text import arrival_text, form_text, mix_text
 from pages.parts.shared.devices import available_devices, device_of
 from pages.parts.shared.fields import FIELDS
@@ -29,14 +29,12 @@ KEPT_PROMPTS = "lab.prompt_lines"  # of the visit
 MAX_FILE_BYTES = 20 * MIB
 
 
-def draw_controls() -> BenchSettings:
-    """Draw all settings and read them."""
-    values: dict[str, Any] = {}
+def draw_controls(values: dict[str, Any]) -> BenchSettings:
+    """Draw all settings but those that are in `values` already, add theirs, and read all."""
     notes: dict[str, Any] = {}
     left, right = st.columns(2, gap="medium")
     with left:
         _draw_engine(values, notes)
-        _draw_comparison(values)
         _draw_repeats(values)
         _draw_model(values, notes)
         _draw_sampling(values)
@@ -51,7 +49,7 @@ def draw_controls() -> BenchSettings:
 
 
 def _draw_engine(values: dict[str, Any], notes: dict[str, Any]) -> None:
-    with group("Engine", "The scheduling policy and the KV layout of a run."):
+    with group("Single run", "One engine alone: its scheduling policy and KV layout."):
         values["engine"] = choice("engine")
         st.caption(f"Shows: {PRESETS[values['engine']].shows}.")
         is_serial = values["engine"] == "serial"
@@ -60,14 +58,6 @@ def _draw_engine(values: dict[str, Any], notes: dict[str, Any]) -> None:
             st.caption("Off: serial has one slot. The other engines of a comparison use this number.")
         values["max_num_batched_tokens"] = number("max_num_batched_tokens")
         notes["max_num_batched_tokens"] = st.empty()
-
-
-def _draw_comparison(values: dict[str, Any]) -> None:
-    with group("Comparison", "The two engines to compare. They run one after the other, on the same requests."):
-        values["first"] = choice("first")
-        values["second"] = choice("second")
-        if values["first"] == values["second"]:
-            st.caption(f":red[:material/error: {TWICE.capitalize()}.]")
 
 
 def _draw_repeats(values: dict[str, Any]) -> None:
@@ -95,7 +85,6 @@ def _draw_model(values: dict[str, Any], notes: dict[str, Any]) -> None:
 
 def _draw_workload(values: dict[str, Any], notes: dict[str, Any]) -> tuple[str, ...]:
     with group("Workload", "The requests. The same seed gives every engine the same requests."):
-        values["prompts"] = choice("prompts")
         prompt_lines: tuple[str, ...] = ()
         values["mix"] = FIELDS["mix"].default
         if values["prompts"] == "lengths":

@@ -9,9 +9,9 @@ import streamlit as st
 
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job, JobRun
-from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_end import draw_end, move_on
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
+from pages.parts.bench.plan import planned_tokens
 from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link, queue_text
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
@@ -104,10 +104,9 @@ def _draw_progress(job: Job, run: JobRun) -> None:
 
 def _share_done(run: JobRun) -> float:
     """By tokens if budgets are always used up, else by requests."""
-    plan = forecast_of(run.config)
     if run.config.workload.budget.startswith("eos"):
         return min(1.0, run.finished_requests / max(1, run.requests))
-    return min(1.0, run.output_tokens / max(1, plan.output_tokens))
+    return min(1.0, run.output_tokens / max(1, planned_tokens(run.config)))
 
 
 def _progress_text(run: JobRun) -> str:

@@ -12,7 +12,7 @@ from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map, block_
 from pages.figures.blocks.pool import pool_at, pool_caption
 from pages.figures.frames import records
 from pages.figures.timeline.preemptions import preemptions_of
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import RunUnit
 from pages.parts.runs.figures import chosen_unit
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import show
@@ -67,7 +67,7 @@ def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: in
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _block_map(home: str, run_id: str, version: int, unit: Unit) -> BlockMap:
+def _block_map(home: str, run_id: str, version: int, unit: RunUnit) -> BlockMap:
     """Up to the highest block in use: a pool may be far larger than the workload. Cached as a LoadedRun is."""
     store = lab().store
     whole = store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)

@@ -16,11 +16,11 @@ from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.metric import Value
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import RunUnit
 from pages.parts.shared.page_state import linked, one_of, setting
 
 UNIT = "unit"  # in the address: `?unit=seconds`
-UNITS: dict[str, Unit] = {"steps": "step", "seconds": "second"}
+UNITS: dict[str, RunUnit] = {"steps": "step", "seconds": "second"}
 
 TIMELINE_HELP = """
 Each lane is one slot of the batch, from the run's start (left) to its end (right). The number is the request in it.
@@ -47,7 +47,7 @@ graph computes beyond the tokens of its pass, because it was captured for a larg
 """
 
 
-def unit_switch() -> Unit:
+def unit_switch() -> RunUnit:
     """Draw the switch between steps and seconds, and return the chosen unit."""
     with linked(UNIT, "steps", one_of(list(UNITS))) as key:
         chosen = st.segmented_control(
@@ -56,7 +56,7 @@ def unit_switch() -> Unit:
     return UNITS.get(chosen or "steps", "step")
 
 
-def chosen_unit() -> Unit:
+def chosen_unit() -> RunUnit:
     """The unit that the page's switch shows, for a figure further down."""
     return UNITS.get(setting(UNIT) or "steps", "step")
 

@@ -113,8 +113,8 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
-    "first": Choice(options=ENGINES, default="static", label="First (base of ratios)"),
-    "second": Choice(options=ENGINES, default="continuous", label="Second"),
+    "first": Choice(options=ENGINES, default="static", label="First engine", help="Ratios are over this engine."),
+    "second": Choice(options=ENGINES, default="continuous", label="Second engine"),
     "form": Choice(options=FORMS, default="arrived", label=SETTINGS["form"].label),
     "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True, label="Timeout, seconds"),
     "prompts": Choice(options=PROMPT_KINDS, default="chat", label=SETTINGS["prompts"].label),

@@ -54,6 +54,14 @@ def choice(
     return str(chosen) if chosen in values else field.default
 
 
+def pick(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+    """One of a field's values, in a list that opens: for values that do not fit side by side."""
+    field = fields[name]
+    assert isinstance(field, Choice)
+    with linked(name, field.default, one_of(field.options)) as key:
+        return str(st.selectbox(field.label, field.options, key=key, help=field.help or None, persist_state="page"))
+
+
 def number(
     name: str,
     *,
