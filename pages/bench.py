@@ -33,12 +33,13 @@ def render() -> None:
     """The live view of a followed job; sliders beside the planned timelines and the buttons; all settings, folded."""
     leave_for_results()
     take_mix()
-    st.title("Bench", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title("Bench", anchor=False, width="content")
+        draw_scenarios()
     draw_complaints()
     _warm_the_worker()
     job_id = followed_job()
     live = st.container() if job_id else None  # a followed job comes before the plan
-    draw_scenarios()
     left, right = st.columns([1, 2.4], gap="medium")
     live = live or st.container()
     with left:
@@ -47,7 +48,7 @@ def render() -> None:
     with st.expander("All settings", icon=":material/tune:"):
         settings = draw_controls(values)
     with sliders:
-        draw_sliders(values)
+        draw_sliders(values, settings)
     with right:
         _draw_buttons(settings)
         _draw_plan(settings)

@@ -6,14 +6,18 @@ shows one of them and writes to it; a value that a slider cannot show, such as `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from engine.core.format import quantity
+from engine.core.config import RunConfig
+from engine.core.format import quantity, size
 from engine.core.presets import PRESETS
+from engine.core.units import GIB
 from engine.workload.arrivals import (
     Arrival,
     ClosedArrival,
@@ -24,7 +28,8 @@ from engine.workload.arrivals import (
 )
 from engine.workload.budgets import RangeBudget, parse_budget
 from engine.workload.prompts import parse_prompts
-from pages.parts.bench.settings import TWICE
+from pages.parts.bench.plan import plan_of
+from pages.parts.bench.settings import TWICE, BenchSettings
 from pages.parts.shared.page_state import page_key, put, setting
 from pages.parts.shared.widgets import choice, pick
 
@@ -35,12 +40,13 @@ STEP_TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RATES_PER_S = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FIRST_RATE_PER_S = 1.0
 BURSTY_CV = 4.0
+POOL_SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 ARRIVALS = {"all at once": "closed", "steady": "constant", "Poisson": "poisson", "bursty": "gamma"}
 MOST_LENGTHS = 8
 
 
-def draw_sliders(values: Mapping[str, Any]) -> None:
-    """The sliders for the settings in `values`, the fields as they are in this run."""
+def draw_sliders(values: Mapping[str, Any], settings: BenchSettings) -> None:
+    """The sliders for the settings in `values`, the fields as they are in this run, and in `settings`, as read."""
     _slide("slots", "Slots", SLOTS, int(values["slots"]), help="Requests that run at the same time.")
     _slide("requests", "Requests", REQUESTS, int(values["requests"]))
     _draw_tokens(str(values["budget"]))
@@ -50,6 +56,9 @@ def draw_sliders(values: Mapping[str, Any]) -> None:
     if any(PRESETS[engine].is_chunked for engine in engines):
         label = "Chunk budget, tokens per step"
         _slide("max_num_batched_tokens", label, STEP_TOKENS, int(values["max_num_batched_tokens"]))
+    with_blocks = next((config for config in settings.pair or () if PRESETS[config.engine].has_blocks), None)
+    if with_blocks is not None:
+        _draw_pool(with_blocks)
 
 
 def draw_choices() -> dict[str, Any]:
@@ -73,6 +82,32 @@ def _slide(name: str, label: str, options: Sequence[int], value: int, help: str 
 
 def _take(name: str, key: str) -> None:
     put({name: st.session_state[key]})
+
+
+def _draw_pool(config: RunConfig) -> None:
+    """The limit of the KV pool, in shares of what the engine takes without one."""
+    peak = plan_of(replace(config, pool_gib=None)).peak_kv_bytes
+    if not peak:
+        return
+    sizes = sorted({float(f"{peak * share / GIB:.3g}") for share in POOL_SHARES} | {config.pool_gib or math.inf})
+    if config.pool_gib is None or sizes[-1] != math.inf:
+        sizes = [*(each for each in sizes if each != math.inf), math.inf]
+    key = page_key("pool_slider")
+    st.session_state[key] = config.pool_gib or math.inf
+    st.select_slider(
+        "KV pool",
+        sizes,
+        key=key,
+        format_func=lambda gib: "no limit" if gib == math.inf else size(gib * GIB),
+        on_change=_take_pool,
+        args=(key,),
+        help=f"Without a limit, {config.engine} takes {size(peak)}.",
+    )
+
+
+def _take_pool(key: str) -> None:
+    gib = st.session_state[key]
+    put({"pool_gib": None if gib == math.inf else gib})
 
 
 def _draw_tokens(budget: str) -> None:

@@ -12,7 +12,7 @@ from engine.core.format import count, duration, number, percent, plural, size
 from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
 from engine.simulator.machine import THIS, SimulatedMachine, fitting_calibration, simulated_machine
-from pages.figures.timeline.timeline import shared_range, slot_timeline, timelines_caption
+from pages.figures.timeline.timeline import shared_range, slot_timeline
 from pages.parts.bench.plan import Plan, plan_of
 from pages.parts.runs.badges import SIMULATED
 from pages.parts.shared.charts import show_still
@@ -21,7 +21,7 @@ from pages.parts.shared.lab import is_dark
 from pages.parts.shared.machines import calibrations
 from pages.parts.shared.markdown import code, plain
 
-MOST_PX = 250  # of the lanes of one planned timeline
+LEAST_PX, MOST_PX, LANE_PX = 104, 260, 18  # of the lanes of one planned timeline, and of one of many lanes
 PREFIX = "hardware this: "  # of the simulator's errors; the page shows them without it
 
 Planned = Sequence[tuple[RunConfig, Plan]]
@@ -60,21 +60,51 @@ def _draw_timelines(known: Planned) -> None:
             num_lanes=config.num_slots,
             preemptions=plan.preemptions,
             title=f"{config.engine}, planned",
-            most_px=MOST_PX,
+            most_px=min(MOST_PX, max(LEAST_PX, LANE_PX * config.num_slots)),
             dark=is_dark(),
         )
         show_still(figure, alt=f"Planned slot timeline of {config.engine}", key=f"plan_{config.engine}")
 
 
 def plan_caption(known: Planned) -> str:
-    """The lengths and dead shares; what was planned of a workload that is too large."""
-    unit = known[0][1].unit
-    text = timelines_caption({config.engine: plan.spans for config, plan in known}, unit=unit)
-    first = known[0][1]
-    if first.is_sampled:
+    """`Static needs 87 forward passes, continuous 74 (static 1.18x); 39.1 % of static's slot-steps are dead.`
+
+    Durations where the schedule is in seconds. Of a workload that is too large, what was planned.
+    """
+    if known[0][1].unit == "second":
+        lengths = {config.engine: float(plan.metrics["duration_s"] or 0.0) for config, plan in known}
+        parts = [f"{engine} {duration(length)}" for engine, length in lengths.items()]
+        verb = "takes"
+    else:
+        lengths = {config.engine: float(plan.num_passes or 0) for config, plan in known}
+        parts = [f"{engine} {count(length)}" for engine, length in lengths.items()]
+        parts[0] = f"{known[0][0].engine} {plural(lengths[known[0][0].engine], 'forward pass', 'forward passes')}"
+        verb = "needs"
+    first, *others = parts
+    name, _, amount = first.partition(" ")
+    sentence = f"{name.capitalize()} {verb} {amount}{''.join(f', {other}' for other in others)}{_ratio_text(lengths)}"
+    sentence = f"{sentence}; {_dead_text(known)}."
+    sampled = known[0][1]
+    if sampled.is_sampled:
         least = min(plan.requests for _, plan in known)
-        text = f"The first {count(least)} of {plural(first.of_requests, 'request')}. {text}"
-    return text
+        sentence = f"The first {count(least)} of {plural(sampled.of_requests, 'request')}: {sentence}"
+    return sentence
+
+
+def _ratio_text(lengths: dict[str, float]) -> str:
+    """` (static 1.18x)`: the longest against the shortest."""
+    longest, shortest = max(lengths, key=lambda name: lengths[name]), min(lengths, key=lambda name: lengths[name])
+    if len(lengths) < 2 or not lengths[shortest]:
+        return ""
+    if lengths[longest] == lengths[shortest]:
+        return " (the same)"
+    return f" ({longest} {number(lengths[longest] / lengths[shortest])}x)"
+
+
+def _dead_text(known: Planned) -> str:
+    shares = {config.engine: (plan.dead_slot_steps or 0) / (plan.slot_steps or 1) for config, plan in known}
+    dead = [f"{percent(share)} of {engine}'s slot-steps are dead" for engine, share in shares.items() if share]
+    return " and ".join(dead) if dead else "no slot-step is dead"
 
 
 def plan_table(known: Planned) -> str:

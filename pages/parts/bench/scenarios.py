@@ -63,14 +63,14 @@ SCENARIOS = (
     Scenario(
         name="KV pool too small",
         icon=":material/memory:",
-        shows="Blocks run out: requests are preempted and recomputed. Larger chunks of the pool end the preemptions.",
+        shows="Blocks run out: requests are preempted and recomputed. A larger KV pool ends the preemptions.",
         settings={
             "first": "paged",
             "second": "chunked",
             "prompts": "lengths",
             "mix": "p64",
             "budget": "32-96",
-            "pool_gib": 0.02,
+            "pool_gib": 0.011,
         },
     ),
     Scenario(
