@@ -69,7 +69,7 @@ def _warm_the_worker() -> None:
 
 
 def _draw_plan(settings: BenchSettings) -> None:
-    """What the buttons run, with the forecast and the preview of each engine; or the problems to fix."""
+    """What the buttons run, as planned timelines; or the problems to fix."""
     if settings.config is None or settings.workload is None:
         st.markdown("**Fix these settings first:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
