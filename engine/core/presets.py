@@ -29,6 +29,10 @@ class Preset:
     meaning: str
     shows: str
     slots: int | None = None  # rows at once, whatever the setting; None: the setting
+    calibrate_with: str = ""  # the engine of the same layout whose measured passes time this one; empty: itself
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calibrate_with", self.calibrate_with or self.name)
 
     @property
     def kv_layout(self) -> str:
@@ -58,6 +62,7 @@ PRESETS: dict[str, Preset] = {
             scheduler=ContinuousScheduler,
             layout=SlotLayout,
             slots=1,
+            calibrate_with="continuous",
             policy="one request at a time",
             meaning="The engine that runs one request at a time: the baseline without batching.",
             shows="the baseline: the cost of one request at a time, with a KV cache",
@@ -91,6 +96,7 @@ PRESETS: dict[str, Preset] = {
             name="chunked",
             scheduler=ChunkedScheduler,
             layout=PagedLayout,
+            calibrate_with="paged",
             policy="a token budget a step, decode first",
             meaning="The paged engine with a token budget per step: decode rows come first, and prompts are "
             "prefilled in chunks with the rest.",
@@ -100,6 +106,12 @@ PRESETS: dict[str, Preset] = {
 }
 
 ENGINES = tuple(PRESETS)
+
+
+def logged_slots(engine: object, setting: object) -> object:
+    """Rows at once in a logged run: its engine's own number, or its `slots` setting. The engine may be unknown."""
+    preset = PRESETS.get(engine) if isinstance(engine, str) else None
+    return setting if preset is None or preset.slots is None else preset.slots
 
 
 def make_scheduler(config: EngineSettings, requests: Sequence[Request], num_blocks: int | None = None) -> Scheduler:
