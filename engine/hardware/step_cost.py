@@ -190,8 +190,7 @@ def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConf
         )
     mine = _passes_for(calibration, config)
     if not _are_enough(mine):
-        layout = PRESETS[config.engine].kv_layout
-        engine = next(name for name, preset in PRESETS.items() if preset.kv_layout == layout and name != "serial")
+        engine = PRESETS[config.engine].calibrate_with
         raise ValueError(
             f"hardware this: no measured passes of {config.engine} with {config.execution} execution and "
             f"{config.timing} timing; run `{_command(config)} --engines {engine}`"
