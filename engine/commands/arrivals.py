@@ -11,7 +11,7 @@ from engine.commands.arrivals_report import arrivals_text
 from engine.commands.experiments import add_experiment_arguments, busy_text, carry_out, output_folder
 from engine.core.config import SETTINGS, RunConfig
 from engine.core.option import options_of
-from engine.core.presets import PRESETS
+from engine.core.presets import PRESETS, parse_engines
 from engine.core.run_id import new_run_id, utc_now
 from engine.experiments.experiment import Plan, experiment_status, point_rows
 from engine.load.goodput import Limits
@@ -21,7 +21,6 @@ from engine.load.load_plan import (
     ENGINES_UNDER_LOAD,
     LAW,
     RATES,
-    parse_engines,
     parse_rates,
     plan_load,
 )

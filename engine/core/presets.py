@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.continuous_scheduler import ContinuousScheduler
+from engine.core.errors import FieldError
 from engine.core.kv_layout import EngineSettings, KVLayout, PaddedLayout, PagedLayout, SlotLayout
 from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
@@ -106,6 +107,18 @@ PRESETS: dict[str, Preset] = {
 }
 
 ENGINES = tuple(PRESETS)
+
+
+def parse_engines(text: str, also: Collection[str] = ()) -> tuple[str, ...]:
+    """Engines in the given order, such as `static,continuous`, or one name of `also`. ValueError for anything else."""
+    names = tuple(part.strip() for part in text.split(","))
+    unknown = next((name for name in names if name not in ENGINES), None)
+    if unknown is not None and not (len(names) == 1 and unknown in also):
+        rule = ", or ".join((*also, f"some of {', '.join(ENGINES)}"))
+        raise FieldError("engines", f"engines {unknown!r:.80}: use {rule}")
+    if len(set(names)) < len(names):
+        raise FieldError("engines", f"engines {text!r:.80}: name each once")
+    return names
 
 
 def logged_slots(engine: object, setting: object) -> object:

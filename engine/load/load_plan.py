@@ -96,17 +96,6 @@ def parse_rates(text: str) -> tuple[float, ...]:
     return tuple(sorted(rates))
 
 
-def parse_engines(text: str) -> tuple[str, ...]:
-    """`static,continuous`, in the given order; the first is the base of ratios. ValueError for anything else."""
-    engines = tuple(part.strip() for part in text.split(","))
-    unknown = next((name for name in engines if name not in ENGINES), None)
-    if unknown is not None:
-        raise FieldError("engines", f"engines {unknown!r}: use some of {', '.join(ENGINES)}")
-    if len(set(engines)) < len(engines):
-        raise FieldError("engines", f"engines {text!r}: name each once")
-    return engines
-
-
 def arrival_spec(law: str, rate_per_s: float) -> str:
     """The arrival spec of a law (`poisson`, `constant`, `gamma:CV`) at a rate. ValueError for any other law."""
     name, _, variation = law.strip().partition(":")
