@@ -24,7 +24,7 @@ from engine.commands.experiments import (
 from engine.core.format import aligned
 from engine.core.run_id import new_run_id, utc_now
 from engine.core.terminal import table_lines
-from engine.experiments.experiment import Plan, check_repeats, newest_records
+from engine.experiments.experiment import REPEATS, Plan, newest_records
 from engine.experiments.repeats import KIND, plan_repeats
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _new_runs(args: argparse.Namespace) -> Ran:
     Several repeats are an experiment, saved in its own folder beside the runs.
     """
     config = options.run_config(args)
-    check_repeats(args.repeats)
+    REPEATS.check(args.repeats)
     out = output_folder(args.out)
     # Loading torch takes seconds; bad options fail before it.
     from engine.runtime.environment import use_available_threads

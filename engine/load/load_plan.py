@@ -18,11 +18,11 @@ from engine.core.form_rule import FormRule
 from engine.core.option import Choices, Option, Text
 from engine.core.presets import ENGINES, PRESETS
 from engine.experiments.experiment import (
+    REPEATS,
     Plan,
     Point,
     PointRecord,
     check_points,
-    check_repeats,
     interleaved,
     newest_records,
     summarize,
@@ -124,11 +124,11 @@ def plan_load(
     Only the static engine gets `form` and `returns`. `confirm` adds the runs around each engine's capacity later.
     ValueError for invalid settings and for too many runs.
     """
-    check_repeats(repeats)
+    REPEATS.check(repeats)
     if base.workload.requests < 1:
         raise FieldError("requests", f"requests {base.workload.requests}: use 1 or more")
     num_points = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
-    check_points("arrivals", num_points, "engines, rates or repeats")
+    check_points("rates", "arrivals", num_points, "engines, rates or repeats")
     points = []
     for rate_per_s in rates_per_s:
         spec = arrival_spec(law, rate_per_s)

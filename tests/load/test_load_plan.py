@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.errors import FieldError
 from engine.core.form_rule import FormRule
 from engine.experiments.experiment import Plan, Point, PointRecord, remaining
 from engine.load.goodput import Limits
@@ -118,8 +119,9 @@ def test_a_law_has_no_rate() -> None:
 def test_too_many_points_are_refused() -> None:
     with pytest.raises(ValueError, match="repeats 0: use 1 to 1,000"):
         plan(repeats=0)
-    with pytest.raises(ValueError, match="points; use fewer engines, rates or repeats"):
+    with pytest.raises(FieldError, match="points; use fewer engines, rates or repeats") as refusal:
         plan(repeats=1000)
+    assert refusal.value.field == "rates"
     with pytest.raises(ValueError, match="budget"):
         plan_load(
             replace(BASE, workload=replace(BASE.workload, budget="3x4")),
