@@ -64,9 +64,9 @@ def _checked(entry: Any) -> dict[str, Any]:
         raise ValueError(f"{shown}: its outcome is {entry['outcome']}, but it has no measured value")
     try:
         question = Question.from_dict(json.loads(entry["question"]))
+        expected = Expectation(low=numbers["low"], high=numbers["high"], why=entry["why"])
     except (ValueError, TypeError) as error:
         raise ValueError(f"{shown}: {error}") from error
-    expected = Expectation(low=numbers["low"], high=numbers["high"], why=entry["why"])
     notes = {name: str(entry[name])[:MAX_NOTE] if entry.get(name) is not None else None for name in NOTES}
     texts = {name: entry[name] for name in TEXTS} | {"question": json.dumps(question.to_dict()), "why": expected.why}
     return {**texts, **notes, **numbers, **times, "label": question.label, "unit": question.unit, "run_ids": "[]"}
