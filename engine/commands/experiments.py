@@ -30,7 +30,7 @@ from engine.validity.machine_checks import busy_machine_text, load_of
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
 
-PROGRESS_FIGURES = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tok/s"))
+PROGRESS_FIGURES = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tokens/s"))
 
 ALLOWED_WITH_RESUME = ("resume", "out", "json")  # of every command
 
@@ -231,7 +231,7 @@ def _attempt(
 
 
 def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
-    """`[3/12] static/p16/b4: completed, TTFT 32.1 ms, TPOT 12.3 ms, 310 tok/s`."""
+    """`[3/12] static/p16/b4: completed, TTFT 32.1 ms, TPOT 12.3 ms, 310 tokens/s`."""
     done = len(log.plan.points) - len(remaining(log.plan, log.records))
     repeat = f" repeat {point.repeat + 1}" if any(p.repeat for p in log.plan.points) else ""
     line = f"[{done}/{len(log.plan.points)}] {point.key}{repeat}: {record.status}"
