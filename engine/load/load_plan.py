@@ -15,6 +15,7 @@ from typing import Any
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.form_rule import FormRule
+from engine.core.format import exact
 from engine.core.option import Choices, Option, Text
 from engine.core.presets import ENGINES, PRESETS
 from engine.experiments.experiment import (
@@ -85,7 +86,7 @@ def parse_rates(text: str) -> tuple[float, ...]:
             rates.append(float(part))
             parse_arrival(f"poisson:{part}")
         except ValueError:
-            limits = f"{LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f}"
+            limits = f"{exact(LOWEST_RATE)} to {exact(HIGHEST_RATE)}"
             raise FieldError(
                 "rates", f"rates {text[:80]!r}: use requests/s from {limits}, for example 0.5,1,2"
             ) from None
@@ -140,7 +141,7 @@ def plan_load(
     return Plan(
         experiment_id=experiment_id,
         kind="load",
-        label=label or f"{', '.join(engines)} at {', '.join(f'{rate:g}' for rate in rates_per_s)} requests/s",
+        label=label or f"{', '.join(engines)} at {', '.join(map(exact, rates_per_s))} requests/s",
         created_at=created_at,
         settings={
             "engines": list(engines),
