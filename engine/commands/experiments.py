@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.commands.options import COMMANDS, Own, add_options, settings_in
+from engine.commands.options import COMMANDS, OUT, Own, add_option, add_options, settings_in
 from engine.core.errors import EngineOutOfMemory
 from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
@@ -49,7 +49,7 @@ def add_experiment_arguments(parser: argparse.ArgumentParser, own: Own | None = 
     group = parser.add_argument_group("measuring")
     add_options(group, [REPEATS, *settings_in("measuring")], own)
     group.add_argument("--resume", metavar="ID", help="resume an experiment that was stopped or interrupted")
-    group.add_argument("--out", metavar="FOLDER", help="folder for run folders (default $LAB_HOME/runs)")
+    add_option(group, OUT)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 

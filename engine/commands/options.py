@@ -33,6 +33,15 @@ MIX = Option(
     metavar="P16:3,P4096:1",
     group="prompts",
 )
+OUT = Option(
+    default=None,
+    label="Output folder",
+    help="folder for run folders (default $LAB_HOME/runs)",
+    flags=("--out",),
+    takes=Text(examples="a folder"),
+    metavar="FOLDER",
+    group="measuring",
+)
 
 Own = Mapping[str, Mapping[str, Any]]
 Group = argparse._ActionsContainer  # a parser, or a group of one

@@ -8,15 +8,15 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from engine.commands import options
+from engine.commands.experiments import output_folder
 from engine.commands.summary import summary_lines
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import counted, size
-from engine.core.home import lab_home, runs_folder
+from engine.core.home import lab_home
 from engine.core.option import Choices, Text, options_of
 from engine.core.run_id import new_run_id
 from engine.hardware.hardware_presets import CARD, HARDWARE
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_options(group, options_of(Routing).values())
     group = parser.add_argument_group("run log")
-    group.add_argument("--out", metavar="FOLDER", help="folder for run folders (default $LAB_HOME/runs)")
+    options.add_option(group, options.OUT)
     group.add_argument("--no-token-rows", action="store_true", help="write the run log without its token rows")
     group.add_argument("--no-log", action="store_true", help="write no run log")
     parser.add_argument("--json", action="store_true", help="one flat JSON object")
@@ -144,7 +144,7 @@ def _write(
     # Only the log needs pyarrow, which is slow to load.
     from engine.runlog.simulated_run import describe_simulation, write_simulation
 
-    out = Path(args.out) if args.out else runs_folder()
+    out = output_folder(args.out)
     experiment = None
     if len(simulations) > 1:
         label = f"{len(simulations)} replicas, {args.router}, simulated"
