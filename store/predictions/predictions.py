@@ -16,7 +16,7 @@ import pandas as pd
 
 from engine.core.run_id import new_run_id
 from engine.predictions.prediction import Expectation, Question, SubjectKind, grade
-from engine.runlog.reader import RUN_ID
+from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from store.database import Database, carry_out, first_row, in_transaction
 from store.predictions.grading import close_begun, grade_pending, has_begun
 from store.predictions.simulation import keep, simulate_due
@@ -56,7 +56,7 @@ class Subject:
 
     def __post_init__(self) -> None:
         if not RUN_ID.fullmatch(self.subject_id):
-            raise ValueError(f"{self.kind} id {self.subject_id[:80]!r}: use 1 to 64 letters, digits, _ or -")
+            raise ValueError(f"{self.kind} id {self.subject_id[:80]!r}: {RUN_ID_RULE}")
 
 
 class Predictions:
