@@ -223,9 +223,7 @@ def read_experiment(folder: Path) -> LoggedExperiment:
     except OSError as error:
         raise ValueError(f"{folder}: the experiment cannot be read: {error.strerror or error}") from error
     if not RUN_ID.fullmatch(logged.plan.experiment_id):
-        raise ValueError(
-            f"{folder}: experiment_id is {logged.plan.experiment_id!r}; {RUN_ID_RULE}"
-        )
+        raise ValueError(f"{folder}: experiment_id is {logged.plan.experiment_id!r}; {RUN_ID_RULE}")
     return logged
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import duckdb
 import pandas as pd
 
-from engine.core.run_id import new_run_id
+from engine.core.run_id import current_time, new_run_id
 from engine.predictions.prediction import Expectation, Question, SubjectKind, grade
 from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from store.database import Database, carry_out, first_row, in_transaction
@@ -212,5 +212,5 @@ def _closed(subject: Subject) -> PredictionClosed:
 
 def _now() -> datetime:
     """Now, in UTC without a time zone as in the store, and in whole milliseconds as in run.json, for comparison."""
-    moment = datetime.now(UTC).replace(tzinfo=None)
+    moment = current_time().replace(tzinfo=None)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

@@ -8,10 +8,10 @@ import stat
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from engine.core.run_id import current_time
 from engine.runlog.experiment_log import ExperimentLog, is_experiment_folder
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE, SCHEMA_VERSION
@@ -102,7 +102,7 @@ def write_bundle(
             annotation, status = store.annotations.of(run_id), str(rows[run_id]["status"])
             bundled.append(BundledRun(run_id=run_id, status=status, files=tuple(files), annotation=annotation))
         manifest = Manifest(
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_at=current_time().isoformat(timespec="seconds"),
             schema_version=SCHEMA_VERSION,
             runs=tuple(bundled),
             experiments=tuple(

@@ -78,3 +78,13 @@ def test_every_module_says_what_it_is() -> None:
         if not path.name.startswith("__") and not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("text", "home"),
+    [("datetime.now(", "engine/core/run_id.py"), ("0-9A-Za-z_-]{1,64}", "engine/runlog/reader.py")],
+)
+def test_a_fact_has_one_home(text: str, home: str) -> None:
+    names = {path.relative_to(ROOT).as_posix(): path.read_text() for path in tracked_python()}
+    found = [n for n, source in names.items() if text in source and n.startswith(("engine/", "store/", "pages/"))]
+    assert found == [home]
