@@ -34,7 +34,7 @@ MAX_POINTS = 2_000
 REPEATS = Option(
     default=1,
     label="Repeats",
-    help="of each run, interleaved",
+    help="how often each configuration runs, interleaved",
     flags=("--repeats",),
     takes=Bounds(low=1, high=MAX_REPEATS),
     metavar="N",
