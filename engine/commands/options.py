@@ -127,6 +127,15 @@ def run_config(args: argparse.Namespace) -> RunConfig:
     )
 
 
+def batch_config(args: argparse.Namespace, **own: Any) -> RunConfig:
+    """What the points of an experiment share, each of which sets its own prompts, requests and slots.
+
+    `own` are options that the experiment sets. ValueError with one clear line.
+    """
+    of_points = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
+    return run_config(argparse.Namespace(**{**vars(args), **of_points, **own}))
+
+
 def _prompts(args: argparse.Namespace) -> dict[str, Any]:
     """`prompts` and the lines of a prompt file, from whichever of the three options is given."""
     if args.prompt_file is not None:

@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.core.config import MAX_SLOTS, RunConfig
+from engine.core.config import MAX_SLOTS, TIMINGS, RunConfig
 from engine.core.errors import FieldError
 from engine.experiments.experiment import REPEATS, Plan, Point, Summary, check_points, interleaved, summarize
 from engine.experiments.sweep_plan import grid_point
 from engine.workload.prompts import MAX_PROMPT_TOKENS
-
-TIMINGS = ("sync", "async")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
