@@ -108,7 +108,7 @@ def write_bundle(
             experiments=tuple(
                 _add_experiment(archive, name, folder) for name, folder in experiments.items() if folder is not None
             ),
-            predictions=tuple(bundled_predictions(store.cursor(), run_ids, list(experiments))),
+            predictions=tuple(bundled_predictions(store, run_ids, list(experiments))),
         )
         archive.writestr(_entry(MANIFEST), manifest.to_json().encode())
 
@@ -119,17 +119,11 @@ def whole_experiments(store: Store, run_ids: Sequence[str]) -> dict[str, Path | 
 
     A running experiment is left out, because it is not complete.
     """
-    rows = store.cursor().execute(
-        "SELECT r.experiment_id, any_value(e.folder) FROM runs r JOIN experiments e USING (experiment_id) "
-        "GROUP BY r.experiment_id HAVING bool_and(list_contains(?::VARCHAR[], r.run_id)) ORDER BY r.experiment_id",
-        [list(run_ids)],
-    )
-    experiments: dict[str, Path | None] = {}
-    for experiment_id, place in rows.fetchall():
-        folder = Path(place) if place else None
-        if folder is None or (is_experiment_folder(folder) and not ExperimentLog.is_open(folder)):
-            experiments[str(experiment_id)] = folder
-    return experiments
+    return {
+        experiment_id: folder
+        for experiment_id, folder in store.experiments.within(run_ids).items()
+        if folder is None or (is_experiment_folder(folder) and not ExperimentLog.is_open(folder))
+    }
 
 
 def _add_experiment(archive: zipfile.ZipFile, experiment_id: str, folder: Path) -> BundledExperiment:
