@@ -77,10 +77,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _plan(args: argparse.Namespace) -> Plan:
-    own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    own |= {"timing": "sync"}
     return plan_overhead(
-        options.run_config(argparse.Namespace(**{**vars(args), **own})),
+        options.batch_config(args, timing="sync"),
         experiment_id=new_run_id(),
         created_at=utc_now(),
         configs=args.configs,

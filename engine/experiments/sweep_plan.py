@@ -17,7 +17,7 @@ from engine.core.config import MAX_SLOTS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.option import Option, Text
 from engine.core.request import ExactPrompt
-from engine.experiments.experiment import Plan, Point, check_points, check_repeats, interleaved
+from engine.experiments.experiment import REPEATS, Plan, Point, check_points, interleaved
 from engine.workload.budgets import largest_budget, parse_budget
 from engine.workload.prompts import parse_prompts
 from engine.workload.workload import build_workload
@@ -96,9 +96,9 @@ def plan_sweep(
         raise FieldError(
             "prompts", "prompts: name prompt lengths, for example p16,p64, or a mix, for example p16:3,p4096:1"
         )
-    check_repeats(repeats)
+    REPEATS.check(repeats)
     num_points = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
-    check_points("sweep", num_points, "prompt lengths, batch sizes or repeats")
+    check_points("batch_size", "sweep", num_points, "prompt lengths, batch sizes or repeats")
     points = [grid_point(base, length, size) for length in lengths for size in sizes]
     if mix is not None:
         points += [point for size in sizes for point in ragged_points(base, mix, size)]
@@ -127,7 +127,7 @@ def ragged_points(base: RunConfig, mix: str, batch_size: int) -> tuple[Point, Po
     try:
         source = parse_prompts(mix).source
     except FieldError as error:
-        raise FieldError(RAGGED_MIX.parameter, error.message) from None
+        raise FieldError(RAGGED_MIX.parameter, str(error)) from None
     if source != "exact":
         raise FieldError("mix", f"mix {mix!r}: use exact lengths with weights, for example p16:3,p4096:1")
     config = _closed_batch(base, mix, batch_size)

@@ -291,4 +291,4 @@ def test_the_progress_line_prints_rates_without_a_power_of_ten() -> None:
     log: Any = SimpleNamespace(plan=SimpleNamespace(points=()), records=())
     point: Any = SimpleNamespace(key="static/p16/b4", repeat=0)
     record: Any = SimpleNamespace(status="completed", error=None, totals={"output_tokens_per_s": 1236.4})
-    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240\u00a0tok/s"
+    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240\u00a0tokens/s"

@@ -150,7 +150,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_the_store_adds_passes_up_by_shape(store: Store) -> None:
-    bins = {(r["kind"], r["rows_from"]): r for r in pass_bins(store.cursor(), ["r1"]).to_dict("records")}
+    bins = {(r["kind"], r["rows_from"]): r for r in store.passes.bins(["r1"]).to_dict("records")}
     assert set(bins) == {("prefill", 2), ("decode", 2)}
     prefill, decode = bins["prefill", 2], bins["decode", 2]
     assert (prefill["passes"], prefill["tokens"], prefill["squared_lengths"]) == (1, 32, 2 * 256)

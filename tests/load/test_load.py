@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.core.record import RunRecord
 from engine.experiments.experiment import Summary
 from engine.load.findings import confirmation_text
 from engine.load.goodput import Goodput, Limits
@@ -14,6 +13,7 @@ from engine.load.load_table import LoadSample, LoadTable, SaturationPoint, load_
 from engine.load.queue_growth import QueueGrowth
 from tests.support.load_server import serve
 from tests.support.no_break import nb
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.runs.records import EMPTY, request, tokens
 
 NOTHING = load_point(EMPTY)
@@ -43,7 +43,7 @@ def test_littles_law_of_evenly_spaced_requests() -> None:
     # One arrives per second and stays 2.5 s, with free slots: 1/s x 2.5 s = 2.5 in the system.
     rows = [request(i, arrival_s=float(i), admitted_s=float(i)) for i in range(40)]
     token_rows = [row for i in range(40) for row in tokens(i, i + 1.0, i + 2.5)]
-    point = load_point(RunRecord.from_rows(requests=rows, tokens=token_rows))
+    point = load_point(record_of_rows(requests=rows, tokens=token_rows))
     little = point.little
     assert little is not None
     # Three run at once from 2 on, and one mean time in the system is over at 2.5: 37 arrive after 2.
@@ -59,7 +59,7 @@ def test_littles_law_of_evenly_spaced_requests() -> None:
 def test_half_a_request_per_second_can_keep_thirteen_in_the_system() -> None:
     rows = [request(i, arrival_s=2.0 * i, admitted_s=2.0 * i) for i in range(60)]
     token_rows = [row for i in range(60) for row in tokens(i, 2.0 * i + 1, 2.0 * i + 26)]
-    little = load_point(RunRecord.from_rows(requests=rows, tokens=token_rows)).little
+    little = load_point(record_of_rows(requests=rows, tokens=token_rows)).little
     assert little is not None
     assert (little.arrivals_per_s, little.mean_number) == (pytest.approx(0.5), pytest.approx(13.0))
 
@@ -78,7 +78,7 @@ def test_all_at_once_has_no_arrival_rate() -> None:
 
 def test_goodput_counts_requests_within_both_limits_and_each_limit() -> None:
     # TTFT 1, 3, 1, 9 s; TPOT 1, 1, 3 s and none; request 4 never finished.
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         requests=[request(i, admitted_s=float(i), state="stopped" if i == 4 else "finished") for i in range(5)],
         tokens=[
             *tokens(0, 1.0, 2.0),
@@ -108,7 +108,7 @@ def test_invalid_limits_are_refused(limit_s: float) -> None:
 
 
 def test_percentiles_have_a_count_and_start_at_the_intended_arrival() -> None:
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         requests=[request(i, arrival_s=float(i), admitted_s=i + 0.5 * i) for i in range(4)],
         tokens=[row for i in range(4) for row in tokens(i, i + 1.0 * i)],
     )

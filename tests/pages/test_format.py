@@ -44,12 +44,8 @@ from tests.support.runs.evidence import evidence, requests
 ROOT = Path(__file__).parents[2]
 INF, NAN = float("inf"), float("nan")
 BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a style takes, and d3's formats
-    "{LOWEST_RATE:.6f}",
     "{rate_per_s:.6g}",
     "{share * capacity_per_s:.6g}",
-    "{share:.0%} of {machine.name}",
-    "for rate in rates_per_s",
-    "{gigabytes:.1f} GB from the hub",
     "%{{y:,.4~r}}",
     "%{{customdata[{i}]}}",
     "{x:.4f},{middle + up - tooth:.6g}",

@@ -10,7 +10,6 @@ import pytest
 from engine.core.format import breakable, size
 from engine.hardware.machine_memory import host_memory
 from store import Store
-from store.queries.memory_runs import measured_runs
 from tests.support.page_app import figures, open_page, take_in, words
 from tests.support.runs.memory_runs import MODEL, POSITION, write_memory_run
 
@@ -21,7 +20,7 @@ RUNS = "Estimated and measured memory"
 def found(home: Path, **asked: Any) -> dict[str, Any]:
     take_in(home)
     with Store(home) as store:
-        return {run.run_id: run for run in measured_runs(store.cursor(), **asked)}
+        return {run.run_id: run for run in store.memory_runs.newest(**asked)}
 
 
 def test_the_estimate_of_a_run_is_for_its_requests(lab_home: Path) -> None:
@@ -105,7 +104,7 @@ def test_logits_of_all_positions_are_a_switch(lab_home: Path) -> None:
     address = {"model": "qwen2.5-1.5b", "dtype": "bf16", "prompt": "128", "budget": "128", "largest": "128"}
     said = words(open_page("memory", logits="all", **address))
     assert "Logits of only the last positions take 37.1 MiB instead of 4.64 GiB." in said
-    assert "--batch-size 1,2,4,8,16,32,64,128 --logits all" in said
+    assert "--batch-size 1,2,4,8,16,32,64,128 --engine static --logits all" in said
     assert "Published" not in said
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.format import percent
+from engine.core.format import count, percent
 from engine.experiments.experiment import Summary
 from engine.experiments.repeats import Paired, paired, summary_of, values_of
 from pages.figures.repeats.measures import RepeatMeasure, change_text, times_text
@@ -88,11 +88,11 @@ def chance_text(chance: float) -> str:
     if chance >= 1:
         return "no evidence (chance alone always does this)"
     if chance < RARE:
-        return f"chance alone does this less than 1 time in {1 / RARE:,.0f}"
+        return f"chance alone does this less than 1 time in {count(1 / RARE)}"
     times = round(1 / chance)
     if abs(times * chance - 1) < NEAR:
-        return f"chance alone does this 1 time in {times:,}"
-    return f"chance alone does this {100 * chance:.0f} times in 100"
+        return f"chance alone does this 1 time in {count(times)}"
+    return f"chance alone does this {count(100 * chance)} times in 100"
 
 
 def _ratio_text(found: Paired, names: Names, measure: RepeatMeasure) -> str:

@@ -11,6 +11,7 @@ import streamlit as st
 from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
 from engine.core.format import duration, exact, plural
 from engine.core.option import options_of
+from engine.core.presets import parse_engines
 from engine.experiments.experiment import Plan
 from engine.load.goodput import Limits
 from engine.load.load_plan import (
@@ -20,7 +21,6 @@ from engine.load.load_plan import (
     LAW,
     RATES,
     arrival_spec,
-    parse_engines,
     parse_rates,
     plan_load,
 )

@@ -84,8 +84,8 @@ def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
             f"The {shape.engine} engine also runs larger batches: with a smaller pool, requests wait or are preempted. "
             "The estimate is how many run at once without either."
         )
-    if shape.engine == "serial":
-        sentences.append("The serial engine runs one request at a time, so the batch size has no effect.")
+    if PRESETS[shape.engine].slots == 1:
+        sentences.append(f"The {shape.engine} engine runs one request at a time, so the batch size has no effect.")
     logits = last.logits_bytes + last.logits_fp32_bytes
     copy = " and their fp32 copy" if shape.sampled_in_fp32 else ""
     sentences.append(
@@ -222,9 +222,8 @@ def command(settings: MemorySettings) -> str:
         f"--capacity-gib {grid.capacity_bytes / GIB:.6g}",
         f"--prompts p{settings.prompt_tokens} --budget {grid.budget_tokens}",
         f"--batch-size {','.join(map(str, grid.batch_sizes))}",
+        f"--engine {shape.engine}",
     ]
-    if not PRESETS[shape.engine].forms_batches:
-        options.append(f"--engine {shape.engine}")
     if grid.pool_bytes is not None:
         options.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
     if settings.model.weight_bits != 8 * settings.model.value_bytes:

@@ -19,7 +19,7 @@ from pages.figures.frames import records
 from pages.parts.runs.loaded_run import find_row
 from pages.parts.runs.run_text import dtype_name
 from pages.parts.shared.lab import lab
-from store.queries.downsampled_passes import By, pass_bins
+from store.queries.downsampled_passes import By
 
 KEPT = 32
 MAX_MEMBERS = 200
@@ -115,7 +115,7 @@ def _read(
     home: str, run_ids: tuple[str, ...], version: int, is_async: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Cached by run ids, version and `home`, which identifies the store."""
-    cursor = lab().store.cursor()
+    passes = lab().store.passes
     by: tuple[By, ...] = ("shape", "doublings", "rows")
-    bins, groups, by_rows = (pass_bins(cursor, run_ids, by=kind, is_async=is_async) for kind in by)
+    bins, groups, by_rows = (passes.bins(run_ids, by=kind, is_async=is_async) for kind in by)
     return bins, groups, by_rows

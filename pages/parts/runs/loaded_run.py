@@ -21,8 +21,6 @@ from engine.metrics.metric import Value
 from pages.figures.frames import records
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
-from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
-from store.queries.latency_definitions import distributions
 
 KEPT_RUNS = 8
 RECENT = 60
@@ -140,7 +138,6 @@ def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
     """The cache key is what may change: the status and, for a running run, the store's version. `home` separates
     stores."""
     store = lab().store
-    cursor = store.cursor()
     row = store.runs.get(run_id)
     info = row["info"]
     return LoadedRun(
@@ -150,11 +147,11 @@ def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
         config=RunConfig.from_dict(info["config"]),
         metrics=store.runs.metrics(run_id),
         spans=store.runs.spans(run_id),
-        passes=downsampled_passes(cursor, run_id),
-        pass_totals=pass_totals(cursor, run_id),
-        pass_kinds=pass_kinds(cursor, run_id),
+        passes=store.passes.downsampled(run_id),
+        pass_totals=store.passes.totals(run_id),
+        pass_kinds=store.passes.kinds(run_id),
         requests=store.runs.request_numbers(run_id),
-        latencies=distributions(cursor, run_id, Definitions()),
+        latencies=store.latencies.distributions(run_id),
         events=store.runs.events(run_id),
     )
 

@@ -18,7 +18,6 @@ from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
 HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
-NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +36,15 @@ class Machine:
 
 def calibrations() -> list[Calibration]:
     """Every calibration that this version can read, the newest first; each file is read once."""
-    files = lab().store.cursor().execute(NEWEST).fetchall()
+    files = lab().store.calibrations.newest()
     return [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
 def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
     """None for a format of another version. `home` separates stores."""
-    cursor = lab().store.cursor()
-    (text,) = cursor.execute("SELECT calibration FROM calibrations WHERE file = ?", [file]).fetchall()[0]
     try:
-        return Calibration.from_json(text)
+        return Calibration.from_json(lab().store.calibrations.text(file))
     except ValueError:
         return None
 

@@ -215,7 +215,7 @@ def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
 def test_a_problem_of_chunked_affects_only_its_comparison(lab_home: Path) -> None:
     app = opened(slots="8", max_num_batched_tokens="4")
     assert run_buttons(app) == {"Run continuous": True, "Compare two engines": True, "Compare four engines": False}
-    assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
+    assert "8 slots need at least 8 tokens per step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
     assert run_buttons(alone) == {"Run the engine": False, "Compare two engines": False, "Compare four engines": False}
     assert texts(alone).count("max-num-batched-tokens 4: 8 slots need at least 8 tokens") == 2  # at its field too

@@ -97,7 +97,7 @@ def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) 
     assert "Time to first token (TTFT), median 1.50 s 1.00 s +500 ms (+50.0 %)" in text
     assert "Time to first token (TTFT), samples 4 3 +1 (+33.3 %)" in text
     assert "Latency definitions other than the default: Requests that did not finish: counted as infinite." in text
-    drawn = figures(app)["Whole answer, cumulative"]
+    drawn = figures(app)["End-to-end latency (E2E), cumulative"]
     assert "<b>continuous</b>  n = 4, 2 unbounded" in [note["text"] for note in drawn["layout"]["annotations"]]
     assert "median ∞, p95 ∞ over 4 requests" in text
     assert requests_table(app)["queue wait, s"].tolist() == [1.0, 0.0, 0.5, math.inf]
@@ -117,7 +117,7 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     assert "End-to-end latency (E2E), 95th percentile 5.00 s 4.80 s +200 ms (+4.17 %)" in text
     assert "Gap between tokens: median 1.50 s, p95 2.00 s over 2 requests." in text
     shares = {name: figure["data"][0] for name, figure in figures(app).items() if name.startswith("Time to first")}
-    assert shares["Time to first token, cumulative"]["y"] != []
+    assert shares["Time to first token (TTFT), cumulative"]["y"] != []
     assert app.query_params["ttft"] in ("admission", ["admission"])
 
 
@@ -142,7 +142,7 @@ def test_compare_uses_the_choice_for_all_runs(runs: Path) -> None:
     assert text.count("figures change.") == 2
     assert "Time to first token (TTFT), median 1.50 s 1.50 s" in text
     assert "End-to-end latency (E2E), median ∞ ∞" in text
-    drawn = figures(app)["Gap between tokens, cumulative, all runs"]
+    drawn = figures(app)["Inter-token latency (ITL), cumulative, all runs"]
     notes = [note["text"] for note in drawn["layout"]["annotations"]]
     assert "<b>continuous, run 1</b>  n = 3, 2 unbounded" in notes  # a mean of 1.5, and two that never ended
 

@@ -95,10 +95,10 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
         "Slot timeline",
         "Waste",
         "Queue wait, cumulative",
-        "Time to first token, cumulative",
-        "Gap between tokens, cumulative",
-        "Time per output token, cumulative",
-        "Whole answer, cumulative",
+        "Time to first token (TTFT), cumulative",
+        "Inter-token latency (ITL), cumulative",
+        "Time per output token (TPOT), cumulative",
+        "End-to-end latency (E2E), cumulative",
         "Pass trace",
     }
     captions = [caption.value for caption in app.caption]
