@@ -37,7 +37,8 @@ from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.parts.runs.badges import badge_text, badges_of, status_badge
 from pages.parts.runs.validity import explained_checks
 from pages.parts.shared.markdown import code, listed, plain
-from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit
+from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit, value_text
+from pages.parts.shared.tables import TABLE_FORMAT
 from tests.support.no_break import UNIT, nb
 from tests.support.runs.evidence import evidence, requests
 
@@ -222,6 +223,39 @@ def test_no_number_is_formatted_by_hand() -> None:
     ]
     assert [line for line in found if not any(known in line for known in BY_HAND)] == []
     assert [known for known in BY_HAND if not any(known in line for line in found)] == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [
+        ("s", 0.0521, "52.1 ms"),
+        ("share", 0.4375, "43.8 %"),
+        ("bytes", 3_092_376_453, "2.88 GiB"),
+        ("times", 1.9231, "1.92x"),
+        ("tokens/s", 312.4, "312 tokens/s"),
+        ("slot-steps", 2304, "2,304 slot-steps"),
+        ("requests", 12.54, "12.5 requests"),
+        ("", 4096, "4,096"),
+        ("requests", None, "–"),
+    ],
+)
+def test_a_metrics_value_has_its_unit(unit: str, value: float | None, text: str) -> None:
+    assert value_text(unit, value).replace(NO_BREAK_SPACE, " ") == text
+
+
+def test_sortable_tables_share_one_number_format() -> None:
+    """A column's format is TABLE_FORMAT, or `localized` for whole numbers."""
+    formats = [
+        (path.relative_to(ROOT).as_posix(), ast.unparse(keyword.value))
+        for path in sorted((ROOT / "pages").rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).lower().endswith(("number", "number_column", "numbercolumn"))
+        for keyword in call.keywords
+        if keyword.arg == "format"
+    ]
+    assert {text for _, text in formats} == {"TABLE_FORMAT", "'localized'"}, formats
+    assert TABLE_FORMAT == "%.4g"
 
 
 def _is_by_hand(string: ast.JoinedStr) -> bool:

@@ -13,6 +13,7 @@ from engine.core.format import count, duration, is_missing, plural
 from pages.parts.runs.answers import answer_or_note, answers_of, with_texts
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tables import TABLE_FORMAT
 
 PAGE_ROWS = 200
 CUT = 160
@@ -119,8 +120,7 @@ def _one_line(text: Any) -> str | None:
 
 
 def _column_config() -> dict[str, Any]:
-    config: dict[str, Any] = {COLUMNS[name]: st.column_config.NumberColumn(format="%.3f") for name in _SECONDS}
-    config["per token, s"] = st.column_config.NumberColumn(format="%.4f")
+    config: dict[str, Any] = {COLUMNS[name]: st.column_config.NumberColumn(format=TABLE_FORMAT) for name in _SECONDS}
     config["request"] = st.column_config.NumberColumn(pinned=True, width="small")
     config["prompt"] = st.column_config.TextColumn(width="medium")
     config["answer"] = st.column_config.TextColumn(width="medium")
