@@ -54,8 +54,8 @@ MAX_REQUESTS = 10_000
 OWN: dict[str, dict[str, Any]] = {
     "requests": {"low": 1, "high": MAX_REQUESTS, "default": DEFAULTS["requests"], "label": "Requests at every rate"},
     "confirm": {"help": "Runs 0.9 and 1.1 times the measured capacity."},
-    "ttft_limit_s": {"high": 3600},
-    "tpot_limit_s": {"high": 3600},
+    "ttft_limit_s": {"high": 3600, "unset": "no limit"},
+    "tpot_limit_s": {"high": 3600, "unset": "no limit"},
 }
 OPTIONS = (
     *(ENGINES_UNDER_LOAD, RATES, LAW, CONFIRM),

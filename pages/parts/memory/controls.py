@@ -34,6 +34,7 @@ OWN: dict[str, dict[str, Any]] = {
     "capacity_gib": {
         "label": "Capacity instead of the GPU's, GiB (capacity-gib)",
         "help": "Replaces the memory of the GPU chosen above.",
+        "unset": "the GPU's",
     },
     "engine": {"default": "static"},
     "logits": {"help": ""},

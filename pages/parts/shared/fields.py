@@ -36,7 +36,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number from `low` to `high`, without `low` itself if `above` is true. A default of None means: not set."""
+    """A number from `low` to `high`, without `low` itself if `above` is true. A default of None means: not set, which
+    an empty widget shows as `unset`."""
 
     low: float
     high: float
@@ -45,6 +46,7 @@ class Number:
     above: bool = False
     label: str = ""
     help: str = ""
+    unset: str = "no cap"
 
     def complaint(self, text: str) -> str | None:
         try:

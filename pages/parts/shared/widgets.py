@@ -89,7 +89,7 @@ def number(
             help=field.help or None,
             disabled=disabled,
             persist_state="page",
-            placeholder=None if field.default is not None else "no limit" if name.endswith("_s") else "no cap",
+            placeholder=field.unset if field.default is None else None,
         )
 
 

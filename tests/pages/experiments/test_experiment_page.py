@@ -53,6 +53,7 @@ def test_a_long_status_gets_a_wide_column_and_placeholders_differ(home: Path) ->
     assert json.loads(table.proto.columns)["status"]["width"] == "medium"
     placeholders = {field.key: field.proto.placeholder for field in app.number_input}
     assert placeholders["load.ttft_within_s"] == "no limit"
+    assert placeholders["load.ttft_limit_s"] == "no limit"
     assert placeholders["load.pool_gib"] == "no cap"
 
 
