@@ -54,8 +54,8 @@ def draw_blocks(run: LoadedRun) -> None:
 
 
 def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
-    ledger = run.ledger("")
-    reserved, unfilled = ledger.get("kv_reserved_position_s"), ledger.get("kv_fragment_position_s")
+    waste = run.waste_row("")
+    reserved, unfilled = waste.get("kv_reserved_position_s"), waste.get("kv_fragment_position_s")
     return block_map_caption(
         grid.by_column,
         lost,
