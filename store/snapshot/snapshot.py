@@ -131,7 +131,7 @@ class Snapshots:
             tables.replace_logs(cursor, changed, list(before.keys() - now.runs.keys()))
         tables.fill_small(cursor)
         tables.compute_requests(cursor, changed)
-        for part in tables.parts(now, changed):
+        for part in tables.runs_by_tokens(now, changed):
             on_progress(0.1 + 0.9 * part.share, _progress_text(part))
             tables.compute_gaps(cursor, part)
         tables.fill_run_metrics(cursor)

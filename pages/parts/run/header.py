@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from engine.core.format import MISSING, count
+from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.metric import Value
 from pages.parts.experiments.progress import draw_way_to_experiment
@@ -82,7 +83,7 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
 
 def draw_key_figures(run: LoadedRun) -> None:
     """Each figure with its unit and sample count. Paged runs show preemptions in place of padding and dead slots."""
-    figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
+    figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if PRESETS[run.config.engine].has_blocks else KEY_FIGURES
     draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures])
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.metric import Value
@@ -50,11 +49,6 @@ class LoadedRun:
     latencies: Mapping[str, Distribution]
     events: pd.DataFrame
     definitions: Definitions = Definitions()
-
-    @property
-    def is_paged(self) -> bool:
-        """Whether its KV memory is in blocks."""
-        return PRESETS[self.config.engine].has_blocks
 
     @property
     def kv_blocks(self) -> int | None:
