@@ -33,8 +33,6 @@ from pages.parts.experiments.form import (
     NO_ID,
     PlanOrProblems,
     base_config,
-    draw_advanced,
-    draw_model,
     draw_plan,
     draw_problems,
     draw_repeats,
@@ -47,6 +45,7 @@ from pages.parts.predictions.form import PredictionForm
 from pages.parts.shared.devices import model_on_device
 from pages.parts.shared.fields import Field, fields_of
 from pages.parts.shared.markdown import listed
+from pages.parts.shared.run_settings import draw_advanced, draw_model
 from pages.parts.shared.widgets import choice, group, number, text
 from pages.parts.shared.workloads import budget_text
 
@@ -145,7 +144,7 @@ def draw_form() -> None:
     with right:
         _draw_requests(values, notes)
         with group("Model", "The same for all runs of the load test."):
-            draw_model(values, FIELDS)
+            draw_model(values, notes, FIELDS)
             draw_repeats(values, FIELDS)
     draw_advanced(values, FIELDS)
     settings = read_load(values)

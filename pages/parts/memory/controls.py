@@ -18,7 +18,7 @@ from engine.hardware.machine_memory import machine_memory
 from engine.hardware.model_presets import MODEL_NAMES, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
 from engine.memory.memory_plan import LOGITS, MAX_PROMPT_TOKENS, EngineShape, MemoryGrid
-from pages.parts.shared.fields import LEAST_POOL_GIB, Choice, Field, Number, fields_of
+from pages.parts.shared.fields import LEAST_POOL_GIB, MODEL_SHAPE, Choice, Field, Number, fields_of
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import put, setting
 from pages.parts.shared.widgets import choice, draw_error, group, model, number, slide
@@ -28,7 +28,7 @@ LARGEST = ("16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
 SAME = "dtype"  # weights have the dtype's width
 
 OWN: dict[str, dict[str, Any]] = {
-    "model": {"default": "qwen2.5-1.5b"},
+    "model": {"default": "qwen2.5-1.5b", "help": MODEL_SHAPE},
     "dtype": {"options": tuple(dtype for dtype in DTYPES if dtype != "auto"), "default": "fp16"},
     "weights": {"options": (SAME, "16", "8"), "default": SAME},
     "card": {"options": (*HARDWARE, THIS), "default": "a10", "help": ""},
@@ -159,8 +159,7 @@ def draw_controls() -> MemorySettings | None:
 
 def _draw_model(values: dict[str, Any], places: dict[str, Any]) -> None:
     with group("Model", "Its shape determines the size of the weights and of a KV position."):
-        help = "Choose a model, or type the path of a config.json or of its folder."
-        values["model"] = model(MODEL_NAMES, help, fields=FIELDS)
+        values["model"] = model(MODEL_NAMES, fields=FIELDS)
         places["model"] = st.empty()
         values["dtype"] = choice("dtype", fields=FIELDS)
         values["weights"] = choice("weights", fields=FIELDS)

@@ -78,6 +78,8 @@ Field = Choice | Number | Text
 
 LEAST_POOL_GIB = 1e-6
 CAP = "Empty: no cap. A run that needs more ends as out of memory."
+RUNNABLE_MODEL = "Choose a model, or type a folder with safetensors or GGUF files, or a hub id as owner/model."
+MODEL_SHAPE = "Choose a model, or type the path of a config.json or of its folder."
 MAX_SHOWN = 40  # characters of a link's bad value
 
 
@@ -109,6 +111,7 @@ def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | 
 
 
 OWN: dict[str, dict[str, Any]] = {
+    "model": {"help": RUNNABLE_MODEL},
     "requests": {"low": 1},
     "top_k": {"high": 1_000_000},
     "repeats": {"high": 50, "help": "Engines are interleaved so that drift affects all equally."},

@@ -109,11 +109,13 @@ def text(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
     return str(entered or "").strip()
 
 
-def model(options: Sequence[str], help: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+def model(options: Sequence[str], *, fields: Mapping[str, Field] = FIELDS) -> str:
     """A model of the list, or the text typed instead; without the blanks around it."""
     field = fields["model"]
     with linked("model", field.default, some_text) as key:
-        chosen = st.selectbox(field.label, options, key=key, accept_new_options=True, help=help, persist_state="page")
+        chosen = st.selectbox(
+            field.label, options, key=key, accept_new_options=True, help=field.help, persist_state="page"
+        )
     return str(chosen or "").strip()
 
 

@@ -14,7 +14,7 @@ from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.model_presets import MODEL_NAMES, RANDOM_SUFFIX, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH
 from engine.hardware.what_if import WORDS_PER_MINUTE, WhatIf
-from pages.parts.shared.fields import Choice, Field, Number, Text, fields_of
+from pages.parts.shared.fields import MODEL_SHAPE, Choice, Field, Number, Text, fields_of
 from pages.parts.shared.machines import HOW_TO_CALIBRATE, Machine, calibrated_machine, calibrations, preset_machine
 from pages.parts.shared.machines import calibration_here as newest_here
 from pages.parts.shared.markdown import plain
@@ -30,7 +30,7 @@ LARGEST = ("8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
 CHAPTER_MODEL, CHAPTER_CARD = "llama-3.1-8b", "h100"
 OPTIONS = (SETTINGS["model"], CARD, WEIGHT_WIDTH, SETTINGS["execution"])
 OWN: dict[str, dict[str, Any]] = {
-    "model": {"default": CHAPTER_MODEL},
+    "model": {"default": CHAPTER_MODEL, "help": MODEL_SHAPE},
     "weights": {"options": ("16", "8"), "default": "16"},
     "execution": {
         "options": ("graph", "eager"),
@@ -120,7 +120,7 @@ def draw_controls(fields: Mapping[str, Field]) -> WhatIfSettings | None:
 
 def _model(fields: Mapping[str, Field]) -> str:
     names = [name for name in MODEL_NAMES if not name.endswith(RANDOM_SUFFIX)]
-    return model(names, "Choose a model, or type the path of a config.json or of its folder.", fields=fields)
+    return model(names, fields=fields)
 
 
 def _slide_number(name: str, fields: Mapping[str, Field], step: int) -> int:

@@ -115,7 +115,7 @@ def test_each_start_is_a_new_experiment() -> None:
         ({"batch_size": "4,4"}, "batch_size", "named twice"),
         ({"budget": "lots"}, "budget", "budget 'lots'"),
         ({"mix": "chat"}, "mix", "exact lengths with weights"),
-        ({"model": " "}, "model", "name a model"),
+        ({"model": " "}, "model", "model: name one, or a folder or hub id"),
         (
             {"engine": "chunked", "batch_size": "1,16", "max_num_batched_tokens": 8},
             "max_num_batched_tokens",
