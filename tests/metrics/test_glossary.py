@@ -2,6 +2,7 @@
 
 import re
 
+from engine.core.config import RETURNS
 from engine.core.record import PASS_COLUMNS, REQUEST_COLUMNS, TOKEN_COLUMNS
 from engine.metrics.glossary import GLOSSARY
 from engine.metrics.latency import latencies
@@ -47,6 +48,11 @@ def test_formulas_speak_of_metrics_and_of_the_run_log_only() -> None:
 def test_a_record_is_named_as_the_run_log_is() -> None:
     for table, columns in (("requests", REQUEST_COLUMNS), ("passes", PASS_COLUMNS), ("tokens", TOKEN_COLUMNS)):
         assert set(columns) <= set(STREAMS[table].names)
+
+
+def test_the_response_modes_are_explained_by_the_options_values() -> None:
+    (meaning,) = (entry.meaning for entry in GLOSSARY if entry.word == "response mode")
+    assert re.findall(r"(\w+): ", meaning) == list(RETURNS) == ["stream", "whole"]
 
 
 def test_the_glossary_explains_each_word_once() -> None:

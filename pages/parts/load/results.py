@@ -241,7 +241,7 @@ def draw_goodput(data: MeasuredLoad, is_limited: bool) -> None:
     _table(goodput_columns(data.rows), "load_goodput_table")
     st.caption(
         "Shares are of all requests of a run; unfinished requests miss every limit. Rates are measured in the steady "
-        "window. Answers of one token, or in response mode whole, always meet the TPOT limit."
+        "window. Answers of one token, or in full response mode (`whole`), always meet the TPOT limit."
     )
 
 
