@@ -129,7 +129,7 @@ def _column_config() -> dict[str, Any]:
         "badges": text(width="small", help="Badges of validity earned, of those that apply"),
         "caveats": text(width="medium", help="Why badges were lost; the run's page has the findings"),
         "tokens/s": number(format=TABLE_FORMAT),
-        "first token p50, s": number(format=TABLE_FORMAT),
+        "TTFT p50, s": number(format=TABLE_FORMAT),
         "dead, %": number(format=TABLE_FORMAT),
         "duration, s": number(format=TABLE_FORMAT),
         "on disk, MiB": number(format=TABLE_FORMAT),

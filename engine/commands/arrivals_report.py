@@ -26,9 +26,9 @@ SERVED: tuple[Column, ...] = (
     ("offered/s", FIGURES["offered_per_s"]),
     ("achieved/s", FIGURES["achieved_per_s"]),
     ("tok/s", FIGURES["output_tokens_per_s"]),
-    ("queue p50 s", FIGURES["queue_wait_p50_s"]),
-    ("TTFT p50 s", FIGURES["ttft_p50_s"]),
-    ("p95 s", FIGURES["ttft_p95_s"]),
+    ("queue p50, s", FIGURES["queue_wait_p50_s"]),
+    ("TTFT p50, s", FIGURES["ttft_p50_s"]),
+    ("p95, s", FIGURES["ttft_p95_s"]),
 )
 GOOD: tuple[Column, ...] = (("good/s", GOODPUT["goodput_requests_per_s"]),)
 

@@ -258,6 +258,18 @@ def test_sortable_tables_share_one_number_format() -> None:
     assert TABLE_FORMAT == "%.4g"
 
 
+def test_a_unit_in_a_header_follows_a_comma() -> None:
+    """`TTFT p50, s`, not `TTFT p50 s`."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.value}"
+        for folder in ("engine/commands", "pages")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and re.fullmatch(r"[\w-]+(?: p\d\d)? (?:s|ms|GiB|MiB|%)", str(node.value))
+    ]
+    assert found == []
+
+
 def _is_by_hand(string: ast.JoinedStr) -> bool:
     for value, after in zip(string.values, [*string.values[1:], None], strict=True):
         if isinstance(value, ast.FormattedValue):

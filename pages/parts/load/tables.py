@@ -14,7 +14,7 @@ from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 
 FIGURES = (
-    *("offered/s", "achieved/s", "tok/s", "queue p50 s", "TTFT p50 s", "TTFT p95 s", "waiting, mean"),
+    *("offered/s", "achieved/s", "tok/s", "queue p50, s", "TTFT p50, s", "TTFT p95, s", "waiting, mean"),
     *("requests/s within", "tok/s within"),
 )
 CAPACITY_HEADER = (
@@ -34,9 +34,9 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "offered/s": rows["offered_per_s"],
             "achieved/s": rows["achieved_per_s"],
             "tok/s": rows["output_tokens_per_s"],
-            "queue p50 s": rows["queue_wait_p50_s"],
-            "TTFT p50 s": rows["ttft_p50_s"],
-            "TTFT p95 s": rows["ttft_p95_s"],
+            "queue p50, s": rows["queue_wait_p50_s"],
+            "TTFT p50, s": rows["ttft_p50_s"],
+            "TTFT p95, s": rows["ttft_p95_s"],
             "n": rows["ttft_n"],
             "waiting, mean": rows["waiting_mean"],
             "queue grows": [_queue_text(row) for row in found],
@@ -116,8 +116,8 @@ def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
             "status": attempts.status,
             "offered/s": points["offered_requests_per_s"],
             "whole run, requests/s": points["requests_per_s"],
-            "queue p50 s": points["queue_wait_p50_s"],
-            "TTFT p95 s": points["ttft_p95_s"],
+            "queue p50, s": points["queue_wait_p50_s"],
+            "TTFT p95, s": points["ttft_p95_s"],
             "run": attempts.run,
             "error": attempts.error,
         }

@@ -16,7 +16,7 @@ from pages.parts.shared.links import compare_link
 
 ENGINE_HEADER = ("metric", "engine", "median", "lowest", "highest", "spread", "n")
 RATIO_HEADER = ("metric", "ratio", "median", "lowest", "highest", "agree")
-RUN_FIGURES = ("tok/s", "TTFT p50 s", "TTFT p95 s", "TPOT p50 ms", "gap p99 ms", "duration s", "% dead")
+RUN_FIGURES = ("tok/s", "TTFT p50, s", "TTFT p95, s", "TPOT p50, ms", "ITL p99, ms", "duration, s", "dead, %")
 CSV_FIRST = ("position", "key", "engine", "repeat", "status", "run_id", "error", "asked_bytes", "free_bytes")
 
 Points = Sequence[Mapping[str, Any]]
@@ -89,12 +89,12 @@ def runs_table(points: pd.DataFrame) -> pd.DataFrame:
             "repeat": attempts.repeat,
             "status": attempts.status,
             "tok/s": points["output_tokens_per_s"],
-            "TTFT p50 s": points["ttft_p50_s"],
-            "TTFT p95 s": points["ttft_p95_s"],
-            "TPOT p50 ms": points["tpot_p50_s"] * 1e3,
-            "gap p99 ms": points["itl_p99_s"] * 1e3,
-            "duration s": points["duration_s"],
-            "% dead": points["dead_fraction"] * 100,
+            "TTFT p50, s": points["ttft_p50_s"],
+            "TTFT p95, s": points["ttft_p95_s"],
+            "TPOT p50, ms": points["tpot_p50_s"] * 1e3,
+            "ITL p99, ms": points["itl_p99_s"] * 1e3,
+            "duration, s": points["duration_s"],
+            "dead, %": points["dead_fraction"] * 100,
             "error": attempts.error,
         }
     )

@@ -39,9 +39,9 @@ class KeyFigure:
 
 KEY_FIGURES = (
     KeyFigure(label="Throughput", metric="output_tokens_per_s", rests_on="output_tokens", noun="tokens"),
-    KeyFigure(label="First token, p50", metric="ttft_p50_s", rests_on="ttft_n", noun="requests"),
-    KeyFigure(label="Gap between tokens, p95", metric="itl_p95_s", rests_on="itl_n", noun="gaps"),
-    KeyFigure(label="Whole answer, p50", metric="e2e_p50_s", rests_on="e2e_n", noun="requests"),
+    KeyFigure(label="TTFT p50", metric="ttft_p50_s", rests_on="ttft_n", noun="requests"),
+    KeyFigure(label="ITL p95", metric="itl_p95_s", rests_on="itl_n", noun="gaps"),
+    KeyFigure(label="E2E p50", metric="e2e_p50_s", rests_on="e2e_n", noun="requests"),
     KeyFigure(label="Dead slot-steps", metric="dead_fraction", rests_on="slot_steps", noun="slot-steps"),
     KeyFigure(label="Padding", metric="padding_fraction", rests_on="computed_positions", noun="positions"),
 )
