@@ -36,6 +36,7 @@ from engine.validity.load_checks import judge_steady_window
 from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.parts.runs.badges import badge_text, badges_of, status_badge
 from pages.parts.runs.validity import explained_checks
+from pages.parts.shared.links import compare_link, runs_query
 from pages.parts.shared.markdown import code, listed, plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit, value_text
 from pages.parts.shared.tables import TABLE_FORMAT
@@ -291,6 +292,13 @@ def test_foreign_text_stays_what_it_is() -> None:
 def test_a_command_stands_as_it_is_typed() -> None:
     assert code("run --model tiny-random") == "`run --model tiny-random`"
     assert code("run `x` [a](b)\nand more") == "`run x [a](b) and more`"
+
+
+def test_links_to_compare_name_no_more_runs_than_it_takes() -> None:
+    runs = [f"r{number}" for number in range(1, 7)]
+    assert runs_query(runs) == {"runs": "r1,r2,r3,r4"}
+    assert compare_link(runs[:2]) == "/compare?runs=r1,r2"
+    assert compare_link(runs) == "/compare?runs=r1,r2,r3,r4"
 
 
 def test_lists_read_as_sentences() -> None:

@@ -20,6 +20,7 @@ from pages.parts.runs.run_actions import draw_download, edit_notes, set_pinned
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab
+from pages.parts.shared.links import runs_query
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, value_and_unit
 from pages.parts.shared.page_state import page_key
@@ -64,14 +65,14 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
                 "pages/compare.py",
                 label="Compare with the other engine" if len(companions) == 2 else "Compare with the other engines",
                 icon=":material/compare_arrows:",
-                query_params={"runs": ",".join(companions)},
+                query_params=runs_query(companions),
             )
         else:
             st.page_link(
                 "pages/compare.py",
                 label="Compare with another run",
                 icon=":material/compare_arrows:",
-                query_params={"runs": run.run_id},
+                query_params=runs_query([run.run_id]),
             )
         draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
         st.page_link(
