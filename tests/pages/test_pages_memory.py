@@ -189,7 +189,7 @@ def test_runs_are_shown_with_their_estimates_and_over_their_bars(lab_home: Path)
     [
         (
             {"engine": "chunked", "budget": "1", "max_num_batched_tokens": "4096"},
-            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens a step; the weights, ",
+            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens per step; the weights, ",
         ),
         ({"engine": "chunked"}, "The KV cache grows with the prompt length; the weights, the MLP activation, "),
         ({"logits": "all"}, "The KV cache, the MLP activation and the logits grow with the prompt length; the "),

@@ -57,7 +57,7 @@ def draw_repeats(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
         repeats = plural(values["repeats"], "time")
         st.caption(f"Every point runs {repeats}; repeats are interleaved so that drift affects all points equally.")
     else:
-        st.caption("One run a point shows no spread; use 3 to 5 repeats to measure it.")
+        st.caption("One run per point shows no spread; use 3 to 5 repeats to measure it.")
 
 
 # From the values of the fields to a plan or its problems, and back. Pure.

@@ -29,7 +29,7 @@ class Attempts(NamedTuple):
 
 
 def attempts_of(points: pd.DataFrame) -> Attempts:
-    """The columns that the tables of attempts share. `points` are the store's, a row a repeat."""
+    """The columns that the tables of attempts share. `points` are the store's, a row per repeat."""
     rows = records(points)
     return Attempts(
         run=run_links([_open_run(row) for row in rows]),

@@ -202,13 +202,13 @@ def plan_text(plan: Plan) -> str:
 
 
 def machine_text(plan: Plan) -> str:
-    """`48 requests of chat a run, …: smollm2-135m in fp32 on cpu, 4 slots.`"""
+    """`48 requests per run, chat questions. …: smollm2-135m in fp32 on cpu, 4 slots.`"""
     config = plan.points[0].config
     workload = config.workload
     what = "chat questions" if workload.prompts == "chat" else f"prompts of {workload.prompts}"
     how = [*execution_notes(config), plural(config.slots, "slot"), *cap_notes(config)]
     return (
-        f"{plural(workload.requests, 'request')} a run, {what}. {budget_text(workload.budget)} "
+        f"{plural(workload.requests, 'request')} per run, {what}. {budget_text(workload.budget)} "
         f"{model_on_device(config)}, {', '.join(how)}."
     )
 

@@ -87,7 +87,7 @@ EXAMPLES = (
     ),
     Example(
         label="8 B on 80 GB",
-        published="about 200 sequences of 2,300 tokens fit: 16\u00a0GB of weights, 128\u00a0KiB a token.",
+        published="about 200 sequences of 2,300 tokens fit: 16\u00a0GB of weights, 128\u00a0KiB per token.",
         settings={
             "model": "llama-3.1-8b",
             "dtype": "bf16",

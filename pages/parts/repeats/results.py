@@ -128,7 +128,7 @@ def draw_runs(data: MeasuredRepeats) -> None:
 
 
 def _draw_repeats(data: MeasuredRepeats, measure: RepeatMeasure) -> None:
-    """The chosen metric, a row a repeat; for one engine the other tables suffice."""
+    """The chosen metric, a row per repeat; for one engine the other tables suffice."""
     if len(data.names) < 2:
         return
     frame = repeat_table(data.rows, data.names, measure)

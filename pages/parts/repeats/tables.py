@@ -56,7 +56,7 @@ def ratio_rows(points: Points, names: Names) -> list[list[str]]:
 
 
 def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.DataFrame:
-    """A row a repeat: each engine's value in the unit of the axis, the ratios to the first, and a link to Compare."""
+    """A row per repeat: each engine's value in the unit of the axis, the ratios to the first, and a link to Compare."""
     values = {key: values_of(points, key, measure.name) for key in names}
     most = max((value for of_key in values.values() for value in of_key.values()), default=0.0)
     factor, unit = measure.axis_scale(most)

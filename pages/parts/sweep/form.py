@@ -155,9 +155,9 @@ def plan_text(plan: Plan) -> str:
 
 
 def machine_text(plan: Plan) -> str:
-    """`static, smollm2-135m in fp32 on cpu, 32 output tokens a request`, with the memory limits that are set."""
+    """`static, smollm2-135m in fp32 on cpu, 32 output tokens per request`, with the memory limits that are set."""
     config = plan.points[0].config
-    budget = f"{config.workload.budget} output tokens a request"
+    budget = f"{config.workload.budget} output tokens per request"
     return (
         ", ".join([config.engine, model_on_device(config), *execution_notes(config), budget, *cap_notes(config)]) + "."
     )

@@ -1,4 +1,4 @@
-"""The tables of a sweep, on screen and as CSV: a row a point, medians over repeats, failed points included. Pure."""
+"""The tables of a sweep, on screen and as CSV: a row per point, medians over repeats, failed points included. Pure."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ OWN: dict[str, dict[str, Any]] = {
     "execution": {
         "options": ("graph", "eager"),
         "default": "graph",
-        "help": "graph has one launch a step; eager has one launch a kernel.",
+        "help": "graph has one launch per step; eager has one launch per kernel.",
     },
 }
 

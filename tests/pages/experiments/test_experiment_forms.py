@@ -78,7 +78,7 @@ def test_the_default_form_is_a_plan() -> None:
     ]
     assert {point.config.engine for point in plan.points} == {"static"}
     assert plan_text(plan) == "10 runs: 2 prompt lengths x 5 batch sizes."
-    assert "32 output tokens a request" in machine_text(plan).replace("\\", "")
+    assert "32 output tokens per request" in machine_text(plan).replace("\\", "")
 
 
 def test_repeats_a_mix_and_caps_are_in_the_plan_and_its_text() -> None:
