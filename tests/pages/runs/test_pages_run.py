@@ -39,7 +39,7 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
 def test_an_unknown_run_is_one_line_and_a_link(runs: Path) -> None:
     write_run(runs, "r1")
     text = open_run(runs, "nope")
-    assert "There is no run nope here" in text
+    assert "There is no run nope here: it may have been deleted, or belong to another LAB_HOME." in text
     assert "Slot timeline" not in text
 
 
