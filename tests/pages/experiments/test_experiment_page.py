@@ -76,8 +76,7 @@ def test_every_form_has_the_same_model_picker_and_advanced_settings(
 
 
 def test_a_blank_model_is_reported_under_its_field(home: Path) -> None:
-    app = open_page("sweep")
-    next(box for box in app.selectbox if box.key == "sweep.model").set_value(" ").run()
+    app = open_page("sweep", model=" ")
     red = [caption.value.replace("\\", "") for caption in app.caption if caption.value.startswith(":red")]
     assert red == [":red[:material/error: model: name one, or a folder or hub id; `models` lists the names]"]
 
