@@ -22,7 +22,7 @@ OWN: options.Own = {
     "engine": {"default": "static"},
     "repeats": {"default": 5},
 }
-COLUMNS = ("config", "sync s", "async s", "async vs sync", "range over repeats", "")
+COLUMNS = ("config", "sync, s", "async, s", "async vs sync", "range over repeats", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

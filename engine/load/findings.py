@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.core.format import counted, duration, exact, number, percent, quantity
+from engine.core.format import counted, duration, exact, is_missing, number, percent, quantity
 from engine.load.load_plan import ABOVE, BELOW
 from engine.load.load_point import LittlesLaw
 from engine.load.load_report import GOODPUT
@@ -16,7 +16,20 @@ from engine.load.load_table import ALIKE, Capacity, LoadRow, LoadTable, Saturati
 from engine.load.queue_growth import ENOUGH_BATCHES, QueueGrowth
 
 SPEED_TOLERANCE = 0.15  # decode passes that differ by less count as equally fast
+ROLE_NAMES = {
+    "saturation": "all at once",
+    "below": f"{exact(BELOW)} x capacity",
+    "above": f"{exact(ABOVE)} x capacity",
+}  # rates without a number
+QUEUES = {True: "grows", False: "does not grow", None: "unknown"}  # by whether a row's queue grows
 MIN_LITTLE_REQUESTS = 20  # arrivals between the ramp's end and the last arrival, needed to check Little's law
+
+
+def rate_text(role: str, rate_per_s: float | None) -> str:
+    """A rate in a table: `2/s`; `all at once`; `0.9 x capacity`."""
+    if role in ROLE_NAMES or rate_per_s is None or is_missing(rate_per_s):
+        return ROLE_NAMES.get(role, role)
+    return f"{exact(rate_per_s, digits=4)}/s"
 
 
 def capacity_text(capacity: Capacity) -> str:

@@ -32,7 +32,6 @@ class SampleRun:
 
     spans: pd.DataFrame
     passes: pd.DataFrame
-    tokens: pd.DataFrame
     requests: pd.DataFrame
     totals: pd.DataFrame
     block_events: pd.DataFrame
@@ -207,7 +206,6 @@ def _frames(recording: _Recording, requests: list[Request]) -> SampleRun:
     return SampleRun(
         spans=_spans(pd.DataFrame(recording.cells), passes),
         passes=passes,
-        tokens=tokens,
         requests=pd.DataFrame(rows),
         totals=_totals(passes),
         block_events=pd.DataFrame(recording.block_events),

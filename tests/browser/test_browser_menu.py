@@ -18,7 +18,7 @@ PATIENCE_MS = 60_000
 # Where the menu leads from Bench, and what each page then says of its own defaults.
 PAGES = {
     "Sweep": "10 runs: 2 prompt lengths x 5 batch sizes.",
-    "Load": "48 requests a run, chat questions.",
+    "Load": "48 requests per run, chat questions.",
     "Memory": "qwen2.5-1.5b in fp16, static engine.",
     "What if": "Free until about 53.3",
     "Run": "There is no run yet",

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pages.figures.colors import DARK, DASHES, LIGHT, Palette, palette, series_styles
+from pages.figures.colors import DARK, DASHES, LIGHT, Palette, palette, series_styles, translucent
 
 PALETTES = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -24,6 +24,10 @@ VISION = {
 LINEAR_TO_XYZ = np.array(
     [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
 )
+
+
+def test_a_color_with_an_opacity() -> None:
+    assert translucent("#1f5fbf", 0.35) == "rgba(31,95,191,0.35)"
 
 
 def linear_rgb(color: str) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.experiments.experiment import Summary
-from engine.load.findings import confirmation_text
+from engine.load.findings import QUEUES, confirmation_text, rate_text
 from engine.load.goodput import Goodput, Limits
 from engine.load.load_point import LoadPoint, load_point
 from engine.load.load_table import LoadSample, LoadTable, SaturationPoint, load_table
@@ -37,6 +37,13 @@ def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int =
         point=point,
         error=None if point else "no room",
     )
+
+
+def test_rates_and_queues_have_one_text_in_reports_and_on_the_page() -> None:
+    shown = [rate_text("rate", 2.0), rate_text("rate", 0.12345), rate_text("saturation", None)]
+    assert shown == ["2/s", "0.1235/s", "all at once"]
+    assert [rate_text("below", 4.5), rate_text("above", 5.5)] == ["0.9 x capacity", "1.1 x capacity"]
+    assert [QUEUES[grows] for grows in (True, False, None)] == ["grows", "does not grow", "unknown"]
 
 
 def test_littles_law_of_evenly_spaced_requests() -> None:

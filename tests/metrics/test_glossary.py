@@ -50,6 +50,11 @@ def test_a_record_is_named_as_the_run_log_is() -> None:
         assert set(columns) <= set(STREAMS[table].names)
 
 
+def test_the_response_modes_are_explained_by_the_options_values() -> None:
+    (meaning,) = (entry.meaning for entry in GLOSSARY if entry.word == "response mode")
+    assert re.findall(r"(\w+): ", meaning) == list(RETURNS) == ["stream", "whole"]
+
+
 def test_the_glossary_explains_each_word_once() -> None:
     words = [entry.word for entry in GLOSSARY]
     assert len(words) == len({word.lower() for word in words})

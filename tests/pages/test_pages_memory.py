@@ -152,6 +152,17 @@ def test_this_machine_is_a_card_too(lab_home: Path, monkeypatch: pytest.MonkeyPa
     assert "Every batch of p1024 fits" in said
 
 
+def test_an_error_is_under_its_field(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.parts.memory.controls.machine_memory", lambda: None)
+    captions = [caption.value for caption in open_page("memory", card="this").caption]
+    card = captions.index("The memory of this machine is unknown; set a capacity.")
+    assert captions[card + 1] == ":red[:material/error: the memory of this machine is unknown; set a capacity]"
+    captions = [caption.value for caption in open_page("memory", model="no/such").caption]
+    (error,) = (place for place, text in enumerate(captions) if text.startswith(":red"))
+    (card,) = (place for place, text in enumerate(captions) if text.startswith("NVIDIA A10"))
+    assert error < card
+
+
 def test_runs_are_shown_with_their_estimates_and_over_their_bars(lab_home: Path) -> None:
     estimate = 4 * (16 + 4) * POSITION + 4000 + 3 * 4 * 16 * 160 * 4 + 4 * 512 * 4
     write_memory_run(lab_home, "four", ((16, 4),) * 4, slots=4, peak_bytes=estimate + 2**20)
@@ -177,7 +188,7 @@ def test_runs_are_shown_with_their_estimates_and_over_their_bars(lab_home: Path)
     [
         (
             {"engine": "chunked", "budget": "1", "max_num_batched_tokens": "4096"},
-            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens a step; the weights, ",
+            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens per step; the weights, ",
         ),
         ({"engine": "chunked"}, "The KV cache grows with the prompt length; the weights, the MLP activation, "),
         ({"logits": "all"}, "The KV cache, the MLP activation and the logits grow with the prompt length; the "),

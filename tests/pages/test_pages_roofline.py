@@ -53,7 +53,7 @@ def test_shares_of_the_ceilings_match_hand_calculation(one_run: Path) -> None:
     assert "prefill MFU 80.4 % 1 pass" in tiles
     assert "bend measured between – one batch size only" in tiles
     assert "static 3 decode 100 ms 1.00" in tiles
-    assert "Issuing 50 kernels at 1.00 ms each takes 50.0 ms a pass, 50.0 % of a decode pass" in text
+    assert "Issuing 50 kernels at 1.00 ms each takes 50.0 ms per pass, 50.0 % of a decode pass" in text
     assert "Reading its bytes at the bandwidth ceiling takes 50.0 ms (50.0 %)." in text
     assert "On a CPU, issuing an operation also computes it." in text
     assert ":orange-badge" in text

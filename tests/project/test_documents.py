@@ -20,6 +20,7 @@ from engine.validity.check import Check
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
 from store.cli.main import build_parser as store_parser
+from store.snapshot.catalog import tables
 from tests.support.app_server import ROOT
 from tests.support.project_files import tracked_files
 
@@ -174,6 +175,11 @@ def test_make_targets_named_in_documents_exist() -> None:
     }
     assert {"app", "test", "setup"} <= named
     assert named - targets == set()
+
+
+def test_every_table_of_queries_is_in_its_document() -> None:
+    queries = (ROOT / "docs/queries.md").read_text()
+    assert [table.name for table in tables() if f"`{table.name}`" not in queries] == []
 
 
 def test_every_metric_is_explained() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import count, duration, number, plural
-from pages.figures.colors import palette, series_styles
+from engine.core.format import count, number
+from pages.figures.colors import palette, series_styles, translucent
 from pages.figures.layout import axis, legend_above, legend_name, new_figure, note_figure
 from pages.figures.timeline.spans import AXIS_TITLES, Unit, point_column
 
@@ -98,7 +98,7 @@ def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, ya
         mode="lines",
         line={"shape": "hv", "width": 1.2, "color": colors.waiting},
         fill="tozeroy",
-        fillcolor=_translucent(colors.waiting, 0.35),
+        fillcolor=translucent(colors.waiting, 0.35),
         name="waiting",
         showlegend=False,
         hovertemplate="%{y:,.0f} waiting<extra></extra>",
@@ -148,26 +148,6 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
             hovertemplate=f"{name}: %{{y:,.0f}} waiting<extra></extra>",
         )
     figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
-
-
-def _translucent(color: str, opacity: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity})"
-
-
-def queue_caption(queue: pd.DataFrame) -> str:
-    """The greatest depth of the queue, and the time from which it was empty."""
-    if queue.empty:
-        return NO_PASSES
-    depth = queue["queue_depth"].to_numpy(dtype=float)
-    deepest, last = float(depth.max()), float(depth[-1])
-    if deepest == 0:
-        return "No request was waiting at the start of any pass."
-    at_most = f"At most {plural(deepest, 'request')} waited"
-    if last > 0:
-        return f"{at_most}; {plural(last, 'request')} still waited at the last pass."
-    emptied_s = float(queue["time_s"].to_numpy(dtype=float)[np.flatnonzero(depth)[-1] + 1])
-    return f"{at_most}; the queue was empty from {duration(emptied_s)} on."
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Speed:
 
     @classmethod
     def of(cls, runs: Sequence[ComparedRun]) -> Speed:
-        """Time to a whole answer where requests of any run arrive over time; else throughput."""
+        """End-to-end latency where requests of any run arrive over time; else throughput."""
         over_time = any(run.arrival != "closed" for run in runs) and all(run.metric("e2e_p50_s") for run in runs)
         return cls(measure="e2e_p50_s" if over_time else "output_tokens_per_s")
 
@@ -175,7 +175,7 @@ _REASONS: tuple[tuple[str, Callable[[ComparedRun, ComparedRun], str]], ...] = (
 def _drawback(best: ComparedRun, other: ComparedRun) -> str:
     """A latency in which the faster run was notably worse, if any."""
     latencies = (
-        ("ttft_p95_s", "the p95 time to a first token"),
+        ("ttft_p95_s", "the p95 time to first token"),
         ("itl_max_s", "the longest gap between two tokens"),
     )
     for name, label in latencies:

@@ -13,6 +13,7 @@ from engine.load.findings import (
     goodput_text,
     growth_text,
     little_text,
+    rate_text,
     ratio_sentence,
     saturation_text,
     ttft_text,
@@ -36,7 +37,6 @@ from pages.parts.load.tables import (
     goodput_columns,
     little_rows,
     load_columns,
-    rate_text,
 )
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.lab import is_dark

@@ -99,7 +99,7 @@ def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
 
 
 def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
-    """A row a batch size: every term, and whether it fits or which term fails."""
+    """A row per batch size: every term, and whether it fits or which term fails."""
     rows = []
     for point in points:
         verdict = "yes" if point.shortage is None else f"no: {TERM_LABELS[point.shortage.term]}"
@@ -109,7 +109,7 @@ def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
 
 
 def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
-    """A row a prompt length: the largest batch, the first that fails, and the term that fails."""
+    """A row per prompt length: the largest batch, the first that fails, and the term that fails."""
     rows = []
     for wall in found:
         fits = "any" if wall.largest is None else count(wall.largest)
@@ -150,7 +150,7 @@ def _growth_text(settings: MemorySettings, found: Sequence[Wall]) -> str:
     fixed = [term for term in TERMS if last[term] == first[term] > 0]
     growth = [f"{_terms(growing)} {'grow' if len(growing) > 1 else 'grows'} with the prompt length"]
     if capped:
-        growth.append(f"{_terms(capped)} up to {plural(settings.grid.shape.max_num_batched_tokens, 'token')} a step")
+        growth.append(f"{_terms(capped)} up to {plural(settings.grid.shape.max_num_batched_tokens, 'token')} per step")
     sentence = ", ".join(growth)
     return f"{sentence[0].upper()}{sentence[1:]}; {_terms(fixed)} do not."
 
@@ -160,7 +160,7 @@ def _terms(terms: Sequence[str]) -> str:
 
 
 def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
-    """A row a run: the estimate for its requests, its measured peak, and their difference."""
+    """A row per run: the estimate for its requests, its measured peak, and their difference."""
     return [
         [
             run.run_id,

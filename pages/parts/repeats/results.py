@@ -30,7 +30,7 @@ from pages.parts.shared.fields import Choice, Field
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import page_key
-from pages.parts.shared.tables import draw_table
+from pages.parts.shared.tables import TABLE_FORMAT, draw_table
 from pages.parts.shared.widgets import choice
 
 METRIC = "metric"
@@ -128,12 +128,12 @@ def draw_runs(data: MeasuredRepeats) -> None:
 
 
 def _draw_repeats(data: MeasuredRepeats, measure: RepeatMeasure) -> None:
-    """The chosen metric, a row a repeat; for one engine the other tables suffice."""
+    """The chosen metric, a row per repeat; for one engine the other tables suffice."""
     if len(data.names) < 2:
         return
     frame = repeat_table(data.rows, data.names, measure)
     number, link = st.column_config.NumberColumn, st.column_config.LinkColumn
-    config: dict[str, Any] = {name: number(format="%.4g") for name in map(str, frame) if name != "repeat"}
+    config: dict[str, Any] = {name: number(format=TABLE_FORMAT) for name in map(str, frame) if name != "repeat"}
     config["compare"] = link("compare", display_text="open", help="Open the runs of this repeat on Compare")
     height = table_height(len(frame))
     st.dataframe(

@@ -115,7 +115,7 @@ def launch_text(ceilings: Ceilings, used: Sequence[Utilization], *, is_graph: bo
     floor_s = ceilings.eager_issue_s
     text = (
         f"Issuing {count(ceilings.kernels_per_pass)} kernels at {duration(ceilings.launch_s)} each takes "
-        f"{duration(floor_s)} a pass"
+        f"{duration(floor_s)} per pass"
     )
     decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
     if decode is None or not is_own:

@@ -109,8 +109,7 @@ def _roof(first: MeasuredPasses, chosen: ChosenCeilings) -> Roof | None:
     issue_s = ceilings.eager_issue_s
     return Roof(
         name=chosen.machine.label,
-        read_bytes_per_s=ceilings.read_bytes_per_s,
-        flop_per_s=ceilings.flop_per_s,
+        ceilings=ceilings,
         dtype=chosen.machine.dtype,
         launch_bytes_per_s=None if first.is_graph or issue_s <= 0 else first.shape.weight_bytes / issue_s,
     )

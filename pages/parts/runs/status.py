@@ -47,7 +47,7 @@ def draw_unknown(run_ids: list[str]) -> None:
         return
     named = ", ".join(plain(run_id[:40]) for run_id in run_ids)
     st.warning(
-        f"There is no run {named} here: it may be deleted, or belong to another LAB_HOME.",
+        f"There is no run {named} here: it may have been deleted, or belong to another LAB_HOME.",
         icon=":material/link_off:",
     )
     st.page_link("pages/history.py", label="All runs in History", icon=":material/history:")

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from engine.hardware.calibration import Calibration
-from engine.hardware.hardware_presets import HARDWARE, HardwarePreset
+from engine.hardware.hardware_presets import HardwarePreset
 from engine.hardware.machine_memory import machine_memory
 from engine.hardware.roofline import Ceilings, ModelShape
 from pages.parts.shared.devices import device_of
@@ -105,11 +105,6 @@ def preset_machine(preset: HardwarePreset, shape: ModelShape) -> Machine:
         is_measured=False,
         device_name=None,
     )
-
-
-def cards() -> tuple[str, ...]:
-    """The names of all GPU presets."""
-    return tuple(HARDWARE)
 
 
 def _memory_bytes(measured: Calibration) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.errors import FieldError
 from pages.parts.shared.fields import FIELDS, Choice, Field, Number, complaints
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import Texts, last_text, linked, one_of, some_text
@@ -19,6 +20,13 @@ def draw_complaints(fields: Mapping[str, Field] = FIELDS) -> None:
     """A warning for each value of the page's address that its field does not accept."""
     for line in complaints(st.query_params.to_dict(), fields):
         st.warning(f"Invalid setting in the link: {plain(line)}.", icon=":material/link_off:")
+
+
+def draw_error(places: Mapping[str, Any], error: ValueError, otherwise: str) -> None:
+    """An error in the place under the field that it is about, by field name; under `otherwise` if that has none."""
+    name = error.field if isinstance(error, FieldError) else otherwise
+    place = places.get(name, places[otherwise])
+    place.caption(f":red[:material/error: {plain(str(error))}]")
 
 
 def group(title: str, explanation: str) -> Any:
@@ -97,7 +105,7 @@ def number(
             help=field.help or None,
             disabled=disabled,
             persist_state="page",
-            placeholder=None if field.default is not None else "no limit" if name.endswith("_s") else "no cap",
+            placeholder=field.unset if field.default is None else None,
         )
 
 
@@ -109,11 +117,13 @@ def text(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
     return str(entered or "").strip()
 
 
-def model(options: Sequence[str], help: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+def model(options: Sequence[str], *, fields: Mapping[str, Field] = FIELDS) -> str:
     """A model of the list, or the text typed instead; without the blanks around it."""
     field = fields["model"]
     with linked("model", field.default, some_text) as key:
-        chosen = st.selectbox(field.label, options, key=key, accept_new_options=True, help=help, persist_state="page")
+        chosen = st.selectbox(
+            field.label, options, key=key, accept_new_options=True, help=field.help, persist_state="page"
+        )
     return str(chosen or "").strip()
 
 

@@ -224,7 +224,7 @@ def draw_ceilings(data: MeasuredSweep) -> None:
     _pair(data.grid, (BANDWIDTH, None))
     st.caption(
         f"{data.machine.note} FLOP and bytes are calculated from the model's shape at the mean context: 2 FLOP per "
-        "parameter and row plus attention; weights and KV are read once a step."
+        "parameter and row plus attention; weights and KV are read once per step."
     )
 
 

@@ -78,7 +78,7 @@ def test_the_default_form_is_a_plan() -> None:
     ]
     assert {point.config.engine for point in plan.points} == {"static"}
     assert plan_text(plan) == "10 runs: 2 prompt lengths x 5 batch sizes."
-    assert "32 output tokens a request" in machine_text(plan).replace("\\", "")
+    assert "32 output tokens per request" in machine_text(plan).replace("\\", "")
 
 
 def test_repeats_a_mix_and_caps_are_in_the_plan_and_its_text() -> None:
@@ -115,7 +115,7 @@ def test_each_start_is_a_new_experiment() -> None:
         ({"batch_size": "4,4"}, "batch_size", "named twice"),
         ({"budget": "lots"}, "budget", "budget 'lots'"),
         ({"mix": "chat"}, "mix", "exact lengths with weights"),
-        ({"model": " "}, "model", "name a model"),
+        ({"model": " "}, "model", "model: name one, or a folder or hub id"),
         (
             {"engine": "chunked", "batch_size": "1,16", "max_num_batched_tokens": 8},
             "max_num_batched_tokens",

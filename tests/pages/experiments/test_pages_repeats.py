@@ -73,7 +73,7 @@ def test_engines_are_compared_repeat_by_repeat(home: Path) -> None:
     assert drawn["layout"]["yaxis"]["title"]["text"] == "tokens/s, not from 0"
     for cell in ("Output tokens/s", "8.33 %", "higher in 3 of 3", "lower in 3 of 3"):  # (100 - 92) / 96
         assert cell in said
-    assert "Gap between tokens, p99" not in said  # six tokens have no 99th percentile
+    assert "Inter-token latency, p99" not in said  # six tokens have no 99th percentile
 
 
 def test_another_figure_is_chosen_by_a_link(home: Path) -> None:
@@ -113,13 +113,13 @@ def test_one_repeat_has_no_spread(home: Path) -> None:
     assert "Continuous had 1.30x static's output tokens/s in the only repeat with a ratio" in said
     assert "This experiment was interrupted: 2 of 6 runs done. 4 runs left to run." in said
     assert buttons(app)["Resume"] is True
-    assert list(table(app, "TTFT p95 s")["status"]).count("not run yet") == 4
+    assert list(table(app, "TTFT p95, s")["status"]).count("not run yet") == 4
 
 
 def test_a_run_and_a_repeat_are_opened(home: Path) -> None:
     write_repeats(home / "runs", repeats_plan(), with_runs=(2, 3))
     app = opened(home)
-    assert list(table(app, "TTFT p95 s")["run"].fillna("")) == [
+    assert list(table(app, "TTFT p95, s")["run"].fillna("")) == [
         "", "", "/run?run_id=rep1_run2", "/run?run_id=rep1_run3", "", "",
     ]  # fmt: skip
     assert list(table(app, "compare")["compare"].fillna("")) == ["", "/compare?runs=rep1_run2,rep1_run3", ""]
@@ -134,7 +134,9 @@ def test_failed_runs_are_drawn_and_listed(home: Path) -> None:
     assert "static, repeat 1 (and 2 more): out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)" in said
     assert "Continuous over static: no ratio" in said
     assert "No ratio yet" in said
-    assert set(table(app, "TTFT p95 s")["status"]) == {nb("out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)")}
+    assert set(table(app, "TTFT p95, s")["status"]) == {
+        nb("out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)")
+    }
     assert "No run has completed." in str(figures(app)[DOTS]["layout"]["annotations"])
 
 
@@ -156,7 +158,7 @@ def test_sixty_runs_of_four_engines_and_of_one(home: Path) -> None:
     said = words(app)
     for engine in ("continuous", "paged", "chunked"):
         assert f"{engine.capitalize()} had" in said
-    assert len(table(app, "TTFT p95 s")) == 60
+    assert len(table(app, "TTFT p95, s")) == 60
     assert {"paged / static", "chunked / static"} <= set(table(app, "continuous / static"))
     app = opened(home, experiment="one")
     assert "Paged: " in words(app)

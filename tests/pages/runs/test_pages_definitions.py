@@ -76,23 +76,23 @@ def flat(app: AppTest) -> str:
 
 
 def requests_table(app: AppTest) -> pd.DataFrame:
-    return next(frame.value for frame in app.dataframe if "first token, s" in frame.value)
+    return next(frame.value for frame in app.dataframe if "TTFT, s" in frame.value)
 
 
 def test_without_a_choice_the_page_uses_the_default(runs: Path) -> None:
     text = flat(open_run(runs))
     assert "These are the default definitions." in text
-    assert "First token, p50 1.00 s n = 3 requests" in text  # of 2, 1, 1
-    assert "Gap between tokens, p95 2.00 s n = 3 gaps" in text  # of 1, 2, 2
-    assert "Whole answer, p50 3.00 s n = 2 requests" in text  # of 5, 1
+    assert "TTFT p50 1.00 s n = 3 requests" in text  # of 2, 1, 1
+    assert "ITL p95 2.00 s n = 3 gaps" in text  # of 1, 2, 2
+    assert "E2E p50 3.00 s n = 2 requests" in text  # of 5, 1
     assert "other than the default" not in text
 
 
 def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) -> None:
     app = open_run(runs, failures="infinite")
     text = flat(app)
-    assert "First token, p50 1.50 s n = 4 requests" in text  # of 1, 1, 2, ∞
-    assert "Whole answer, p50 ∞ n = 4 requests" in text  # of 1, 5, ∞, ∞
+    assert "TTFT p50 1.50 s n = 4 requests" in text  # of 1, 1, 2, ∞
+    assert "E2E p50 ∞ n = 4 requests" in text  # of 1, 5, ∞, ∞
     assert "End-to-end latency (E2E), median ∞ 3.00 s +∞" in text
     assert "Time to first token (TTFT), median 1.50 s 1.00 s +500 ms (+50.0 %)" in text
     assert "Time to first token (TTFT), samples 4 3 +1 (+33.3 %)" in text
@@ -107,9 +107,9 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     query = {"ttft": "admission", "itl": "mean", "tpot": "with-first", "percentile": "nearest"}
     app = open_run(runs, **query)
     text = flat(app)
-    assert requests_table(app)["first token, s"].tolist()[:3] == [1.0, 1.0, 0.5]
-    assert requests_table(app)["per token, s"].tolist()[:2] == [pytest.approx(5 / 3), 1.0]
-    assert "Gap between tokens, p95 2.00 s n = 2 requests" in text  # the second of the means 1.5 and 2
+    assert requests_table(app)["TTFT, s"].tolist()[:3] == [1.0, 1.0, 0.5]
+    assert requests_table(app)["TPOT, s"].tolist()[:2] == [pytest.approx(5 / 3), 1.0]
+    assert "ITL p95 2.00 s n = 2 requests" in text  # the second of the means 1.5 and 2
     assert "Inter-token latency (ITL), median 1.50 s 2.00 s -500 ms (-25.0 %)" in text
     assert "Time per output token (TPOT), largest 1.67 s 1.50 s +167 ms (+11.1 %)" in text
     assert "Time per output token (TPOT), median 1.00 s 1.50 s -500 ms (-33.3 %)" in text
