@@ -7,14 +7,17 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlparse
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from engine.runlog.reader import RunLogReader
 from tests.support.app_server import AppServer
 from tests.support.bench_page import open_settings, typed
+from tests.support.contrast import contrast
 from tests.support.processes import await_end, wait_for, worker_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
@@ -241,3 +244,27 @@ def test_a_slider_redraws_the_planned_timelines(page: Page, app: AppServer) -> N
     page.get_by_role("button", name="Equal lengths").click()
     expect(page.get_by_text("no slot-step is dead")).to_be_visible(timeout=LIVE_MS)
     page.wait_for_url(lambda url: "mix=p64" in url and "slots" not in url, timeout=LIVE_MS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_captions_are_readable(browser: Browser, app: AppServer, scheme: Literal["light", "dark"]) -> None:
+    """WCAG asks for a contrast of 4.5 between text and its background."""
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(app.url)
+    caption = page.get_by_test_id("stCaptionContainer").first
+    expect(caption).to_be_visible(timeout=LIVE_MS)
+    color, opacity, ground = caption.evaluate(
+        """element => {
+          const style = getComputedStyle(element), app = document.querySelector('.stApp');
+          return [style.color, Number(style.opacity), getComputedStyle(app).backgroundColor];
+        }"""
+    )
+    text, behind = (np.array([int(part) for part in re.findall(r"\d+", each)[:3]]) for each in (color, ground))
+    seen = opacity * text + (1 - opacity) * behind
+    assert contrast(hex_of(seen), hex_of(behind)) >= 4.5
+    context.close()
+
+
+def hex_of(rgb: Any) -> str:
+    return "#" + "".join(f"{round(float(part)):02x}" for part in rgb)

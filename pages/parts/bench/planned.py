@@ -180,4 +180,4 @@ def machines_of(configs: Sequence[RunConfig]) -> tuple[list[SimulatedMachine | N
 def plain_keeping_code(text: str) -> str:
     """Text with Markdown escaped, except commands in backticks."""
     parts = text.split("`")
-    return "`".join(part if place % 2 else plain(part) for place, part in enumerate(parts))
+    return " ".join(f"`{part}`" if place % 2 else plain(part) for place, part in enumerate(parts) if part)
