@@ -27,7 +27,6 @@ from pages.parts.runs.latency_definitions import (
 )
 from pages.parts.runs.loaded_run import load_run
 from pages.parts.shared.lab import lab
-from store.queries.latency_definitions import counted_requests
 from tests.support.no_break import nb
 from tests.support.page_app import figures, open_page, take_in, words
 from tests.support.runs.page_runs import config_of, run_info, write_run
@@ -152,7 +151,7 @@ def test_requests_as_csv_follow_the_choice_in_full_precision(runs: Path) -> None
     take_in(runs.parent)
     store = lab().store
     by = Definitions(failures="infinite", tpot="with-first")
-    text = requests_csv({"r1": store.runs.requests("r1")}, {"r1": counted_requests(store.cursor(), "r1", by)}, by)
+    text = requests_csv({"r1": store.runs.requests("r1")}, {"r1": store.latencies.requests("r1", by)}, by)
     table = pd.read_csv(io.StringIO(text))
     assert table["run_id"].tolist() == ["r1"] * 4
     assert table["ttft_s"].tolist() == [2.0, 1.0, 1.0, math.inf]
