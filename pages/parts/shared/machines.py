@@ -17,7 +17,7 @@ from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
-HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
+HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures its ceilings in a few minutes"
 NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
 
 
