@@ -109,7 +109,7 @@ def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | 
 OWN: dict[str, dict[str, Any]] = {
     "requests": {"low": 1},
     "top_k": {"high": 1_000_000},
-    "repeats": {"high": 50, "help": "Engines are interleaved so that drift affects all equally."},
+    "repeats": {"high": 50, "help": "Engines are interleaved, so slow drift affects all about equally."},
 }
 
 FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
