@@ -46,7 +46,7 @@ CATALOG = (
         kind="random",
         parameters=151_872,
         license="none: made in code",
-        description="two layers of random weights over bytes, for tests and for counting steps",
+        description="Two layers of random weights over bytes, for tests and for counting steps",
     ),
     CatalogEntry(
         name="qwen2.5-1.5b",
@@ -61,14 +61,14 @@ CATALOG = (
         kind="random",
         parameters=1_543_714_304,
         license="none: random weights in the public shape",
-        description="the shape of Qwen2.5-1.5B with random weights: speed and memory, no answers",
+        description="The shape of Qwen2.5-1.5B with random weights: speed and memory, no answers",
     ),
     CatalogEntry(
         name="llama-3.1-8b-random",
         kind="random",
         parameters=8_030_261_248,
         license="none: random weights in the public shape",
-        description="the shape of Llama 3.1 8B with random weights: speed and memory, no answers",
+        description="The shape of Llama 3.1 8B with random weights: speed and memory, no answers",
     ),
 )
 

@@ -151,7 +151,7 @@ MEASURING = _terms(
     ),
     (
         "repeats",
-        "Several runs of each point, interleaved so that drift affects all points equally.",
+        "Several runs of each point, interleaved, so slow drift affects all points about equally.",
     ),
     ("spread", "Of repeats: (highest - lowest) / median."),
     (

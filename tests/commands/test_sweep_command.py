@@ -182,7 +182,7 @@ def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--batch-size", "0"), "batch-size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
+        (("--batch-size", "0"), "batch size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
         (("--flop-per-s", "1e12"), "set both, or neither"),
         (("--resume", "nowhere"), "its plan is fixed; leave out --model, --device, --prompts, --budget"),
         (("--model", "no-such-model"), "no-such-model"),

@@ -23,28 +23,28 @@ def test_a_timeline_gives_its_dead_and_empty_share() -> None:
     # 4 lanes x 90 steps; dead 24 + 32 + 13 + 39 + 12 + 31 = 151 of 360
     assert timeline_caption(STATIC.spans) == (
         nb(
-            "8 requests ran in 4 lanes for 90 steps (4.02 s): 41.9 % of lane-steps dead (request already finished), "
-            "none empty."
+            "8 requests ran in 4 lanes for 90 steps (4.02 s): 41.9 % of lane-steps (lanes x steps) dead, their request "
+            "already finished, none empty."
         )
     )
     # 4 x 62 = 248, with a request 62 + 43 + 58 + 46 = 209
     continuous = timeline_caption(CONTINUOUS.spans)
-    assert nb("none of lane-steps dead (request already finished), 15.7 % empty") in continuous
-    assert "of lane time dead" in timeline_caption(STATIC.spans, unit="second")
+    assert nb("no dead lane-steps, 15.7 % empty") in continuous
+    assert "of lane time (lanes x seconds) dead" in timeline_caption(STATIC.spans, unit="second")
 
 
 def test_one_request_of_one_token() -> None:
     text = timeline_caption(sample_run("static", budgets=(1,), slots=1).spans)
     assert text.startswith("1 request ran in 1 lane for 1 step (")
-    assert "none of lane-steps dead" in text
+    assert "no dead lane-steps" in text
 
 
-def test_compared_timelines_begin_with_the_shorter() -> None:
+def test_compared_timelines_give_each_ratio_to_the_first() -> None:
     text = timelines_caption({"static": STATIC.spans, "continuous": CONTINUOUS.spans})
     assert text == (
         nb(
-            "Total length: continuous 62 steps, static 90 steps (1.45x); dead share of lane-steps: static 41.9 %, "
-            "continuous none."
+            "Total length: static 90 steps, continuous 62 steps (0.689x); dead share of lane-steps (lanes x steps): "
+            "static 41.9 %, continuous none."
         )
     )
     swapped = timelines_caption({"static": CONTINUOUS.spans, "continuous": STATIC.spans})
@@ -70,7 +70,7 @@ def test_latency_of_one_run() -> None:
 
 def test_latency_compared_with_zero_has_no_ratio() -> None:
     text = latency_caption(samples(static=[0.0, 1.0], continuous=[0.0, 0.0]), "queue wait")
-    assert text.startswith(nb("Queue wait: median continuous 0 s, static 500 ms; "))
+    assert text.startswith(nb("Queue wait: median static 500 ms, continuous 0 s; "))
 
 
 def test_passes_give_the_prefill_share_and_the_decode_pass() -> None:
@@ -95,7 +95,7 @@ def test_passes_give_the_prefill_share_and_the_decode_pass() -> None:
 def test_waste_of_positions_and_memory() -> None:
     text = waste_caption(pd.concat([STATIC.totals.assign(series="static"), CONTINUOUS.totals.assign(series="cont.")]))
     assert nb("static 20.4 % padding and 43.9 % dead, cont. 33.6 % padding and 0 % dead") in text
-    assert nb("static 19.0 % padding, 36.3 % dead and 13.5 % reserved, cont. 56.4 % reserved") in text
+    assert nb("static 19.0 % padding, 36.3 % dead and 13.5 % reserved ahead, cont. 56.4 % reserved ahead") in text
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_unbounded_latency() -> None:
     )
     assert latency_caption(samples(a=[float("inf")] * 2), "queue wait") == ("Queue wait: unbounded for all 2 requests.")
     text = latency_caption(samples(static=[0.2, float("inf")], serial=[0.1, 0.1]), "queue wait")
-    assert text == nb("Queue wait: median serial 100 ms, static ∞; p95 serial 100 ms, static ∞.")
+    assert text == nb("Queue wait: median static ∞, serial 100 ms; p95 static ∞, serial 100 ms.")

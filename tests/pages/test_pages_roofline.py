@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 import streamlit as st
 
+from engine.hardware.roofline import ModelShape
 from engine.runlog.writer import RunLogWriter
-from pages.parts.roofline.bend import cases_of_points
+from pages.parts.roofline.bend import cases_of_points, cases_of_runs
+from pages.parts.roofline.findings import left_out_text
+from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.shared.lab import lab
 from tests.support.page_app import figures, links, open_page, take_in, words
 from tests.support.runs.page_runs import config_of, run_info, write_run
@@ -190,3 +193,24 @@ def test_a_sweep_has_a_bend_for_each_engine_and_prompt_length() -> None:
     assert long.width == 80
     assert long.seconds == {1: 1.0, 2: 1.0}
     assert cases_of_points(pd.DataFrame()) == []
+
+
+def test_rows_with_too_few_passes_for_the_bend_are_named() -> None:
+    """1, 2 and 4 rows with 5, 2 and 9 decode passes: 2 rows have no median, and a prefill pass does not count."""
+    by_rows = pd.DataFrame(
+        {
+            "kind": ["decode", "decode", "decode", "prefill"],
+            "passes": [5, 2, 9, 1],
+            "rows": [5, 4, 36, 3],
+            "width": [50, 20, 90, 9],
+            "median_s": [0.010, 0.0166, 0.018, 0.1],
+        }
+    )
+    shape = object.__new__(ModelShape)
+    one = MeasuredPasses(name="run", rows=({},), shape=shape, bins=by_rows, groups=by_rows, by_rows=by_rows)
+    (case,) = cases_of_runs([one])
+    assert (case.seconds, case.left_out) == ({1: 0.010, 4: 0.018}, (2,))
+    assert left_out_text(case.left_out) == "Left out: 2 rows, with fewer than 3 decode passes each."
+    assert left_out_text((1,)) == "Left out: 1 row, with fewer than 3 decode passes each."
+    assert left_out_text(tuple(range(1, 10))).startswith("Left out: 1, 2, 3, 4, 5, 6 and 3 more rows")
+    assert left_out_text(()) == ""

@@ -253,17 +253,22 @@ def timeline_caption(spans: pd.DataFrame, *, unit: Unit = "step", num_lanes: int
     if closed.empty:
         return NO_SPANS
     lanes = max(num_lanes or 0, int(closed["lane"].max()) + 1)
-    dead, empty = (_share_text(_lane_share(closed, part, unit, lanes)) for part in ("dead", "empty"))
+    dead, empty = (_lane_share(closed, part, unit, lanes) for part in ("dead", "empty"))
+    dead_text = (
+        f"{percent(dead)} of {_lane_unit(unit)} (lanes x {unit}s) dead, their request already finished"
+        if dead
+        else f"no dead {_lane_unit(unit)}"
+    )
     requests = plural(closed["request_id"].nunique(), "request")
     steps = plural(int(np.ceil(closed["end_step"].max() - 1e-9)), "step")
     return (
         f"{requests} ran in {plural(lanes, 'lane')} for {steps} ({duration(float(closed['end_s'].max()))}): "
-        f"{dead} of {_lane_unit(unit)} dead (request already finished), {empty} empty."
+        f"{dead_text}, {_share_text(empty)} empty."
     )
 
 
 def timelines_caption(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") -> str:
-    """For several timelines on one axis: the length of each, shortest first, and its dead share."""
+    """For several timelines on one axis: the length of each against the first, and its dead share."""
     closed = {name: frame for name, frame in ((n, closed_spans(f)) for n, f in runs.items()) if not frame.empty}
     if len(closed) < 2:
         return timeline_caption(next(iter(closed.values())), unit=unit) if closed else NO_SPANS
@@ -275,7 +280,7 @@ def timelines_caption(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") 
     lengths = compared(ends, counted)
     dead = {n: _lane_share(frame, "dead", unit, int(frame["lane"].max()) + 1) for n, frame in closed.items()}
     shares = ", ".join(f"{name} {_share_text(share)}" for name, share in dead.items())
-    return f"Total length: {lengths}; dead share of {_lane_unit(unit)}: {shares}."
+    return f"Total length: {lengths}; dead share of {_lane_unit(unit)} (lanes x {unit}s): {shares}."
 
 
 def _lane_unit(unit: Unit) -> str:

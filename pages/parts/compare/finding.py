@@ -105,7 +105,7 @@ def _two(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
         )
     faster = speed.times(best, other)
     headline = f"{best.name} was {faster} as fast as {other.name}{where}: {speed.figures(best, other)}"
-    return f"{headline}{_reason(best, other)}{_drawback(best, other)}"
+    return f"{headline}{_reason(best, other)}"
 
 
 def _ranking(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
@@ -172,8 +172,15 @@ _REASONS: tuple[tuple[str, Callable[[ComparedRun, ComparedRun], str]], ...] = (
 )
 
 
-def _drawback(best: ComparedRun, other: ComparedRun) -> str:
-    """A latency in which the faster run was notably worse, if any."""
+def drawback(runs: Sequence[ComparedRun]) -> str:
+    """A latency in which the faster of two runs was notably worse, as a sentence; empty if there is none."""
+    complete = [run for run in runs if run.is_complete and run.metric("output_tokens_per_s")]
+    if len(runs) != 2 or len(complete) != 2:
+        return ""
+    speed = Speed.of(complete)
+    best, other = speed.ranked(complete)
+    if speed.is_close(best, other):
+        return ""
     latencies = (
         ("ttft_p95_s", "the p95 time to first token"),
         ("itl_max_s", "the longest gap between two tokens"),
@@ -181,7 +188,7 @@ def _drawback(best: ComparedRun, other: ComparedRun) -> str:
     for name, label in latencies:
         mine, its = best.metric(name), other.metric(name)
         if mine and its and mine > NOTABLE * its:
-            return f"; its drawback: {label} was {duration(mine)} against {duration(its)}"
+            return f"Drawback of {best.name}: {label} was {duration(mine)} against {duration(its)}."
     return ""
 
 

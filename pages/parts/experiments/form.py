@@ -55,7 +55,9 @@ def draw_repeats(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
     values["repeats"] = number("repeats", fields=fields)
     if values["repeats"] > 1:
         repeats = plural(values["repeats"], "time")
-        st.caption(f"Every point runs {repeats}; repeats are interleaved so that drift affects all points equally.")
+        st.caption(
+            f"Every point runs {repeats}; repeats are interleaved, so slow drift affects all points about equally."
+        )
     else:
         st.caption("One run per point shows no spread; use 3 to 5 repeats to measure it.")
 

@@ -18,7 +18,15 @@ FIGURES = (
     *("requests/s within", "tok/s within"),
 )
 CAPACITY_HEADER = (
-    *("engine", "requests/s", "output tok/s", "of the first", "queue at 0.9x", "queue at 1.1x", "confirmed"),
+    *(
+        "engine",
+        "capacity, requests/s",
+        "capacity, tok/s",
+        "vs first engine",
+        "queue at 0.9x",
+        "queue at 1.1x",
+        "confirmed",
+    ),
     "saturation point",
 )
 LITTLE_HEADER = ("engine", "rate", "arrivals/s", "mean time in system", "product", "counted", "counted / product", "n")

@@ -67,6 +67,14 @@ class MeasuredPasses:
         return exact if len(exact) >= MANY_ROWS else _often(self.groups) | exact
 
     @property
+    def rare_rows(self) -> tuple[int, ...]:
+        """The numbers of rows of decode passes that are too few for `decode_seconds`, in rising order."""
+        decode = self.by_rows[self.by_rows["kind"] == "decode"]
+        rare = decode[decode["passes"] < LEAST_SAMPLES]
+        rows = (rare["rows"] / rare["passes"]).round().astype(int)
+        return tuple(sorted(set(rows.tolist()) - self.decode_seconds.keys()))
+
+    @property
     def decode_width(self) -> int | None:
         """The mean width of decode passes; None without any."""
         mine = self.bins[self.bins["kind"] == "decode"]

@@ -144,7 +144,7 @@ def absence(latency: LatencyFigure, requests: pd.DataFrame, status: str) -> str:
 
 
 def worst_gap_text(metrics: Mapping[str, Mapping[str, Value]]) -> str:
-    """`Worst gap over median gap: chunked 2.8 times (38 ms over 13.6 ms), paged 9.1 times …`, the smallest first.
+    """`Worst gap over median gap: paged 9.1 times (124 ms over 13.6 ms), chunked 2.8 times …`, in the runs' order.
 
     It shows how long other requests' prefills interrupt an answer. Empty where no run has gaps.
     """
@@ -154,6 +154,6 @@ def worst_gap_text(metrics: Mapping[str, Mapping[str, Value]]) -> str:
         return ""
     parts = [
         f"{name} {number(ratios[name])} times ({duration(known[name][0])} over {duration(known[name][1])})"
-        for name in sorted(ratios, key=lambda name: ratios[name])
+        for name in ratios
     ]
     return f"Worst gap over median gap: {', '.join(parts)}."

@@ -114,7 +114,7 @@ OWN: dict[str, dict[str, Any]] = {
     "model": {"help": RUNNABLE_MODEL},
     "requests": {"low": 1},
     "top_k": {"high": 1_000_000},
-    "repeats": {"high": 50, "help": "Engines are interleaved so that drift affects all equally."},
+    "repeats": {"high": 50, "help": "Engines are interleaved, so slow drift affects all about equally."},
 }
 
 FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {

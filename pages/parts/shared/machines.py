@@ -17,7 +17,7 @@ from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
-HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
+HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures its ceilings in a few minutes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,14 +120,17 @@ def is_asked(name: str) -> bool:
 
 
 @contextmanager
-def linked(name: str, default: Any, read: Callable[[Texts], Any]) -> Iterator[str]:
+def linked(
+    name: str, default: Any, read: Callable[[Texts], Any], write: Callable[[Any], Texts] | None = None
+) -> Iterator[str]:
     """The key for a setting's widget; draw the widget inside the context. `read` converts the parameter's texts to a
-    value and raises ValueError for a bad one, which is then replaced by the default."""
+    value and raises ValueError for a bad one, which is then replaced by the default. `write` is its reverse, `written`
+    by default."""
     key, asked = page_key(name), texts_of(name)
     known = _seed(name, key, asked, default, read)
     yield key
     value = st.session_state.get(key, default)
-    wanted = () if value == default else written(value)
+    wanted = () if value == default else (write or written)(value)
     if wanted != known.trail[-1]:
         known.trail.append(wanted)
     if wanted != texts_of(name):

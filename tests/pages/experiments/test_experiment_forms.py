@@ -108,13 +108,14 @@ def test_each_start_is_a_new_experiment() -> None:
     ("changes", "field", "line"),
     [
         ({"prompts": "p0"}, "prompts", "p0"),
-        ({"prompts": "chat"}, "prompts", "use exact lengths"),
+        ({"prompts": "chat"}, "prompts", "use lengths in tokens as p16,p64"),
         ({"prompts": "p16:3,p64:1"}, "prompts", "weights belong in the mix"),
         ({"prompts": ""}, "prompts", "name prompt lengths"),
-        ({"batch_size": "1,x"}, "batch_size", "batch-size 'x'"),
+        ({"batch_size": "1,x"}, "batch_size", "batch size 'x'"),
         ({"batch_size": "4,4"}, "batch_size", "named twice"),
         ({"budget": "lots"}, "budget", "budget 'lots'"),
-        ({"mix": "chat"}, "mix", "exact lengths with weights"),
+        ({"prompts": "foo"}, "prompts", "prompts 'foo': use lengths in tokens as p16,p64"),
+        ({"mix": "chat"}, "mix", "mix 'chat': use lengths as p16,p64, or with weights as p16:3,p4096:1"),
         ({"model": " "}, "model", "model: name one, or a folder or hub id"),
         (
             {"engine": "chunked", "batch_size": "1,16", "max_num_batched_tokens": 8},

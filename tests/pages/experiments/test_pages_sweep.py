@@ -62,7 +62,7 @@ def test_the_newest_sweep_is_shown_in_full(home: Path) -> None:
     ]
 
 
-def test_the_best_batch_size_within_limits(home: Path) -> None:
+def test_the_largest_batch_size_within_limits(home: Path) -> None:
     """Within 100 ms to the first token: p16 16 ms a row, so B = 4; p64 64 ms a row, so B = 1."""
     write_sweep(home / "runs", sweep_plan(), with_run=False)
     app = opened(home, ttft_limit_s="0.1", tpot_limit_ms="50")
@@ -70,6 +70,8 @@ def test_the_best_batch_size_within_limits(home: Path) -> None:
     assert ("p16: B = 4, 286 tokens/s total and 71.4 per request, with TTFT 64.0 ms and TPOT 14.0 ms.") in said
     assert ("The fastest, B = 8, has 444 tokens/s (1.56x), TTFT 128 ms (2.00x) and TPOT 18.0 ms (1.29x).") in said
     assert "p64: B = 1, 90.9 tokens/s total" in said
+    assert widget(app, "tpot_limit_ms").label == "TPOT limit, s"
+    assert widget(app, "tpot_limit_ms").value == 0.05
     widget(app, "ttft_limit_s").set_value(0.01)
     said = words(app.run()).replace("*", "")
     assert "p16: no measured batch size is within these limits; the smallest, B = 1, has TTFT 16.0 ms" in said
@@ -101,7 +103,7 @@ def test_failed_points_are_drawn_and_listed(home: Path) -> None:
     said = words(app)
     assert "p16, B = 1 (and at B = 2, 4, 8): out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)" in said
     assert "Failed: p16 from B = 1 on; p64 from B = 1 on." in said
-    assert "Best batch size within limits" not in said  # there is none to choose from
+    assert "Largest batch size within limits" not in said  # there is none to choose from
     drawn = figures(app)["Throughput by batch size"]["data"]
     assert [len(trace["x"]) for trace in drawn if trace["name"].endswith("failed")] == [4, 4]
     assert len(table(app, "TPOT, ms")) == 8
