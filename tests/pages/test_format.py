@@ -48,6 +48,7 @@ INF, NAN = float("inf"), float("nan")
 BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a style takes, and d3's formats
     "{rate_per_s:.6g}",
     "{share * capacity_per_s:.6g}",
+    "map(exact, rates_per_s)",
     "%{{y:,.4~r}}",
     "%{{customdata[{i}]}}",
     "{x:.4f},{middle + up - tooth:.6g}",
