@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.continuous_scheduler import ContinuousScheduler
 from engine.core.errors import FieldError
 from engine.core.kv_layout import EngineSettings, KVLayout, PaddedLayout, PagedLayout, SlotLayout
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.request import Request
-from engine.core.scheduler import Scheduler
-from engine.core.static_scheduler import StaticScheduler
+from engine.core.schedulers.chunked_scheduler import ChunkedScheduler
+from engine.core.schedulers.continuous_scheduler import ContinuousScheduler
+from engine.core.schedulers.paged_scheduler import PagedScheduler
+from engine.core.schedulers.scheduler import Scheduler
+from engine.core.schedulers.static_scheduler import StaticScheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from engine.core.config import RunConfig
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 
 BUDGETS = (20, 44, 12, 31, 48, 9, 36, 17)
 PROMPTS = (38, 52, 41, 95, 33, 47, 120, 44)

@@ -30,11 +30,11 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
 # Files that CONTRIBUTING's recipes tell to make.
 EXAMPLES = {
-    "engine/core/shortest_scheduler.py",
+    "engine/core/schedulers/shortest_scheduler.py",
     "pages/hello.py",
     "pages/parts/hello",
     "store/migrations/0006_name.sql",
-    "tests/core/test_scheduler_shortest.py",
+    "tests/core/schedulers/test_scheduler_shortest.py",
     "tests/pages/test_pages_hello.py",
 }
 GENERATED = {"metrics.md", "options.md", "validity.md"}
@@ -208,7 +208,7 @@ def test_paths_named_in_documents_exist() -> None:
         for path in DOCUMENTS
         for target in re.findall(r"(?:`|\s)((?:engine|store|pages|tests|docs|benchmarks)/[\w/.-]*\w)", path.read_text())
     }
-    assert ("architecture.md", "engine/core/scheduler.py") in named
+    assert ("architecture.md", "engine/core/schedulers/scheduler.py") in named
     missing = {(name, target) for name, target in named if not (ROOT / target).exists()}
     assert missing <= {("CONTRIBUTING.md", example) for example in EXAMPLES}
 

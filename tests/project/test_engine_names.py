@@ -33,7 +33,7 @@ ALLOWED = {
     "pages/parts/memory/controls.py": "the default of a page, and its example",
     "pages/parts/shared/fields.py": "the defaults of a page",
     "pages/parts/bench/controls.py": "asks which settings apply",
-    "pages/parts/bench/preview.py": "the cost of simulating it",
+    "pages/parts/bench/scenarios.py": "the engines that a scenario compares",
     "pages/parts/bench/settings.py": "the engines that are compared by default",
     "pages/parts/bench/workload_text.py": "its text",
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from engine.core.passes import KVHeld, PassKind, PassOutcome, PlannedPass
 from engine.core.request import Request, RequestSpec, TextPrompt
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 
 
 @dataclass(slots=True, kw_only=True)

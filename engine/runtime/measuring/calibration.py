@@ -26,7 +26,7 @@ from engine.core.passes import PassKind
 from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
 from engine.core.run_id import current_time
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 from engine.core.units import MIB
 from engine.hardware.calibration import Calibration
 from engine.runtime.environment import describe_device

@@ -10,10 +10,10 @@ import pytest
 from engine.core.block_manager import BlockManager
 from engine.core.config import RunConfig
 from engine.core.kv_layout import blocks_for
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.presets import make_scheduler
 from engine.core.request import FinishReason, Request, RequestState
+from engine.core.schedulers.paged_scheduler import PagedScheduler
 from tests.support.schedule import Played, name, play, requests, reserved_for_later
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from engine.core.config import RunConfig
 from engine.core.kv_layout import blocks_for, blocks_of
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.request import FinishReason, Request
+from engine.core.schedulers.paged_scheduler import PagedScheduler
 from tests.support.pool_model import PoolModel
 from tests.support.schedule import Played, name, play, requests, reserved_for_later
 
