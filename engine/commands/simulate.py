@@ -44,7 +44,7 @@ OWN: options.Own = {
     },
     "weight_bits": {"help": "bits per weight of a preset (default 16)", "takes": Choices((8, 16))},
 }
-LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e9  # outside, the time of a pass overflows
+LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e100  # outside, the time of a pass overflows
 KEPT_STREAMS = ("passes", "spans", "blocks", "events")
 SUMMARY = (
     *("decode_step_s", "tokens_per_s_per_request", "tokens_per_s", "output_tokens", "duration_s"),
@@ -111,7 +111,7 @@ def _overrides(args: argparse.Namespace) -> Overrides:
 
 def _rate(option: str, value: float | None, unit: float) -> float | None:
     if value is not None and not LOWEST_RATE <= value <= HIGHEST_RATE:
-        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use {LOWEST_RATE:f} to {HIGHEST_RATE:,.0f}")
+        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use {LOWEST_RATE:f} to {HIGHEST_RATE:g}")
     return None if value is None else value * unit
 
 

@@ -96,7 +96,7 @@ def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixt
     [
         (["--model", "no-such-model"], "model no-such-model"),
         (["--prompts", "chat"], "prompts 'chat'"),
-        (["--batch-size", "0"], "batch-size '0'"),
+        (["--batch-size", "0"], "batch size '0'"),
         (["--budget", "none"], "budget 'none'"),
         (["--capacity-gib", "-1"], "capacity-gib -1.0: use a size in GiB above 0"),
         (["--capacity-gib", "nan"], "capacity-gib nan: use a size in GiB above 0"),

@@ -117,6 +117,6 @@ def _color_steps(dark: bool) -> list[list[object]]:
 
 
 def _hover_template(unit: Unit) -> str:
-    at = "%{x:,.3r}\u00a0s" if unit == "second" else f"{unit} %{{x:,.0f}}"
+    at = {"second": "%{x:,.3r}\u00a0s", "step": "step %{x:,.0f}", "pass": "pass %{x:,.0f}"}[unit]
     lines = [f"{phase} %{{customdata[{i}]}}\u00a0%" for i, phase in enumerate(PHASES)]
     return f"<b>lane %{{y}}</b>, around {at}<br>{'<br>'.join(lines)}<extra></extra>"

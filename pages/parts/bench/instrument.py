@@ -89,7 +89,7 @@ def _draw_pool(config: RunConfig) -> None:
     peak = plan_of(replace(config, pool_gib=None)).peak_kv_bytes
     if not peak:
         return
-    sizes = sorted({float(f"{peak * share / GIB:.3g}") for share in POOL_SHARES} | {config.pool_gib or math.inf})
+    sizes = sorted({_rounded(peak * share / GIB) for share in POOL_SHARES} | {config.pool_gib or math.inf})
     if config.pool_gib is None or sizes[-1] != math.inf:
         sizes = [*(each for each in sizes if each != math.inf), math.inf]
     key = page_key("pool_slider")
@@ -103,6 +103,11 @@ def _draw_pool(config: RunConfig) -> None:
         args=(key,),
         help=f"Without a limit, {config.engine} takes {size(peak)}.",
     )
+
+
+def _rounded(value: float) -> float:
+    """To three significant digits."""
+    return round(value, 2 - math.floor(math.log10(value)))
 
 
 def _take_pool(key: str) -> None:

@@ -45,7 +45,7 @@ def test_an_invalid_link_is_reported_and_defaults_are_used(home: Path) -> None:
 
 def test_invalid_text_is_reported_and_blocks_the_start(home: Path) -> None:
     app = opened(home, batch_size="4,4")
-    assert "batch-size: 4 is named twice" in words(app)
+    assert "4 is named twice" in words(app)
     assert buttons(app)["Run the sweep"] is False
 
 

@@ -93,7 +93,7 @@ def test_layouts_side_by_side_show_kv_positions_by_use(runs: Path) -> None:
     assert "KV positions by use" in text
     assert "KV positions by use, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
-    assert "share of positions computed: continuous 100 %, paged 100 %, static 73.6 %" in text
+    assert "share of positions computed: static 73.6 %, continuous 100 %, paged 100 %" in text
     assert "Preemptions (triangles): static none, continuous none, paged 1." in text
     assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
     windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}
