@@ -18,6 +18,7 @@ ICON = str(Path(__file__).parent / "pages" / "parts" / "shared" / "favicon.png")
 STYLE = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-lab-script {display: none}
+.stMain [data-testid="stCaptionContainer"] {color: inherit; opacity: 0.75}
 </style>"""
 PAGES = [
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="", default=True),

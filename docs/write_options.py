@@ -13,12 +13,12 @@ from engine.core.config import SETTINGS
 from engine.core.option import Bounds, Choices, Option, Text
 from engine.experiments.experiment import REPEATS
 from engine.hardware.hardware_presets import HARDWARE
-from pages.parts.load import form as load_plan
-from pages.parts.memory import controls as memory_fields
-from pages.parts.shared import fields as bench_fields
+from pages.parts.load import form as load_form
+from pages.parts.memory import controls as memory_controls
+from pages.parts.shared import fields as shared_fields
 from pages.parts.shared.fields import Choice, Field, Number
-from pages.parts.sweep import form as sweep_plan
-from pages.parts.what_if import controls as what_if_fields
+from pages.parts.sweep import form as sweep_form
+from pages.parts.what_if import controls as what_if_controls
 from store.cli.main import build_parser as store_parser
 
 PAGE = Path(__file__).with_name("options.md")
@@ -31,13 +31,14 @@ Written by `make docs` from the options' declarations. A setting of a run is a f
 
 ## Settings of a run
 
-A page's URL takes the same settings under the option's name, with `_` for `-`: `?engine=static&slots=8`.
-[commands.md](commands.md) says how options work together.
+A page's URL takes the same settings: `?engine=static&slots=8`. Most parameters have the option's name, with `_` for
+`-`; the tables at the end list each page's. [commands.md](commands.md) says how options work together.
 """
 
 PAGES_INTRODUCTION = """## Parameters of the pages
 
-The URL parameters of each page and their defaults. A URL omits parameters that are at their default.
+The settings of the pages with a form: their URL parameters and defaults. A URL omits parameters that are at their
+default.
 """
 
 
@@ -55,13 +56,13 @@ def render() -> str:
 
 
 def page_fields() -> dict[str, Mapping[str, Field]]:
-    """The URL fields of each page."""
+    """The URL fields of each page with a form."""
     return {
-        "Bench": bench_fields.FIELDS,
-        "Sweep": sweep_plan.FIELDS,
-        "Load": load_plan.FIELDS,
-        "Memory": memory_fields.FIELDS,
-        "What if": what_if_fields.what_if_fields(tuple(HARDWARE)),
+        "Bench": shared_fields.FIELDS,
+        "Sweep": sweep_form.FIELDS,
+        "Load": load_form.FIELDS,
+        "Memory": memory_controls.FIELDS,
+        "What if": what_if_controls.what_if_fields(tuple(HARDWARE)),
     }
 
 

@@ -5,14 +5,13 @@ Exit codes: 0 done; 1 failed, out of memory, stopped or unequal; 2 bad input, wi
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import NoReturn
 
 from engine.commands import arrivals, calibrate, memory, models, overhead, parity, run, simulate, sweep
 from engine.commands.experiments import require_alone
 from engine.core.errors import EngineOutOfMemory
 from engine.core.format import fit_terminal
+from engine.core.terminal import OneLineParser
 
 UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 
@@ -27,13 +26,6 @@ COMMANDS = {
     "models": (models, "list the models"),
     "calibrate": (calibrate, "measure this machine's limits: memory bandwidth, matrix products, launches, passes"),
 }
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """argparse with one line per error and no usage text."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def build_parser() -> OneLineParser:

@@ -9,12 +9,14 @@ from engine.core.config import RunConfig
 from engine.launcher.job import JobKind
 from engine.predictions.questions import Choice, of_engines
 from pages.parts.bench.controls import draw_controls
-from pages.parts.bench.forecast import forecast_of
+from pages.parts.bench.instrument import draw_choices, draw_sliders, take_mix
 from pages.parts.bench.live import show_live
 from pages.parts.bench.live_end import leave_for_results
-from pages.parts.bench.preview import draw_preview, draw_repeats, start_repeats
+from pages.parts.bench.planned import draw_planned
+from pages.parts.bench.repeats import draw_repeats, start_repeats
+from pages.parts.bench.scenarios import draw_scenarios
 from pages.parts.bench.settings import COMPARISONS, BenchSettings
-from pages.parts.bench.workload_text import engine_text, forecast_table, forecast_text, machine_text, workload_sentence
+from pages.parts.bench.workload_text import machine_text, workload_sentence
 from pages.parts.predictions.form import PredictionForm, add_predictions
 from pages.parts.predictions.section import draw_predictions, subject_of_job
 from pages.parts.shared.entry_guard import entry_guard
@@ -28,25 +30,29 @@ FORM = PredictionForm("bench")
 
 
 def render() -> None:
-    """The live view, the plan with its buttons, and the settings, in this order once a job is followed."""
+    """The live view of a followed job; sliders beside the planned timelines and the buttons; all settings, folded."""
     leave_for_results()
-    st.title("Bench", anchor=False)
-    st.markdown(
-        "Run one or more engines on the same requests and watch the slots fill; repeats show whether a difference is "
-        "reproducible."
-    )
+    take_mix()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title("Bench", anchor=False, width="content")
+        draw_scenarios()
     draw_complaints(also=(JOB,))
     _warm_the_worker()
     job_id = followed_job()
     live = st.container() if job_id else None  # a followed job comes before the plan
-    plan = st.container(border=True)
+    left, right = st.columns([1, 2.4], gap="medium")
     live = live or st.container()
-    st.subheader("Settings", anchor=False)
-    settings = draw_controls()
-    with plan:
+    with left:
+        values = draw_choices()
+        sliders = st.container()
+    with st.expander("All settings", icon=":material/tune:"):
+        settings = draw_controls(values)
+    with sliders:
+        draw_sliders(values, settings)
+    with right:
+        _draw_buttons(settings)
         _draw_plan(settings)
         FORM.draw(_choices(settings))
-        _draw_buttons(settings)
     with live:
         show_live(job_id)
         job = lab().queue.job(job_id) if job_id else None
@@ -63,20 +69,13 @@ def _warm_the_worker() -> None:
 
 
 def _draw_plan(settings: BenchSettings) -> None:
-    """What the buttons run, with the forecast and the preview of each engine; or the problems to fix."""
+    """What the buttons run, as planned timelines; or the problems to fix."""
     if settings.config is None or settings.workload is None:
         st.markdown("**Fix these settings first:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
         return
-    pair = settings.pair or ()
-    engines = pair if settings.config in pair else (settings.config, *pair)
-    rows = [(config, forecast_of(config)) for config in engines]
-    st.markdown(f"**{workload_sentence(settings.config, settings.workload)}**")
-    st.markdown(f"{machine_text(settings.config)}, {engine_text(settings.config)}.")
-    if table := forecast_table(rows):
-        st.markdown(table)
-    st.caption(forecast_text(rows))
-    draw_preview(engines)
+    draw_planned(settings.pair or (settings.config,))
+    st.caption(f"{workload_sentence(settings.config, settings.workload)} {machine_text(settings.config)}.")
     draw_repeats(settings)
 
 
@@ -84,8 +83,8 @@ def _draw_buttons(settings: BenchSettings) -> None:
     engine = settings.config.engine if settings.config else "the engine"
     single = (settings.config,) if settings.config else None
     choices: tuple[tuple[str, str, JobKind, Runs | None], ...] = (
-        (f"Run {engine}", ":material/play_arrow:", "single", single),
         (COMPARISONS["pair"].button, ":material/compare_arrows:", "pair", settings.pair),
+        (f"Run {engine}", ":material/play_arrow:", "single", single),
         (COMPARISONS["layouts"].button, ":material/stacks:", "layouts", settings.layouts),
     )
     notice = st.container()  # errors appear next to the prediction form
@@ -93,7 +92,7 @@ def _draw_buttons(settings: BenchSettings) -> None:
         pressed = column.button(
             label,
             icon=icon,
-            type="primary" if kind != "layouts" else "secondary",
+            type="primary" if kind == "pair" else "secondary",
             width="stretch",
             disabled=runs is None,
             help=_button_help(runs),

@@ -10,7 +10,7 @@ from pages.parts.compare.answers import draw_answers
 from pages.parts.compare.choice import asked_runs, draw_picker, draw_suggestions
 from pages.parts.compare.compared_run import ComparedRun
 from pages.parts.compare.differences import draw_differences, draw_ratios
-from pages.parts.compare.finding import finding
+from pages.parts.compare.finding import drawback, finding
 from pages.parts.compare.sections import draw_kv_layouts, draw_overlays, draw_timelines, draw_wastes
 from pages.parts.compare.settings import (
     ANYWAY,
@@ -107,6 +107,8 @@ def _draw_headers(runs: dict[str, LoadedRun]) -> None:
 def _draw_finding(compared: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> None:
     with st.container(border=True):
         st.markdown(f"#### {plain(finding(compared, differing))}")
+        if text := drawback(compared):
+            st.caption(plain(text))
         if len(compared) == 2 and all(run.is_complete for run in compared):
             draw_ratios(compared)
 

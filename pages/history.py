@@ -20,6 +20,7 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import linked, page_key, place
+from pages.parts.shared.tables import TABLE_FORMAT
 from pages.parts.shared.widgets import draw_complaints
 from store.queries.history import Found, RunFilter
 
@@ -124,16 +125,16 @@ def _column_config() -> dict[str, Any]:
         "status": text(width="medium"),
         "model": text(width=150),
         "experiment": st.column_config.LinkColumn(
-            width="medium", display_text=NAME_IN_ADDRESS, alignment="left", help="Its experiment, and the end of the id"
+            width=260, display_text=NAME_IN_ADDRESS, alignment="left", help="Its experiment, and the end of the id"
         ),
         "note and tags": text(width="medium"),
         "badges": text(width="small", help="Badges of validity earned, of those that apply"),
         "caveats": text(width="medium", help="Why badges were lost; the run's page has the findings"),
-        "tokens/s": number(format="%.3g"),
-        "first token p50, s": number(format="%.3g"),
-        "dead, %": number(format="%.3g"),
-        "duration, s": number(format="%.3g"),
-        "on disk, MiB": number(format="%.3g"),
+        "tokens/s": number(format=TABLE_FORMAT),
+        "TTFT p50, s": number(format=TABLE_FORMAT),
+        "dead, %": number(format=TABLE_FORMAT),
+        "duration, s": number(format=TABLE_FORMAT),
+        "on disk, MiB": number(format=TABLE_FORMAT),
         "new tokens": number(format="localized"),
         "requests": number(format="localized"),
     }

@@ -30,7 +30,6 @@ from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.tables import draw_table
 from pages.parts.shared.widgets import draw_complaints
-from store.queries.memory_runs import measured_runs
 
 LENGTHS = (16, 64, 256, 1024, 4096)
 WHY = """
@@ -66,7 +65,7 @@ def render() -> None:
 def _draw_result(settings: MemorySettings) -> None:
     points = memory_points(settings.model, settings.grid)
     (wall,) = walls(settings.model, settings.grid)
-    runs = measured_runs(lab().store.cursor(), same_shape(settings.model.name), settings.dtype)
+    runs = lab().store.memory_runs.newest(same_shape(settings.model.name), settings.dtype)
     with st.container(border=True):
         st.markdown(f"#### {plain(headline(settings, wall))}")
         st.markdown(f"{plain(settings.model.name)} in {settings.dtype}, {settings.grid.shape.engine} engine.")

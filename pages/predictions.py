@@ -71,7 +71,9 @@ def _draw_asked(rows: pd.DataFrame, asked: str) -> None:
     if found:
         draw_prediction(found[0], with_subject=True)
     else:
-        st.warning(f"There is no prediction {plain(asked[:40])} here: it may be withdrawn.", icon=":material/link_off:")
+        st.warning(
+            f"There is no prediction {plain(asked[:40])} here: it may have been withdrawn.", icon=":material/link_off:"
+        )
     if st.button("All predictions", icon=":material/arrow_back:"):
         st.query_params.pop(PREDICTION, None)
         st.rerun()

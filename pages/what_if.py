@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
+from engine.hardware.hardware_presets import HARDWARE
 from engine.hardware.what_if import WhatIfRow, free_until, memory_wall, reading_tokens_per_s, what_if_table
 from pages.figures.what_if.what_if import batch_trade
 from pages.parts.runs.badges import SIMULATED
@@ -14,7 +15,7 @@ from pages.parts.shared.charts import show_still
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.fields import Field
 from pages.parts.shared.lab import is_dark
-from pages.parts.shared.machines import calibration_here, calibrations, cards
+from pages.parts.shared.machines import calibration_here, calibrations
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import put, setting
 from pages.parts.shared.tables import draw_table
@@ -41,7 +42,7 @@ Fields = Mapping[str, Field]
 WHY = """
 A decode step reads every weight once, and all KV of each request. Its time is the longest of three: its bytes over the
 GPU's achieved bandwidth, its FLOP over the achieved compute rate, and, without CUDA graphs, its kernel launches. Each
-request gets one token a step, so its rate is 1 / step time; the total rate is that times the batch size.
+request gets one token per step, so its rate is 1 / step time; the total rate is that times the batch size.
 
 Left out: activations, sampling, prefills between steps, and the engine's work outside passes. Run the engine to measure
 these.
@@ -56,7 +57,7 @@ def render() -> None:
         "published chapter on continuous batching."
     )
     known = calibration_here(calibrations())
-    fields = what_if_fields((*cards(), *((THIS,) if known else ())))
+    fields = what_if_fields((*HARDWARE, *((THIS,) if known else ())))
     draw_complaints({**fields, **QUESTION_FIELDS})
     sliders, result = st.columns([2, 3], gap="medium")
     with sliders:

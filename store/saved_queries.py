@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from engine.core.run_id import current_time
 from store.database import Database, carry_out, first_row, in_transaction
 
 MAX_NAME_CHARACTERS = 80
@@ -45,7 +46,7 @@ class SavedQueries:
             raise ValueError(f"The name has {len(name)} characters; use at most {MAX_NAME_CHARACTERS}.")
         if not sql.strip():
             raise ValueError("Enter a query to save.")
-        new = SavedQuery(name=name, sql=sql, saved_at=datetime.now(UTC))
+        new = SavedQuery(name=name, sql=sql, saved_at=current_time())
         with self._database.writing:
             cursor = self._database.cursor()
             known = first_row(cursor, "SELECT sql FROM saved_questions WHERE name = ?", [name])
@@ -78,7 +79,7 @@ class SavedQueries:
 
             def work() -> None:
                 carry_out(cursor, "DELETE FROM asked_questions WHERE sql = ?", [sql])
-                row = [sql, _stamp(datetime.now(UTC)), outcome]
+                row = [sql, _stamp(current_time()), outcome]
                 carry_out(cursor, "INSERT INTO asked_questions VALUES (?, ?, ?)", row)
                 carry_out(
                     cursor,

@@ -10,9 +10,14 @@ from store.folders import sweep_imports
 from store.ingest.checks import fit_checks
 from store.ingest.ingest import Ingest
 from store.predictions.predictions import Predictions
+from store.queries.agreement import Agreements
+from store.queries.calibrations import Calibrations
+from store.queries.downsampled_passes import Passes
 from store.queries.experiments import Experiments
 from store.queries.history import History
 from store.queries.kv_memory import KvMemory
+from store.queries.latency_definitions import RunLatencies
+from store.queries.memory_runs import MemoryRuns
 from store.queries.runs import Runs
 from store.saved_queries import SavedQueries
 from store.snapshot.snapshot import Snapshots
@@ -31,6 +36,11 @@ class Store(Database):
         self.experiments = Experiments(self)
         self.history = History(self)
         self.kv = KvMemory(self)
+        self.passes = Passes(self)
+        self.latencies = RunLatencies(self)
+        self.agreements = Agreements(self)
+        self.memory_runs = MemoryRuns(self)
+        self.calibrations = Calibrations(self)
         self.annotations = Annotations(self, self.runs)
         self.predictions = Predictions(self, self.runs, self.experiments)
         self.ingest = Ingest(self, self.runs, self.predictions, self._is_deleted)

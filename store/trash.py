@@ -19,7 +19,7 @@ from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
 from engine.runlog.writer import write_json
 from store.annotations import forget
-from store.database import Database, first_row, in_transaction
+from store.database import Database, in_transaction
 from store.folders import log_bytes
 from store.ingest.experiments import forget_experiment
 from store.ingest.ingest import Ingest
@@ -110,21 +110,15 @@ class Trash:
         If a run cannot be deleted, the experiment stays too.
         """
         with self._database.writing:
-            row = first_row(
-                self._database.cursor(),
-                "SELECT folder, label, created_at FROM experiments WHERE experiment_id = ?",
-                [experiment_id],
-            )
-            if row is None:
-                raise KeyError(f"the store has no experiment {experiment_id}")
-            folder = None if row[0] is None else Path(row[0])
+            row = self._experiments.get(experiment_id)
+            folder = None if row["folder"] is None else Path(row["folder"])
             if folder is not None and is_held(folder / LOCK_FILE):
                 raise ValueError(f"experiment {experiment_id} is still running; stop it before deleting it")
             done = self.delete([str(run_id) for run_id in self._experiments.runs(experiment_id)["run_id"]])
             if done.refused or folder is None:
                 return done
-            created_at = f"{row[2]}+00:00" if row[2] else ""
-            entry = self._entry_of(experiment_id, folder, str(row[1]), created_at, kind="experiment")
+            created_at = f"{row['created_at']}+00:00" if row["created_at"] else ""
+            entry = self._entry_of(experiment_id, folder, str(row["label"]), created_at, kind="experiment")
             return Outcome(entries=(*done.entries, self._move(entry, folder)), refused=())
 
     def _move(self, entry: Entry, folder: Path) -> Entry:
@@ -153,8 +147,7 @@ class Trash:
     def _is_here(self, entry: Entry) -> bool:
         if entry.kind != "experiment":
             return self._runs.has(entry.run_id)
-        query = "SELECT 1 FROM experiments WHERE experiment_id = ? AND plan IS NOT NULL"
-        return first_row(self._database.cursor(), query, [entry.run_id]) is not None
+        return self._experiments.has_plan(entry.run_id)
 
     def restore(self, entry_ids: Sequence[str]) -> Outcome:
         """Move entries back to their folders and ingest them again."""

@@ -11,6 +11,7 @@ from engine.commands.arrivals_report import arrivals_text
 from engine.commands.experiments import add_experiment_arguments, busy_text, carry_out, output_folder
 from engine.core.config import SETTINGS, RunConfig
 from engine.core.option import options_of
+from engine.core.presets import PRESETS, parse_engines
 from engine.core.run_id import new_run_id, utc_now
 from engine.experiments.experiment import Plan, experiment_status, point_rows
 from engine.load.goodput import Limits
@@ -20,7 +21,6 @@ from engine.load.load_plan import (
     ENGINES_UNDER_LOAD,
     LAW,
     RATES,
-    parse_engines,
     parse_rates,
     plan_load,
 )
@@ -83,7 +83,7 @@ def _plan(args: argparse.Namespace) -> Plan:
 def base_config(args: argparse.Namespace, engines: tuple[str, ...]) -> RunConfig:
     """What all points share. Each point sets its own engine and arrivals."""
     own = {
-        "engine": "static" if "static" in engines else engines[0],
+        "engine": next((name for name in engines if PRESETS[name].forms_batches), engines[0]),
         "arrival": "closed",
         "budget": args.budget or SETTINGS["budget"].default,
     }

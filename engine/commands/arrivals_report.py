@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.core.format import exact, number
+from engine.core.format import number
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan
-from engine.load.findings import capacity_text, goodput_text, little_text, ratio_sentence, saturation_text, wait_text
+from engine.load.findings import (
+    QUEUES,
+    capacity_text,
+    goodput_text,
+    little_text,
+    rate_text,
+    ratio_sentence,
+    saturation_text,
+    wait_text,
+)
 from engine.load.goodput import Limits
 from engine.load.load_report import FIGURES, GOODPUT, Figure
 from engine.load.load_table import LoadRow, LoadTable
 
-NAMES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
-QUEUES = {True: "grows", False: "does not grow", None: "unknown"}
 Column = tuple[str, Figure]
 SERVED: tuple[Column, ...] = (
     ("offered/s", FIGURES["offered_per_s"]),
     ("achieved/s", FIGURES["achieved_per_s"]),
     ("tok/s", FIGURES["output_tokens_per_s"]),
-    ("queue p50 s", FIGURES["queue_wait_p50_s"]),
-    ("TTFT p50 s", FIGURES["ttft_p50_s"]),
-    ("p95 s", FIGURES["ttft_p95_s"]),
+    ("queue p50, s", FIGURES["queue_wait_p50_s"]),
+    ("TTFT p50, s", FIGURES["ttft_p50_s"]),
+    ("p95, s", FIGURES["ttft_p95_s"]),
 )
 GOOD: tuple[Column, ...] = (("good/s", GOODPUT["goodput_requests_per_s"]),)
 
@@ -38,7 +45,7 @@ def arrivals_text(plan: Plan, status: str, table: LoadTable, limits: Limits) -> 
 
 def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
     """A row's cells. Without a completed run: empty figures, and how the row ended."""
-    name = NAMES.get(row.role) or f"{exact(row.rate_per_s or 0.0, digits=4)}/s"
+    name = rate_text(row.role, row.rate_per_s)
     if not row.points:
         return [row.engine, name, *[""] * len(columns), row.status + (f": {row.error}" if row.error else "")]
     queue = "" if row.role == "saturation" else QUEUES[row.grows]

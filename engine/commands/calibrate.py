@@ -4,55 +4,46 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import replace
 
 from engine.commands import options
+from engine.commands.experiments import tell
 from engine.core.config import SETTINGS, RunConfig
-from engine.core.errors import FieldError
 from engine.core.format import duration, number, quantity, size
 from engine.core.home import lab_home
-from engine.core.option import settings_of
-from engine.core.presets import ENGINES
+from engine.core.option import Option, Text, settings_of
+from engine.core.presets import ENGINES, PRESETS, parse_engines
 from engine.core.terminal import table_lines
 from engine.hardware.calibration import Calibration
+
+NO_ENGINE = "none"
+MEASURED_ENGINES = Option(
+    default=",".join(name for name in ENGINES if PRESETS[name].calibrate_with == name),
+    label="Engines",
+    help=f"engines whose passes are measured, to simulate this machine; {NO_ENGINE}: measure only the limits",
+    flags=("--engines",),
+    takes=Text(examples=f"{NO_ENGINE}, or some of {', '.join(ENGINES)}"),
+    metavar="LIST",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
-    parser.add_argument(
-        "--engines",
-        default="static,continuous,paged",
-        metavar="LIST",
-        help="engines whose passes are measured, to simulate this machine (default static,continuous,paged); none: "
-        "measure only the limits",
-    )
-    options.add_options(parser, (SETTINGS["execution"], SETTINGS["timing"]))
+    options.add_options(parser, (MEASURED_ENGINES, SETTINGS["execution"], SETTINGS["timing"]))
     parser.add_argument("--json", action="store_true", help="one JSON object, as stored")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when measured and saved. ValueError for a model, device or dtype that is unavailable."""
     config = RunConfig(**settings_of(RunConfig, vars(args)))
-    calibration = measure(config, _engines(args.engines))
+    engines = parse_engines(args.engines, also=(NO_ENGINE,))
+    calibration = measure(config, () if engines == (NO_ENGINE,) else engines)
     try:
         path = calibration.save(lab_home() / "calibrations")
     except OSError as error:
         raise ValueError(f"cannot save the calibration ({error}): set LAB_HOME to a writable folder") from error
     print(calibration.to_json() if args.json else f"{table(calibration)}\nsaved in {path}")
     return 0
-
-
-def _engines(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if names == ("none",):
-        return ()
-    unknown = [name for name in names if name not in ENGINES]
-    if unknown or not names:
-        raise FieldError(
-            "engines", f"engines {text!r}: use none, or a list of {', '.join(ENGINES)}, such as static,continuous"
-        )
-    return names
 
 
 def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
@@ -66,17 +57,17 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
 
     use_available_threads()
     warm = WarmModel()
-    loaded, device, dtype = warm.get(config, lambda message, share: _tell(message))
+    loaded, device, dtype = warm.get(config, lambda message, share: tell(message))
     shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
-    with hold_device(str(device), "calibrate", on_wait=lambda taken: _tell(f"waiting: {taken}")):
+    with hold_device(str(device), "calibrate", on_wait=lambda taken: tell(f"waiting: {taken}")):
         load_average_1min = os.getloadavg()[0]
         # Passes come first: `calibrate` ends with a profiler, and nothing may be timed after that.
         passes = [
             measured
             for engine in engines
-            for measured in measure_passes(replace(config, engine=engine), warm, shapes, _tell)
+            for measured in measure_passes(replace(config, engine=engine), warm, shapes, tell)
         ]
-        ceilings = calibrate(loaded, device, dtype, _tell, load_average_1min=load_average_1min)
+        ceilings = calibrate(loaded, device, dtype, tell, load_average_1min=load_average_1min)
     return replace(ceilings, passes=tuple(passes))
 
 
@@ -97,7 +88,3 @@ def table(calibration: Calibration) -> str:
     if c.was_busy:
         rows.append(("note", "other work was running; measure again on an idle machine"))
     return "\n".join(table_lines(rows, "ll"))
-
-
-def _tell(message: str) -> None:
-    print(message, file=sys.stderr)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.commands.options import COMMANDS, Own, add_options, settings_in
+from engine.commands.options import COMMANDS, OUT, Own, add_option, add_options, settings_in
 from engine.core.errors import EngineOutOfMemory
 from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
@@ -30,7 +30,7 @@ from engine.validity.machine_checks import busy_machine_text, load_of
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import WarmModel
 
-PROGRESS_FIGURES = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tok/s"))
+PROGRESS_FIGURES = (("TTFT", "ttft_p50_s", "s"), ("TPOT", "tpot_p50_s", "s"), ("", "output_tokens_per_s", "tokens/s"))
 
 ALLOWED_WITH_RESUME = ("resume", "out", "json")  # of every command
 
@@ -49,7 +49,7 @@ def add_experiment_arguments(parser: argparse.ArgumentParser, own: Own | None = 
     group = parser.add_argument_group("measuring")
     add_options(group, [REPEATS, *settings_in("measuring")], own)
     group.add_argument("--resume", metavar="ID", help="resume an experiment that was stopped or interrupted")
-    group.add_argument("--out", metavar="FOLDER", help="folder for run folders (default $LAB_HOME/runs)")
+    add_option(group, OUT)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -231,7 +231,7 @@ def _attempt(
 
 
 def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:
-    """`[3/12] static/p16/b4: completed, TTFT 32.1 ms, TPOT 12.3 ms, 310 tok/s`."""
+    """`[3/12] static/p16/b4: completed, TTFT 32.1 ms, TPOT 12.3 ms, 310 tokens/s`."""
     done = len(log.plan.points) - len(remaining(log.plan, log.records))
     repeat = f" repeat {point.repeat + 1}" if any(p.repeat for p in log.plan.points) else ""
     line = f"[{done}/{len(log.plan.points)}] {point.key}{repeat}: {record.status}"

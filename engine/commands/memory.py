@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from engine.commands import options
 from engine.core.config import SETTINGS
 from engine.core.errors import FieldError
-from engine.core.format import NO_BREAK_SPACE, number, size
+from engine.core.format import exact, number, size
 from engine.core.presets import PRESETS
 from engine.core.terminal import table_lines
 from engine.core.units import GIB, dtype_of
@@ -51,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Always 0, whether or not a batch fits. ValueError for bad options."""
-    capacity_bytes, capacity_from = _capacity(args)
+    capacity = _capacity(args)
     dtype = _dtype(args)
     model = model_shape(args.model, dtype=dtype, weight_bits=args.weight_bits)
     grid = MemoryGrid(
         prompt_tokens=parse_prompt_grid(args.prompts),
         batch_sizes=parse_batch_sizes(args.batch_size),
         budget_tokens=largest_budget(parse_budget(args.budget)),
-        capacity_bytes=capacity_bytes,
+        capacity_bytes=capacity.size_bytes,
         pool_bytes=None if args.pool_gib is None else _bytes("pool_gib", args.pool_gib),
         shape=EngineShape(
             engine=args.engine,
@@ -69,32 +70,53 @@ def run(args: argparse.Namespace) -> int:
         ),
     )
     points, ends = memory_points(model, grid), walls(model, grid)
-    report = _report(model, dtype, grid, capacity_from)
+    report = _report(model, dtype, grid, capacity)
     if args.json:
         rows = {"points": [point.to_dict() for point in points], "walls": [wall.to_dict() for wall in ends]}
         print(json.dumps(report | rows))
     else:
-        print("\n".join([*_heading(report), "", *_table(grid, points), "", *(_sentence(wall) for wall in ends)]))
+        print(
+            "\n".join([*_heading(report, capacity), "", *_table(grid, points), "", *(_sentence(wall) for wall in ends)])
+        )
     return 0
 
 
-def _capacity(args: argparse.Namespace) -> tuple[int, str]:
-    """Bytes and their source. The machine's own memory counts only if no option sets a size."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimit:
+    """The available memory: `share` (0 to 1) of `source`, which is an option or a device; None for all of it."""
+
+    size_bytes: int
+    source: str
+    share: float | None = None
+
+    @property
+    def plain(self) -> str:
+        """The source in JSON: `90% of NVIDIA A10`."""
+        return self.source if self.share is None else f"{exact(100 * self.share)}% of {self.source}"
+
+    @property
+    def text(self) -> str:
+        """The source on the terminal: `90 % of NVIDIA A10`."""
+        return self.source if self.share is None else f"{exact(100 * self.share, '%')} of {self.source}"
+
+
+def _capacity(args: argparse.Namespace) -> MemoryLimit:
+    """The machine's own memory counts only if no option sets a size."""
     share = args.gpu_memory_utilization
     SETTINGS["gpu_memory_utilization"].check(share)
     if args.capacity_gib is not None:
-        return _bytes("capacity_gib", args.capacity_gib), "--capacity-gib"
+        return MemoryLimit(size_bytes=_bytes("capacity_gib", args.capacity_gib), source="--capacity-gib")
     if args.hardware is not None:
         preset = HARDWARE[args.hardware]
-        return preset.memory_bytes, preset.label
+        return MemoryLimit(size_bytes=preset.memory_bytes, source=preset.label)
     machine = _machine(args.device)
     if machine is None:
         raise FieldError(
             "capacity_gib", "capacity-gib: the memory of this machine is unknown; set it, for example 22.06"
         )
     if machine.kind == "cpu":
-        return machine.total_bytes, f"all of {machine.name}"
-    return int(machine.total_bytes * share), f"{share:.0%} of {machine.name}"
+        return MemoryLimit(size_bytes=machine.total_bytes, source=f"all of {machine.name}")
+    return MemoryLimit(size_bytes=int(machine.total_bytes * share), source=machine.name, share=share)
 
 
 def _machine(device: str) -> MachineMemory | None:
@@ -117,7 +139,7 @@ def _bytes(name: str, gib: float) -> int:
     return int(gib * GIB)
 
 
-def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity_from: str) -> dict[str, Any]:
+def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity: MemoryLimit) -> dict[str, Any]:
     return {
         "model": model.name,
         "dtype": dtype,
@@ -128,25 +150,20 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity_from: str)
         "kv_layout": PRESETS[grid.shape.engine].kv_layout,
         "budget_tokens": grid.budget_tokens,
         "capacity_bytes": grid.capacity_bytes,
-        "capacity_from": capacity_from,
+        "capacity_from": capacity.plain,
         "pool_bytes": grid.pool_bytes,
     }
 
 
-def _heading(report: dict[str, Any]) -> list[str]:
+def _heading(report: dict[str, Any], capacity: MemoryLimit) -> list[str]:
     pool = "" if report["pool_bytes"] is None else f", KV pool at most {size(report['pool_bytes'])}"
     at_once = " (those requests wait or are preempted)" if PRESETS[report["engine"]].has_blocks else ""
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
         f"{report['budget_tokens']:,} output tokens",
-        f"capacity {size(report['capacity_bytes'])} ({_source(report)}){pool}",
+        f"capacity {size(report['capacity_bytes'])} ({capacity.text}){pool}",
         f"GiB by prompt length and batch size; ! marks what does not fit{at_once}",
     ]
-
-
-def _source(report: dict[str, Any]) -> str:
-    """The source of the capacity, such as `90 % of NVIDIA A10`."""
-    return str(report["capacity_from"]).replace("% of ", f"{NO_BREAK_SPACE}% of ", 1)
 
 
 def _table(grid: MemoryGrid, points: list[MemoryPoint]) -> list[str]:

@@ -33,6 +33,15 @@ MIX = Option(
     metavar="P16:3,P4096:1",
     group="prompts",
 )
+OUT = Option(
+    default=None,
+    label="Output folder",
+    help="folder for run folders (default $LAB_HOME/runs)",
+    flags=("--out",),
+    takes=Text(examples="a folder"),
+    metavar="FOLDER",
+    group="measuring",
+)
 
 Own = Mapping[str, Mapping[str, Any]]
 Group = argparse._ActionsContainer  # a parser, or a group of one
@@ -116,6 +125,15 @@ def run_config(args: argparse.Namespace) -> RunConfig:
         workload=WorkloadConfig(**settings_of(WorkloadConfig, given)),
         sampling=SamplingConfig(**settings_of(SamplingConfig, given)),
     )
+
+
+def batch_config(args: argparse.Namespace, **own: Any) -> RunConfig:
+    """What the points of an experiment share, each of which sets its own prompts, requests and slots.
+
+    `own` are options that the experiment sets. ValueError with one clear line.
+    """
+    of_points = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
+    return run_config(argparse.Namespace(**{**vars(args), **of_points, **own}))
 
 
 def _prompts(args: argparse.Namespace) -> dict[str, Any]:

@@ -22,7 +22,7 @@ OWN: options.Own = {
     "engine": {"default": "static"},
     "repeats": {"default": 5},
 }
-COLUMNS = ("config", "sync s", "async s", "async vs sync", "range over repeats", "")
+COLUMNS = ("config", "sync, s", "async, s", "async vs sync", "range over repeats", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,10 +77,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _plan(args: argparse.Namespace) -> Plan:
-    own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    own |= {"timing": "sync"}
     return plan_overhead(
-        options.run_config(argparse.Namespace(**{**vars(args), **own})),
+        options.batch_config(args, timing="sync"),
         experiment_id=new_run_id(),
         created_at=utc_now(),
         configs=args.configs,

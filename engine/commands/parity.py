@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.commands import options
+from engine.commands.experiments import tell
 from engine.commands.parity_cases import make_cases
 from engine.core.config import SETTINGS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import number
-from engine.core.option import settings_of
-from engine.core.presets import ENGINES
+from engine.core.option import Option, Text, settings_of
+from engine.core.presets import ENGINES, parse_engines
 from engine.core.terminal import table_lines
 from engine.runlog.device_hold import hold_device
 
 if TYPE_CHECKING:
     from engine.runtime.measuring.parity import ParityCase
 
+ALL_ENGINES = "all"
+COMPARED_ENGINES = Option(
+    default=ALL_ENGINES,
+    label="Engines",
+    help=f"engines to compare: {ALL_ENGINES}, or some of {', '.join(ENGINES)}",
+    flags=("--engines",),
+    takes=Text(examples=f"{ALL_ENGINES}, or some of {', '.join(ENGINES)}"),
+    metavar="LIST",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
-    parser.add_argument(
-        "--engines", default="all", metavar="LIST", help=f"all (default), or a list of {', '.join(ENGINES)}"
-    )
-    options.add_options(parser, (SETTINGS["execution"], SETTINGS["timing"], SETTINGS["seed"]))
+    compared = (COMPARED_ENGINES, SETTINGS["execution"], SETTINGS["timing"], SETTINGS["seed"])
+    options.add_options(parser, compared)
     parser.add_argument(
         "--case",
         action="append",
@@ -48,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when all cases are equal (bf16 and fp16: within the allowed error), else 1."""
-    engines = _engines(args.engines)
+    engines = parse_engines(args.engines, also=(ALL_ENGINES,))
+    engines = ENGINES if engines == (ALL_ENGINES,) else engines
     config = RunConfig(**settings_of(RunConfig, vars(args)))
     cases = _chosen(make_cases(args.seed), args.case)
 
@@ -64,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         for name, left_out in (("generate", args.no_generate), ("generate_batch", args.no_generate_batch))
         if not left_out
     ]
-    with hold_device(str(device), "parity", on_wait=lambda taken: _tell(f"waiting: {taken}")):
+    with hold_device(str(device), "parity", on_wait=lambda taken: tell(f"waiting: {taken}")):
         rows = _token_rows(cases, engines, config, oracles) if in_tokens else _logit_rows(cases, engines, config)
     key, verdict = ("equal", "all_equal") if in_tokens else ("within", "all_within")
     passed = all(row[key] for row in rows)
@@ -73,17 +83,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_table(rows, passed, in_tokens=in_tokens)
     return 0 if passed else 1
-
-
-def _engines(text: str) -> list[str]:
-    """The engines in a list. ValueError for an unknown name."""
-    names = [name.strip() for name in text.split(",")]
-    if names == ["all"]:
-        return list(ENGINES)
-    for name in names:
-        if name not in ENGINES:
-            raise FieldError("engines", f"engines {name!r}: use all, or a list of {', '.join(ENGINES)}")
-    return names
 
 
 def _chosen(cases: list[ParityCase], texts: list[str] | None) -> list[ParityCase]:
@@ -99,30 +98,30 @@ def _chosen(cases: list[ParityCase], texts: list[str] | None) -> list[ParityCase
 
 
 def _token_rows(
-    cases: list[ParityCase], engines: list[str], config: RunConfig, oracles: list[str]
+    cases: list[ParityCase], engines: Sequence[str], config: RunConfig, oracles: list[str]
 ) -> list[dict[str, Any]]:
     from engine.runtime.measuring.parity import References, run_case
     from engine.runtime.prepared_run import WarmModel
 
     warm = WarmModel()
-    references = References(config, warm, oracles, _tell)
+    references = References(config, warm, oracles, tell)
     rows = []
     for case in cases:
-        _tell(f"parity: {case.name} …")
+        tell(f"parity: {case.name} …")
         rows += run_case(case, engines, config, warm, references)
     return rows
 
 
-def _logit_rows(cases: list[ParityCase], engines: list[str], config: RunConfig) -> list[dict[str, Any]]:
+def _logit_rows(cases: list[ParityCase], engines: Sequence[str], config: RunConfig) -> list[dict[str, Any]]:
     from engine.runtime.measuring.logit_error import ExactLogits, judge_case
     from engine.runtime.measuring.parity import References
     from engine.runtime.prepared_run import WarmModel
 
     warm, exact_logits = WarmModel(), ExactLogits()
-    references = References(config, warm, (), _tell)
+    references = References(config, warm, (), tell)
     rows = []
     for case in cases:
-        _tell(f"parity: {case.name} …")
+        tell(f"parity: {case.name} …")
         rows += judge_case(case, engines, config, warm, references, exact_logits)
     return rows
 
@@ -150,7 +149,3 @@ def _error(row: dict[str, Any]) -> str:
     verdict = "within" if row["within"] else "NOT within"
     ours, sdpa, ratio = (number(row[name]) for name in ("logit_error", "logit_error_sdpa", "ratio"))
     return f"logit error {ours}, sdpa {sdpa}: ratio {ratio}, {verdict}"
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)

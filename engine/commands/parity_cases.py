@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.config import WorkloadConfig
-from engine.core.presets import ENGINES
+from engine.core.presets import ENGINES, PRESETS
 from engine.workload.workload import Workload, build_workload
 
 if TYPE_CHECKING:
     from engine.runtime.measuring.parity import ParityCase
 
-PAGED = ("paged", "chunked")
-CHUNKED = ("chunked",)
+PAGED = tuple(name for name, preset in PRESETS.items() if preset.has_blocks)
+CHUNKED = tuple(name for name, preset in PRESETS.items() if preset.is_chunked)
 
 
 def make_cases(seed: int) -> list[ParityCase]:

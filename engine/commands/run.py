@@ -21,27 +21,17 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.core.format import aligned
+from engine.commands.summary import summary_lines
 from engine.core.run_id import new_run_id, utc_now
-from engine.core.terminal import table_lines
-from engine.experiments.experiment import Plan, check_repeats, newest_records
+from engine.experiments.experiment import REPEATS, Plan, newest_records
 from engine.experiments.repeats import KIND, plan_repeats
 
 if TYPE_CHECKING:
     from engine.runtime.prepared_run import PreparedRun, WarmModel
 
 SUMMARY = (
-    ("output_tokens", "output tokens", ""),
-    ("duration_s", "duration", "s"),
-    ("output_tokens_per_s", "throughput", "tokens/s"),
-    ("queue_wait_p50_s", "queue wait p50", "s"),
-    ("ttft_p50_s", "TTFT p50", "s"),
-    ("itl_p50_s", "ITL p50", "s"),
-    ("passes", "passes", ""),
-    ("useful_slot_steps", "useful slot-steps", ""),
-    ("slot_steps", "slot-steps", ""),
-    ("dead_fraction", "dead fraction", "share"),
-    ("padding_fraction", "padding fraction", "share"),
+    *("output_tokens", "duration_s", "output_tokens_per_s", "queue_wait_p50_s", "ttft_p50_s", "itl_p50_s"),
+    *("passes", "useful_slot_steps", "slot_steps", "dead_fraction", "padding_fraction"),
 )
 
 
@@ -76,7 +66,7 @@ def _new_runs(args: argparse.Namespace) -> Ran:
     Several repeats are an experiment, saved in its own folder beside the runs.
     """
     config = options.run_config(args)
-    check_repeats(args.repeats)
+    REPEATS.check(args.repeats)
     out = output_folder(args.out)
     # Loading torch takes seconds; bad options fail before it.
     from engine.runtime.environment import use_available_threads
@@ -165,9 +155,7 @@ def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
     lines = [_headline(report, experiment_id)]
     for engine, figures in (report.get("engines") or {None: report}).items():
         lines += [f"{engine}:"] if engine else []
-        known = [(label, figures.get(name), unit) for name, label, unit in SUMMARY]
-        cells = [[label, aligned(value, unit)] for label, value, unit in known if value is not None]
-        lines += [f"  {line}" for line in table_lines(cells, "ll")]
+        lines += summary_lines(figures, SUMMARY)
     if report.get("runs"):
         completed = sum(r["status"] == "completed" for r in report["runs"])
         each = ", per engine" if report.get("engines") else ""

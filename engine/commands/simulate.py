@@ -8,17 +8,17 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from engine.commands import options
+from engine.commands.experiments import output_folder
+from engine.commands.summary import summary_lines
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
-from engine.core.format import counted, number, size
-from engine.core.home import lab_home, runs_folder
+from engine.core.format import counted, size
+from engine.core.home import lab_home
 from engine.core.option import Choices, Text, options_of
 from engine.core.run_id import new_run_id
-from engine.core.terminal import table_lines
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.roofline import WEIGHT_WIDTH
 from engine.memory.memory_model import TERM_LABELS
@@ -44,20 +44,11 @@ OWN: options.Own = {
     },
     "weight_bits": {"help": "bits per weight of a preset (default 16)", "takes": Choices((8, 16))},
 }
-LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e9  # outside, the time of a pass overflows
+LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e100  # outside, the time of a pass overflows
 KEPT_STREAMS = ("passes", "spans", "blocks", "events")
-LINES = (
-    ("decode_step_s", "decode step", "s"),
-    ("tokens_per_s_per_request", "tokens/s per request", "tok/s"),
-    ("tokens_per_s", "tokens/s, total", "tok/s"),
-    ("output_tokens", "output tokens", ""),
-    ("duration_s", "duration", "s"),
-    ("output_tokens_per_s", "throughput of the run", "tok/s"),
-    ("queue_wait_p50_s", "queue wait p50", "s"),
-    ("ttft_p50_s", "TTFT p50", "s"),
-    ("itl_max_s", "worst gap", "s"),
-    ("padding_fraction", "padding fraction", "share"),
-    ("dead_fraction", "dead fraction", "share"),
+SUMMARY = (
+    *("decode_step_s", "tokens_per_s_per_request", "tokens_per_s", "output_tokens", "duration_s"),
+    *("output_tokens_per_s", "queue_wait_p50_s", "ttft_p50_s", "itl_max_s", "padding_fraction", "dead_fraction"),
 )
 
 
@@ -77,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_options(group, options_of(Routing).values())
     group = parser.add_argument_group("run log")
-    group.add_argument("--out", metavar="FOLDER", help="folder for run folders (default $LAB_HOME/runs)")
+    options.add_option(group, options.OUT)
     group.add_argument("--no-token-rows", action="store_true", help="write the run log without its token rows")
     group.add_argument("--no-log", action="store_true", help="write no run log")
     parser.add_argument("--json", action="store_true", help="one flat JSON object")
@@ -120,7 +111,7 @@ def _overrides(args: argparse.Namespace) -> Overrides:
 
 def _rate(option: str, value: float | None, unit: float) -> float | None:
     if value is not None and not LOWEST_RATE <= value <= HIGHEST_RATE:
-        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use {LOWEST_RATE:f} to {HIGHEST_RATE:,.0f}")
+        raise FieldError(option.replace("-", "_"), f"{option} {value:g}: use {LOWEST_RATE:f} to {HIGHEST_RATE:g}")
     return None if value is None else value * unit
 
 
@@ -153,7 +144,7 @@ def _write(
     # Only the log needs pyarrow, which is slow to load.
     from engine.runlog.simulated_run import describe_simulation, write_simulation
 
-    out = Path(args.out) if args.out else runs_folder()
+    out = output_folder(args.out)
     experiment = None
     if len(simulations) > 1:
         label = f"{len(simulations)} replicas, {args.router}, simulated"
@@ -212,8 +203,7 @@ def _table(report: Mapping[str, Any]) -> str:
         lines.insert(1, f"  {_too_much(report)}")
     if report["decode_rows"] is not None:
         lines.append(f"  {_decode_text(report)}")
-    figures = [[label, number(report[name]), unit] for name, label, unit in LINES if report.get(name) is not None]
-    lines += [f"  {line}" for line in table_lines(figures, "lrl")]
+    lines += summary_lines(report, SUMMARY)
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
 

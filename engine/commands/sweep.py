@@ -10,7 +10,7 @@ from engine.commands import options
 from engine.commands.ceilings import add_ceiling_arguments, find_ceilings, given_ceilings
 from engine.commands.experiments import add_experiment_arguments, busy_text, carry_out, output_folder
 from engine.commands.sweep_report import sweep_text
-from engine.core.config import SETTINGS, RunConfig
+from engine.core.config import SETTINGS
 from engine.core.home import lab_home
 from engine.core.run_id import new_run_id, utc_now
 from engine.experiments.experiment import Plan, experiment_status, newest_records, point_rows
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
     return plan_sweep(
-        base_config(args),
+        options.batch_config(args),
         experiment_id=new_run_id(),
         created_at=utc_now(),
         prompts=PROMPT_GRID.default if args.prompts is None and args.mix is None else args.prompts,
@@ -65,12 +65,6 @@ def _plan(args: argparse.Namespace, given: dict[str, float]) -> Plan:
         repeats=args.repeats,
         settings=given,
     )
-
-
-def base_config(args: argparse.Namespace) -> RunConfig:
-    """What all points share. Each point sets its own requests, prompts and slots."""
-    own = {"prompts": "p1", "mix": None, "prompt_file": None, "requests": 1, "slots": 1, "arrival": "closed"}
-    return options.run_config(argparse.Namespace(**{**vars(args), **own}))
 
 
 def sweep_report(logged: LoggedExperiment, args: argparse.Namespace) -> dict[str, Any]:

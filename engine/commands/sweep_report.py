@@ -11,18 +11,18 @@ from engine.experiments.sweep_table import DISTURBED
 
 COLUMNS = (
     ("B", "batch_size", 1.0),
-    ("TTFT s", "ttft_s", 1.0),
-    ("TPOT ms", "tpot_s", 1e3),
+    ("TTFT, s", "ttft_s", 1.0),
+    ("TPOT, ms", "tpot_s", 1e3),
     ("tok/s each", "tokens_per_s_per_request", 1.0),
     ("tok/s", "decode_tokens_per_s", 1.0),
-    ("peak GiB", "peak_memory_bytes", 2.0**-30),
+    ("peak, GiB", "peak_memory_bytes", 2.0**-30),
     ("FLOP/byte", "intensity_flop_per_byte", 1.0),
-    ("% compute", "compute_fraction", 100.0),
-    ("% read", "bandwidth_fraction", 100.0),
-    ("serial s", "serial_s", 1.0),
+    ("compute, %", "compute_fraction", 100.0),
+    ("read, %", "bandwidth_fraction", 100.0),
+    ("serial, s", "serial_s", 1.0),
     ("speed-up", "speedup", 1.0),
     ("run tok/s", "output_tokens_per_s", 1.0),
-    ("spread %", "spread", 100.0),
+    ("spread, %", "spread", 100.0),
 )
 ALIGN = "r" * len(COLUMNS) + "l"  # the last column: how an incomplete row ended
 

@@ -91,7 +91,7 @@ class WorkloadConfig:
     prompt_lines: tuple[str, ...] = option(
         (),
         label="Prompt file",
-        help="a text file, one prompt a line",
+        help="a text file, one prompt per line",
         flags=("--prompt-file",),
         takes=Lines(),
         metavar="FILE",
@@ -109,7 +109,7 @@ class WorkloadConfig:
     budget: str = option(
         "8-48",
         label="Output tokens (budget)",
-        help="output tokens a request: 64, 64-256, 8x32+8x256, eos, eos:200",
+        help="output tokens per request: 64, 64-256, 8x32+8x256, eos, eos:200",
         flags=("--budget",),
         takes=Text(examples="64; 64-256; 8x32+8x256 (shuffled); eos; eos:200"),
         group="workload",
@@ -117,9 +117,9 @@ class WorkloadConfig:
     arrival: str = option(
         "closed",
         label="Arrivals",
-        help="closed (all at once), poisson:R, constant:R, gamma:R:CV; R requests a second",
+        help="closed (all at once), poisson:R, constant:R, gamma:R:CV; R requests per second",
         flags=("--arrival",),
-        takes=Text(examples="closed; poisson:R, constant:R, gamma:R:CV with R a second"),
+        takes=Text(examples="closed; poisson:R, constant:R, gamma:R:CV with R per second"),
         group="workload",
     )
     seed: int = option(
@@ -135,15 +135,15 @@ class WorkloadConfig:
     def __post_init__(self) -> None:
         check_options(self)
         if self.prompts == "file" and not self.prompt_lines:
-            raise FieldError("prompt_file", "prompt file: it holds no prompts; write one prompt a line")
+            raise FieldError("prompt_file", "prompt file: it holds no prompts; write one prompt per line")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """One run: an engine, a model and a workload. Memory sizes are in GiB (2^30 bytes).
 
-    Only the paged layouts use `block_size` (token positions); only chunked uses `max_num_batched_tokens` (tokens a
-    step).
+    Only the paged layouts use `block_size` (token positions); only chunked uses `max_num_batched_tokens` (tokens
+    per step).
     """
 
     engine: str = option(
@@ -208,8 +208,8 @@ class RunConfig:
     )
     block_size: int = option(
         16,
-        label="Token positions a block (block-size)",
-        help="paged, chunked: token positions a block, a power of two up to 256",
+        label="Tokens per block (block-size)",
+        help="paged, chunked: token positions per block, a power of two up to 256",
         flags=("--block-size",),
         takes=Choices(BLOCK_SIZES, "token positions"),
         metavar="N",
@@ -217,10 +217,10 @@ class RunConfig:
     )
     max_num_batched_tokens: int = option(
         512,
-        label="Tokens a step, at most (max-num-batched-tokens)",
-        help="chunked: most tokens a step; decode rows come first",
+        label="Maximum tokens per step (max-num-batched-tokens)",
+        help="chunked: maximum tokens per step; decode rows come first",
         flags=("--max-num-batched-tokens",),
-        takes=Bounds(low=1, high=MAX_BATCHED_TOKENS, unit="tokens a step"),
+        takes=Bounds(low=1, high=MAX_BATCHED_TOKENS, unit="tokens per step"),
         metavar="N",
         group="passes",
     )
@@ -254,7 +254,7 @@ class RunConfig:
     )
     pool_gib: float | None = option(
         None,
-        label="KV pool, at most GiB (pool-gib)",
+        label="KV pool limit, GiB (pool-gib)",
         help="limit of the KV pool",
         flags=("--pool-gib",),
         takes=_GIB,
@@ -263,7 +263,7 @@ class RunConfig:
     )
     capacity_gib: float | None = option(
         None,
-        label="All memory, at most GiB (capacity-gib)",
+        label="Memory limit, GiB (capacity-gib)",
         help="limit of all memory",
         flags=("--capacity-gib",),
         takes=_GIB,
@@ -287,7 +287,7 @@ class RunConfig:
             raise FieldError(
                 "max_num_batched_tokens",
                 f"max-num-batched-tokens {self.max_num_batched_tokens}: {self.slots} slots need at least {self.slots} "
-                "tokens a step, one for each decode row; raise it or use fewer slots",
+                "tokens per step, one for each decode row; raise it or use fewer slots",
             )
         if not preset.forms_batches and self.returns != "stream":
             raise FieldError("return", f"return {self.returns}: only the static engine returns whole answers")

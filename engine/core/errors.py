@@ -8,15 +8,20 @@ from engine.core.format import breakable, size
 
 
 class FieldError(ValueError):
-    """A setting that cannot be used. `field` is its name in an address; the command line writes it with `-`."""
+    """A setting that cannot be used. `field` is its name in an address; the command line writes it with `-`.
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(field, message)  # both are args, so pickling keeps them
+    `message` says how to fix it. A page that shows it beside the setting leaves out the `subject`, such as `hardware
+    this`; elsewhere the subject comes first.
+    """
+
+    def __init__(self, field: str, message: str, subject: str = "") -> None:
+        super().__init__(field, message, subject)  # all are args, so pickling keeps them
         self.field = field
         self.message = message
+        self.subject = subject
 
     def __str__(self) -> str:
-        return self.message
+        return f"{self.subject}: {self.message}" if self.subject else self.message
 
 
 @dataclass(eq=False)

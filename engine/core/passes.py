@@ -85,11 +85,6 @@ class KVHeld:
     dead: int = 0
     fragment: int = 0
 
-    @property
-    def unused_reservation(self) -> int:
-        """Positions reserved for future tokens."""
-        return self.reserved - self.used - self.padding - self.dead - self.fragment
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPass:

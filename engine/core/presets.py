@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.continuous_scheduler import ContinuousScheduler
+from engine.core.errors import FieldError
 from engine.core.kv_layout import EngineSettings, KVLayout, PaddedLayout, PagedLayout, SlotLayout
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.request import Request
-from engine.core.scheduler import Scheduler
-from engine.core.static_scheduler import StaticScheduler
+from engine.core.schedulers.chunked_scheduler import ChunkedScheduler
+from engine.core.schedulers.continuous_scheduler import ContinuousScheduler
+from engine.core.schedulers.paged_scheduler import PagedScheduler
+from engine.core.schedulers.scheduler import Scheduler
+from engine.core.schedulers.static_scheduler import StaticScheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,10 @@ class Preset:
     meaning: str
     shows: str
     slots: int | None = None  # rows at once, whatever the setting; None: the setting
+    calibrate_with: str = ""  # the engine of the same layout whose measured passes time this one; empty: itself
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calibrate_with", self.calibrate_with or self.name)
 
     @property
     def kv_layout(self) -> str:
@@ -58,6 +63,7 @@ PRESETS: dict[str, Preset] = {
             scheduler=ContinuousScheduler,
             layout=SlotLayout,
             slots=1,
+            calibrate_with="continuous",
             policy="one request at a time",
             meaning="The engine that runs one request at a time: the baseline without batching.",
             shows="the baseline: the cost of one request at a time, with a KV cache",
@@ -91,6 +97,7 @@ PRESETS: dict[str, Preset] = {
             name="chunked",
             scheduler=ChunkedScheduler,
             layout=PagedLayout,
+            calibrate_with="paged",
             policy="a token budget a step, decode first",
             meaning="The paged engine with a token budget per step: decode rows come first, and prompts are "
             "prefilled in chunks with the rest.",
@@ -100,6 +107,24 @@ PRESETS: dict[str, Preset] = {
 }
 
 ENGINES = tuple(PRESETS)
+
+
+def parse_engines(text: str, also: Collection[str] = ()) -> tuple[str, ...]:
+    """Engines in the given order, such as `static,continuous`, or one name of `also`. ValueError for anything else."""
+    names = tuple(part.strip() for part in text.split(","))
+    unknown = next((name for name in names if name not in ENGINES), None)
+    if unknown is not None and not (len(names) == 1 and unknown in also):
+        rule = ", or ".join((*also, f"some of {', '.join(ENGINES)}"))
+        raise FieldError("engines", f"engines {unknown!r:.80}: use {rule}")
+    if len(set(names)) < len(names):
+        raise FieldError("engines", f"engines {text!r:.80}: name each once")
+    return names
+
+
+def logged_slots(engine: object, setting: object) -> object:
+    """Rows at once in a logged run: its engine's own number, or its `slots` setting. The engine may be unknown."""
+    preset = PRESETS.get(engine) if isinstance(engine, str) else None
+    return setting if preset is None or preset.slots is None else preset.slots
 
 
 def make_scheduler(config: EngineSettings, requests: Sequence[Request], num_blocks: int | None = None) -> Scheduler:

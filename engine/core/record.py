@@ -6,9 +6,8 @@ is NaN in a float column, -1 in an integer column and None in a text column. Row
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -56,27 +55,3 @@ class RunRecord:
     requests: Table
     passes: Table
     tokens: Table
-
-    @classmethod
-    def from_rows(
-        cls,
-        *,
-        requests: Sequence[Mapping[str, Any]] = (),
-        passes: Sequence[Mapping[str, Any]] = (),
-        tokens: Sequence[Mapping[str, Any]] = (),
-    ) -> Self:
-        """A record with the columns that metrics need, from one mapping per row. Absent keys are missing values."""
-        return cls(
-            requests=_columns(requests, REQUEST_COLUMNS),
-            passes=_columns(passes, PASS_COLUMNS),
-            tokens=_columns(tokens, TOKEN_COLUMNS),
-        )
-
-
-def _columns(rows: Sequence[Mapping[str, Any]], types: Mapping[str, Any]) -> Table:
-    return {name: _column([row.get(name) for row in rows], dtype) for name, dtype in types.items()}
-
-
-def _column(values: list[Any], dtype: Any) -> Column:
-    missing = {np.float64: np.nan, object: None}.get(dtype, -1)
-    return np.array([missing if value is None else value for value in values], dtype=dtype)

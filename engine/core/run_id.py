@@ -32,6 +32,11 @@ def _base32(number: int, characters: int) -> str:
     return "".join(ALPHABET[number >> 5 * place & 31] for place in reversed(range(characters)))
 
 
+def current_time() -> datetime:
+    """The current time, in UTC."""
+    return datetime.now(UTC)
+
+
 def utc_now() -> str:
     """The current time as run logs and experiments write it: ISO 8601 in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return current_time().isoformat(timespec="milliseconds")

@@ -1,15 +1,26 @@
-"""Tables on the terminal: plain text in aligned columns, two spaces apart. Cells are never cut off or colored.
+"""The terminal: errors of a command line in one line, and tables.
 
-tabulate does the layout. Without it, cells are printed unaligned, with a note on standard error.
+Tables are plain text in aligned columns, two spaces apart. Cells are never cut off or colored. tabulate does the
+layout. Without it, cells are printed unaligned, with a note on standard error.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
+BAD_INPUT = 2  # exit status
 GAP = "  "
 SIDES = {"l": "left", "r": "right"}
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse with one line per error and no usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def table_lines(rows: Iterable[Sequence[str]], align: str, header: Sequence[str] = ()) -> list[str]:

@@ -34,7 +34,7 @@ MAX_POINTS = 2_000
 REPEATS = Option(
     default=1,
     label="Repeats",
-    help="of each run, interleaved",
+    help="how often each configuration runs, interleaved",
     flags=("--repeats",),
     takes=Bounds(low=1, high=MAX_REPEATS),
     metavar="N",
@@ -178,18 +178,13 @@ class Summary:
         return None if self.n < 2 or self.median == 0 else (self.high - self.low) / self.median
 
 
-def check_repeats(repeats: int) -> None:
-    """ValueError for a number of repeats outside the limits."""
-    REPEATS.check(repeats)
+def check_points(field: str, what: str, points: int, fewer: str) -> None:
+    """FieldError about `field` if `points`, all repeats included, exceed the limit of an experiment.
 
-
-def check_points(what: str, points: int, fewer: str) -> None:
-    """ValueError if `points`, all repeats included, exceed the limit of an experiment.
-
-    `what` names the request and begins with the option; `fewer` names what to reduce.
+    `what` names the request, `fewer` what to reduce.
     """
     if points > MAX_POINTS:
-        raise FieldError(what.split()[0], f"{what}: {points:,} points; use fewer {fewer} ({MAX_POINTS:,} at most)")
+        raise FieldError(field, f"{what}: {points:,} points; use fewer {fewer} ({MAX_POINTS:,} at most)")
 
 
 def interleaved(points: Sequence[Point], repeats: int) -> tuple[Point, ...]:

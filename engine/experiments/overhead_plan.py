@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.core.config import MAX_SLOTS, RunConfig
+from engine.core.config import MAX_SLOTS, TIMINGS, RunConfig
 from engine.core.errors import FieldError
-from engine.experiments.experiment import Plan, Point, Summary, check_points, check_repeats, interleaved, summarize
+from engine.experiments.experiment import REPEATS, Plan, Point, Summary, check_points, interleaved, summarize
 from engine.experiments.sweep_plan import grid_point
 from engine.workload.prompts import MAX_PROMPT_TOKENS
-
-TIMINGS = ("sync", "async")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +75,8 @@ def plan_overhead(
 ) -> Plan:
     """Both timings of each of `configs`; all other settings come from `base`. ValueError for invalid settings."""
     pairs = parse_configs(configs)
-    check_repeats(repeats)
-    check_points("overhead", len(TIMINGS) * len(pairs) * repeats, "configs or repeats")
+    REPEATS.check(repeats)
+    check_points("configs", "overhead", len(TIMINGS) * len(pairs) * repeats, "configs or repeats")
     points = [_point(base, tokens, size, timing) for tokens, size in pairs for timing in TIMINGS]
     placed = [replace(point, position=place) for place, point in enumerate(points)]
     return Plan(

@@ -19,12 +19,12 @@ from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import plural
 from engine.experiments.experiment import (
+    REPEATS,
     ExperimentKind,
     Plan,
     Point,
     Summary,
     check_points,
-    check_repeats,
     interleaved,
     summarize,
 )
@@ -46,10 +46,12 @@ def plan_repeats(
     ValueError for engines that are named twice, engines whose shared settings differ, or more runs than an experiment
     allows.
     """
-    check_repeats(repeats)
+    REPEATS.check(repeats)
     engines = [config.engine for config in configs]
     _check_engines(configs)
-    check_points(f"repeats {repeats} of {len(configs)} engines", len(configs) * repeats, "engines or repeats")
+    check_points(
+        "repeats", f"repeats {repeats} of {len(configs)} engines", len(configs) * repeats, "engines or repeats"
+    )
     points = [
         Point(key=config.engine, position=place, repeat=0, values={"engine": config.engine}, config=config)
         for place, config in enumerate(configs)

@@ -17,9 +17,9 @@ from engine.core.config import MAX_SLOTS, RunConfig
 from engine.core.errors import FieldError
 from engine.core.option import Option, Text
 from engine.core.request import ExactPrompt
-from engine.experiments.experiment import Plan, Point, check_points, check_repeats, interleaved
+from engine.experiments.experiment import REPEATS, Plan, Point, check_points, interleaved
 from engine.workload.budgets import largest_budget, parse_budget
-from engine.workload.prompts import parse_prompts
+from engine.workload.prompts import LENGTH_FORMS, MIX_FORMS, parse_lengths
 from engine.workload.workload import build_workload
 
 PROMPT_GRID = Option(
@@ -58,7 +58,7 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
     for part in parts:
         if not re.fullmatch(r"\d{1,9}", part, re.ASCII) or not 1 <= int(part) <= MAX_SLOTS:
             raise FieldError(
-                "batch_size", f"batch-size {part!r}: use rows from 1 to {MAX_SLOTS:,}, for example 1,2,4,8"
+                "batch_size", f"batch size {part!r}: use rows from 1 to {MAX_SLOTS:,}, for example 1,2,4,8"
             )
     sizes = tuple(int(part) for part in parts)
     return _each_once(sizes, BATCH_SIZES)
@@ -66,12 +66,9 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
 
 def parse_prompt_grid(text: str) -> tuple[int, ...]:
     """`p16,p64`: prompt lengths in tokens, in the given order. ValueError for anything else."""
-    mix = parse_prompts(text)
-    if mix.source != "exact" or ":" in text:
-        raise FieldError(
-            "prompts", f"prompts {text!r}: use exact lengths, for example p16,p64; weights belong in the mix"
-        )
-    return _each_once(mix.lengths, PROMPT_GRID)
+    if ":" in text:
+        raise FieldError("prompts", f"prompts {text!r}: use {LENGTH_FORMS}; weights belong in the mix")
+    return _each_once(parse_lengths(text, "prompts", LENGTH_FORMS).lengths, PROMPT_GRID)
 
 
 def plan_sweep(
@@ -96,9 +93,9 @@ def plan_sweep(
         raise FieldError(
             "prompts", "prompts: name prompt lengths, for example p16,p64, or a mix, for example p16:3,p4096:1"
         )
-    check_repeats(repeats)
+    REPEATS.check(repeats)
     num_points = len(sizes) * (len(lengths) + (0 if mix is None else 2)) * repeats
-    check_points("sweep", num_points, "prompt lengths, batch sizes or repeats")
+    check_points("batch_size", "sweep", num_points, "prompt lengths, batch sizes or repeats")
     points = [grid_point(base, length, size) for length in lengths for size in sizes]
     if mix is not None:
         points += [point for size in sizes for point in ragged_points(base, mix, size)]
@@ -124,12 +121,7 @@ def grid_point(base: RunConfig, prompt_tokens: int, batch_size: int, role: str =
 
 def ragged_points(base: RunConfig, mix: str, batch_size: int) -> tuple[Point, Point]:
     """A ragged batch of `batch_size` rows drawn from `mix`, and the uniform batch of the same width."""
-    try:
-        source = parse_prompts(mix).source
-    except FieldError as error:
-        raise FieldError(RAGGED_MIX.parameter, error.message) from None
-    if source != "exact":
-        raise FieldError("mix", f"mix {mix!r}: use exact lengths with weights, for example p16:3,p4096:1")
+    parse_lengths(mix, RAGGED_MIX.parameter, MIX_FORMS)
     config = _closed_batch(base, mix, batch_size)
     requests = build_workload(config.workload).requests
     longest = max(spec.prompt.tokens for spec in requests if isinstance(spec.prompt, ExactPrompt))
@@ -163,7 +155,7 @@ def _point(config: RunConfig, prompt_tokens: int, role: str) -> Point:
 def _each_once(values: Sequence[int], option: Option) -> tuple[int, ...]:
     for value in values:
         if values.count(value) > 1:
-            name = option.flag.removeprefix("--")
+            name = option.flag.removeprefix("--").replace("-", " ")
             raise FieldError(
                 option.parameter,
                 f"{name}: {value} is named twice; name each once and use repeats to measure again",

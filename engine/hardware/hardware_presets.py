@@ -35,18 +35,6 @@ class HardwarePreset:
     copies_kv_per_query_head: bool = False
     host_s: float = 0.0
 
-    @property
-    def bandwidth_efficiency(self) -> float | None:
-        """The achieved share of the nominal read rate."""
-        nominal = self.nominal_read_bytes_per_s
-        return None if nominal is None else self.read_bytes_per_s / nominal
-
-    @property
-    def compute_efficiency(self) -> float | None:
-        """The achieved share of the nominal FLOP/s."""
-        nominal = self.nominal_flop_per_s
-        return None if nominal is None else self.flop_per_s / nominal
-
     def masked_kv_reads(self, shape: ModelShape) -> float:
         """How often a cached position crosses memory in a masked pass.
 

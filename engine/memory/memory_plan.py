@@ -46,10 +46,7 @@ class EngineShape:
     def __post_init__(self) -> None:
         SETTINGS["engine"].check(self.engine)
         _BLOCK_SIZE.check(self.block_size)
-        if self.max_num_batched_tokens < 1:
-            spelled = _STEP_TOKENS.flag.removeprefix("--")
-            message = f"{spelled} {self.max_num_batched_tokens}: use 1 or more tokens per step"
-            raise FieldError(_STEP_TOKENS.parameter, message)
+        _STEP_TOKENS.check(self.max_num_batched_tokens)
 
     @classmethod
     def of(cls, config: RunConfig) -> Self:

@@ -58,6 +58,11 @@ class DefinitionChoice:
     label: str
     options: tuple[DefinitionOption, ...]
 
+    @property
+    def default(self) -> DefinitionOption:
+        """The lab's own definition."""
+        return self.options[0]
+
     def option(self, name: str) -> DefinitionOption:
         """KeyError for an option that does not exist."""
         return {option.name: option for option in self.options}[name]

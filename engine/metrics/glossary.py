@@ -87,7 +87,11 @@ MACHINE = _terms(
     ),
     ("fragment", "The unfilled end of a request's last block (internal fragmentation)."),
     ("form", "When a static batch starts: with the requests that have arrived, when it is full, or after a timeout."),
-    ("response mode", "stream: tokens are delivered one by one. full: answers are delivered when their batch ends."),
+    (
+        "response mode",
+        "stream: tokens are delivered one by one. whole: answers are delivered in full when their batch ends (full "
+        "response mode).",
+    ),
     ("produced", "The time at which the device had a token."),
     ("delivered", "The time at which a client could receive a token: after its copy to the host, or with its batch."),
     ("greedy", "Always the most likely token: temperature 0. The same prompt then always gives the same answer."),
@@ -147,7 +151,7 @@ MEASURING = _terms(
     ),
     (
         "repeats",
-        "Several runs of each point, interleaved so that drift affects all points equally.",
+        "Several runs of each point, interleaved, so slow drift affects all points about equally.",
     ),
     ("spread", "Of repeats: (highest - lowest) / median."),
     (

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.record import RunRecord, Table
-from engine.metrics.definitions import Definitions
+from engine.metrics.definitions import CHOICES, Definitions
 from engine.metrics.distribution import STATISTICS, Distribution
 
 Floats = NDArray[np.float64]
@@ -37,6 +37,8 @@ class Latency:
     level: Literal["request", "gap"]
 
 
+_LAB = {choice.name: choice.default for choice in CHOICES}  # the lab's definitions
+
 LATENCIES = (
     Latency(
         key="queue_wait",
@@ -48,21 +50,21 @@ LATENCIES = (
     Latency(
         key="ttft",
         label="Time to first token (TTFT)",
-        formula="first delivery - arrival_s",
+        formula=_LAB["ttft"].formula,
         meaning="From the intended arrival until the first token was delivered, time in the queue included.",
         level="request",
     ),
     Latency(
         key="itl",
         label="Inter-token latency (ITL)",
-        formula="delivery of a token - delivery of the same request's token before it",
+        formula=_LAB["itl"].formula,
         meaning="Every gap between two tokens of an answer. Not defined for answers returned in full.",
         level="gap",
     ),
     Latency(
         key="tpot",
         label="Time per output token (TPOT)",
-        formula="(last delivery - first delivery) / (output_tokens - 1)",
+        formula=_LAB["tpot"].formula,
         meaning="Mean gap of a finished answer. Not defined for a single token, or for answers returned in full.",
         level="request",
     ),

@@ -145,15 +145,15 @@ class Expectation:
     def __post_init__(self) -> None:
         low, high = self.low, self.high
         if low is None and high is None:
-            raise ValueError("prediction: give a lowest value, a highest, or both")
+            raise ValueError("give a lowest value, a highest, or both")
         if not all(end is None or math.isfinite(end) for end in (low, high)):
-            raise ValueError("prediction: the ends must be numbers; leave an end empty to keep it open")
+            raise ValueError("the ends must be numbers; leave an end empty to keep it open")
         if low is not None and high is not None and low > high:
-            raise ValueError(f"prediction: {low:g} to {high:g} is empty; enter the lowest value first")
+            raise ValueError(f"{low:g} to {high:g} is empty; enter the lowest value first")
         if not self.why.strip():
-            raise ValueError("prediction: give a reason; without one you learn nothing when it misses")
+            raise ValueError("give a reason; without one you learn nothing when it misses")
         if len(self.why) > MAX_WHY:
-            raise ValueError(f"prediction: the reason has {len(self.why):,} characters; use at most {MAX_WHY:,}")
+            raise ValueError(f"the reason has {len(self.why):,} characters; use at most {MAX_WHY:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.record import RunRecord
 from engine.hardware.calibration import Calibration
 from engine.load.load_point import load_point
@@ -56,7 +57,7 @@ def simulated_answer(question: Question, runs: Sequence[PlannedRun], calibration
         try:
             source, status, record, peak_bytes = _simulated(run.config, calibrations)
         except (ValueError, OSError) as error:
-            return Simulated(value=None, note=_reason(str(error)))
+            return Simulated(value=None, note=_reason(error))
         records[run.key] = record
         sources.append(source)
         row = next(row for row in rows if row["key"] == run.key)
@@ -68,9 +69,10 @@ def simulated_answer(question: Question, runs: Sequence[PlannedRun], calibration
     return Simulated(value=found.value, note=sources[0].removesuffix("."))
 
 
-def _reason(message: str) -> str:
+def _reason(error: ValueError | OSError) -> str:
     """The error as a reason, without advice that applies only to the command line."""
-    return message.splitlines()[0].removeprefix(f"hardware {THIS}: ").partition(", or use ")[0]
+    message = error.message if isinstance(error, FieldError) else str(error)
+    return message.splitlines()[0].partition(", or use ")[0]
 
 
 def _row(run: PlannedRun) -> dict[str, Any]:

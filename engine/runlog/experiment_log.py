@@ -23,7 +23,7 @@ from engine.core.run_id import utc_now
 from engine.experiments.experiment import Plan, Point, PointRecord
 from engine.experiments.experiment_check import check_ids, check_plan, require_settings
 from engine.runlog.locks import POLL_S, hold, holder, is_held
-from engine.runlog.reader import RUN_ID, RunLogReader
+from engine.runlog.reader import RUN_ID, RUN_ID_RULE, RunLogReader
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE
 from engine.runlog.writer import write_json
 
@@ -208,7 +208,7 @@ def _record_of(line: Mapping[str, Any]) -> PointRecord:
     """Parse a record. ValueError if it is none, or if its run_id could lead to another folder."""
     record = PointRecord.from_dict(line)
     if record.run_id is not None and not RUN_ID.fullmatch(record.run_id):
-        raise ValueError(f"record: run_id {record.run_id!r:.60}: use 1 to 64 letters, digits, _ or -")
+        raise ValueError(f"record: run_id {record.run_id!r:.60}: {RUN_ID_RULE}")
     return record
 
 

@@ -22,7 +22,8 @@ from engine.runlog.locks import is_held
 from engine.runlog.schema import KEYED, LOCK_FILE, RESULT_FILE, RUN_FILE, SCHEMA_VERSION, STREAMS, stream_file
 
 STATUSES = ("completed", "stopped", "oom", "failed")
-RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")  # also the id of an experiment or a prediction
+RUN_ID_RULE = "use 1 to 64 letters, digits, _ or -"
 
 
 class RunLogReader:
@@ -39,7 +40,7 @@ class RunLogReader:
         info = _read_json(path)
         run_id, version = info.get("run_id"), info.get("schema_version")
         if not isinstance(run_id, str) or not RUN_ID.fullmatch(run_id):
-            raise ValueError(f"{path}: run_id is {run_id!r}; use 1 to 64 letters, digits, _ or -")
+            raise ValueError(f"{path}: run_id is {run_id!r}; {RUN_ID_RULE}")
         if not isinstance(version, int) or version < 1:
             raise ValueError(f"{path}: schema_version is {version!r}, not a number from 1")
         if version > SCHEMA_VERSION:

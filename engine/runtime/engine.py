@@ -13,7 +13,7 @@ from dataclasses import replace
 from engine.core.passes import Move, PassKind, PassOutcome, PlannedPass
 from engine.core.recorder import Recorder
 from engine.core.request import Request
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 from engine.runtime.model_runner import ModelRunner
 from engine.runtime.passes_in_flight import InFlight, Landed, RunClock, Timing
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.continuous_scheduler import ContinuousScheduler
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import BlockEvent, PlannedPass
 from engine.core.recorder import Recorder
-from engine.core.scheduler import Scheduler
-from engine.core.static_scheduler import StaticScheduler
+from engine.core.schedulers.chunked_scheduler import ChunkedScheduler
+from engine.core.schedulers.continuous_scheduler import ContinuousScheduler
+from engine.core.schedulers.paged_scheduler import PagedScheduler
+from engine.core.schedulers.scheduler import Scheduler
+from engine.core.schedulers.static_scheduler import StaticScheduler
 from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.simulator.log import MemorySink, TokenTimes

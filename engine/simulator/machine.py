@@ -17,7 +17,7 @@ from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE, hardware_preset
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings, ModelShape
-from engine.hardware.step_cost import CostModel, calibrated_cost, is_measured, roofline_cost
+from engine.hardware.step_cost import THIS_MACHINE, CostModel, calibrated_cost, is_measured, roofline_cost
 
 THIS = "this"
 LOWEST_EFFICIENCY = 1e-6
@@ -93,9 +93,7 @@ def simulated_machine(
     """
     if hardware == THIS:
         if not overrides.is_empty or weight_bits is not None:
-            raise FieldError(
-                "card", "hardware this: uses measured passes; set rates and weight bits only with a preset"
-            )
+            raise FieldError("card", "uses measured passes; set rates and weight bits only with a preset", THIS_MACHINE)
         return _calibrated(config, fitting_calibration(config, calibrations))
     preset = hardware_preset(hardware)
     if config.device == "cpu":
@@ -141,8 +139,9 @@ def fitting_calibration(config: RunConfig, calibrations: Sequence[Calibration]) 
         of = "" if config.device == "auto" else f" of {config.device}"
         raise FieldError(
             "card",
-            f"hardware this: no calibration{of} here; run `python -m engine calibrate --model {config.model}`, or use "
+            f"no calibration{of} here; run `python -m engine calibrate --model {config.model}`, or use "
             f"{', '.join(HARDWARE)}",
+            THIS_MACHINE,
         )
     same = [c for c in mine if c.model == config.model and config.dtype in ("auto", c.dtype)]
     return next((c for c in mine if is_measured(c, config)), same[0] if same else mine[0])

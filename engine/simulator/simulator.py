@@ -16,12 +16,12 @@ import numpy as np
 
 from engine.core.config import RunConfig
 from engine.core.errors import EngineOutOfMemory, FieldError
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind, PassOutcome, PassTiming, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.record import RunRecord, Table
 from engine.core.recorder import Recorder
 from engine.core.request import ExactPrompt, Prompt, Request
+from engine.core.schedulers.paged_scheduler import PagedScheduler
 from engine.hardware.roofline import pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.memory.memory_model import ModelDimensions, PassMemory

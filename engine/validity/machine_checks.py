@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.format import duration, exact, number, percent
+from engine.core.presets import logged_slots
 from engine.validity.check import Check, Evidence, Floats, Verdict, counts, failed, judged, not_applicable, passed
 
 LATE_S = 0.010
@@ -177,7 +178,7 @@ def _running(run: Evidence, at_s: Floats) -> NDArray[np.int64]:
 
 
 def _slots(run: Evidence) -> int:
-    slots = 1 if run.info.get("engine") == "serial" else run.part("config").get("slots")
+    slots = logged_slots(run.info.get("engine"), run.part("config").get("slots"))
     return slots if isinstance(slots, int) else 1
 
 

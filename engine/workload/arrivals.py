@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import FieldError
+from engine.core.format import exact
 
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e6
 LOWEST_CV, HIGHEST_CV = 0.01, 100.0
@@ -94,7 +95,7 @@ def _rate(text: str, number: str) -> float:
     rate = _number(number)
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise FieldError(
-            "arrival", f"arrival {text!r}: use a rate of {LOWEST_RATE:.6f} to {HIGHEST_RATE:,.0f} requests/s"
+            "arrival", f"arrival {text!r}: use a rate of {exact(LOWEST_RATE)} to {exact(HIGHEST_RATE, 'requests/s')}"
         )
     return rate
 

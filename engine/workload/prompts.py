@@ -64,6 +64,8 @@ QUESTIONS = (
 
 MAX_PROMPT_TOKENS = 131_072
 MAX_WEIGHT = 1e6
+LENGTH_FORMS = "lengths in tokens as p16,p64"
+MIX_FORMS = "lengths as p16,p64, or with weights as p16:3,p4096:1"
 FORMS = "chat, exact lengths as p16,p64, lengths with weights as p16:3,p4096:1, or file"
 
 
@@ -83,7 +85,12 @@ def parse_prompts(text: str) -> PromptMix:
         return PromptMix(source="chat")
     if spec == "file":
         return PromptMix(source="file")
-    parts = [_part(text, part) for part in spec.split(",")]
+    return parse_lengths(text, "prompts", FORMS)
+
+
+def parse_lengths(text: str, field: str, forms: str) -> PromptMix:
+    """Parse `p16,p64` or `p16:3,p4096:1`. A FieldError about `field` names the `forms` that it takes."""
+    parts = [_part(part, field, f"{field} {text!r}", forms) for part in re.sub(r"\s", "", text).split(",")]
     lengths, weights = zip(*parts, strict=True)
     return PromptMix(source="exact", lengths=lengths, weights=weights)
 
@@ -128,20 +135,20 @@ def _rounds(num_choices: int, count: int, generator: np.random.Generator) -> lis
     return order[:count]
 
 
-def _part(text: str, part: str) -> tuple[int, float]:
+def _part(part: str, field: str, subject: str, forms: str) -> tuple[int, float]:
     match = re.fullmatch(r"p(\d+)(?::(.+))?", part, re.ASCII)
     if match is None:
-        raise FieldError("prompts", f"prompts {text!r}: use {FORMS}")
+        raise FieldError(field, f"{subject}: use {forms}")
     if len(match[1]) > 9 or not 1 <= int(match[1]) <= MAX_PROMPT_TOKENS:
-        raise FieldError("prompts", f"prompts {text!r}: use lengths of 1 to {MAX_PROMPT_TOKENS:,} tokens, as p64")
-    return int(match[1]), _weight(text, match[2])
+        raise FieldError(field, f"{subject}: use lengths of 1 to {MAX_PROMPT_TOKENS:,} tokens, as p64")
+    return int(match[1]), _weight(match[2], field, subject)
 
 
-def _weight(text: str, number: str | None) -> float:
+def _weight(number: str | None, field: str, subject: str) -> float:
     try:
         weight = 1.0 if number is None else float(number)
     except ValueError:
         weight = math.nan
     if not 0 < weight <= MAX_WEIGHT:
-        raise FieldError("prompts", f"prompts {text!r}: use weights above 0, up to {MAX_WEIGHT:,.0f}, as p16:3,p4096:1")
+        raise FieldError(field, f"{subject}: use weights above 0, up to {MAX_WEIGHT:,.0f}, as p16:3,p4096:1")
     return weight

@@ -128,6 +128,12 @@ def palette(dark: bool) -> Palette:
     return DARK if dark else LIGHT
 
 
+def translucent(color: str, opacity: float) -> str:
+    """A color of the form #rrggbb with an opacity from 0 to 1, as Plotly takes it."""
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
 def engine_symbol(engine: str) -> str:
     """The engine's Plotly marker; a circle for a name that is no engine."""
     return _SYMBOLS[_ENGINE_ORDER.index(engine) % len(_SYMBOLS)] if engine in _ENGINE_ORDER else "circle"

@@ -14,7 +14,7 @@ from engine.core.config import RunConfig
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 
 BUDGETS = (20, 44, 12, 31, 48, 9, 36, 17)
 PROMPTS = (38, 52, 41, 95, 33, 47, 120, 44)
@@ -32,7 +32,6 @@ class SampleRun:
 
     spans: pd.DataFrame
     passes: pd.DataFrame
-    tokens: pd.DataFrame
     requests: pd.DataFrame
     totals: pd.DataFrame
     block_events: pd.DataFrame
@@ -207,7 +206,6 @@ def _frames(recording: _Recording, requests: list[Request]) -> SampleRun:
     return SampleRun(
         spans=_spans(pd.DataFrame(recording.cells), passes),
         passes=passes,
-        tokens=tokens,
         requests=pd.DataFrame(rows),
         totals=_totals(passes),
         block_events=pd.DataFrame(recording.block_events),

@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from engine.core.format import fit_terminal
 from engine.core.home import lab_home
-from engine.core.terminal import table_lines
+from engine.core.terminal import BAD_INPUT, OneLineParser, table_lines
 from store.cli.commands import READ_ONLY, answer, one_line
 from store.cli.owner import ask_owner
 from store.cli.query import add_query_command, parse_query, print_answer
@@ -24,15 +24,8 @@ from store.cli.transfer import add_transfer_commands, export_request, shown_expo
 from store.database import StoreHeld
 from store.store import Store
 
-DONE, REFUSED, BAD_INPUT = 0, 1, 2
+DONE, REFUSED = 0, 1
 OWNER_PATIENCE_S = 3.0
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """An ArgumentParser that reports bad input in one line, without usage text."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

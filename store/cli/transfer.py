@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.core.format import size
 from store.store import Store
 from store.transfer.exporter import default_name, export_runs, runs_named
 from store.transfer.importer import import_runs
@@ -102,7 +103,7 @@ def shown_export(reply: Mapping[str, Any]) -> list[str]:
         return [*lines, f"written to {reply['folder']}"]
     if "rows" in reply:
         return [f"runs written: {reply['rows']:,}, to {reply['file']}"]
-    return [f"runs written: {len(reply['runs']):,}, {reply['bytes']:,} bytes, to {reply['file']}"]
+    return [f"runs written: {len(reply['runs']):,}, {size(reply['bytes'])}, to {reply['file']}"]
 
 
 def shown_import(reply: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.experiments.experiment import Point, PointRecord, newest_records
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_experiment_folder
-from engine.runlog.reader import RUN_ID
+from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from store.database import carry_out, first_row, in_transaction, utc
 
 # Values of a point that have a column, and the column's name.
@@ -223,9 +223,7 @@ def read_experiment(folder: Path) -> LoggedExperiment:
     except OSError as error:
         raise ValueError(f"{folder}: the experiment cannot be read: {error.strerror or error}") from error
     if not RUN_ID.fullmatch(logged.plan.experiment_id):
-        raise ValueError(
-            f"{folder}: experiment_id is {logged.plan.experiment_id!r}; use 1 to 64 letters, digits, _ or -"
-        )
+        raise ValueError(f"{folder}: experiment_id is {logged.plan.experiment_id!r}; {RUN_ID_RULE}")
     return logged
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from engine.core.presets import logged_slots
 from engine.core.units import short_dtype
 from engine.runlog.schema import WATCHED_FILE
 from store.database import CHECKS, SUMMARIES, TABLES, carry_out, first_row, in_transaction, utc
@@ -56,7 +57,7 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
         "random_weights": model.get("random_weights"),
         "device": device.get("kind"),
         "device_name": device.get("name"),
-        "slots": 1 if info.get("engine") == "serial" else config.get("slots"),
+        "slots": logged_slots(info.get("engine"), config.get("slots")),
         **{name: info.get(name) for name in ("block_size", "max_num_batched_tokens", "kv_blocks")},
         "workload_requests": workload.get("requests"),
         "workload_digest": workload.get("digest"),

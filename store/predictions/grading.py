@@ -38,6 +38,8 @@ BEGUN = """
 
 def has_begun(
     cursor: duckdb.DuckDBPyConnection,
+    runs: Runs,
+    experiments: Experiments,
     runs_folder: Path,
     kind: SubjectKind,
     subject_id: str,
@@ -50,15 +52,9 @@ def has_begun(
     closed = "SELECT 1 FROM predictions WHERE subject_kind = ? AND subject_id = ? AND closed_at IS NOT NULL"
     if first_row(cursor, closed, [kind, subject_id]) is not None:
         return True
-    if kind == "run":
-        known = "SELECT 1 FROM runs WHERE run_id = ?"
-    else:
-        known = (
-            "SELECT 1 FROM runs WHERE experiment_id = ?1 UNION ALL "
-            "SELECT 1 FROM experiment_points WHERE experiment_id = ?1 AND status IS NOT NULL LIMIT 1"
-        )
+    is_known = runs.has(subject_id) if kind == "run" else experiments.has_begun(subject_id)
     ids = [subject_id, *run_ids] if kind == "run" else list(run_ids)
-    if first_row(cursor, known, [subject_id]) is not None or any(is_run_folder(runs_folder / name) for name in ids):
+    if is_known or any(is_run_folder(runs_folder / name) for name in ids):
         return True
     points = runs_folder / subject_id / POINTS_FILE
     return kind == "experiment" and points.is_file() and points.stat().st_size > 0

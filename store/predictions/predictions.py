@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import duckdb
 import pandas as pd
 
-from engine.core.run_id import new_run_id
+from engine.core.run_id import current_time, new_run_id
 from engine.predictions.prediction import Expectation, Question, SubjectKind, grade
-from engine.runlog.reader import RUN_ID
+from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from store.database import Database, carry_out, first_row, in_transaction
 from store.predictions.grading import close_begun, grade_pending, has_begun
 from store.predictions.simulation import keep, simulate_due
@@ -35,6 +35,14 @@ LISTED = """
     LEFT JOIN experiments e ON p.subject_kind = 'experiment' AND e.experiment_id = p.subject_id
     {where}
     ORDER BY p.made_at DESC, p.prediction_id DESC
+"""
+
+CLOSED = """
+    FROM predictions WHERE closed_at IS NOT NULL AND (
+        (subject_kind = 'run' AND list_contains(?::VARCHAR[], subject_id))
+        OR (subject_kind = 'experiment' AND list_contains(?::VARCHAR[], subject_id))
+    )
+    ORDER BY prediction_id
 """
 
 
@@ -56,7 +64,7 @@ class Subject:
 
     def __post_init__(self) -> None:
         if not RUN_ID.fullmatch(self.subject_id):
-            raise ValueError(f"{self.kind} id {self.subject_id[:80]!r}: use 1 to 64 letters, digits, _ or -")
+            raise ValueError(f"{self.kind} id {self.subject_id[:80]!r}: {RUN_ID_RULE}")
 
 
 class Predictions:
@@ -86,7 +94,7 @@ class Predictions:
                 "made_at": _now(),
                 "outcome": "open",
             }
-            insert_prediction(self._database.cursor(), row)
+            _insert(self._database.cursor(), row)
 
         self._while_open(subject, write)
         return prediction_id
@@ -114,9 +122,34 @@ class Predictions:
 
     def withdraw(self, prediction_id: str) -> None:
         """Delete an open prediction. KeyError and PredictionClosed as for `edit`."""
-        self._while_open(
-            self._subject_of(prediction_id), lambda: delete_predictions(self._database.cursor(), [prediction_id])
-        )
+        self._while_open(self._subject_of(prediction_id), lambda: _delete(self._database.cursor(), [prediction_id]))
+
+    def closed(self, run_ids: Sequence[str], experiment_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
+        """The closed predictions about these runs and experiments: every column of the table, by id."""
+        cursor = self._database.cursor()
+        rows = cursor.execute(CLOSED, [[*run_ids], [*experiment_ids]]).fetchall()
+        names = [column[0] for column in cursor.description or []]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def insert_new(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Insert the predictions that the store does not have, and return their ids."""
+        cursor = self._database.cursor()
+
+        def work() -> Sequence[str]:
+            known = {str(name) for (name,) in cursor.execute("SELECT prediction_id FROM predictions").fetchall()}
+            new = [row for row in rows if row["prediction_id"] not in known]
+            for row in new:
+                _insert(cursor, row)
+            return [str(row["prediction_id"]) for row in new]
+
+        with self._database.writing:
+            return in_transaction(cursor, work)
+
+    def remove(self, prediction_ids: Sequence[str]) -> None:
+        """Delete predictions, open or closed. Ids that the store does not have are ignored."""
+        cursor = self._database.cursor()
+        with self._database.writing:
+            in_transaction(cursor, lambda: _delete(cursor, prediction_ids))
 
     def settle(self) -> bool:
         """Close predictions whose subject has started and grade those whose subject has ended. Whether any changed."""
@@ -178,20 +211,21 @@ class Predictions:
         def work() -> None:
             change()
             folder = self._database.runs_folder
-            if has_begun(self._database.cursor(), folder, subject.kind, subject.subject_id, subject.run_ids):
+            cursor, known = self._database.cursor(), (self._runs, self._experiments)
+            if has_begun(cursor, *known, folder, subject.kind, subject.subject_id, subject.run_ids):
                 raise _closed(subject)
 
         with self._database.writing:
             in_transaction(self._database.cursor(), work)
 
 
-def insert_prediction(cursor: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> None:
+def _insert(cursor: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> None:
     """Insert one row. Call it in a transaction."""
     places = ", ".join("?" for _ in row)
     carry_out(cursor, f"INSERT INTO predictions ({', '.join(row)}) VALUES ({places})", [*row.values()])
 
 
-def delete_predictions(cursor: duckdb.DuckDBPyConnection, prediction_ids: Sequence[str]) -> None:
+def _delete(cursor: duckdb.DuckDBPyConnection, prediction_ids: Sequence[str]) -> None:
     """Delete rows. Call it in a transaction."""
     query = "DELETE FROM predictions WHERE list_contains(?::VARCHAR[], prediction_id)"
     carry_out(cursor, query, [list(prediction_ids)])
@@ -212,5 +246,5 @@ def _closed(subject: Subject) -> PredictionClosed:
 
 def _now() -> datetime:
     """Now, in UTC without a time zone as in the store, and in whole milliseconds as in run.json, for comparison."""
-    moment = datetime.now(UTC).replace(tzinfo=None)
+    moment = current_time().replace(tzinfo=None)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

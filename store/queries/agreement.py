@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from store.database import Database
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
@@ -42,6 +44,17 @@ COMPARED = """
         min(token_index) FILTER (WHERE differs OR (NOT $as_far_as_both AND NOT (in_first AND in_second))) AS first_apart
     FROM paired GROUP BY request_id ORDER BY request_id
 """
+
+
+class Agreements:
+    """Comparisons of a store's runs by their tokens. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, first: str, second: str, *, as_far_as_both: bool = False) -> Agreement:
+        """As `agreement`."""
+        return agreement(self._database.cursor(), first, second, as_far_as_both=as_far_as_both)
 
 
 def agreement(cursor: duckdb.DuckDBPyConnection, first: str, second: str, *, as_far_as_both: bool = False) -> Agreement:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import duckdb
 import pandas as pd
 
-from store.database import first_row
+from store.database import Database, first_row
 from store.queries.frames import frame_of
 from store.queries.runs import PASSES
 
@@ -110,38 +110,46 @@ BINS = """
 """
 
 
+class Passes:
+    """The passes of a store's runs, in bounded size. All methods are thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def downsampled(self, run_id: str, most: int = MOST) -> pd.DataFrame:
+        """As `downsampled_passes`."""
+        return downsampled_passes(self._database.cursor(), run_id, most)
+
+    def kinds(self, run_id: str) -> pd.DataFrame:
+        """One row per kind of pass: kind, passes, seconds, median_s, longest_s."""
+        return frame_of(self._database.cursor(), KINDS, {"run_id": run_id})
+
+    def totals(self, run_id: str) -> dict[str, Any]:
+        """The totals over all passes, by metric name; None if not logged.
+
+        passes, recomputed_tokens, captured_passes, bucket_tokens, bucket_padding_tokens, and
+        kv_{padding,dead,fragment,room}_position_s.
+        """
+        cursor = self._database.cursor()
+        (row,) = cursor.execute(TOTALS, {"run_id": run_id}).fetchall()
+        return dict(zip((column[0] for column in cursor.description or []), row, strict=True))
+
+    def bins(self, run_ids: Sequence[str], *, by: By = "shape", is_async: bool = False) -> pd.DataFrame:
+        """One row per kind and bin: by rows and width, by rows only, or by doublings of rows (1, 2, 3-4, 5-8 …).
+
+        Columns: kind, masked, passes, rows_from, rows_to; the sums rows, chunk_rows, tokens, prompt_tokens,
+        computed_positions, squared_lengths (of prefills, if all are known), row_squares (rows x width²), width,
+        seconds; the medians median_s, issue_s, device_s. `is_async`: the runs used async timing.
+        """
+        names = [f"run_{place}" for place in range(len(run_ids))]
+        query = BINS.format(keys=_KEYS[by], runs=", ".join(f"${name}" for name in names) or "NULL")
+        values = {**dict(zip(names, run_ids, strict=True)), "is_async": is_async}
+        return frame_of(self._database.cursor(), query, values)
+
+
 def downsampled_passes(cursor: duckdb.DuckDBPyConnection, run_id: str, most: int = MOST) -> pd.DataFrame:
     """The columns of `Runs.passes`, one row per pass; a run of more than `most` passes gives about 20,000 rows at
     most."""
     counted = first_row(cursor, "SELECT count(*) FROM passes WHERE run_id = ?", [run_id])
     assert counted is not None
     return frame_of(cursor, FEW if counted[0] > most else PASSES, {"run_id": run_id})
-
-
-def pass_kinds(cursor: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """One row per kind of pass: kind, passes, seconds, median_s, longest_s."""
-    return frame_of(cursor, KINDS, {"run_id": run_id})
-
-
-def pass_totals(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
-    """The totals over all passes, by metric name; None if not logged.
-
-    passes, recomputed_tokens, captured_passes, bucket_tokens, bucket_padding_tokens, kv_{padding,dead,fragment,room}_
-    position_s.
-    """
-    (row,) = cursor.execute(TOTALS, {"run_id": run_id}).fetchall()
-    return dict(zip((column[0] for column in cursor.description or []), row, strict=True))
-
-
-def pass_bins(
-    cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str], *, by: By = "shape", is_async: bool = False
-) -> pd.DataFrame:
-    """One row per kind and bin: by rows and width, by rows only, or by doublings of rows (1, 2, 3-4, 5-8 …).
-
-    Columns: kind, masked, passes, rows_from, rows_to; the sums rows, chunk_rows, tokens, prompt_tokens,
-    computed_positions, squared_lengths (of prefills, if all are known), row_squares (rows x width²), width, seconds;
-    the medians median_s, issue_s, device_s. `is_async`: the runs used async timing.
-    """
-    names = [f"run_{place}" for place in range(len(run_ids))]
-    query = BINS.format(keys=_KEYS[by], runs=", ".join(f"${name}" for name in names) or "NULL")
-    return frame_of(cursor, query, {**dict(zip(names, run_ids, strict=True)), "is_async": is_async})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,44 @@ class Experiments:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def get(self, experiment_id: str) -> dict[str, Any]:
+        """experiment_id, kind, label, created_at (UTC), folder (its plan's, else None). KeyError for an unknown one."""
+        query = "SELECT experiment_id, kind, label, created_at, folder FROM experiments WHERE experiment_id = ?"
+        row = first_row(self._database.cursor(), query, [experiment_id])
+        if row is None:
+            raise KeyError(f"the store has no experiment {experiment_id}")
+        return dict(zip(("experiment_id", "kind", "label", "created_at", "folder"), row, strict=True))
+
+    def folder(self, experiment_id: str) -> Path | None:
+        """The folder of the experiment's plan; None without a plan, or for an unknown experiment."""
+        try:
+            place = self.get(experiment_id)["folder"]
+        except KeyError:
+            return None
+        return Path(place) if place else None
+
+    def has_plan(self, experiment_id: str) -> bool:
+        """Whether the store has the experiment with a plan."""
+        query = "SELECT 1 FROM experiments WHERE experiment_id = ? AND plan IS NOT NULL"
+        return first_row(self._database.cursor(), query, [experiment_id]) is not None
+
+    def has_begun(self, experiment_id: str) -> bool:
+        """Whether the store knows a run of the experiment, or an attempt at one of its points."""
+        query = (
+            "SELECT 1 FROM runs WHERE experiment_id = ?1 UNION ALL "
+            "SELECT 1 FROM experiment_points WHERE experiment_id = ?1 AND status IS NOT NULL LIMIT 1"
+        )
+        return first_row(self._database.cursor(), query, [experiment_id]) is not None
+
+    def within(self, run_ids: Sequence[str]) -> dict[str, Path | None]:
+        """The experiments whose runs are all among these, by id, with the folder of the plan or None."""
+        rows = self._database.cursor().execute(
+            "SELECT r.experiment_id, any_value(e.folder) FROM runs r JOIN experiments e USING (experiment_id) "
+            "GROUP BY r.experiment_id HAVING bool_and(list_contains(?::VARCHAR[], r.run_id)) ORDER BY r.experiment_id",
+            [[*run_ids]],
+        )
+        return {str(experiment_id): Path(place) if place else None for experiment_id, place in rows.fetchall()}
 
     def plan(self, experiment_id: str) -> dict[str, Any]:
         """The plan in experiment.json, with the points added later. KeyError if there is none."""

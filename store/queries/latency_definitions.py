@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -16,7 +15,9 @@ from numpy.typing import NDArray
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import MAX_POINTS, PERCENTS, Distribution
 from engine.metrics.latency import LATENCIES
+from store.database import Database
 
+LAB = Definitions()
 KEYS = tuple(latency.key for latency in LATENCIES)
 _COUNTED = "FROM latencies($ttft, $tpot, $failures, true) WHERE run_id = $run_id"
 REQUESTS = f"SELECT request_id, {', '.join(f'{key}_s' for key in KEYS)} {_COUNTED} ORDER BY request_id"
@@ -54,27 +55,34 @@ DISTRIBUTIONS = f"""
 """
 
 
-def counted_requests(cursor: duckdb.DuckDBPyConnection, run_id: str, definitions: Definitions) -> pd.DataFrame:
-    """One row per request: request_id, queue_wait_s, ttft_s, itl_s (mean of its gaps), tpot_s, e2e_s; may be infinite.
+class RunLatencies:
+    """The latencies of a store's runs, by chosen definitions. All methods are thread-safe."""
 
-    An unknown run has no rows.
-    """
-    values = {"run_id": run_id, **_switches(definitions)}
-    return cursor.execute(REQUESTS, values).df()
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def requests(self, run_id: str, definitions: Definitions) -> pd.DataFrame:
+        """One row per request: request_id, queue_wait_s, ttft_s, itl_s (mean of its gaps), tpot_s, e2e_s; may be
+        infinite.
 
-def distributions(
-    cursor: duckdb.DuckDBPyConnection, run_id: str, definitions: Definitions, points: int = MAX_POINTS
-) -> dict[str, Distribution]:
-    """Each latency of LATENCIES as a distribution of at most about `points` points."""
-    values = {
-        "run_id": run_id,
-        **_switches(definitions),
-        "by_gap": definitions.itl == "gap",
-        "points": points,
-    }
-    found = {name: np.asarray(column) for name, column in cursor.execute(DISTRIBUTIONS, values).fetchnumpy().items()}
-    return {key: _distribution(found, found["latency"] == place) for place, key in enumerate(KEYS)}
+        An unknown run has no rows.
+        """
+        values = {"run_id": run_id, **_switches(definitions)}
+        return self._database.cursor().execute(REQUESTS, values).df()
+
+    def distributions(
+        self, run_id: str, definitions: Definitions = LAB, points: int = MAX_POINTS
+    ) -> dict[str, Distribution]:
+        """Each latency of LATENCIES as a distribution of at most about `points` points."""
+        values = {
+            "run_id": run_id,
+            **_switches(definitions),
+            "by_gap": definitions.itl == "gap",
+            "points": points,
+        }
+        rows = self._database.cursor().execute(DISTRIBUTIONS, values).fetchnumpy()
+        found = {name: np.asarray(column) for name, column in rows.items()}
+        return {key: _distribution(found, found["latency"] == place) for place, key in enumerate(KEYS)}
 
 
 def _switches(definitions: Definitions) -> dict[str, str]:

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import duckdb
-
 from engine.core.request import Length
 from engine.core.units import DTYPE_BYTES
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.memory.memory_plan import EngineShape, run_memory
-from store.database import SUMMARIES
+from store.database import SUMMARIES, Database
 from store.queries.frames import frame_of
 
 MOST_RUNS = 200
@@ -68,18 +66,23 @@ class MeasuredRun:
     measured_bytes: int
 
 
-def measured_runs(
-    cursor: duckdb.DuckDBPyConnection, models: Sequence[str] = (), dtype: str | None = None
-) -> list[MeasuredRun]:
-    """The newest completed runs, optionally of `models` and a dtype. Runs without the needed data are left out."""
-    frame = frame_of(cursor, RUNS, {"models": list(models) or None, "dtype": dtype})
-    lengths: dict[str, list[Length]] = defaultdict(list)
-    requests = frame_of(cursor, LENGTHS, {"run_ids": frame["run_id"].tolist()}) if len(frame) else None
-    for row in [] if requests is None else requests.to_dict("records"):
-        length = Length(prompt_tokens=int(row["prompt_tokens"]), budget_tokens=int(row["budget_tokens"]))
-        lengths[str(row["run_id"])].append(length)
-    found = (_measured(row, lengths[str(row["run_id"])]) for row in frame.to_dict("records"))
-    return [run for run in found if run is not None]
+class MemoryRuns:
+    """Runs of a store with their measured peak memory. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def newest(self, models: Sequence[str] = (), dtype: str | None = None) -> list[MeasuredRun]:
+        """The newest completed runs, optionally of `models` and a dtype. Runs without the needed data are left out."""
+        cursor = self._database.cursor()
+        frame = frame_of(cursor, RUNS, {"models": list(models) or None, "dtype": dtype})
+        lengths: dict[str, list[Length]] = defaultdict(list)
+        requests = frame_of(cursor, LENGTHS, {"run_ids": frame["run_id"].tolist()}) if len(frame) else None
+        for row in [] if requests is None else requests.to_dict("records"):
+            length = Length(prompt_tokens=int(row["prompt_tokens"]), budget_tokens=int(row["budget_tokens"]))
+            lengths[str(row["run_id"])].append(length)
+        found = (_measured(row, lengths[str(row["run_id"])]) for row in frame.to_dict("records"))
+        return [run for run in found if run is not None]
 
 
 def _measured(row: dict[Any, Any], lengths: list[Length]) -> MeasuredRun | None:

@@ -54,8 +54,8 @@ REQUEST_TEXTS = """
 """
 
 # A pass's position on the step axis: a step is divided evenly among its passes. In a live run, the last step leaves
-# space for the decode pass after a prefill, so that the drawing does not shrink when that pass comes. In a chunked run
-# a step is one pass.
+# space for the decode pass after a prefill, so that the drawing does not shrink when that pass comes. In a run with a
+# token budget per step (max_num_batched_tokens), a step is one pass.
 PLACES = """
     SELECT
         pass_index,
@@ -68,7 +68,7 @@ PLACES = """
                 count(*) OVER (PARTITION BY p.step),
                 CASE
                     WHEN r.status = 'running' AND p.kind = 'prefill' AND p.step = max(p.step) OVER ()
-                        AND r.engine IS DISTINCT FROM 'chunked' THEN 2
+                        AND r.max_num_batched_tokens IS NULL THEN 2
                     ELSE 1
                 END
             ) AS parts

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import duckdb
 
+from engine.core.run_id import current_time
 from store.database import FILE, Database, carry_out
 from store.snapshot import tables
 from store.snapshot.tables import Contents, Part
@@ -41,7 +42,7 @@ class Snapshot:
 
     @property
     def age_s(self) -> float:
-        return max(0.0, (datetime.now(UTC) - self.made_at).total_seconds())
+        return max(0.0, (current_time() - self.made_at).total_seconds())
 
 
 class Snapshots:
@@ -131,13 +132,13 @@ class Snapshots:
             tables.replace_logs(cursor, changed, list(before.keys() - now.runs.keys()))
         tables.fill_small(cursor)
         tables.compute_requests(cursor, changed)
-        for part in tables.parts(now, changed):
+        for part in tables.runs_by_tokens(now, changed):
             on_progress(0.1 + 0.9 * part.share, _progress_text(part))
             tables.compute_gaps(cursor, part)
         tables.fill_run_metrics(cursor)
         made = Snapshot(
             path=self.path,
-            made_at=datetime.now(UTC),
+            made_at=current_time(),
             seconds=time.perf_counter() - began,
             runs=len(now.runs),
             tokens=sum(run.tokens for run in now.runs.values()),

@@ -130,7 +130,7 @@ def fill_small(cursor: duckdb.DuckDBPyConnection) -> None:
         carry_out(cursor, f"INSERT INTO snapshot.main.{name} BY NAME SELECT {_shown(name)} FROM {name}")
 
 
-def parts(now: Contents, changed: Sequence[str]) -> Iterator[Part]:
+def runs_by_tokens(now: Contents, changed: Sequence[str]) -> Iterator[Part]:
     """The changed runs, in groups of about PART_TOKENS tokens."""
     in_all = sum(now.runs[run_id].tokens for run_id in changed)
     runs: list[str] = []

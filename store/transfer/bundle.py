@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE
-from engine.runlog.reader import RUN_ID
+from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, SCHEMA_VERSION, STREAMS, WATCHED_FILE, stream_file
 from store.annotations import Annotation, checked_note, checked_tags
 from store.transfer.bundled_predictions import checked_prediction
@@ -181,7 +181,7 @@ def _experiment(entry: Any) -> BundledExperiment:
 
 def _id(name: str, what: str) -> str:
     if not RUN_ID.fullmatch(name):
-        raise ValueError(f"{what} id {name[:80]!r}: use 1 to 64 letters, digits, _ or -")
+        raise ValueError(f"{what} id {name[:80]!r}: {RUN_ID_RULE}")
     return name
 
 

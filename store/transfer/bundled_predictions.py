@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import duckdb
-
 from engine.predictions.prediction import OUTCOMES, Expectation, Question
 from engine.runlog.reader import RUN_ID
 from store.database import utc
-from store.predictions.predictions import insert_prediction
+from store.store import Store
 
 TEXTS = ("prediction_id", "subject_kind", "subject_id", "question", "why", "outcome")
 NOTES = ("simulated_note", "reason")
@@ -25,18 +23,10 @@ TIMES = ("made_at", "edited_at", "closed_at", "graded_at")
 MAX_NOTE = 4_000
 
 
-def bundled_predictions(
-    cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str], experiment_ids: Sequence[str]
-) -> list[dict[str, Any]]:
+def bundled_predictions(store: Store, run_ids: Sequence[str], experiment_ids: Sequence[str]) -> list[dict[str, Any]]:
     """The closed predictions about these runs and experiments, as plain JSON values."""
-    names = [*TEXTS, *NOTES, *NUMBERS, *TIMES]
-    rows = cursor.execute(
-        f"SELECT {', '.join(names)} FROM predictions WHERE closed_at IS NOT NULL AND "
-        "((subject_kind = 'run' AND list_contains(?::VARCHAR[], subject_id)) OR "
-        "(subject_kind = 'experiment' AND list_contains(?::VARCHAR[], subject_id))) ORDER BY prediction_id",
-        [list(run_ids), list(experiment_ids)],
-    ).fetchall()
-    return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
+    names = (*TEXTS, *NOTES, *NUMBERS, *TIMES)
+    return [{name: _plain(row[name]) for name in names} for row in store.predictions.closed(run_ids, experiment_ids)]
 
 
 def checked_prediction(entry: Any) -> dict[str, Any]:
@@ -64,21 +54,12 @@ def _checked(entry: Any) -> dict[str, Any]:
         raise ValueError(f"{shown}: its outcome is {entry['outcome']}, but it has no measured value")
     try:
         question = Question.from_dict(json.loads(entry["question"]))
+        expected = Expectation(low=numbers["low"], high=numbers["high"], why=entry["why"])
     except (ValueError, TypeError) as error:
         raise ValueError(f"{shown}: {error}") from error
-    expected = Expectation(low=numbers["low"], high=numbers["high"], why=entry["why"])
     notes = {name: str(entry[name])[:MAX_NOTE] if entry.get(name) is not None else None for name in NOTES}
     texts = {name: entry[name] for name in TEXTS} | {"question": json.dumps(question.to_dict()), "why": expected.why}
     return {**texts, **notes, **numbers, **times, "label": question.label, "unit": question.unit, "run_ids": "[]"}
-
-
-def insert_new_predictions(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Insert the predictions that the store does not have. Call it in a transaction. Returns their ids."""
-    known = {str(name) for (name,) in cursor.execute("SELECT prediction_id FROM predictions").fetchall()}
-    new = [row for row in rows if row["prediction_id"] not in known]
-    for row in new:
-        insert_prediction(cursor, row)
-    return [str(row["prediction_id"]) for row in new]
 
 
 def _plain(value: Any) -> Any:

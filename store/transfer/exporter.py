@@ -8,10 +8,10 @@ import stat
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from engine.core.run_id import current_time
 from engine.runlog.experiment_log import ExperimentLog, is_experiment_folder
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE, SCHEMA_VERSION
@@ -102,13 +102,13 @@ def write_bundle(
             annotation, status = store.annotations.of(run_id), str(rows[run_id]["status"])
             bundled.append(BundledRun(run_id=run_id, status=status, files=tuple(files), annotation=annotation))
         manifest = Manifest(
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_at=current_time().isoformat(timespec="seconds"),
             schema_version=SCHEMA_VERSION,
             runs=tuple(bundled),
             experiments=tuple(
                 _add_experiment(archive, name, folder) for name, folder in experiments.items() if folder is not None
             ),
-            predictions=tuple(bundled_predictions(store.cursor(), run_ids, list(experiments))),
+            predictions=tuple(bundled_predictions(store, run_ids, list(experiments))),
         )
         archive.writestr(_entry(MANIFEST), manifest.to_json().encode())
 
@@ -119,17 +119,11 @@ def whole_experiments(store: Store, run_ids: Sequence[str]) -> dict[str, Path | 
 
     A running experiment is left out, because it is not complete.
     """
-    rows = store.cursor().execute(
-        "SELECT r.experiment_id, any_value(e.folder) FROM runs r JOIN experiments e USING (experiment_id) "
-        "GROUP BY r.experiment_id HAVING bool_and(list_contains(?::VARCHAR[], r.run_id)) ORDER BY r.experiment_id",
-        [list(run_ids)],
-    )
-    experiments: dict[str, Path | None] = {}
-    for experiment_id, place in rows.fetchall():
-        folder = Path(place) if place else None
-        if folder is None or (is_experiment_folder(folder) and not ExperimentLog.is_open(folder)):
-            experiments[str(experiment_id)] = folder
-    return experiments
+    return {
+        experiment_id: folder
+        for experiment_id, folder in store.experiments.within(run_ids).items()
+        if folder is None or (is_experiment_folder(folder) and not ExperimentLog.is_open(folder))
+    }
 
 
 def _add_experiment(archive: zipfile.ZipFile, experiment_id: str, folder: Path) -> BundledExperiment:

@@ -18,7 +18,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,10 @@ from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.foreign import check_run_log
 from engine.runlog.reader import RunLogReader
 from store.annotations import Annotation, annotate
-from store.database import first_row, in_transaction
+from store.database import in_transaction
 from store.folders import STAGING
 from store.ingest.experiments import forget_experiment, read_experiment
 from store.ingest.run_rows import delete_rows
-from store.predictions.predictions import delete_predictions
 from store.store import Store
 from store.transfer.bundle import (
     MANIFEST,
@@ -44,7 +43,6 @@ from store.transfer.bundle import (
     is_place,
     parse_manifest,
 )
-from store.transfer.bundled_predictions import insert_new_predictions
 from store.transfer.exporter import COPY_BYTES, file_hash, files_of
 
 MAX_DIRECTORY_BYTES = 16 << 20  # a few hundred thousand files
@@ -248,11 +246,11 @@ class _ImportedExperiments:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._moved: list[tuple[str, Path]] = []
-        self._prediction_ids: list[str] = []
+        self._prediction_ids: Sequence[str] = ()
 
     def ingest(self, manifest: Manifest, staging: Path) -> None:
         """Ingest the new ones. ValueError if another experiment has an id of the bundle."""
-        store, cursor = self._store, self._store.cursor()
+        store = self._store
         for bundled in manifest.experiments:
             if self._is_known(bundled):
                 continue
@@ -260,12 +258,12 @@ class _ImportedExperiments:
             (staging / bundled.experiment_id).rename(folder)
             self._moved.append((bundled.experiment_id, folder))
             store.ingest.experiment(folder)
-        self._prediction_ids = in_transaction(cursor, lambda: insert_new_predictions(cursor, manifest.predictions))
+        self._prediction_ids = store.predictions.insert_new(manifest.predictions)
 
     def undo(self) -> None:
         """Remove the imported experiments and predictions."""
         cursor = self._store.cursor()
-        in_transaction(cursor, lambda: delete_predictions(cursor, self._prediction_ids))
+        self._store.predictions.remove(self._prediction_ids)
         for experiment_id, folder in self._moved:
             in_transaction(cursor, lambda gone=experiment_id: forget_experiment(cursor, gone))  # type: ignore[misc]
             shutil.rmtree(folder, ignore_errors=True)
@@ -273,8 +271,7 @@ class _ImportedExperiments:
     def _is_known(self, bundled: BundledExperiment) -> bool:
         """Whether the store has the identical experiment. ValueError if it has another one with this id."""
         experiment_id = bundled.experiment_id
-        row = first_row(self._store.cursor(), "SELECT folder FROM experiments WHERE experiment_id = ?", [experiment_id])
-        folder = Path(row[0]) if row and row[0] else self._store.runs_folder / experiment_id
+        folder = self._store.experiments.folder(experiment_id) or self._store.runs_folder / experiment_id
         if not folder.exists():
             return False
         hashes = {name: file_hash(folder / name) for name in bundled.hashes if (folder / name).is_file()}

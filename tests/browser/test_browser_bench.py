@@ -7,13 +7,17 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlparse
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from engine.runlog.reader import RunLogReader
 from tests.support.app_server import AppServer
+from tests.support.bench_page import open_settings, typed
+from tests.support.contrast import contrast
 from tests.support.processes import await_end, wait_for, worker_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
@@ -173,19 +177,21 @@ def test_a_second_app_on_the_same_home_says_who_holds_the_store(page: Page, app:
 
 def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) -> None:
     open_bench(page, app, "?engine=static&slots=7&budget=12&form=timeout&prompts=lengths&mix=p32")
-    expect(page.get_by_text("smollm2-135m in fp32 on cpu, static batching, 7 slots.")).to_be_visible()
+    expect(page.get_by_text("smollm2-135m in fp32 on cpu.")).to_be_visible()
     expect(
         page.get_by_text("8 requests with a prompt of exactly 32 tokens, 12 new tokens each, 96 in total.")
     ).to_be_visible()
+    open_settings(page)
+    expect(typed(page, "Slots: rows that run at once (max-num-seqs)")).to_have_value("7")
     page.get_by_role("radiogroup", name="Engine").get_by_role("radio", name="continuous").click()
-    page.wait_for_url(re.compile(r"slots=7"))
-    expect(page.get_by_text("continuous batching, 7 slots.")).to_be_visible()
+    expect(page.get_by_role("button", name="Run continuous")).to_be_visible()
+    page.wait_for_url(lambda url: "engine" not in url and "slots=7" in url)
     assert "engine" not in parse_qs(urlparse(page.url).query)
 
 
 def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
     page.goto(f"{app.url}/bench?engine=static&slots=7&model=tiny-random")
-    expect(page.get_by_text("static batching, 7 slots.")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("button", name="Run static")).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("Page not found")).to_have_count(0)
     assert parse_qs(urlparse(page.url).query)["slots"] == ["7"]
@@ -224,3 +230,41 @@ def test_the_app_process_never_loads_torch(page: Page, app: AppServer) -> None:
     maps = Path(f"/proc/{pid_of(app)}/maps").read_text()
     assert "libtorch" not in maps
     assert "libtorch" in Path(f"/proc/{worker_of(pid_of(app))}/maps").read_text()
+
+
+def test_a_slider_redraws_the_planned_timelines(page: Page, app: AppServer) -> None:
+    open_bench(page, app, "")
+    expect(page.get_by_text("Static needs 87 forward passes, continuous 74")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("figure", name="Planned slot timeline of static")).to_be_visible()
+    slots = page.get_by_role("slider", name="Slots")
+    slots.focus()
+    slots.press("ArrowRight")  # the next power of two
+    expect(page.get_by_text("Static needs 47 forward passes, continuous 47 (the same)")).to_be_visible(timeout=LIVE_MS)
+    page.wait_for_url(re.compile("slots=8"), timeout=LIVE_MS)
+    page.get_by_role("button", name="Equal lengths").click()
+    expect(page.get_by_text("no slot-step is dead")).to_be_visible(timeout=LIVE_MS)
+    page.wait_for_url(lambda url: "mix=p64" in url and "slots" not in url, timeout=LIVE_MS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_captions_are_readable(browser: Browser, app: AppServer, scheme: Literal["light", "dark"]) -> None:
+    """WCAG asks for a contrast of 4.5 between text and its background."""
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(app.url)
+    caption = page.get_by_test_id("stCaptionContainer").first
+    expect(caption).to_be_visible(timeout=LIVE_MS)
+    color, opacity, ground = caption.evaluate(
+        """element => {
+          const style = getComputedStyle(element), app = document.querySelector('.stApp');
+          return [style.color, Number(style.opacity), getComputedStyle(app).backgroundColor];
+        }"""
+    )
+    text, behind = (np.array([int(part) for part in re.findall(r"\d+", each)[:3]]) for each in (color, ground))
+    seen = opacity * text + (1 - opacity) * behind
+    assert contrast(hex_of(seen), hex_of(behind)) >= 4.5
+    context.close()
+
+
+def hex_of(rgb: Any) -> str:
+    return "#" + "".join(f"{round(float(part)):02x}" for part in rgb)

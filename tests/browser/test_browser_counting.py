@@ -40,7 +40,7 @@ def test_a_choice_moves_figures_address_and_files(page: Page, served: AppServer)
     page.get_by_text("infinite", exact=True).click()
     expect(page).to_have_url(re.compile("failures=infinite"), timeout=PATIENCE_MS)
     expect(page.get_by_text("Latency definitions other than the default").first).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.locator(".tile", has_text="Whole answer, p50")).to_contain_text("∞")
+    expect(page.locator(".tile", has_text="E2E p50")).to_contain_text("∞")
     name, requests = save(page, "Requests as CSV")
     assert name == "r1-requests.csv"
     assert [row["e2e_s"] for row in requests] == ["5.0", "1.0", "inf", "inf"]
@@ -52,7 +52,7 @@ def test_a_choice_moves_figures_address_and_files(page: Page, served: AppServer)
 
 def test_a_link_opens_as_it_was_chosen(page: Page, served: AppServer) -> None:
     page.goto(f"{served.url}/run?run_id=r1&itl=mean&percentile=nearest")
-    expect(page.locator(".tile", has_text="Whole answer, p50")).to_contain_text("1.00 s", timeout=PATIENCE_MS)
-    expect(page.locator(".tile", has_text="Gap between tokens")).to_contain_text("n = 2 requests")
+    expect(page.locator(".tile", has_text="E2E p50")).to_contain_text("1.00 s", timeout=PATIENCE_MS)
+    expect(page.locator(".tile", has_text="ITL p95")).to_contain_text("n = 2 requests")
     page.get_by_text("Latency definitions", exact=True).click()
     expect(page.get_by_text("figures change.")).to_be_visible()

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
+from tests.support.bench_page import open_settings, typed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
@@ -17,7 +18,8 @@ LIVE_MS = 60_000
 
 def test_two_repeats_of_the_pair_from_the_click_to_the_ratio(page: Page, app: AppServer) -> None:
     page.goto(f"{app.url}/{LINK}")
-    field = page.get_by_label("Repeats", exact=True)
+    open_settings(page)
+    field = typed(page, "Repeats")
     expect(field).to_have_value("1", timeout=LIVE_MS)
     field.fill("2")
     page.get_by_role("button", name="Compare two engines").click()  # leaving the field and pressing are one movement

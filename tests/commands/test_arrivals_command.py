@@ -139,7 +139,7 @@ def test_findings_name_the_numbers_and_favor_no_engine() -> None:
     assert continuous is not None
     assert capacity_text(static) == (
         nb(
-            "static: capacity 1.50 requests/s, 150 output tokens/s, with all requests there from the start (median of "
+            "static: capacity 1.50 requests/s, 150 output tokens/s, when all requests arrive at once (median of "
             "3 runs, 1.40 to 1.80). Confirmed: with evenly spaced requests the queue does not grow at 0.9 times the "
             "capacity and grows at 1.1 times."
         )

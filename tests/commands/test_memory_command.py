@@ -96,7 +96,7 @@ def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixt
     [
         (["--model", "no-such-model"], "model no-such-model"),
         (["--prompts", "chat"], "prompts 'chat'"),
-        (["--batch-size", "0"], "batch-size '0'"),
+        (["--batch-size", "0"], "batch size '0'"),
         (["--budget", "none"], "budget 'none'"),
         (["--capacity-gib", "-1"], "capacity-gib -1.0: use a size in GiB above 0"),
         (["--capacity-gib", "nan"], "capacity-gib nan: use a size in GiB above 0"),
@@ -125,6 +125,18 @@ def test_without_a_capacity_the_machines_own_memory_counts(capsys: pytest.Captur
     answer = report(capsys, "--device", "cpu", "--prompts", "p16", "--batch-size", "1")
     assert (answer["capacity_bytes"], answer["capacity_from"]) == (machine.total_bytes, "all of this machine")
     assert answer["dtype"] == "fp32"
+
+
+def test_the_share_of_a_gpu_is_written_as_it_was_set(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = MachineMemory(name="Some GPU", kind="cuda", total_bytes=16 * 2**30)
+    monkeypatch.setattr("engine.commands.memory.gpu_memory", lambda: card)
+    few = ["--prompts", "p16", "--batch-size", "1", "--gpu-memory-utilization", "0.925"]
+    answer = report(capsys, *few)
+    assert (answer["capacity_bytes"], answer["capacity_from"]) == (int(14.8 * 2**30), "92.5% of Some GPU")
+    assert main(["memory", *few]) == 0
+    assert nb("capacity 14.8 GiB (92.5 % of Some GPU)") in capsys.readouterr().out
 
 
 def test_a_named_size_needs_no_gpu_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from docs.write_options import PAGE, arguments_of, commands_of, page_fields, render
 from engine.cli import build_parser
-from engine.commands.options import MIX, run_config
+from engine.commands.calibrate import MEASURED_ENGINES
+from engine.commands.options import MIX, OUT, run_config
+from engine.commands.parity import COMPARED_ENGINES
 from engine.core.config import SETTINGS, RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.errors import FieldError
 from engine.core.option import Bounds, Choices, Option, options_of, settings_of
@@ -29,7 +31,8 @@ from pages.parts.shared.fields import FIELDS, Choice, Number, query_of
 from store.cli.main import build_parser as store_parser
 
 CONFIGS = (RunConfig, WorkloadConfig, SamplingConfig)
-SHARED = (MIX, REPEATS, CARD, WEIGHT_WIDTH, LOGITS, BATCH_SIZES, PROMPT_GRID, RAGGED_MIX)
+SHARED = (MIX, OUT, REPEATS, CARD, WEIGHT_WIDTH, LOGITS, BATCH_SIZES, PROMPT_GRID, RAGGED_MIX)
+SHARED += (COMPARED_ENGINES, MEASURED_ENGINES)
 SHARED += (ENGINES_UNDER_LOAD, RATES, LAW, CONFIRM, *options_of(Limits).values(), *options_of(Routing).values())
 PARTS = ("form", "prompts")  # of a text of its own, which Bench takes from several fields
 

@@ -182,7 +182,7 @@ def test_a_point_that_fails_is_a_record_and_the_next_one_runs(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--batch-size", "0"), "batch-size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
+        (("--batch-size", "0"), "batch size '0': use rows from 1 to 4,096, for example 1,2,4,8"),
         (("--flop-per-s", "1e12"), "set both, or neither"),
         (("--resume", "nowhere"), "its plan is fixed; leave out --model, --device, --prompts, --budget"),
         (("--model", "no-such-model"), "no-such-model"),
@@ -291,4 +291,4 @@ def test_the_progress_line_prints_rates_without_a_power_of_ten() -> None:
     log: Any = SimpleNamespace(plan=SimpleNamespace(points=()), records=())
     point: Any = SimpleNamespace(key="static/p16/b4", repeat=0)
     record: Any = SimpleNamespace(status="completed", error=None, totals={"output_tokens_per_s": 1236.4})
-    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240\u00a0tok/s"
+    assert point_line(log, point, record) == "[0/0] static/p16/b4: completed, 1,240\u00a0tokens/s"

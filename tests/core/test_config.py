@@ -77,7 +77,7 @@ def test_a_bad_form_says_what_is_accepted(text: str) -> None:
 
 NAN = float("nan")
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"engine": "magic"}, r"engine 'magic': use one of serial, static, continuous, paged, chunked"),
+    ({"engine": "magic"}, r"engine 'magic': use one of serial, static, continuous"),
     ({"model": " "}, r"model: name one"),
     ({"device": "tpu"}, r"device 'tpu': use one of auto, cpu, cuda"),
     ({"dtype": "int8"}, r"dtype 'int8': use one of auto, fp32"),

@@ -4,6 +4,7 @@ from engine.core.block_manager import BlockManager
 from engine.core.kv_layout import PaddedLayout, PagedLayout, SlotLayout
 from engine.core.passes import Chunk, PassKind
 from engine.core.request import FinishReason, Request, RequestSpec, TextPrompt
+from tests.support.schedule import reserved_for_later
 
 
 def request(prompt_tokens: int, scheduled: int = 0, budget: int = 10) -> Request:
@@ -70,11 +71,11 @@ def test_a_padded_batch_reports_padding_and_dead_positions() -> None:
     rows = [request(3, budget=2), request(8, budget=20)]
     layout.admit(rows)
     held = layout.held(rows, used=11)
-    assert (held.reserved, held.padding, held.dead, held.unused_reservation) == (56, 5, 0, 56 - 11 - 5)
+    assert (held.reserved, held.padding, held.dead, reserved_for_later(held)) == (56, 5, 0, 56 - 11 - 5)
     # The shorter one has ended: its whole row of 28 columns is dead, padding included.
     rows[0].finish_reason = FinishReason.BUDGET
     held = layout.held(rows, used=10)
-    assert (held.reserved, held.padding, held.dead, held.unused_reservation) == (56, 0, 28, 56 - 10 - 28)
+    assert (held.reserved, held.padding, held.dead, reserved_for_later(held)) == (56, 0, 28, 56 - 10 - 28)
 
 
 def paged() -> PagedLayout:
@@ -111,6 +112,6 @@ def test_blocks_hold_used_positions_and_the_ends_of_last_blocks() -> None:
     assert layout.reserved == 0
     layout.blocks.allocate(row, 9)
     held = layout.held([row], used=9)
-    assert (held.reserved, held.used, held.fragment, held.unused_reservation) == (12, 9, 3, 0)
+    assert (held.reserved, held.used, held.fragment, reserved_for_later(held)) == (12, 9, 3, 0)
     layout.blocks.free(row)
     assert layout.held([], used=0).reserved == 0

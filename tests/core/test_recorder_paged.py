@@ -10,9 +10,9 @@ import pytest
 
 from engine.core.block_manager import BlockManager
 from engine.core.config import RunConfig
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.recorder import Recorder
+from engine.core.schedulers.paged_scheduler import PagedScheduler
 from tests.support.runs.recorded import Rows, record, second
 from tests.support.schedule import requests
 

@@ -56,7 +56,7 @@ def test_ratio_of_medians_and_its_range_over_neighbors() -> None:
     assert found.async_spread == pytest.approx(0.25)
     text = overhead_text({"experiment_id": "over", "status": "completed", "points": [found.to_dict()]})
     assert [line.split() for line in text.splitlines()[1:]] == [
-        ["config", "sync", "s", "async", "s", "async", "vs", "sync", "range", "over", "repeats"],
+        ["config", "sync,", "s", "async,", "s", "async", "vs", "sync", "range", "over", "repeats"],
         ["p256:8", "1.050", "1.000", "+5.00", "%", "-4.00", "%", "to", "+5.00", "%"],
     ]
 

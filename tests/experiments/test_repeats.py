@@ -137,8 +137,8 @@ def test_fewer_than_six_repeats_have_no_verdict() -> None:
         "this 1 time in 2."
     )
     assert over_100(105.0, 98.0, 102.0) == (
-        "Continuous had 1.02x static's output tokens/s (0.980x to 1.05x): higher in 2 of 3 repeats; no evidence "
-        "(chance alone always does this)."
+        "No clear difference: continuous had 1.02x static's output tokens/s (0.980x to 1.05x), higher in 2 of 3 "
+        "repeats; no evidence (chance alone always does this)."
     )
     assert over_100(100.0, 102.0).endswith(
         "higher in 1 of 2 repeats, equal in 1; no evidence (chance alone always does this)."
@@ -167,13 +167,11 @@ def test_likely_outcomes_are_no_difference() -> None:
     """7 or more of 10: 2 x 176 / 1024 = 0.344. Ties are left out: six of six is 2 / 64."""
     lean = over_100(98.0, 98.5, 99.0, *(101.0 + place for place in range(7)))
     assert lean == (
-        "Continuous had 1.02x static's output tokens/s (0.980x to 1.07x): no clear difference, higher in 7 of 10 "
+        "No clear difference: continuous had 1.02x static's output tokens/s (0.980x to 1.07x), higher in 7 of 10 "
         "repeats; chance alone does this 34 times in 100."
     )
     level = over_100(98.0, 99.0, 97.0, 101.0, 102.0, 103.0)
-    assert level.endswith(
-        "no clear difference, higher in 3 and lower in 3 of 6 repeats; no evidence (chance alone always does this)."
-    )
+    assert level.endswith(", higher in 3 and lower in 3 of 6 repeats; no evidence (chance alone always does this).")
     ties = over_100(100.0, 100.0, *(101.0 + place for place in range(6)))
     assert ties.endswith("higher in 6 of 8 repeats, equal in 2; chance alone does this 1 time in 32.")
     assert "clear" not in over_100(*(100.0,) * 8, 101.0, 102.0)  # two that differ are no more than two repeats
@@ -225,14 +223,19 @@ def test_a_single_engine_has_a_median_and_a_spread() -> None:
 
 def test_drift_and_agreement_text() -> None:
     rows = points({"static": (100.0, 95.0, 90.0), "continuous": (140.0, 130.0, 141.4)})
-    assert drift_text(rows, NAMES, RATE) == nb("First to last repeat: static -10.0 %, continuous +1.00 %.")
+    assert drift_text(rows, NAMES, RATE) == nb(
+        "Output tokens/s, first to last repeat: static -10.0 %, continuous +1.00 %."
+    )
     assert drift_text(points({"static": (1.0,)}), {"static": "static"}, RATE) == ""
     rows_cut = points({"static": (100.0, 95.0, 90.0), "continuous": (None, 130.0, 143.0)})
     assert drift_text(rows_cut, NAMES, RATE) == (
-        nb("First to last repeat: static -10.0 %. First to last completed repeat: continuous +10.0 % (repeat 2 to 3).")
+        nb(
+            "Output tokens/s, first to last repeat: static -10.0 %. Output tokens/s, first to last completed repeat: "
+            "continuous +10.0 % (repeat 2 to 3)."
+        )
     )
     assert drift_text(points({"static": (100.0, 90.0, None)}), {"static": "static"}, RATE) == (
-        nb("First to last completed repeat: static -10.0 % (repeat 1 to 2).")
+        nb("Output tokens/s, first to last completed repeat: static -10.0 % (repeat 1 to 2).")
     )
     assert agreement_text(paired(rows, "continuous", "static", RATE.name)) == "higher in 3 of 3"
     mixed = points({"static": (100.0, 100.0, 100.0), "continuous": (90.0, 95.0, 101.0)})

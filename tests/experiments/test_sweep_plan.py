@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.errors import FieldError
 from engine.core.request import ExactPrompt
 from engine.experiments.experiment import Plan
 from engine.experiments.sweep_plan import parse_batch_sizes, parse_prompt_grid, plan_sweep
@@ -79,11 +80,11 @@ def test_a_grid_and_a_mix_go_together() -> None:
     ("asked", "complaint"),
     [
         ({"prompts": None}, "name prompt lengths"),
-        ({"prompts": "chat"}, "use exact lengths, for example"),
-        ({"prompts": "p16:3,p64:1"}, "use exact lengths, for example"),
+        ({"prompts": "chat"}, "use lengths in tokens as p16,p64"),
+        ({"prompts": "p16:3,p64:1"}, "use lengths in tokens as p16,p64"),
         ({"prompts": "p16,p16"}, "16 is named twice"),
-        ({"prompts": "p16", "batch_sizes": "1,two"}, "batch-size 'two'"),
-        ({"prompts": "p16", "batch_sizes": "0"}, "batch-size '0'"),
+        ({"prompts": "p16", "batch_sizes": "1,two"}, "batch size 'two'"),
+        ({"prompts": "p16", "batch_sizes": "0"}, "batch size '0'"),
         ({"prompts": "p16", "batch_sizes": "9999"}, "from 1 to 4,096"),
         ({"prompts": "p16", "batch_sizes": "2,2"}, "2 is named twice"),
         ({"prompts": "p16", "repeats": 0}, "repeats 0"),
@@ -95,6 +96,12 @@ def test_invalid_sweeps_get_one_line(asked: dict[str, Any], complaint: str) -> N
     with pytest.raises(ValueError, match=complaint) as refused:
         plan(**asked)
     assert "\n" not in str(refused.value)
+
+
+def test_too_many_points_are_an_error_about_a_field_of_the_form() -> None:
+    with pytest.raises(FieldError) as refused:
+        plan(prompts="p16", repeats=1000, batch_sizes="1,2,3")
+    assert refused.value.field == "batch_size"
 
 
 def test_a_budget_that_does_not_fit_the_rows_is_refused_before_any_run() -> None:

@@ -7,9 +7,7 @@ import pytest
 
 from pages.figures.latency.cdf import latency_caption
 from pages.figures.sample import sample_run
-from pages.figures.timeline.passes import passes_caption
-from pages.figures.timeline.queue import queue_caption, queue_from_passes
-from pages.figures.timeline.throughput import tokens_caption
+from pages.figures.timeline.passes import pass_kinds_caption
 from pages.figures.timeline.timeline import timeline_caption, timelines_caption
 from pages.figures.waste.waste import waste_caption
 from tests.support.no_break import nb
@@ -25,28 +23,28 @@ def test_a_timeline_gives_its_dead_and_empty_share() -> None:
     # 4 lanes x 90 steps; dead 24 + 32 + 13 + 39 + 12 + 31 = 151 of 360
     assert timeline_caption(STATIC.spans) == (
         nb(
-            "8 requests ran in 4 lanes for 90 steps (4.02 s): 41.9 % of lane-steps dead (request already finished), "
-            "none empty."
+            "8 requests ran in 4 lanes for 90 steps (4.02 s): 41.9 % of lane-steps (lanes x steps) dead, their request "
+            "already finished, none empty."
         )
     )
     # 4 x 62 = 248, with a request 62 + 43 + 58 + 46 = 209
     continuous = timeline_caption(CONTINUOUS.spans)
-    assert nb("none of lane-steps dead (request already finished), 15.7 % empty") in continuous
-    assert "of lane time dead" in timeline_caption(STATIC.spans, unit="second")
+    assert nb("no dead lane-steps, 15.7 % empty") in continuous
+    assert "of lane time (lanes x seconds) dead" in timeline_caption(STATIC.spans, unit="second")
 
 
 def test_one_request_of_one_token() -> None:
     text = timeline_caption(sample_run("static", budgets=(1,), slots=1).spans)
     assert text.startswith("1 request ran in 1 lane for 1 step (")
-    assert "none of lane-steps dead" in text
+    assert "no dead lane-steps" in text
 
 
-def test_compared_timelines_begin_with_the_shorter() -> None:
+def test_compared_timelines_give_each_ratio_to_the_first() -> None:
     text = timelines_caption({"static": STATIC.spans, "continuous": CONTINUOUS.spans})
     assert text == (
         nb(
-            "Total length: continuous 62 steps, static 90 steps (1.45x); dead share of lane-steps: static 41.9 %, "
-            "continuous none."
+            "Total length: static 90 steps, continuous 62 steps (0.689x); dead share of lane-steps (lanes x steps): "
+            "static 41.9 %, continuous none."
         )
     )
     swapped = timelines_caption({"static": CONTINUOUS.spans, "continuous": STATIC.spans})
@@ -72,46 +70,32 @@ def test_latency_of_one_run() -> None:
 
 def test_latency_compared_with_zero_has_no_ratio() -> None:
     text = latency_caption(samples(static=[0.0, 1.0], continuous=[0.0, 0.0]), "queue wait")
-    assert text.startswith(nb("Queue wait: median continuous 0 s, static 500 ms; "))
+    assert text.startswith(nb("Queue wait: median static 500 ms, continuous 0 s; "))
 
 
 def test_passes_give_the_prefill_share_and_the_decode_pass() -> None:
-    passes = pd.DataFrame(
-        {"kind": ["prefill", "decode", "decode"], "start_s": [0.0, 0.2, 0.3], "end_s": [0.2, 0.3, 0.5]}
+    kinds = pd.DataFrame(
+        {
+            "kind": ["prefill", "decode"],
+            "passes": [1, 2],
+            "seconds": [0.2, 0.3],
+            "median_s": [0.2, 0.15],
+            "longest_s": [0.2, 0.2],
+        }
     )
-    assert passes_caption(passes) == (
+    assert pass_kinds_caption(kinds) == (
         nb(
             "3 forward passes took 500 ms, 40.0 % in 1 prefill pass; decode passes took 150 ms (median) and at most "
             "200 ms."
         )
     )
-    assert passes_caption(passes.head(1)).endswith("; no decode pass ran.")
+    assert pass_kinds_caption(kinds.head(1)).endswith("; no decode pass ran.")
 
 
 def test_waste_of_positions_and_memory() -> None:
     text = waste_caption(pd.concat([STATIC.totals.assign(series="static"), CONTINUOUS.totals.assign(series="cont.")]))
     assert nb("static 20.4 % padding and 43.9 % dead, cont. 33.6 % padding and 0 % dead") in text
-    assert nb("static 19.0 % padding, 36.3 % dead and 13.5 % reserved, cont. 56.4 % reserved") in text
-
-
-def test_queue_captions() -> None:
-    def queue(*depths: float) -> pd.DataFrame:
-        return pd.DataFrame({"step": range(len(depths)), "time_s": range(len(depths)), "queue_depth": depths})
-
-    assert queue_caption(queue(4, 1, 0, 0)) == nb("At most 4 requests waited; the queue was empty from 2.00 s on.")
-    assert queue_caption(queue(0, 1, 1)) == "At most 1 request waited; 1 request still waited at the last pass."
-    assert queue_caption(queue(0, 0)) == "No request was waiting at the start of any pass."
-    assert queue_caption(queue_from_passes(pd.DataFrame())) == "No pass has run yet."
-
-
-def test_throughput_captions() -> None:
-    tokens = pd.DataFrame({"delivered_s": [0.5, 1.0, 1.5, 2.0]})  # bins of 100 ms
-    assert tokens_caption(tokens) == nb("4 tokens in 2.00 s: peak 10.0 tokens/s over 100 ms.")
-    assert tokens_caption(tokens, output_tokens_per_s=2.5).startswith(nb("4 tokens in 2.00 s: 2.50 tokens/s; "))
-    both = pd.concat([tokens.assign(series="a"), pd.DataFrame({"delivered_s": [1.0, 2.0], "series": "b"})])
-    assert tokens_caption(both, output_tokens_per_s={"a": 2.0, "b": 0.5}) == (
-        nb("Output tokens/s: b 0.500, a 2.00 (4.00x); peak over 100 ms: a 10.0, b 10.0 (the same).")
-    )
+    assert nb("static 19.0 % padding, 36.3 % dead and 13.5 % reserved ahead, cont. 56.4 % reserved ahead") in text
 
 
 @pytest.mark.parametrize(
@@ -121,10 +105,8 @@ def test_throughput_captions() -> None:
         timelines_caption({}),
         timelines_caption({"static": pd.DataFrame()}),
         latency_caption(pd.DataFrame(), "TTFT"),
-        passes_caption(pd.DataFrame()),
+        pass_kinds_caption(pd.DataFrame()),
         waste_caption(pd.DataFrame()),
-        queue_caption(pd.DataFrame()),
-        tokens_caption(pd.DataFrame()),
     ],
 )
 def test_without_data_the_caption_says_so(sentence: str) -> None:
@@ -138,4 +120,4 @@ def test_unbounded_latency() -> None:
     )
     assert latency_caption(samples(a=[float("inf")] * 2), "queue wait") == ("Queue wait: unbounded for all 2 requests.")
     text = latency_caption(samples(static=[0.2, float("inf")], serial=[0.1, 0.1]), "queue wait")
-    assert text == nb("Queue wait: median serial 100 ms, static ∞; p95 serial 100 ms, static ∞.")
+    assert text == nb("Queue wait: median static ∞, serial 100 ms; p95 static ∞, serial 100 ms.")

@@ -7,7 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pages.figures.colors import DARK, DASHES, LIGHT, Palette, palette, series_styles
+from pages.figures.colors import DARK, DASHES, LIGHT, Palette, palette, series_styles, translucent
+from tests.support.contrast import contrast, linear_rgb
 
 PALETTES = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -26,14 +27,8 @@ LINEAR_TO_XYZ = np.array(
 )
 
 
-def linear_rgb(color: str) -> np.ndarray:
-    values = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-def contrast(a: str, b: str) -> float:
-    bright, dim = sorted((float(linear_rgb(c) @ [0.2126, 0.7152, 0.0722]) for c in (a, b)), reverse=True)
-    return (bright + 0.05) / (dim + 0.05)
+def test_a_color_with_an_opacity() -> None:
+    assert translucent("#1f5fbf", 0.35) == "rgba(31,95,191,0.35)"
 
 
 def lab(color: str, vision: str) -> np.ndarray:

@@ -72,7 +72,7 @@ def test_bars_of_a_group_share_one_axis_and_have_their_shares_as_text() -> None:
     assert texts == [
         "<b>KV memory held over time, in position-seconds</b>",
         "<b>Computed token positions</b>",
-        *("<b>static</b>  200", nb("real tokens 40.0 %, padding 20.0 %, dead 30.0 %, reserved 10.0 %")),
+        *("<b>static</b>  200", nb("real tokens 40.0 %, padding 20.0 %, dead 30.0 %, reserved ahead 10.0 %")),
         *("<b>paged</b>  100", nb("real tokens 80.0 %, block ends 20.0 %")),
         *("<b>static</b>  1,000", nb("real tokens 50.0 %, padding 25.0 %, dead 25.0 %")),
         *("<b>paged</b>  500", nb("real tokens 100 %")),
@@ -87,16 +87,16 @@ def test_a_run_that_did_not_log_what_its_memory_held_has_one_unused_part() -> No
     assert nb("real tokens 40.0 %, unused 60.0 %") in [a.text for a in kv_layouts(old).layout.annotations]
 
 
-def test_the_caption_ranks_by_real_tokens_and_names_the_largest() -> None:
+def test_the_caption_gives_real_tokens_and_each_ratio_to_the_first() -> None:
     assert kv_layouts_caption(BOTH) == (
         nb(
-            "Real tokens, share of KV memory held over time: paged 80.0 %, static 40.0 %; static held 2.00x as much "
-            "as paged. Real tokens, share of positions computed: paged 100 %, static 50.0 %; static computed 2.00x as "
-            "much as paged."
+            "Real tokens, share of KV memory held over time: static 40.0 %, paged 80.0 %; paged held 0.500x as much "
+            "as static. Real tokens, share of positions computed: static 50.0 %, paged 100 %; paged computed 0.500x as "
+            "much as static."
         )
     )
-    swapped = BOTH.assign(series=["paged", "static"])
-    assert nb("static 80.0 %, paged 40.0 %; paged held 2.00x as much as static") in kv_layouts_caption(swapped)
+    swapped = BOTH.iloc[::-1]
+    assert nb("paged 80.0 %, static 40.0 %; static held 2.00x as much as paged") in kv_layouts_caption(swapped)
     single = kv_layouts_caption(BOTH.tail(1).assign(series=""))
     assert single.startswith(nb("Real tokens, share of KV memory held over time: 80.0 %."))
 
@@ -120,5 +120,5 @@ def test_the_layouts_of_the_schedulers_waste_what_they_should() -> None:
 def test_the_waste_breakdown_has_the_parts_of_memory_and_the_padding_of_graph_buckets() -> None:
     row = {**PAGED, "series": "", "bucket_tokens": 640, "bucket_padding_tokens": 64}
     texts = [annotation.text for annotation in waste_breakdown(pd.DataFrame([row])).layout.annotations]
-    assert nb("used 80.0 %, block ends 20.0 % of 100") in texts
+    assert nb("real tokens 80.0 %, block ends 20.0 % of 100") in texts
     assert nb("useful 90.0 %, bucket padding 10.0 % of 640") in texts

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from pages.figures.load.axes import Scale, at_rates, log_ticks, scale_of
-from pages.figures.load.latency import QUEUE, TTFT, latency_over_offered
+from pages.figures.load.latency import QUEUE, TTFT, floor_text, latency_over_offered
 from pages.figures.load.queue import queue_with_windows
 from pages.figures.load.rates import EMPTY, GOODPUT, achieved_over_offered
 from pages.figures.load.sample import CAPACITIES, RATES, sample_load, sample_queues
@@ -92,7 +92,18 @@ def test_a_wait_of_zero_is_drawn_on_a_logarithmic_axis() -> None:
     waits = SAMPLE.assign(queue_wait_p50_s=SAMPLE["queue_wait_p50_s"].where(SAMPLE["rate_per_s"] != 0.5, 0.0))
     figure = latency_over_offered(waits, QUEUE)
     assert figure.layout.yaxis.type == "log"
-    assert all(y > 0 and math.isfinite(y) for trace in figure.data for y in trace.y)
+    assert all(y is None or (y > 0 and math.isfinite(y)) for trace in figure.data for y in trace.y)
+    assert floor_text(waits, QUEUE) == nb("Values below 1 ms are drawn at the lower edge.")
+    assert floor_text(SAMPLE, QUEUE) == ""
+
+
+def test_hollow_marks_have_a_legend_entry_where_there_are_any() -> None:
+    def names(rows: pd.DataFrame) -> list[str]:
+        figures = (achieved_over_offered(rows), latency_over_offered(rows, QUEUE))
+        return [trace.name for figure in figures for trace in figure.data if trace.showlegend is not False]
+
+    assert [name.strip() for name in names(SAMPLE)].count("near capacity") == 2
+    assert not any("near capacity" in name for name in names(SAMPLE[SAMPLE["role"] == "rate"]))
 
 
 def test_goodput_is_drawn_the_same_way_without_capacities() -> None:

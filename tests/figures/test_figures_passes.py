@@ -1,4 +1,4 @@
-"""The pass trace, the queue and the throughput over time, against values calculated by hand."""
+"""The pass trace and the queue over time, against values calculated by hand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from pages.figures.sample import sample_run
 from pages.figures.timeline.passes import pass_trace, thinned
 from pages.figures.timeline.queue import MAX_POINTS, changes_only, queue_depth, queue_from_passes
-from pages.figures.timeline.throughput import bin_seconds, token_rates, tokens_over_time
 from tests.support.figures import json_bytes
 
 PASSES = pd.DataFrame(
@@ -116,38 +114,7 @@ def test_queues_of_two_runs_share_axes_and_differ_in_dash() -> None:
     assert json_bytes(queue_depth(queue_from_passes(many_passes(64_000)))) < 2_000_000
 
 
-@pytest.mark.parametrize(("duration_s", "bin_s"), [(0.3, 0.05), (1.5, 0.05), (4.0, 0.2), (30.0, 1.0), (61.0, 2.5)])
-def test_bins_are_round(duration_s: float, bin_s: float) -> None:
-    assert bin_seconds(duration_s) == pytest.approx(bin_s)
-
-
-def test_rates_count_every_token_once() -> None:
-    delivered_s = np.array([0.0, 0.05, 0.1, 0.1, 0.39, 0.46])
-    edges, rates = token_rates(delivered_s, bin_s=0.1, end_s=0.46)
-    assert edges.tolist() == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
-    assert rates.tolist() == pytest.approx([20, 20, 0, 10, 1 / 0.06])
-
-
-def test_a_short_last_bin_joins_the_one_before() -> None:
-    edges, rates = token_rates(np.array([0.05, 0.15, 0.21]), bin_s=0.1, end_s=0.22)
-    assert edges.tolist() == pytest.approx([0, 0.1])
-    assert rates.tolist() == pytest.approx([10, 2 / 0.12])
-
-
-def test_throughput_of_the_sample_adds_up_to_its_tokens() -> None:
-    tokens = sample_run("static").tokens
-    figure = tokens_over_time(tokens)
-    x, y = figure.data[0].x, figure.data[0].y
-    assert (np.diff(x) * y[:-1]).sum() == pytest.approx(217)
-
-
-def test_tokens_not_delivered_yet_are_left_out() -> None:
-    tokens = pd.DataFrame({"delivered_s": [0.1, None, None]})
-    assert tokens_over_time(tokens, end_s=1.0).data[0].y.max() == pytest.approx(20)
-    assert len(tokens_over_time(tokens.tail(2)).data) == 0
-
-
-@pytest.mark.parametrize("draw", [pass_trace, queue_depth, tokens_over_time])
+@pytest.mark.parametrize("draw", [pass_trace, queue_depth])
 def test_no_data_gives_a_note(draw: object) -> None:
     for frame in (pd.DataFrame(), PASSES.head(0).assign(delivered_s=[])):
         figure = draw(frame)  # type: ignore[operator]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.hardware.roofline import Ceilings
 from pages.figures.colors import palette
 from pages.figures.roofline.pass_time import FLOOR, MAX_GROUPS, group_text, pass_time_bars, sample_pass_time
 from pages.figures.roofline.roofline import Roof, bandwidth_text, rate_text, roofline, sample_points
@@ -15,7 +16,8 @@ from pages.figures.what_if.what_if import batch_trade, sample_rows
 from tests.support.figures import json_bytes
 from tests.support.no_break import nb
 
-ROOF = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=20e9)
+CEILINGS = Ceilings(read_bytes_per_s=100e9, flop_per_s=1e12, launch_s=1e-6, kernels_per_pass=1)
+ROOF = Roof(name="card", ceilings=CEILINGS, dtype="bf16", launch_bytes_per_s=20e9)
 
 
 def trace(figure: Any, name: str) -> Any:
@@ -68,7 +70,7 @@ def test_a_mark_has_its_passes_and_rates() -> None:
 def test_the_launch_line_is_drawn_only_below_the_bandwidth_line() -> None:
     launches = trace(roofline(sample_points(), ROOF), "launch-bound")
     assert launches.y[0] == pytest.approx(20e9 * launches.x[0])
-    quick = Roof(name="card", read_bytes_per_s=100e9, flop_per_s=1e12, dtype="bf16", launch_bytes_per_s=200e9)
+    quick = Roof(name="card", ceilings=CEILINGS, dtype="bf16", launch_bytes_per_s=200e9)
     assert not [t for t in roofline(sample_points(), quick).data if "launch" in (t.name or "")]
 
 

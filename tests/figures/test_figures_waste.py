@@ -50,7 +50,7 @@ def test_bars_stack_and_dead_is_hatched() -> None:
     texts = [annotation.text for annotation in figure.layout.annotations]
     assert nb("<b>static</b>  useful 65.0 %, padding 10.0 %, dead 25.0 % of 1,000") in texts
     assert nb("<b>static</b>  useful 70.0 %, padding 5.00 %, dead 25.0 % of 4.00 s") in texts
-    assert nb("<b>static</b>  used 75.0 %, unused 25.0 % of 2,000") in texts
+    assert nb("<b>static</b>  real tokens 75.0 %, unused 25.0 % of 2,000") in texts
     assert any("attributed" in text for text in texts)
 
 

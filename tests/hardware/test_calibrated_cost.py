@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.passes import PassKind
 from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.model_presets import model_shape
@@ -169,9 +170,11 @@ def test_the_terms_of_a_masked_decode_add_up() -> None:
 def test_missing_measurements_are_refused_with_the_command(
     passes: tuple[MeasuredPass, ...], config: RunConfig, words: str
 ) -> None:
-    with pytest.raises(ValueError, match=r"^hardware this: ") as refusal:
+    with pytest.raises(FieldError, match=r"^hardware this: ") as refusal:
         calibrated_cost(calibration(*passes), SHAPE, config)
-    assert words in str(refusal.value)
+    assert words in refusal.value.message
+    assert (refusal.value.field, refusal.value.subject) == ("card", "hardware this")
+    assert not refusal.value.message.startswith("hardware")
     assert "\n" not in str(refusal.value)
 
 

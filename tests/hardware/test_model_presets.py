@@ -65,5 +65,5 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_weights_of_odd_bits_are_refused() -> None:
-    with pytest.raises(ValueError, match="weight-bits 5: use 8, 16, 32"):
+    with pytest.raises(ValueError, match="weight-bits 5: use one of 8, 16, 32"):
         model_shape("llama-3.1-8b", weight_bits=5)

@@ -13,7 +13,6 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.pass_points import measured_bend, pass_points, predicted_bend, summed_stats, utilization
 from engine.hardware.roofline import Ceilings, ModelShape
 from store import Store
-from store.queries.downsampled_passes import pass_bins
 from tests.support.runs.page_runs import write_run
 
 # Weights 2,000 bytes, a cached position 16 bytes, 872 parameters in the layers, 128 in the table, 32 FLOP per score.
@@ -150,7 +149,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_the_store_adds_passes_up_by_shape(store: Store) -> None:
-    bins = {(r["kind"], r["rows_from"]): r for r in pass_bins(store.cursor(), ["r1"]).to_dict("records")}
+    bins = {(r["kind"], r["rows_from"]): r for r in store.passes.bins(["r1"]).to_dict("records")}
     assert set(bins) == {("prefill", 2), ("decode", 2)}
     prefill, decode = bins["prefill", 2], bins["decode", 2]
     assert (prefill["passes"], prefill["tokens"], prefill["squared_lengths"]) == (1, 32, 2 * 256)
@@ -160,10 +159,10 @@ def test_the_store_adds_passes_up_by_shape(store: Store) -> None:
 
 
 def test_the_store_adds_several_runs_up_by_rows(store: Store) -> None:
-    bins = pass_bins(store.cursor(), ["r1", "r2"], by="rows")
+    bins = store.passes.bins(["r1", "r2"], by="rows")
     decode = {int(r["rows_from"]): r for r in bins[bins["kind"] == "decode"].to_dict("records")}
     assert decode[2]["passes"] == 4  # three of static, one of continuous
     assert decode[1]["passes"] == 2
     assert decode[1]["median_s"] == pytest.approx(0.05)
-    assert pass_bins(store.cursor(), ["nobody"]).empty
-    assert pass_bins(store.cursor(), []).empty
+    assert store.passes.bins(["nobody"]).empty
+    assert store.passes.bins([]).empty

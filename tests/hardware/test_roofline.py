@@ -195,8 +195,11 @@ def test_a_mixed_pass_adds_its_chunk_to_the_decoding_rows() -> None:
 def test_every_preset_names_its_source(name: str) -> None:
     preset = hardware_preset(name)
     assert len(preset.source) > 60
-    for share in (preset.bandwidth_efficiency, preset.compute_efficiency):
-        assert share is None or 0.2 < share < 1
+    for rate, nominal in (
+        (preset.read_bytes_per_s, preset.nominal_read_bytes_per_s),
+        (preset.flop_per_s, preset.nominal_flop_per_s),
+    ):
+        assert nominal is None or 0.2 < rate / nominal < 1
     shape = model_shape("llama-3.1-8b")
     cost: RooflineCost = roofline_cost(shape, preset.ceilings(shape), "graph")
     times = [cost.pass_s(decode_stats(b, 2300)) for b in (1, 8, 64, 512)]

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.core.record import RunRecord
 from engine.experiments.experiment import Summary
-from engine.load.findings import confirmation_text
+from engine.load.findings import QUEUES, confirmation_text, queue_text, rate_text
 from engine.load.goodput import Goodput, Limits
 from engine.load.load_point import LoadPoint, load_point
 from engine.load.load_table import LoadSample, LoadTable, SaturationPoint, load_table
 from engine.load.queue_growth import QueueGrowth
 from tests.support.load_server import serve
 from tests.support.no_break import nb
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.runs.records import EMPTY, request, tokens
 
 NOTHING = load_point(EMPTY)
@@ -39,11 +39,18 @@ def sample(engine: str, rate: float | None, *, role: str = "rate", repeat: int =
     )
 
 
+def test_rates_and_queues_have_one_text_in_reports_and_on_the_page() -> None:
+    shown = [rate_text("rate", 2.0), rate_text("rate", 0.12345), rate_text("saturation", None)]
+    assert shown == ["2/s", "0.1235/s", "all at once"]
+    assert [rate_text("below", 4.5), rate_text("above", 5.5)] == ["0.9 x capacity", "1.1 x capacity"]
+    assert [QUEUES[grows] for grows in (True, False, None)] == ["grows", "does not grow", "unknown"]
+
+
 def test_littles_law_of_evenly_spaced_requests() -> None:
     # One arrives per second and stays 2.5 s, with free slots: 1/s x 2.5 s = 2.5 in the system.
     rows = [request(i, arrival_s=float(i), admitted_s=float(i)) for i in range(40)]
     token_rows = [row for i in range(40) for row in tokens(i, i + 1.0, i + 2.5)]
-    point = load_point(RunRecord.from_rows(requests=rows, tokens=token_rows))
+    point = load_point(record_of_rows(requests=rows, tokens=token_rows))
     little = point.little
     assert little is not None
     # Three run at once from 2 on, and one mean time in the system is over at 2.5: 37 arrive after 2.
@@ -59,7 +66,7 @@ def test_littles_law_of_evenly_spaced_requests() -> None:
 def test_half_a_request_per_second_can_keep_thirteen_in_the_system() -> None:
     rows = [request(i, arrival_s=2.0 * i, admitted_s=2.0 * i) for i in range(60)]
     token_rows = [row for i in range(60) for row in tokens(i, 2.0 * i + 1, 2.0 * i + 26)]
-    little = load_point(RunRecord.from_rows(requests=rows, tokens=token_rows)).little
+    little = load_point(record_of_rows(requests=rows, tokens=token_rows)).little
     assert little is not None
     assert (little.arrivals_per_s, little.mean_number) == (pytest.approx(0.5), pytest.approx(13.0))
 
@@ -78,7 +85,7 @@ def test_all_at_once_has_no_arrival_rate() -> None:
 
 def test_goodput_counts_requests_within_both_limits_and_each_limit() -> None:
     # TTFT 1, 3, 1, 9 s; TPOT 1, 1, 3 s and none; request 4 never finished.
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         requests=[request(i, admitted_s=float(i), state="stopped" if i == 4 else "finished") for i in range(5)],
         tokens=[
             *tokens(0, 1.0, 2.0),
@@ -107,8 +114,30 @@ def test_invalid_limits_are_refused(limit_s: float) -> None:
         Limits(ttft_s=limit_s)
 
 
+def test_too_few_requests_do_not_show_that_a_queue_does_not_grow() -> None:
+    few = replace(NOTHING, requests=12, most_running=4, growth=growth(False))
+    assert few.grows is None
+    assert queue_text("static", few) == (
+        "static: 12 requests are too few to tell whether the queue grows; use at least 6 times as many as run at once."
+    )
+    enough = replace(few, requests=24, offered_per_s=2.0, achieved_per_s=1.0)
+    assert enough.grows is False
+    assert queue_text("static", enough) == nb(
+        "static: queue does not grow, the backlog stayed the same from 0 s to 10.0 s."
+    )
+    assert replace(few, growth=growth(True)).grows is True
+
+
+def test_an_engine_that_achieves_less_than_half_of_the_offered_rate_has_no_steady_queue() -> None:
+    behind = replace(NOTHING, requests=40, most_running=4, growth=growth(False), offered_per_s=5.1, achieved_per_s=1.9)
+    assert behind.grows is None
+    assert queue_text("static", behind) == nb(
+        "static: unclear whether the queue grows, since 1.90 of 5.10 requests/s were achieved."
+    )
+
+
 def test_percentiles_have_a_count_and_start_at_the_intended_arrival() -> None:
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         requests=[request(i, arrival_s=float(i), admitted_s=i + 0.5 * i) for i in range(4)],
         tokens=[row for i in range(4) for row in tokens(i, i + 1.0 * i)],
     )
@@ -194,9 +223,10 @@ def test_a_machine_that_was_not_equally_fast_is_named() -> None:
         capacity = load_table(["static"], [saturated, *around]).capacity("static")
         assert capacity is not None
         assert ("The machine was not equally fast" in confirmation_text(capacity)) is expected
-    around = nb(f"decode passes took {1000 * pass_s:.1f} ms in these runs")
-    slower = nb(f"{around} and 50.0 ms with all requests at once (0.600 times)")
-    assert slower in confirmation_text(capacity)
+        faster = nb("took 50.0 ms with all requests at once and 30.0 ms in these runs (1.67 times as fast)")
+        slower = nb("took 50.0 ms with all requests at once and 80.0 ms in these runs (1.60 times as long)")
+        text = confirmation_text(capacity)
+        assert (faster in text, slower in text) == (pass_s == 0.03, pass_s == 0.08)
 
 
 def test_the_saturation_point_is_between_the_last_steady_and_the_first_growing_rate() -> None:

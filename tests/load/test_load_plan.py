@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.errors import FieldError
 from engine.core.form_rule import FormRule
 from engine.experiments.experiment import Plan, Point, PointRecord, remaining
 from engine.load.goodput import Limits
-from engine.load.load_plan import arrival_spec, next_points, parse_engines, parse_rates, plan_load
+from engine.load.load_plan import arrival_spec, next_points, parse_rates, plan_load
 from engine.workload.workload import build_workload
 
 BASE = RunConfig(model="tiny-random", slots=4, workload=WorkloadConfig(prompts="p16,p64", requests=12, budget="4-9"))
@@ -95,18 +96,13 @@ def test_a_plan_survives_json() -> None:
     assert made.label == "static, continuous at 1, 2 requests/s"
 
 
-def test_rates_and_engines_are_parsed_or_refused_in_one_line() -> None:
+def test_rates_are_parsed_or_refused_in_one_line() -> None:
     assert parse_rates("2, 0.5,1") == (0.5, 1.0, 2.0)
-    assert parse_engines("static, continuous") == ("static", "continuous")
     for text in ("", "x", "0", "-1", "1,,2", "nan", "inf", "1e9", "1e-300"):
         with pytest.raises(ValueError, match=r"use requests/s from 0\.000001 to 1,000,000, for example 0\.5,1,2"):
             parse_rates(text)
     with pytest.raises(ValueError, match="name each once"):
         parse_rates("1,1.0")
-    with pytest.raises(ValueError, match="use some of serial, static"):
-        parse_engines("static,vllm")
-    with pytest.raises(ValueError, match="name each once"):
-        parse_engines("static,static")
 
 
 def test_a_law_has_no_rate() -> None:
@@ -123,8 +119,9 @@ def test_a_law_has_no_rate() -> None:
 def test_too_many_points_are_refused() -> None:
     with pytest.raises(ValueError, match="repeats 0: use 1 to 1,000"):
         plan(repeats=0)
-    with pytest.raises(ValueError, match="points; use fewer engines, rates or repeats"):
+    with pytest.raises(FieldError, match="points; use fewer engines, rates or repeats") as refusal:
         plan(repeats=1000)
+    assert refusal.value.field == "rates"
     with pytest.raises(ValueError, match="budget"):
         plan_load(
             replace(BASE, workload=replace(BASE.workload, budget="3x4")),

@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from engine.core.record import RunRecord
 from engine.load.load_point import load_point
 from engine.load.occupancy import Occupancy, mean_number, most_at_once, often_at_once
 from engine.load.queue_growth import line_through, mean_backlog, queue_growth
 from engine.load.steady_window import served_within, steady_window
 from tests.support.load_server import decode_only, serve
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.runs.records import EMPTY, request, tokens
 
 # Two slots. Request 2 waits from 2 to 4, until request 0 has left.
-FULL = RunRecord.from_rows(
+FULL = record_of_rows(
     requests=[
         request(0, arrival_s=0.0, admitted_s=0.0),
         request(1, arrival_s=1.0, admitted_s=1.0),
@@ -69,7 +69,7 @@ def test_a_single_batch_is_all_ramp_and_tail() -> None:
 
 
 def test_unfinished_requests_stay_to_the_end_and_are_not_served() -> None:
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         requests=[
             request(0, arrival_s=0.0, admitted_s=0.0),
             request(1, arrival_s=0.0, admitted_s=4.0, state="stopped"),

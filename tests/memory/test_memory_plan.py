@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.core.errors import FieldError
 from engine.core.request import Length
 from engine.core.units import GIB
 from engine.hardware.model_presets import model_shape
@@ -214,3 +215,10 @@ def test_memory_is_allocated_in_order_and_piece_by_piece() -> None:
 def test_invalid_grids_get_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         grid(**changes)
+
+
+@pytest.mark.parametrize("tokens", [0, 1_000_001])
+def test_tokens_per_step_have_the_limits_of_the_option(tokens: int) -> None:
+    with pytest.raises(FieldError, match=f"max-num-batched-tokens {tokens}: use 1 to 1,000,000 tokens") as refusal:
+        EngineShape(max_num_batched_tokens=tokens)
+    assert refusal.value.field == "max_num_batched_tokens"

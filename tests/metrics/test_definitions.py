@@ -14,6 +14,7 @@ from engine.metrics.definitions import CHOICES, Definitions
 from engine.metrics.distribution import STATISTICS, Distribution, percentile
 from engine.metrics.latency import LATENCIES, latencies, latency_metrics
 from engine.metrics.metrics import RUN_METRICS, run_metrics
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.runs.records import CONTINUOUS, CUT_OFF, EMPTY, STATIC, WHOLE, request, tokens
 
 INF = math.inf
@@ -144,7 +145,7 @@ def test_a_run_whose_requests_all_finished_has_no_failure_to_count() -> None:
 
 
 def test_a_run_that_failed_before_its_first_token_waits_for_ever() -> None:
-    record = RunRecord.from_rows(requests=[request(0, state="stopped", admitted_s=None), request(1, state="waiting")])
+    record = record_of_rows(requests=[request(0, state="stopped", admitted_s=None), request(1, state="waiting")])
     metrics = counted_metrics(record, INFINITE)
     assert metrics["queue_wait_n"] == 2
     assert metrics["ttft_p50_s"] == metrics["e2e_p50_s"] == metrics["itl_p50_s"] == metrics["tpot_p50_s"] == INF
@@ -162,7 +163,7 @@ def test_rows_may_come_in_any_order() -> None:
 
 
 def test_gaps_of_a_request_that_the_log_lost_count_as_gaps_and_for_no_request() -> None:
-    lost = RunRecord.from_rows(
+    lost = record_of_rows(
         requests=[request(1)], tokens=[*tokens(0, 1.0, 3.0), *tokens(1, 1.0, 2.0), *tokens(9, 1.0, 5.0)]
     )
     assert latencies(lost).samples("itl").tolist() == [2.0, 1.0, 4.0]

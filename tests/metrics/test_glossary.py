@@ -2,6 +2,7 @@
 
 import re
 
+from engine.core.config import RETURNS
 from engine.core.record import PASS_COLUMNS, REQUEST_COLUMNS, TOKEN_COLUMNS
 from engine.metrics.glossary import GLOSSARY
 from engine.metrics.latency import latencies
@@ -49,6 +50,11 @@ def test_a_record_is_named_as_the_run_log_is() -> None:
         assert set(columns) <= set(STREAMS[table].names)
 
 
+def test_the_response_modes_are_explained_by_the_options_values() -> None:
+    (meaning,) = (entry.meaning for entry in GLOSSARY if entry.word == "response mode")
+    assert re.findall(r"(\w+): ", meaning) == list(RETURNS) == ["stream", "whole"]
+
+
 def test_the_glossary_explains_each_word_once() -> None:
     words = [entry.word for entry in GLOSSARY]
     assert len(words) == len({word.lower() for word in words})
@@ -56,3 +62,8 @@ def test_the_glossary_explains_each_word_once() -> None:
     assert all(entry.meaning.endswith(".") for entry in GLOSSARY)
     needed = {"request", "slot", "step", "pass", "lane", "span", "width", "budget", "arrival", "slot-step", "dead"}
     assert needed <= set(words)
+
+
+def test_the_response_modes_are_named_as_the_option_is() -> None:
+    (meaning,) = [entry.meaning for entry in GLOSSARY if entry.word == "response mode"]
+    assert re.findall(r"(?:^|[.] )(\w+):", meaning) == list(RETURNS)

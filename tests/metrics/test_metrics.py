@@ -12,6 +12,7 @@ from engine.core.record import RunRecord
 from engine.metrics.distribution import percentile
 from engine.metrics.latency import latencies
 from engine.metrics.metrics import RUN_METRICS, run_metrics
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.runs.records import (
     CONTINUOUS,
     CUT_OFF,
@@ -67,7 +68,7 @@ def test_a_batch_returned_whole_has_its_first_and_its_last_token_at_once() -> No
 
 
 def test_delivery_times_that_were_filled_in_later_do_not_make_gaps_of_a_whole_return() -> None:
-    filled = RunRecord.from_rows(
+    filled = record_of_rows(
         requests=[row | {"returned_s": 3.25} for row in STATIC_REQUESTS],
         passes=STATIC_PASSES,
         tokens=[*tokens(0, 3.25, 3.25), *tokens(1, 3.25, 3.25, 3.25)],
@@ -76,7 +77,7 @@ def test_delivery_times_that_were_filled_in_later_do_not_make_gaps_of_a_whole_re
 
 
 def test_a_batch_cut_off_before_its_return_has_delivered_nothing() -> None:
-    cut = RunRecord.from_rows(
+    cut = record_of_rows(
         requests=[request(0), request(1, state="stopped")], tokens=[*tokens(0, None, None), *tokens(1, None)]
     )
     assert column(cut, "ttft_s") == column(cut, "e2e_s") == [None, None]
@@ -212,7 +213,7 @@ def test_metrics_of_a_stopped_run_with_open_arrivals() -> None:
 
 
 def test_a_run_of_one_request_with_one_token() -> None:
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         requests=[request(0, arrival_s=2.0, admitted_s=2.5)],
         passes=[
             run_pass(
@@ -261,7 +262,7 @@ def test_a_record_is_left_as_it_was() -> None:
 
 
 def test_tokens_whose_request_was_lost_in_a_crash_still_count() -> None:
-    lost = RunRecord.from_rows(requests=[request(0)], tokens=[*tokens(0, 1.0), *tokens(7, 1.0, None)])
+    lost = record_of_rows(requests=[request(0)], tokens=[*tokens(0, 1.0), *tokens(7, 1.0, None)])
     metrics = run_metrics(lost)
     assert (metrics["output_tokens"], metrics["ttft_n"], metrics["itl_n"]) == (3, 1, 0)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.core.record import RunRecord
 from engine.metrics.metrics import run_metrics
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.runs.records import CHUNKED, run_pass
 
 CHUNKED_VALUES = {
@@ -48,7 +48,7 @@ def test_held_memory_is_told_apart() -> None:
     # A static batch of 2 x 8 columns. For a second it holds 7 tokens and 3 columns of padding; then for two seconds 7
     # tokens of the row that still runs, and all 8 columns of the dead one.
     held_of_all = {"kv_reserved_positions": 16, "kv_used_positions": 7, "kv_fragment_positions": 0}
-    record = RunRecord.from_rows(
+    record = record_of_rows(
         passes=[
             run_pass("prefill", 0, 0.0, 1.0, kv_padding_positions=3, kv_dead_positions=0, **held_of_all),
             run_pass("decode", 0, 1.0, 3.0, kv_padding_positions=0, kv_dead_positions=8, **held_of_all),

@@ -36,20 +36,19 @@ from engine.validity.load_checks import judge_steady_window
 from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.parts.runs.badges import badge_text, badges_of, status_badge
 from pages.parts.runs.validity import explained_checks
+from pages.parts.shared.links import compare_link, runs_query
 from pages.parts.shared.markdown import code, listed, plain
-from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit
+from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text, value_and_unit, value_text
+from pages.parts.shared.tables import TABLE_FORMAT
 from tests.support.no_break import UNIT, nb
 from tests.support.runs.evidence import evidence, requests
 
 ROOT = Path(__file__).parents[2]
 INF, NAN = float("inf"), float("nan")
 BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a style takes, and d3's formats
-    "{LOWEST_RATE:.6f}",
     "{rate_per_s:.6g}",
     "{share * capacity_per_s:.6g}",
-    "{share:.0%} of {machine.name}",
-    "for rate in rates_per_s",
-    "{gigabytes:.1f} GB from the hub",
+    "map(exact, rates_per_s)",
     "%{{y:,.4~r}}",
     "%{{customdata[{i}]}}",
     "{x:.4f},{middle + up - tooth:.6g}",
@@ -224,6 +223,51 @@ def test_no_number_is_formatted_by_hand() -> None:
     assert [known for known in BY_HAND if not any(known in line for line in found)] == []
 
 
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [
+        ("s", 0.0521, "52.1 ms"),
+        ("share", 0.4375, "43.8 %"),
+        ("bytes", 3_092_376_453, "2.88 GiB"),
+        ("times", 1.9231, "1.92x"),
+        ("tokens/s", 312.4, "312 tokens/s"),
+        ("slot-steps", 2304, "2,304 slot-steps"),
+        ("requests", 12.54, "12.5 requests"),
+        ("", 4096, "4,096"),
+        ("requests", None, "–"),
+    ],
+)
+def test_a_metrics_value_has_its_unit(unit: str, value: float | None, text: str) -> None:
+    assert value_text(unit, value).replace(NO_BREAK_SPACE, " ") == text
+
+
+def test_sortable_tables_share_one_number_format() -> None:
+    """A column's format is TABLE_FORMAT, or `localized` for whole numbers."""
+    formats = [
+        (path.relative_to(ROOT).as_posix(), ast.unparse(keyword.value))
+        for path in sorted((ROOT / "pages").rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).lower().endswith(("number", "number_column", "numbercolumn"))
+        for keyword in call.keywords
+        if keyword.arg == "format"
+    ]
+    assert {text for _, text in formats} == {"TABLE_FORMAT", "'localized'"}, formats
+    assert TABLE_FORMAT == "%.4g"
+
+
+def test_a_unit_in_a_header_follows_a_comma() -> None:
+    """`TTFT p50, s`, not `TTFT p50 s`."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.value}"
+        for folder in ("engine/commands", "pages")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and re.fullmatch(r"[\w-]+(?: p\d\d)? (?:s|ms|GiB|MiB|%)", str(node.value))
+    ]
+    assert found == []
+
+
 def _is_by_hand(string: ast.JoinedStr) -> bool:
     for value, after in zip(string.values, [*string.values[1:], None], strict=True):
         if isinstance(value, ast.FormattedValue):
@@ -245,6 +289,13 @@ def test_foreign_text_stays_what_it_is() -> None:
 def test_a_command_stands_as_it_is_typed() -> None:
     assert code("run --model tiny-random") == "`run --model tiny-random`"
     assert code("run `x` [a](b)\nand more") == "`run x [a](b) and more`"
+
+
+def test_links_to_compare_name_no_more_runs_than_it_takes() -> None:
+    runs = [f"r{number}" for number in range(1, 7)]
+    assert runs_query(runs) == {"runs": "r1,r2,r3,r4"}
+    assert compare_link(runs[:2]) == "/compare?runs=r1,r2"
+    assert compare_link(runs) == "/compare?runs=r1,r2,r3,r4"
 
 
 def test_lists_read_as_sentences() -> None:

@@ -196,7 +196,7 @@ def test_the_most_telling_columns_come_first(runs: Path) -> None:
     write_run(runs, "r1")
     take_in(runs.parent)
     columns = list(open_page("history").dataframe[0].value)
-    assert columns[:6] == ["open", "status", "model", "engine", "tokens/s", "first token p50, s"]
+    assert columns[:6] == ["open", "status", "model", "engine", "tokens/s", "TTFT p50, s"]
 
 
 def test_filters_set_on_the_page_narrow_the_list(three: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from engine.core.format import breakable, size
 from engine.hardware.machine_memory import host_memory
 from store import Store
-from store.queries.memory_runs import measured_runs
 from tests.support.page_app import figures, open_page, take_in, words
 from tests.support.runs.memory_runs import MODEL, POSITION, write_memory_run
 
@@ -21,7 +20,7 @@ RUNS = "Estimated and measured memory"
 def found(home: Path, **asked: Any) -> dict[str, Any]:
     take_in(home)
     with Store(home) as store:
-        return {run.run_id: run for run in measured_runs(store.cursor(), **asked)}
+        return {run.run_id: run for run in store.memory_runs.newest(**asked)}
 
 
 def test_the_estimate_of_a_run_is_for_its_requests(lab_home: Path) -> None:
@@ -105,7 +104,7 @@ def test_logits_of_all_positions_are_a_switch(lab_home: Path) -> None:
     address = {"model": "qwen2.5-1.5b", "dtype": "bf16", "prompt": "128", "budget": "128", "largest": "128"}
     said = words(open_page("memory", logits="all", **address))
     assert "Logits of only the last positions take 37.1 MiB instead of 4.64 GiB." in said
-    assert "--batch-size 1,2,4,8,16,32,64,128 --logits all" in said
+    assert "--batch-size 1,2,4,8,16,32,64,128 --engine static --logits all" in said
     assert "Published" not in said
 
 
@@ -153,6 +152,17 @@ def test_this_machine_is_a_card_too(lab_home: Path, monkeypatch: pytest.MonkeyPa
     assert "Every batch of p1024 fits" in said
 
 
+def test_an_error_is_under_its_field(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.parts.memory.controls.machine_memory", lambda: None)
+    captions = [caption.value for caption in open_page("memory", card="this").caption]
+    card = captions.index("The memory of this machine is unknown; set a capacity.")
+    assert captions[card + 1] == ":red[:material/error: the memory of this machine is unknown; set a capacity]"
+    captions = [caption.value for caption in open_page("memory", model="no/such").caption]
+    (error,) = (place for place, text in enumerate(captions) if text.startswith(":red"))
+    (card,) = (place for place, text in enumerate(captions) if text.startswith("NVIDIA A10"))
+    assert error < card
+
+
 def test_runs_are_shown_with_their_estimates_and_over_their_bars(lab_home: Path) -> None:
     estimate = 4 * (16 + 4) * POSITION + 4000 + 3 * 4 * 16 * 160 * 4 + 4 * 512 * 4
     write_memory_run(lab_home, "four", ((16, 4),) * 4, slots=4, peak_bytes=estimate + 2**20)
@@ -178,7 +188,7 @@ def test_runs_are_shown_with_their_estimates_and_over_their_bars(lab_home: Path)
     [
         (
             {"engine": "chunked", "budget": "1", "max_num_batched_tokens": "4096"},
-            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens a step; the weights, ",
+            "The KV cache grows with the prompt length, the MLP activation up to 4,096 tokens per step; the weights, ",
         ),
         ({"engine": "chunked"}, "The KV cache grows with the prompt length; the weights, the MLP activation, "),
         ({"logits": "all"}, "The KV cache, the MLP activation and the logits grow with the prompt length; the "),

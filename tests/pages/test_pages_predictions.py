@@ -123,7 +123,9 @@ def test_a_link_to_one_prediction(home: Path) -> None:
     said = words(open_page("predictions", prediction=ids["missed"]))
     assert "above the highest" in said
     assert "below its highest" not in said
-    assert "There is no prediction none here" in words(open_page("predictions", prediction="none"))
+    assert "There is no prediction none here: it may have been withdrawn." in words(
+        open_page("predictions", prediction="none")
+    )
 
 
 def test_sixty_predictions_are_paged(home: Path) -> None:
@@ -251,7 +253,7 @@ def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
         default_timeout=120,
     ).run()
     button(app, "Delete").click().run()
-    assert "3 predictions of it stay" in words(app)
+    assert "3 predictions about it stay on Predictions, with their grades." in words(app)
     assert lab().store.runs.has("run1")
     button(drawn("pages.parts.history.toolbar.draw_confirmation", ["run1"]), "Delete 1 run").click().run()
     assert not lab().store.runs.has("run1")

@@ -37,5 +37,5 @@ def test_the_texts_get_the_labs_own_grade_where_it_asked_the_same(home: Path) ->
     said = words(open_page("predictions"))
     assert "x, missed, by pair pair1." in said  # of made-up passes, which take paged longer over a long prompt
     assert "held, by sweep" not in said
-    assert said.count("no grade. Of the newest sweep, sweep1: no prompts of 64, 256, 1,024 and 4,096 tokens.") == 2
+    assert said.count("no grade. Of the newest sweep: no prompts of 64, 256, 1,024 and 4,096 tokens.") == 2
     assert "not measured by any experiment in this store yet." in said  # there is no load test

@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 import streamlit as st
 
+from engine.hardware.roofline import ModelShape
 from engine.runlog.writer import RunLogWriter
-from pages.parts.roofline.bend import cases_of_points
+from pages.parts.roofline.bend import cases_of_points, cases_of_runs
+from pages.parts.roofline.findings import left_out_text
+from pages.parts.roofline.passes import MeasuredPasses
 from pages.parts.shared.lab import lab
 from tests.support.page_app import figures, links, open_page, take_in, words
 from tests.support.runs.page_runs import config_of, run_info, write_run
@@ -53,7 +56,7 @@ def test_shares_of_the_ceilings_match_hand_calculation(one_run: Path) -> None:
     assert "prefill MFU 80.4 % 1 pass" in tiles
     assert "bend measured between – one batch size only" in tiles
     assert "static 3 decode 100 ms 1.00" in tiles
-    assert "Issuing 50 kernels at 1.00 ms each takes 50.0 ms a pass, 50.0 % of a decode pass" in text
+    assert "Issuing 50 kernels at 1.00 ms each takes 50.0 ms per pass, 50.0 % of a decode pass" in text
     assert "Reading its bytes at the bandwidth ceiling takes 50.0 ms (50.0 %)." in text
     assert "On a CPU, issuing an operation also computes it." in text
     assert ":orange-badge" in text
@@ -208,3 +211,24 @@ def test_a_simulated_run_opens_with_the_ceilings_it_was_simulated_with(runs: Pat
     said = [annotation["text"] for annotation in figures(app)["Roofline"]["layout"]["annotations"]]
     assert "balance point 362" in said
     assert "These are ceilings of another device." in words(open_page("roofline", run="r1", card="a100"))
+
+
+def test_rows_with_too_few_passes_for_the_bend_are_named() -> None:
+    """1, 2 and 4 rows with 5, 2 and 9 decode passes: 2 rows have no median, and a prefill pass does not count."""
+    by_rows = pd.DataFrame(
+        {
+            "kind": ["decode", "decode", "decode", "prefill"],
+            "passes": [5, 2, 9, 1],
+            "rows": [5, 4, 36, 3],
+            "width": [50, 20, 90, 9],
+            "median_s": [0.010, 0.0166, 0.018, 0.1],
+        }
+    )
+    shape = object.__new__(ModelShape)
+    one = MeasuredPasses(name="run", rows=({},), shape=shape, bins=by_rows, groups=by_rows, by_rows=by_rows)
+    (case,) = cases_of_runs([one])
+    assert (case.seconds, case.left_out) == ({1: 0.010, 4: 0.018}, (2,))
+    assert left_out_text(case.left_out) == "Left out: 2 rows, with fewer than 3 decode passes each."
+    assert left_out_text((1,)) == "Left out: 1 row, with fewer than 3 decode passes each."
+    assert left_out_text(tuple(range(1, 10))).startswith("Left out: 1, 2, 3, 4, 5, 6 and 3 more rows")
+    assert left_out_text(()) == ""

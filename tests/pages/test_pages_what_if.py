@@ -129,6 +129,14 @@ def test_this_machine_can_be_chosen_once_it_is_calibrated(home: Path) -> None:
     assert "1 16.4 500" in " ".join(text.split())
 
 
+def test_an_error_of_the_gpu_is_under_its_field(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrate(home, read_bytes_per_s=1e10, matmul_flop_per_s={"bf16": 1e15}, launch_s=1e-6)
+    monkeypatch.setattr("pages.parts.what_if.controls.calibrated_machine", lambda *_: None)
+    captions = [caption.value for caption in open_page("what_if", card="this").caption]
+    card = captions.index("By the newest calibration of this machine.")
+    assert captions[card + 1] == ":red[:material/error: card this\\: this machine is not calibrated; choose another]"
+
+
 def test_one_batch_size_draws() -> None:
     app = open_page("what_if", largest="8", card="h200")
     drawn = figures(app)["Total and per-request tokens/s by batch size"]

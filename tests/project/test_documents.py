@@ -20,6 +20,7 @@ from engine.validity.check import Check
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
 from store.cli.main import build_parser as store_parser
+from store.snapshot.catalog import tables
 from tests.support.app_server import ROOT
 from tests.support.project_files import tracked_files
 
@@ -29,11 +30,11 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
 # Files that CONTRIBUTING's recipes tell to make.
 EXAMPLES = {
-    "engine/core/shortest_scheduler.py",
+    "engine/core/schedulers/shortest_scheduler.py",
     "pages/hello.py",
     "pages/parts/hello",
     "store/migrations/0006_name.sql",
-    "tests/core/test_scheduler_shortest.py",
+    "tests/core/schedulers/test_scheduler_shortest.py",
     "tests/pages/test_pages_hello.py",
 }
 GENERATED = {"metrics.md", "options.md", "validity.md"}
@@ -176,6 +177,11 @@ def test_make_targets_named_in_documents_exist() -> None:
     assert named - targets == set()
 
 
+def test_every_table_of_queries_is_in_its_document() -> None:
+    queries = (ROOT / "docs/queries.md").read_text()
+    assert [table.name for table in tables() if f"`{table.name}`" not in queries] == []
+
+
 def test_every_metric_is_explained() -> None:
     page = (ROOT / "docs/metrics.md").read_text()
     assert {metric.name for metric in METRICS} <= {entry.name for group in all_groups() for entry in group.entries}
@@ -202,7 +208,7 @@ def test_paths_named_in_documents_exist() -> None:
         for path in DOCUMENTS
         for target in re.findall(r"(?:`|\s)((?:engine|store|pages|tests|docs|benchmarks)/[\w/.-]*\w)", path.read_text())
     }
-    assert ("architecture.md", "engine/core/scheduler.py") in named
+    assert ("architecture.md", "engine/core/schedulers/scheduler.py") in named
     missing = {(name, target) for name, target in named if not (ROOT / target).exists()}
     assert missing <= {("CONTRIBUTING.md", example) for example in EXAMPLES}
 

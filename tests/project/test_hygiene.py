@@ -78,3 +78,19 @@ def test_every_module_says_what_it_is() -> None:
         if not path.name.startswith("__") and not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("text", "home"),
+    [("datetime.now(", "engine/core/run_id.py"), ("0-9A-Za-z_-]{1,64}", "engine/runlog/reader.py")],
+)
+def test_a_fact_has_one_home(text: str, home: str) -> None:
+    names = {path.relative_to(ROOT).as_posix(): path.read_text() for path in tracked_python()}
+    found = [n for n, source in names.items() if text in source and n.startswith(("engine/", "store/", "pages/"))]
+    assert found == [home]
+
+
+def test_pages_ask_the_store_and_write_no_sql() -> None:
+    pages = [path for path in tracked_python() if path.relative_to(ROOT).as_posix().startswith("pages/")]
+    found = [path.relative_to(ROOT).as_posix() for path in pages if ".cursor()" in path.read_text()]
+    assert [name for name in found if not name.startswith("pages/parts/bench/")] == []

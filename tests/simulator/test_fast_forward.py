@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.config import RunConfig, WorkloadConfig
-from engine.core.continuous_scheduler import ContinuousScheduler
 from engine.core.form_rule import FormRule
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.presets import PRESETS, make_scheduler
-from engine.core.scheduler import Scheduler
-from engine.core.static_scheduler import StaticScheduler
+from engine.core.schedulers.chunked_scheduler import ChunkedScheduler
+from engine.core.schedulers.continuous_scheduler import ContinuousScheduler
+from engine.core.schedulers.paged_scheduler import PagedScheduler
+from engine.core.schedulers.scheduler import Scheduler
+from engine.core.schedulers.static_scheduler import StaticScheduler
 from engine.simulator.fast_forward import decode_run_of
 from engine.simulator.machine import simulated_machine
 from engine.simulator.simulator import Replica, Simulation, simulate, simulated_requests

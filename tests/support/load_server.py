@@ -13,6 +13,7 @@ from engine.core.config import RunConfig
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.record import RunRecord
+from tests.support.runs.record_rows import record_of_rows
 from tests.support.schedule import requests
 
 
@@ -54,4 +55,4 @@ def serve(
         {"request_id": r.request_id, "state": "finished", "arrival_s": r.spec.arrival_s, "admitted_s": r.admitted_s}
         for r in made
     ]
-    return RunRecord.from_rows(requests=rows, passes=passes, tokens=tokens)
+    return record_of_rows(requests=rows, passes=passes, tokens=tokens)

@@ -83,7 +83,7 @@ LINKS: tuple[tuple[str, Values], ...] = (
         "sweep?experiment=sweep1&ttft_limit_s=0.25&tpot_limit_ms=50&dtype=bf16&pool_gib=0.05",
         {
             "ttft_limit_s": 0.25,
-            "tpot_limit_ms": 50.0,
+            "tpot_limit_ms": 0.05,  # seconds on the page
             "dtype": "bf16",
             "pool_gib": 0.05,
         },

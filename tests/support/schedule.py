@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.core.passes import PassKind, PassOutcome, PlannedPass
+from engine.core.passes import KVHeld, PassKind, PassOutcome, PlannedPass
 from engine.core.request import Request, RequestSpec, TextPrompt
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,3 +147,8 @@ def _write_down(planned: PlannedPass, played: Played, *, chunked: bool) -> None:
         pieces = [f"{name(c.request)}{c.start}+{c.tokens}{'.' * c.is_last}" for c in planned.chunks]
         words = [" ".join([*([decoding] if decoding else []), *pieces])]
     played.table.append(f"{planned.step} {planned.kind.value[0].upper()} {''.join(words)}")
+
+
+def reserved_for_later(held: KVHeld) -> int:
+    """Positions that a layout holds for future tokens."""
+    return held.reserved - held.used - held.padding - held.dead - held.fragment

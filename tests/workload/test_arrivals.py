@@ -82,7 +82,7 @@ def test_an_unknown_form_says_what_is_accepted(text: str) -> None:
 @pytest.mark.parametrize("rate", ["", "x", "0", "-1", "nan", "inf", "1e-9", "1e9"])
 @pytest.mark.parametrize("form", ["poisson:{}", "constant:{}", "gamma:{}:2"])
 def test_a_bad_rate_is_refused(form: str, rate: str) -> None:
-    with pytest.raises(ValueError, match="use a rate of 0.000001 to 1,000,000 requests/s"):
+    with pytest.raises(ValueError, match="use a rate of 0.000001 to 1,000,000.requests/s"):
         parse_arrival(form.format(rate))
 
 

@@ -12,7 +12,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ from engine.core.format import size
 from engine.core.passes import PassKind
 from engine.core.presets import make_scheduler
 from engine.core.request import ExactPrompt, Request, RequestSpec
-from engine.core.scheduler import Scheduler
+from engine.core.run_id import current_time
+from engine.core.schedulers.scheduler import Scheduler
 from engine.core.units import MIB
 from engine.hardware.calibration import Calibration
 from engine.runtime.environment import describe_device
@@ -72,7 +72,7 @@ def calibrate(
         device_name=describe_device(device)["name"],
         threads=torch.get_num_threads(),
         torch_version=torch.__version__,
-        measured_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        measured_at=current_time().strftime("%Y-%m-%dT%H:%M:%SZ"),
         load_average_1min=load_average_1min,
         cache_bytes=cache_bytes,
         buffer_bytes=buffer_bytes,

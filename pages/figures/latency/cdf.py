@@ -261,7 +261,7 @@ def _add_mark_text(
 
 
 def latency_caption(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> str:
-    """Median and p95 of `name`, for example "queue wait"; of several runs, each against the lowest."""
+    """Median and p95 of `name`, for example "queue wait"; of several runs, each against the first."""
     curves = curves_of(samples)
     title = f"{name[0].upper()}{name[1:]}"
     if not curves:

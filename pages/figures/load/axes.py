@@ -142,6 +142,15 @@ def add_engine(
         )
 
 
+def add_around_entry(figure: go.Figure, rows: pd.DataFrame, column: str, dark: bool) -> None:
+    """The legend entry of the hollow marks, where any is drawn."""
+    if rows.loc[rows["role"].isin(AROUND), column].notna().any():
+        color = palette(dark).faint_text
+        marker = {"size": 9, "symbol": "circle-open-dot", "color": color, "line": {"width": 1.6, "color": color}}
+        name = legend_name("near capacity")
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=marker, name=name, hoverinfo="skip")
+
+
 def _whiskers(part: pd.DataFrame, column: str, ends: tuple[str, str], color: str) -> dict[str, Any] | None:
     """Error bars from the lowest to the highest repeat; None without repeats."""
     low, high = (part[end].astype(float).fillna(part[column]) for end in ends)

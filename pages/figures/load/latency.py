@@ -13,11 +13,12 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import duration, plural
+from engine.core.format import duration, exact, plural
 from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, legend_name, literal, note_figure, set_layout
 from pages.figures.load.axes import (
     Scale,
+    add_around_entry,
     add_engine,
     add_failed,
     at_rates,
@@ -82,11 +83,19 @@ def latency_over_offered(
                 add_engine(figure, mine, column, styles[engine], hover, scale=scale, factor=factor, dash=dash)
     for _, percentile, dash in latency.columns[1:]:
         _add_legend_entry(figure, percentile, dash, dark)
+    add_around_entry(figure, placed, latency.columns[0][0], dark)
     add_failed(figure, placed, scale, dark, factor)
     if values.isna().all():
         note_in_plot(figure, "No run completed.", dark)
     set_layout(figure, xaxis=x_axis, yaxis=_y_axis(latency, scale, unit, factor, dark))
     return figure
+
+
+def floor_text(rows: pd.DataFrame, latency: LoadLatency) -> str:
+    """A note if `latency_over_offered` draws values below FLOOR_S at the lower edge; empty if it draws none there."""
+    values = pd.concat([at_rates(rows)[column].astype(float) for column, _, _ in latency.columns])
+    is_cut = scale_of(values.clip(lower=FLOOR_S)).is_log and bool((values < FLOOR_S).any())
+    return f"Values below {exact(1e3 * FLOOR_S, 'ms')} are drawn at the lower edge." if is_cut else ""
 
 
 def _y_axis(latency: LoadLatency, scale: Scale, unit: str, factor: float, dark: bool) -> dict[str, Any]:

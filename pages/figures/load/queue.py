@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import duration
-from pages.figures.colors import series_styles
+from pages.figures.colors import series_styles, translucent
 from pages.figures.frames import records
 from pages.figures.layout import label
 from pages.figures.timeline.queue import queue_depth
@@ -35,9 +35,9 @@ def queue_with_windows(queue: pd.DataFrame, windows: pd.DataFrame, *, title: str
         begin_s, end_s = float(row["begin_s"]), float(row["end_s"])
         upper = 1 - HEADROOM / 2 - place * BAR
         shared = {"type": "rect", "x0": begin_s, "x1": end_s, "yref": "y domain", "layer": "below"}
-        figure.add_shape(y0=0, y1=upper, fillcolor=_faint(color, 0.07), line={"width": 0}, **shared)
+        figure.add_shape(y0=0, y1=upper, fillcolor=translucent(color, 0.07), line={"width": 0}, **shared)
         edge = {"width": 1, "color": color}
-        figure.add_shape(y0=upper - 0.8 * BAR, y1=upper, fillcolor=_faint(color, 0.22), line=edge, **shared)
+        figure.add_shape(y0=upper - 0.8 * BAR, y1=upper, fillcolor=translucent(color, 0.22), line=edge, **shared)
         is_late = begin_s > 0.6 * float(queue["time_s"].max())
         figure.add_annotation(
             label(
@@ -51,11 +51,6 @@ def queue_with_windows(queue: pd.DataFrame, windows: pd.DataFrame, *, title: str
             )
         )
     return figure
-
-
-def _faint(color: str, opacity: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity})"
 
 
 if __name__ == "__main__":

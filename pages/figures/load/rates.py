@@ -19,6 +19,7 @@ from pages.figures.colors import palette, series_styles
 from pages.figures.layout import axis, label, legend_name, literal, note_figure, set_layout
 from pages.figures.load.axes import (
     Scale,
+    add_around_entry,
     add_engine,
     add_failed,
     at_rates,
@@ -66,6 +67,7 @@ def achieved_over_offered(
             add_engine(figure, mine, column, styles[engine], _hover(column), scale=y_scale, whiskers=ends)
     colors = {name: style.color for name, style in styles.items()}
     _add_capacities(figure, capacities, colors, (x_scale, y_scale), dark)
+    add_around_entry(figure, placed, column, dark)
     add_failed(figure, placed, y_scale, dark)
     if placed[column].isna().all():
         note_in_plot(figure, "No run completed.", dark)

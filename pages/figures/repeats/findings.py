@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.format import percent
+from engine.core.format import count, percent
 from engine.experiments.experiment import Summary
 from engine.experiments.repeats import Paired, paired, summary_of, values_of
 from pages.figures.repeats.measures import RepeatMeasure, change_text, times_text
@@ -62,7 +62,7 @@ def agreement_text(found: Paired) -> str:
 
 
 def drift_text(points: Points, names: Names, measure: RepeatMeasure) -> str:
-    """`First to last repeat: static -1.20 %, continuous +0.300 %.`; empty without repeats.
+    """`Output tokens/s, first to last repeat: static -1.20 %, continuous +0.300 %.`; empty without repeats.
 
     An engine without a value for one of the two is listed separately, with the repeats it has.
     """
@@ -78,8 +78,8 @@ def drift_text(points: Points, names: Names, measure: RepeatMeasure) -> str:
             complete.append(change)
         else:
             partial.append(f"{change} (repeat {begins + 1:,} to {ends + 1:,})")
-    sentences = [f"First to last repeat: {', '.join(complete)}."] if complete else []
-    sentences += [f"First to last completed repeat: {', '.join(partial)}."] if partial else []
+    sentences = [f"{measure.title}, first to last repeat: {', '.join(complete)}."] if complete else []
+    sentences += [f"{measure.title}, first to last completed repeat: {', '.join(partial)}."] if partial else []
     return " ".join(sentences)
 
 
@@ -88,11 +88,11 @@ def chance_text(chance: float) -> str:
     if chance >= 1:
         return "no evidence (chance alone always does this)"
     if chance < RARE:
-        return f"chance alone does this less than 1 time in {1 / RARE:,.0f}"
+        return f"chance alone does this less than 1 time in {count(1 / RARE)}"
     times = round(1 / chance)
     if abs(times * chance - 1) < NEAR:
-        return f"chance alone does this 1 time in {times:,}"
-    return f"chance alone does this {100 * chance:.0f} times in 100"
+        return f"chance alone does this 1 time in {count(times)}"
+    return f"chance alone does this {count(100 * chance)} times in 100"
 
 
 def _ratio_text(found: Paired, names: Names, measure: RepeatMeasure) -> str:
@@ -113,9 +113,9 @@ def _ratio_text(found: Paired, names: Names, measure: RepeatMeasure) -> str:
         return f"{had} in the only repeat with a ratio, which shows no spread."
     if math.isclose(over.low, over.high):
         return f"{had}, the same {_in_all(found.n)}."
-    verdict = "no clear difference, " if found.finding == "not apart" else ""
+    lead = "no clear difference: " if found.finding == "not apart" or found.chance >= 1 else ""
     span = f"{times_text(over.low)} to {times_text(over.high)}"
-    return f"{had} ({span}): {verdict}{_repeats_text(found)}; {chance_text(found.chance)}."
+    return f"{lead}{had} ({span}){',' if lead else ':'} {_repeats_text(found)}; {chance_text(found.chance)}."
 
 
 def _in_all(n: int) -> str:

@@ -65,8 +65,8 @@ MEASURES = (
     RepeatMeasure(
         name="itl_p99_s",
         short="gap p99",
-        title="Gap between tokens, p99",
-        noun="p99 gap between tokens",
+        title="Inter-token latency, p99",
+        noun="p99 inter-token latency",
         unit="s",
     ),
     RepeatMeasure(name="duration_s", short="duration", title="Duration", noun="duration", unit="s"),

@@ -16,6 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import counted, duration, number, plural, quantity
+from engine.hardware.roofline import Ceilings
 from pages.figures.colors import palette
 from pages.figures.frames import records
 from pages.figures.layout import axis, label, legend_above, legend_name, literal, new_figure, note_figure, set_layout
@@ -34,15 +35,9 @@ class Roof:
     """The ceilings of a machine. `launch_bytes_per_s` is the bytes a pass reads over the time to launch its kernels."""
 
     name: str
-    read_bytes_per_s: float
-    flop_per_s: float
+    ceilings: Ceilings
     dtype: str
     launch_bytes_per_s: float | None = None
-
-    @property
-    def balance(self) -> float:
-        """The FLOP/byte above which compute is the limit."""
-        return self.flop_per_s / self.read_bytes_per_s
 
 
 def roofline(points: pd.DataFrame, roof: Roof | None, *, title: str = "", dark: bool = False) -> go.Figure:
@@ -109,9 +104,9 @@ def _ranges(points: pd.DataFrame, roof: Roof | None) -> tuple[tuple[float, float
     """The ranges of both axes: all points, and the roof with its corner well inside."""
     x, y = list(points.get("intensity", ())), list(points.get("flop_per_s", ()))
     if roof is not None:
-        x += [roof.balance * 8, 0.5]
-        y += [roof.flop_per_s]
-        y += [roof.read_bytes_per_s * min(x)] if not points.empty else [roof.read_bytes_per_s * 0.5]
+        x += [roof.ceilings.balance_flop_per_byte * 8, 0.5]
+        y += [roof.ceilings.flop_per_s]
+        y += [roof.ceilings.read_bytes_per_s * min(x)] if not points.empty else [roof.ceilings.read_bytes_per_s * 0.5]
     low_x, high_x, low_y, high_y = min(x), max(x), min(y), max(y)
     return (low_x / 1.6, high_x * 1.6), (low_y / 2.5, high_y * 2.5)
 
@@ -127,10 +122,12 @@ def _add_roof(
     figure: go.Figure, roof: Roof, x_range: tuple[float, float], y_range: tuple[float, float], dark: bool
 ) -> None:
     colors = palette(dark)
-    corner = min(max(roof.balance, x_range[0]), x_range[1])
+    ceilings = roof.ceilings
+    balance, slope, flat = ceilings.balance_flop_per_byte, ceilings.read_bytes_per_s, ceilings.flop_per_s
+    corner = min(max(balance, x_range[0]), x_range[1])
     figure.add_scatter(
         x=[x_range[0], corner, x_range[1]],
-        y=[roof.read_bytes_per_s * x_range[0], roof.read_bytes_per_s * corner, roof.flop_per_s],
+        y=[slope * x_range[0], slope * corner, flat],
         mode="lines",
         line={"color": colors.text, "width": 2},
         showlegend=False,
@@ -139,19 +136,18 @@ def _add_roof(
     )
     figure.add_shape(
         type="line",
-        x0=roof.balance,
-        x1=roof.balance,
+        x0=balance,
+        x1=balance,
         y0=y_range[0],
-        y1=roof.flop_per_s,
+        y1=flat,
         line={"color": colors.faint_text, "width": 1, "dash": "dot"},
         layer="below",
     )
-    compute = f"{roof.dtype} compute {rate_text(roof.flop_per_s)}"
-    _write(figure, compute, x_range[1], roof.flop_per_s, dark, xanchor="right", yshift=11)
-    balance = f"balance point {number(roof.balance)}"
-    _write(figure, balance, roof.balance, y_range[0], dark, xanchor="left", xshift=4, yshift=10)
-    bandwidth, place = f"bandwidth {bandwidth_text(roof.read_bytes_per_s)}", float(np.sqrt(x_range[0] * corner))
-    _write(figure, bandwidth, place, roof.read_bytes_per_s * place, dark, xanchor="right", xshift=-10, yshift=8)
+    compute = f"{roof.dtype} compute {rate_text(flat)}"
+    _write(figure, compute, x_range[1], flat, dark, xanchor="right", yshift=11)
+    _write(figure, f"balance point {number(balance)}", balance, y_range[0], dark, xanchor="left", xshift=4, yshift=10)
+    bandwidth, place = f"bandwidth {bandwidth_text(slope)}", float(np.sqrt(x_range[0] * corner))
+    _write(figure, bandwidth, place, slope * place, dark, xanchor="right", xshift=-10, yshift=8)
     if roof.launch_bytes_per_s is not None:
         _add_launches(figure, roof, x_range, dark)
 
@@ -160,9 +156,9 @@ def _add_launches(figure: go.Figure, roof: Roof, x_range: tuple[float, float], d
     """The slope of a launch-bound pass; left out above the roof."""
     slope = roof.launch_bytes_per_s
     assert slope is not None
-    if slope >= roof.read_bytes_per_s:
+    if slope >= roof.ceilings.read_bytes_per_s:
         return
-    end = min(roof.flop_per_s / slope, x_range[1])
+    end = min(roof.ceilings.flop_per_s / slope, x_range[1])
     figure.add_scatter(
         x=[x_range[0], end],
         y=[slope * x_range[0], slope * end],
@@ -257,6 +253,9 @@ if __name__ == "__main__":
     from pages.figures.demo import show
 
     roof = Roof(
-        name="sample", read_bytes_per_s=20e9, flop_per_s=0.4e12, dtype="fp32", launch_bytes_per_s=0.54e9 / 0.045
+        name="sample",
+        ceilings=Ceilings(read_bytes_per_s=20e9, flop_per_s=0.4e12, launch_s=1e-4, kernels_per_pass=450),
+        dtype="fp32",
+        launch_bytes_per_s=0.54e9 / 0.045,
     )
     show([roofline(sample_points(), roof), roofline(sample_points(("static",)), roof, dark=True)])

@@ -1,1 +1,1 @@
-"""Figures over time: slots, queue, forward passes, throughput."""
+"""Figures over time: slots, queue, forward passes."""

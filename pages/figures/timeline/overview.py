@@ -93,8 +93,9 @@ def add_overview(
         hovertemplate=_hover_template(unit),
         **across,
     )
-    width_text = counted(bin_width) if unit == "step" else duration(bin_width)
-    figure.update_layout(xaxis_title_text=f"{unit}s, binned by {width_text} (each bin's largest phase)")
+    width_text = duration(bin_width) if unit == "second" else counted(bin_width)
+    nouns = {"step": "steps", "second": "seconds", "pass": "forward passes"}[unit]
+    figure.update_layout(xaxis_title_text=f"{nouns}, binned by {width_text} (each bin's largest phase)")
 
 
 def _texture(codes: np.ndarray, rows_a_lane: int) -> np.ndarray:
@@ -116,6 +117,6 @@ def _color_steps(dark: bool) -> list[list[object]]:
 
 
 def _hover_template(unit: Unit) -> str:
-    at = "step %{x:,.0f}" if unit == "step" else "%{x:,.3r}\u00a0s"
+    at = {"second": "%{x:,.3r}\u00a0s", "step": "step %{x:,.0f}", "pass": "pass %{x:,.0f}"}[unit]
     lines = [f"{phase} %{{customdata[{i}]}}\u00a0%" for i, phase in enumerate(PHASES)]
     return f"<b>lane %{{y}}</b>, around {at}<br>{'<br>'.join(lines)}<extra></extra>"

@@ -19,7 +19,7 @@ from pages.figures.colors import palette
 from pages.figures.frames import records
 from pages.figures.layout import axis, hatch, label, legend_above, legend_name, new_figure, note_figure, set_layout
 from pages.figures.timeline.queue import NO_PASSES, changes_only
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import AXIS_TITLES, Unit
 
 BARS = 600
 DENSE = 4000
@@ -109,7 +109,7 @@ def _canvas(unit: Unit, window: tuple[float, float], has_chunks: bool, title: st
         showlegend=True,
         legend=legend_above(gap_px=20, plot_px=inner_px),
         barmode="overlay",
-        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y3"),
+        xaxis=axis(dark, title=AXIS_TITLES[unit], range=list(window), anchor="y3"),
     )
     return figure
 
@@ -216,18 +216,11 @@ def _add_width(figure: go.Figure, passes: pd.DataFrame, dark: bool) -> None:
     )
 
 
-def passes_caption(passes: pd.DataFrame) -> str:
-    """The prefill share of the time, and the median and longest decode pass, from the passes table."""
-    passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
-    if passes.empty:
-        return NO_PASSES
-    seconds = (passes["end_s"] - passes["start_s"]).astype(float).groupby(passes["kind"])
-    kinds = seconds.agg(passes="size", seconds="sum", median_s="median", longest_s="max")
-    return pass_kinds_caption(kinds.rename_axis("kind").reset_index())
-
-
 def pass_kinds_caption(kinds: pd.DataFrame) -> str:
-    """The same from totals, a row per kind: kind, passes, seconds, median_s, longest_s."""
+    """The prefill share of the time, and the median and longest decode pass, from a row per kind of pass.
+
+    Columns: kind, passes, seconds, median_s, longest_s.
+    """
     if kinds.empty:
         return NO_PASSES
     by_kind = {str(row["kind"]): row for row in records(kinds)}

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from engine.core.format import duration, plural
 from pages.figures.colors import palette
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import Unit, point_column
 
 MAX_MARKS = 1500
 NAME = "preempted"
@@ -53,7 +53,7 @@ def add_preemptions(
     colors = palette(dark)
     rows = preemptions[["request_id", "blocks", "tokens", "step", "time_s"]].itertuples(index=False, name=None)
     figure.add_scatter(
-        x=preemptions["step" if unit == "step" else "time_s"].to_numpy(dtype=float),
+        x=preemptions[point_column(unit)].to_numpy(dtype=float),
         y=y,
         mode="markers",
         marker={

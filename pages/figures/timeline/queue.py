@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from engine.core.format import count, duration, number, plural
-from pages.figures.colors import palette, series_styles
+from engine.core.format import count, number
+from pages.figures.colors import palette, series_styles, translucent
 from pages.figures.layout import axis, legend_above, legend_name, literal, new_figure, note_figure
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import AXIS_TITLES, Unit, point_column
 
 MAX_POINTS = 4000
 PLOT_PX = 150
@@ -66,7 +66,7 @@ def add_queue_strip(
     figure: go.Figure, queue: pd.DataFrame, *, unit: Unit, window: tuple[float, float], dark: bool
 ) -> None:
     """Fill the strip above a timeline (its second y axis) in amber. The axis shows 0 and the window's deepest queue."""
-    x = queue["step" if unit == "step" else "time_s"]
+    x = queue[point_column(unit)]
     begun = max(float(x[x <= window[0]].max()), float(x.min())) if (x <= window[0]).any() else float(x.min())
     inside = queue[(x >= begun) & (x <= window[1])]
     deepest = _add_area(figure, inside, unit, dark, yaxis="y2")
@@ -89,7 +89,7 @@ def _short_count(depth: float) -> str:
 def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, yaxis: str) -> float:
     """Add the queue as a filled area and return its greatest depth."""
     colors = palette(dark)
-    x = queue["step" if unit == "step" else "time_s"].to_numpy(dtype=float)
+    x = queue[point_column(unit)].to_numpy(dtype=float)
     x, depth = changes_only(x, queue["queue_depth"].to_numpy(dtype=float))
     figure.add_scatter(
         x=x,
@@ -98,7 +98,7 @@ def _add_area(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool, ya
         mode="lines",
         line={"shape": "hv", "width": 1.2, "color": colors.waiting},
         fill="tozeroy",
-        fillcolor=_translucent(colors.waiting, 0.35),
+        fillcolor=translucent(colors.waiting, 0.35),
         name="waiting",
         showlegend=False,
         hovertemplate="%{y:,.0f} waiting<extra></extra>",
@@ -124,10 +124,8 @@ def queue_depth(
     else:
         _add_area(figure, queue, unit, dark, yaxis="y")
     deepest = max(float(queue["queue_depth"].max()), 1.0)
-    x = queue["step" if unit == "step" else "time_s"]
-    figure.update_xaxes(
-        axis(dark, title="step" if unit == "step" else "seconds", range=list(x_range or (0, float(x.max()) or 1.0)))
-    )
+    x = queue[point_column(unit)]
+    figure.update_xaxes(axis(dark, title=AXIS_TITLES[unit], range=list(x_range or (0, float(x.max()) or 1.0))))
     steps = {"nticks": 5} if deepest > FEW_WAITING else {"dtick": 1}  # with so few, Plotly would label halves
     figure.update_yaxes(axis(dark, title="waiting requests", range=[0, deepest * 1.08], tickformat=",d", **steps))
     return figure
@@ -138,7 +136,7 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
     styles = series_styles(names, dark)
     for name in names:
         mine = queue[queue["series"] == name]
-        x = mine["step" if unit == "step" else "time_s"].to_numpy(dtype=float)
+        x = mine[point_column(unit)].to_numpy(dtype=float)
         x, depth = changes_only(x, mine["queue_depth"].to_numpy(dtype=float))
         style = styles[name]
         figure.add_scatter(
@@ -150,26 +148,6 @@ def _add_lines(figure: go.Figure, queue: pd.DataFrame, unit: Unit, dark: bool) -
             hovertemplate=f"{literal(name)}: %{{y:,.0f}} waiting<extra></extra>",
         )
     figure.update_layout(showlegend=True, legend=legend_above(gap_px=4, plot_px=PLOT_PX, indent_px=-4))
-
-
-def _translucent(color: str, opacity: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity})"
-
-
-def queue_caption(queue: pd.DataFrame) -> str:
-    """The greatest depth of the queue, and the time from which it was empty."""
-    if queue.empty:
-        return NO_PASSES
-    depth = queue["queue_depth"].to_numpy(dtype=float)
-    deepest, last = float(depth.max()), float(depth[-1])
-    if deepest == 0:
-        return "No request was waiting at the start of any pass."
-    at_most = f"At most {plural(deepest, 'request')} waited"
-    if last > 0:
-        return f"{at_most}; {plural(last, 'request')} still waited at the last pass."
-    emptied_s = float(queue["time_s"].to_numpy(dtype=float)[np.flatnonzero(depth)[-1] + 1])
-    return f"{at_most}; the queue was empty from {duration(emptied_s)} on."
 
 
 if __name__ == "__main__":

@@ -15,7 +15,10 @@ import pandas as pd
 from engine.core.format import duration, plural
 from pages.figures.frames import records
 
-Unit = Literal["step", "second"]
+RunUnit = Literal["step", "second"]
+Unit = Literal[RunUnit, "pass"]  # the steps of a plan are forward passes
+
+AXIS_TITLES: dict[Unit, str] = {"step": "step", "second": "seconds", "pass": "forward pass"}
 
 COLUMNS = (
     "lane",
@@ -34,8 +37,13 @@ COLUMNS = (
 
 def unit_columns(unit: Unit) -> tuple[str, str]:
     """The names of the start and end columns in a unit."""
-    assert unit in ("step", "second")
-    return ("start_step", "end_step") if unit == "step" else ("start_s", "end_s")
+    assert unit in AXIS_TITLES
+    return ("start_s", "end_s") if unit == "second" else ("start_step", "end_step")
+
+
+def point_column(unit: Unit) -> str:
+    """The name of the column with a moment in a unit."""
+    return "time_s" if unit == "second" else "step"
 
 
 def closed_spans(spans: pd.DataFrame) -> pd.DataFrame:
@@ -99,7 +107,7 @@ def fill_empty(spans: pd.DataFrame, num_lanes: int, unit: Unit) -> pd.DataFrame:
     edges = pd.concat([first, spans[["lane", *columns]], last], ignore_index=True)
     edges = edges.sort_values(["lane", begin], na_position="first", kind="stable", ignore_index=True)
     after = edges.shift(-1)
-    least = 1e-9 if unit == "step" else 1e-3 * float(ends[finish] - starts[begin])
+    least = 1e-9 if unit != "second" else 1e-3 * float(ends[finish] - starts[begin])
     is_gap = (edges["lane"] == after["lane"]) & (after[begin] - edges[finish] > least)
     empty = pd.DataFrame(
         {
@@ -123,21 +131,26 @@ def visible_spans(spans: pd.DataFrame, unit: Unit, x_range: tuple[float, float] 
     return spans[(spans[end] > x_range[0]) & (spans[start] < x_range[1])]
 
 
-def hover_texts(spans: pd.DataFrame) -> list[str]:
-    """For each merged span: request, prompt tokens, tokens so far, steps, seconds, lane and physical slot."""
-    return [_hover_text(row) for row in records(spans)]
+def hover_texts(spans: pd.DataFrame, unit: Unit = "step") -> list[str]:
+    """For each merged span: request, prompt tokens, tokens so far, steps, seconds, lane and physical slot.
+
+    A plan in forward passes has no seconds.
+    """
+    return [_hover_text(row, unit) for row in records(spans)]
 
 
-def _hover_text(span: dict[str, Any]) -> str:
+def _hover_text(span: dict[str, Any], unit: Unit) -> str:
     start_step, end_step = float(span["start_step"]), float(span["end_step"])
     start_s, end_s = float(span["start_s"]), float(span["end_s"])
     first, last = int(np.floor(start_step + 1e-9)), max(int(np.ceil(end_step - 1e-9)) - 1, int(start_step))
-    steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
+    noun, nouns = ("pass", "passes") if unit == "pass" else ("step", "steps")
+    steps = f"{noun} {first:,}" if first == last else f"{nouns} {first:,} to {last:,}"
     where = f"lane {span['lane']}" + (f", slot {span['slots']}" if span.get("slots") else "")
     lines = [_phase_text(span)]
     if span["phase"] != "empty":
         lines.append(_tokens_text(span))
-    lines += [steps, f"{duration(start_s)} to {duration(end_s)} ({duration(end_s - start_s)})", where]
+    seconds = f"{duration(start_s)} to {duration(end_s)} ({duration(end_s - start_s)})"
+    lines += [steps, where] if unit == "pass" else [steps, seconds, where]
     return "<br>".join(lines)
 
 

@@ -23,6 +23,7 @@ from pages.figures.timeline.overview import add_overview
 from pages.figures.timeline.preemptions import add_preemptions
 from pages.figures.timeline.queue import add_queue_strip
 from pages.figures.timeline.spans import (
+    AXIS_TITLES,
     Unit,
     closed_spans,
     fill_empty,
@@ -56,6 +57,7 @@ def slot_timeline(
     preemptions: pd.DataFrame | None = None,
     title: str = "",
     note: str = NO_SPANS,
+    most_px: float = math.inf,
     dark: bool = False,
 ) -> go.Figure:
     """Draw spans (columns as in spans.COLUMNS) over lanes; `queue` is a frame of queue.queue_from_passes.
@@ -63,7 +65,7 @@ def slot_timeline(
     `preemptions` are rows of the run log's events: lane, request_id, blocks, tokens, step, time_s. `x_range`, in the
     unit drawn, fixes the axis to make runs comparable. `num_lanes` adds lanes that no request used. `note` is the text
     of a figure without spans. The height depends only on the lanes, the title and whether `queue` is given, so a live
-    run keeps its place on the page.
+    run keeps its place on the page. `most_px` limits the height of all lanes together.
     """
     closed = closed_spans(spans)
     used = 0 if closed.empty else int(closed["lane"].max()) + 1
@@ -73,16 +75,17 @@ def slot_timeline(
     window = x_range or shared_range([closed], unit)
     merged = merge_moves(closed)
     shown = visible_spans(merged, unit, window)
-    figure = _canvas(lanes, window, unit, queue is not None, title, dark)
+    px = min(lane_px(lanes), most_px / lanes)
+    figure = _canvas(lanes, px, window, unit, queue is not None, title, dark)
     if closed.empty:
         _add_note(figure, note, dark)
-    elif is_dense(shown, lanes):
-        rows_a_lane = 5 if lane_px(lanes) >= THINNEST_LANE_PX else 1
+    elif is_dense(shown, lanes, px):
+        rows_a_lane = 5 if px >= THINNEST_LANE_PX else 1
         add_overview(figure, shown, unit=unit, window=window, num_lanes=lanes, rows_a_lane=rows_a_lane, dark=dark)
         for phase in PHASES:
             _add_legend_entry(figure, phase, dark)
     else:
-        _add_bars(figure, visible_spans(fill_empty(merged, lanes, unit), unit, window), lanes, unit, window, dark)
+        _add_bars(figure, visible_spans(fill_empty(merged, lanes, unit), unit, window), px, unit, window, dark)
     if preemptions is not None and not preemptions.empty:
         add_preemptions(figure, preemptions, y=preemptions["lane"].to_numpy(dtype=float), unit=unit, dark=dark)
     if queue is not None and not queue.empty:
@@ -90,9 +93,10 @@ def slot_timeline(
     return figure
 
 
-def is_dense(spans: pd.DataFrame, num_lanes: int) -> bool:
-    """True where single spans are too many to draw or too narrow to see."""
-    return len(spans) > min(DENSE_SPANS, DENSE_SPANS_A_LANE * num_lanes) or lane_px(num_lanes) < THINNEST_LANE_PX
+def is_dense(spans: pd.DataFrame, num_lanes: int, px: float | None = None) -> bool:
+    """True where single spans are too many to draw or too narrow to see. `px` is the height of a lane."""
+    px = lane_px(num_lanes) if px is None else px
+    return len(spans) > min(DENSE_SPANS, DENSE_SPANS_A_LANE * num_lanes) or px < THINNEST_LANE_PX
 
 
 def shared_range(frames: Sequence[pd.DataFrame], unit: Unit = "step") -> tuple[float, float]:
@@ -115,20 +119,22 @@ def lane_px(num_lanes: int) -> float:
     return min(34.0, max(704 / num_lanes, min(8.0, 1200 / num_lanes)))
 
 
-def number_px(num_lanes: int) -> int:
-    """The font size of the request's number inside a span; 0 where lanes are too thin."""
-    fits = int((lane_px(num_lanes) * LANE_FILL - 6) / 1.4)
+def number_px(px: float) -> int:
+    """The font size of the request's number inside a span of a lane that is `px` high; 0 where lanes are too thin."""
+    fits = int((px * LANE_FILL - 6) / 1.4)
     return min(NUMBER_PX, fits) if fits >= 8 else 0
 
 
-def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool) -> go.Figure:
+def _canvas(
+    lanes: int, px: float, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool
+) -> go.Figure:
     """The axes: lanes below, the queue strip above, one x axis. Heights depend on the number of lanes."""
-    lanes_px = round(lanes * lane_px(lanes)) + 6
+    lanes_px = round(lanes * px) + 6
     strip_px = STRIP_PX + STRIP_GAP_PX if has_strip else 0
     figure = new_figure(plot_px=lanes_px + strip_px, dark=dark, title=title, top=LEGEND_PX)
     inner_px = lanes_px + strip_px
     top_of_lanes = lanes_px / inner_px
-    every = max(1, math.ceil(14 / lane_px(lanes)))
+    every = max(1, math.ceil(14 / px))
     ticks = list(range(0, lanes, every))
     set_layout(
         figure,
@@ -136,8 +142,8 @@ def _canvas(lanes: int, window: tuple[float, float], unit: Unit, has_strip: bool
         bargap=0,
         dragmode="zoom",
         showlegend=True,
-        uniformtext={"mode": "hide", "minsize": number_px(lanes) or NUMBER_PX},
-        xaxis=axis(dark, title="step" if unit == "step" else "seconds", range=list(window), anchor="y"),
+        uniformtext={"mode": "hide", "minsize": number_px(px) or NUMBER_PX},
+        xaxis=axis(dark, title=AXIS_TITLES[unit], range=list(window), anchor="y"),
         yaxis=axis(
             dark,
             title="lane",
@@ -166,11 +172,11 @@ def _add_note(figure: go.Figure, note: str, dark: bool) -> None:
 
 
 def _add_bars(
-    figure: go.Figure, spans: pd.DataFrame, lanes: int, unit: Unit, window: tuple[float, float], dark: bool
+    figure: go.Figure, spans: pd.DataFrame, px: float, unit: Unit, window: tuple[float, float], dark: bool
 ) -> None:
     """One bar trace per phase. Every phase is in the legend, drawn or not, so the legends of two runs agree."""
     start, end = unit_columns(unit)
-    size_px = number_px(lanes)
+    size_px = number_px(px)
     numbered = _numbered(spans) & (size_px > 0)
     widths = spans[end] - spans[start]
     line_px, prefill_line_px = (_hairline_px(w, window) for w in (widths, widths[spans["phase"] == "prefill"]))
@@ -193,7 +199,7 @@ def _add_bars(
             insidetextanchor="middle",
             textangle=0,
             textfont={"size": size_px or NUMBER_PX, "color": _text_color(phase, palette(dark))},
-            hovertext=hover_texts(mine),
+            hovertext=hover_texts(mine, unit),
             hovertemplate="%{hovertext}<extra></extra>",
             showlegend=True,
         )
@@ -247,32 +253,46 @@ def timeline_caption(spans: pd.DataFrame, *, unit: Unit = "step", num_lanes: int
     if closed.empty:
         return NO_SPANS
     lanes = max(num_lanes or 0, int(closed["lane"].max()) + 1)
-    dead, empty = (_share_text(_lane_share(closed, part, unit, lanes)) for part in ("dead", "empty"))
+    dead, empty = (_lane_share(closed, part, unit, lanes) for part in ("dead", "empty"))
+    dead_text = (
+        f"{percent(dead)} of {_lane_unit(unit)} (lanes x {unit}s) dead, their request already finished"
+        if dead
+        else f"no dead {_lane_unit(unit)}"
+    )
     requests = plural(closed["request_id"].nunique(), "request")
     steps = plural(int(np.ceil(closed["end_step"].max() - 1e-9)), "step")
     return (
         f"{requests} ran in {plural(lanes, 'lane')} for {steps} ({duration(float(closed['end_s'].max()))}): "
-        f"{dead} of {_lane_unit(unit)} dead (request already finished), {empty} empty."
+        f"{dead_text}, {_share_text(empty)} empty."
     )
 
 
 def timelines_caption(runs: Mapping[str, pd.DataFrame], *, unit: Unit = "step") -> str:
-    """For several timelines on one axis: the length of each, shortest first, and its dead share."""
+    """For several timelines on one axis: the length of each against the first, and its dead share."""
     closed = {name: frame for name, frame in ((n, closed_spans(f)) for n, f in runs.items()) if not frame.empty}
     if len(closed) < 2:
         return timeline_caption(next(iter(closed.values())), unit=unit) if closed else NO_SPANS
     end = unit_columns(unit)[1]
     ends = {name: float(frame[end].max()) for name, frame in closed.items()}
-    if unit == "step":
+    if unit != "second":
         ends = {name: float(np.ceil(value - 1e-9)) for name, value in ends.items()}
-    lengths = compared(ends, (lambda steps: plural(steps, "step")) if unit == "step" else duration)
+    counted = {"step": _steps, "pass": _passes, "second": duration}[unit]
+    lengths = compared(ends, counted)
     dead = {n: _lane_share(frame, "dead", unit, int(frame["lane"].max()) + 1) for n, frame in closed.items()}
     shares = ", ".join(f"{name} {_share_text(share)}" for name, share in dead.items())
-    return f"Total length: {lengths}; dead share of {_lane_unit(unit)}: {shares}."
+    return f"Total length: {lengths}; dead share of {_lane_unit(unit)} (lanes x {unit}s): {shares}."
 
 
 def _lane_unit(unit: Unit) -> str:
-    return "lane-steps" if unit == "step" else "lane time"
+    return {"step": "lane-steps", "pass": "lane-passes", "second": "lane time"}[unit]
+
+
+def _steps(count: float) -> str:
+    return plural(count, "step")
+
+
+def _passes(count: float) -> str:
+    return plural(count, "forward pass", "forward passes")
 
 
 def _lane_share(closed: pd.DataFrame, part: str, unit: Unit, lanes: int) -> float:

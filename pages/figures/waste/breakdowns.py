@@ -21,11 +21,11 @@ from pages.figures.layout import hatch
 GOOD = ("useful", "used")
 PART_LABELS = {
     "useful": "useful",
-    "used": "used",
+    "used": "real tokens",
     "padding": "padding",
     "dead": "dead",
     "fragment": "block ends",
-    "room": "reserved",
+    "room": "reserved ahead",
     "unused": "unused",
     "bucket": "bucket padding",
 }

@@ -20,9 +20,9 @@ from pages.figures.waste.stacked_bars import BarPositions, BarSizes, bar_positio
 
 SIZES = BarSizes(bar_px=20, row_px=62, heading_px=26, gap_px=8)
 GROUPS = ((HELD, HELD_UNUSED), (COMPUTED,))
-LABELS = PART_LABELS | {"useful": "real tokens", "used": "real tokens"}
+LABELS = PART_LABELS | {"useful": "real tokens"}
 NO_POSITIONS = "Nothing has been held or computed yet."
-SAME = 1.005  # a smaller ratio is not reported
+SAME = 0.005  # a smaller relative difference is not reported
 
 
 def kv_shares(runs: pd.DataFrame) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def part_text(bar: pd.DataFrame) -> str:
 
 
 def kv_layouts_caption(runs: pd.DataFrame) -> str:
-    """The share of real tokens in both groups, highest first, and how much more the largest run held and computed."""
+    """The share of real tokens in both groups, and how much each run held and computed against the first."""
     parts = kv_shares(runs)
     if parts.empty:
         return NO_POSITIONS
@@ -93,22 +93,21 @@ def kv_layouts_caption(runs: pd.DataFrame) -> str:
             continue
         shares = dict(zip(good["series"], good["share"], strict=True))
         wholes = dict(zip(good["series"], good["whole"], strict=True))
-        sentences.append(f"{intro}: {_ranked_text(shares)}{_largest_text(wholes, verb)}.")
+        sentences.append(f"{intro}: {_shares_text(shares)}{_wholes_text(wholes, verb)}.")
     return " ".join(sentences)
 
 
-def _ranked_text(shares: Mapping[str, float]) -> str:
-    """`paged 91 %, static 31 %`; only the share of a run without a name."""
-    names = sorted(shares, key=lambda name: -shares[name])
-    return ", ".join(f"{name} {percent(shares[name])}".strip() for name in names)
+def _shares_text(shares: Mapping[str, float]) -> str:
+    """`static 31 %, paged 91 %`; only the share of a run without a name."""
+    return ", ".join(f"{name} {percent(share)}".strip() for name, share in shares.items())
 
 
-def _largest_text(wholes: Mapping[str, float], verb: str) -> str:
-    """`; static held 2.00x as much as paged`; empty where runs do not differ."""
-    least, most = min(wholes, key=lambda name: wholes[name]), max(wholes, key=lambda name: wholes[name])
-    if len(wholes) < 2 or wholes[most] <= wholes[least] * SAME:
-        return ""
-    return f"; {most} {verb} {ratio(wholes[most] / wholes[least])} as much as {least}"
+def _wholes_text(wholes: Mapping[str, float], verb: str) -> str:
+    """`; paged held 0.500x as much as static`; empty where no run differs from the first."""
+    first, *others = wholes
+    ratios = {name: wholes[name] / wholes[first] for name in others}
+    texts = [f"{name} {verb} {ratio(found)}" for name, found in ratios.items() if abs(found - 1) > SAME]
+    return f"; {', '.join(texts)} as much as {first}" if texts else ""
 
 
 if __name__ == "__main__":

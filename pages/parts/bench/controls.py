@@ -12,16 +12,15 @@ import streamlit as st
 
 from engine.core.format import exact, plural
 from engine.core.presets import PRESETS
-from engine.core.units import MIB, dtype_of
-from engine.hardware.model_catalog import list_models
-from pages.parts.bench.memory import draw_advanced, draw_memory, memory_text
-from pages.parts.bench.settings import TWICE, BenchSettings, read_settings
+from engine.core.units import MIB
+from pages.parts.bench.memory import draw_memory, memory_text
+from pages.parts.bench.settings import BenchSettings, read_settings
 from pages.parts.bench.workload_text import arrival_text, form_text, mix_text
-from pages.parts.shared.devices import available_devices, device_of
 from pages.parts.shared.fields import FIELDS
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
-from pages.parts.shared.widgets import choice, group, model, number, text
+from pages.parts.shared.run_settings import draw_advanced, draw_model
+from pages.parts.shared.widgets import choice, group, number, text
 from pages.parts.shared.workloads import budget_text
 
 STEP_BUDGET = "Chunked only. Each decoding row takes one token; the rest of the step's budget goes to prompt chunks."
@@ -29,14 +28,12 @@ KEPT_PROMPTS = "lab.prompt_lines"  # of the visit
 MAX_FILE_BYTES = 20 * MIB
 
 
-def draw_controls() -> BenchSettings:
-    """Draw all settings and read them."""
-    values: dict[str, Any] = {}
+def draw_controls(values: dict[str, Any]) -> BenchSettings:
+    """Draw all settings but those that are in `values` already, add theirs, and read all."""
     notes: dict[str, Any] = {}
     left, right = st.columns(2, gap="medium")
     with left:
         _draw_engine(values, notes)
-        _draw_comparison(values)
         _draw_repeats(values)
         _draw_model(values, notes)
         _draw_sampling(values)
@@ -44,14 +41,14 @@ def draw_controls() -> BenchSettings:
         prompt_lines = _draw_workload(values, notes)
         draw_memory(values, notes)
         _draw_static(values, notes)
-    draw_advanced(values)
+    draw_advanced(values, FIELDS)
     settings = read_settings(values, prompt_lines)
     _fill_notes(notes, values, settings)
     return settings
 
 
 def _draw_engine(values: dict[str, Any], notes: dict[str, Any]) -> None:
-    with group("Engine", "The scheduling policy and the KV layout of a run."):
+    with group("Single run", "One engine alone: its scheduling policy and KV layout."):
         values["engine"] = choice("engine")
         st.caption(f"Shows: {PRESETS[values['engine']].shows}.")
         is_serial = values["engine"] == "serial"
@@ -60,14 +57,6 @@ def _draw_engine(values: dict[str, Any], notes: dict[str, Any]) -> None:
             st.caption("Off: serial has one slot. The other engines of a comparison use this number.")
         values["max_num_batched_tokens"] = number("max_num_batched_tokens")
         notes["max_num_batched_tokens"] = st.empty()
-
-
-def _draw_comparison(values: dict[str, Any]) -> None:
-    with group("Comparison", "The two engines to compare. They run one after the other, on the same requests."):
-        values["first"] = choice("first")
-        values["second"] = choice("second")
-        if values["first"] == values["second"]:
-            st.caption(f":red[:material/error: {TWICE.capitalize()}.]")
 
 
 def _draw_repeats(values: dict[str, Any]) -> None:
@@ -81,21 +70,11 @@ def _draw_repeats(values: dict[str, Any]) -> None:
 
 def _draw_model(values: dict[str, Any], notes: dict[str, Any]) -> None:
     with group("Model and device", "The model, the device it runs on, and its dtype."):
-        values["model"] = model(
-            [row["name"] for row in list_models()],
-            "Choose a model, or type a folder with safetensors or GGUF files, or a hub id as owner/model.",
-        )
-        notes["model"] = st.empty()
-        values["device"] = choice("device", available_devices())
-        values["dtype"] = choice("dtype")
-        used = device_of(values["device"])
-        missing = "" if "cuda" in available_devices() else " No NVIDIA GPU found; CUDA is unavailable."
-        st.caption(f"This run uses {dtype_of(values['dtype'], used)} on {used}.{missing}")
+        draw_model(values, notes, FIELDS)
 
 
 def _draw_workload(values: dict[str, Any], notes: dict[str, Any]) -> tuple[str, ...]:
     with group("Workload", "The requests. The same seed gives every engine the same requests."):
-        values["prompts"] = choice("prompts")
         prompt_lines: tuple[str, ...] = ()
         values["mix"] = FIELDS["mix"].default
         if values["prompts"] == "lengths":
@@ -179,7 +158,7 @@ def _draw_sampling(values: dict[str, Any]) -> None:
 def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: BenchSettings) -> None:
     """Under each field its problem, or what its value means."""
     meanings: dict[str, Callable[[], str]] = {
-        "model": lambda: _model_text(values["model"]),
+        "model": lambda: "",
         "mix": lambda: mix_text(values["mix"]),
         "budget": lambda: budget_text(values["budget"]),
         "arrival": lambda: arrival_text(values["arrival"]),
@@ -195,11 +174,3 @@ def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: BenchSe
             place.caption(f":red[:material/error: {plain(problem)}]")
         elif meaning := meanings[name]():
             place.caption(meaning)
-
-
-def _model_text(name: str) -> str:
-    row = next((row for row in list_models() if row["name"] == name), None)
-    if row is None:
-        return "A folder or hub id; it is looked up when the run starts."
-    why = "" if row["why"] is None else f" :orange[{plain(row['why'])}.]"
-    return f"{plain(row['description'])}.{why}"

@@ -9,9 +9,9 @@ import streamlit as st
 
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job, JobRun
-from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_end import draw_end, move_on
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
+from pages.parts.bench.plan import planned_tokens
 from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link, queue_text
 from pages.parts.shared.cancel_button import draw_cancel
 from pages.parts.shared.lab import lab, visitor
@@ -104,11 +104,10 @@ def _draw_progress(job: Job, run: JobRun) -> None:
 def _share_done(job: Job, run: JobRun) -> float:
     """Of all runs of the job: those that are done, and the current one by tokens, or by requests if answers may end
     before their budget."""
-    plan = forecast_of(run.config)
     if run.config.workload.budget.startswith("eos"):
         share = run.finished_requests / max(1, run.requests)
     else:
-        share = run.output_tokens / max(1, plan.output_tokens)
+        share = run.output_tokens / max(1, planned_tokens(run.config))
     return (job.runs.index(run) + min(1.0, share)) / len(job.runs)
 
 

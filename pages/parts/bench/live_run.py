@@ -18,8 +18,8 @@ from engine.launcher.job import Job, JobRun
 from engine.runlog.schema import WATCHED_FILE
 from pages.figures.timeline.preemptions import preemptions_of
 from pages.figures.timeline.timeline import round_end
-from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.live_timeline import live_timeline
+from pages.parts.bench.plan import planned_steps
 from pages.parts.runs.answers import Decoder, decode_all, decoder_of
 from pages.parts.shared.lab import is_dark, lab
 from store.queries.downsampled_passes import downsampled_passes
@@ -109,7 +109,7 @@ def _window(job: Job, spans: pd.DataFrame) -> tuple[float, float]:
 
     The latter is for schedules that are unknown, and for runs that take longer than planned because of preemptions.
     """
-    planned = [forecast_of(run.config).steps for run in job.runs]
+    planned = [planned_steps(run.config) for run in job.runs]
     steps = float(max((n for n in planned if n is not None), default=1))
     ended = [run.run_id for run in job.runs if run.state == "done" and run.has_log]
     frames = [spans, *(lab().store.runs.spans(run_id) for run_id in ended)]

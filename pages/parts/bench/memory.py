@@ -1,4 +1,4 @@
-"""The controls of Bench for KV memory, execution, timing, warm-up and memory limits."""
+"""The controls of Bench for KV memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import streamlit as st
 from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
 from engine.core.units import DTYPE_BYTES, GIB, dtype_of
-from pages.parts.shared.devices import available_executions, device_of, execution_text
+from pages.parts.shared.devices import device_of
 from pages.parts.shared.fields import CAP, LEAST_POOL_GIB
 from pages.parts.shared.lab import lab
 from pages.parts.shared.widgets import choice, group, number
@@ -64,30 +64,3 @@ def position_values(model: Mapping[str, Any]) -> int | None:
         return None
     layers, heads, width = shape
     return 2 * int(layers or 0) * int(heads or 0) * int(width or 0)
-
-
-def draw_advanced(values: dict[str, Any]) -> None:
-    """Execution, timing, warm-up and the limits of all memory."""
-    on_cpu = device_of(values["device"]) == "cpu"
-    with st.expander("Advanced: execution, timing, warm-up, memory"):
-        left, right = st.columns(2, gap="medium")
-        with left:
-            values["execution"] = choice("execution", available_executions(values["device"]))
-            st.caption(execution_text(values["device"]))
-            values["timing"] = choice("timing", disabled=on_cpu)
-            st.caption(
-                "Off: on a CPU a pass ends when its call returns, so both timings are the same."
-                if on_cpu
-                else "sync waits for the device after each pass; async issues the next pass while one still runs."
-            )
-            values["warmups"] = number("warmups")
-            st.caption("One round: a prefill of each prompt length and three decode steps.")
-        with right:
-            values["capacity_gib"] = number("capacity_gib", step=0.5)
-            st.caption(CAP)
-            values["gpu_memory_utilization"] = number("gpu_memory_utilization", disabled=on_cpu, step=0.05)
-            st.caption(
-                "Off: this run is not on a GPU."
-                if on_cpu
-                else "Weights, activations and the KV pool together may use this share."
-            )

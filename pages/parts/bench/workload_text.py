@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from engine.core.config import RunConfig
-from engine.core.format import count, duration, number, percent, plural
-from engine.core.presets import PRESETS
+from engine.core.format import duration, number, percent, plural
 from engine.workload.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
 from engine.workload.prompts import parse_prompts
 from engine.workload.workload import Workload
-from pages.parts.bench.forecast import Forecast, is_paged
 from pages.parts.shared.devices import model_on_device
 from pages.parts.shared.markdown import plain
 
@@ -68,70 +64,6 @@ def machine_text(config: RunConfig) -> str:
     """`smollm2-135m in fp32 on cpu, with CUDA graphs`."""
     graphs = ", with CUDA graphs" if config.execution == "graph" else ""
     return f"{plain(model_on_device(config))}{graphs}"
-
-
-def engine_text(config: RunConfig) -> str:
-    """`static batching, 4 slots`; with block size and tokens per step where the engine has them."""
-    if config.engine == "serial":
-        return "serial, one request at a time"
-    text = f"{config.engine} batching, {plural(config.slots, 'slot')}"
-    if is_paged(config):
-        text += f", blocks of {plural(config.block_size, 'position')}"
-    if PRESETS[config.engine].is_chunked:
-        text += f", at most {plural(config.max_num_batched_tokens, 'token')} per step"
-    return text
-
-
-def forecast_table(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
-    """A Markdown table with a row per engine; empty where no engine's passes can be counted in advance."""
-    known = [(config, plan) for config, plan in rows if plan.passes is not None]
-    if not known:
-        return ""
-    lines = ["| engine | passes | slot-steps | dead |", "|---|--:|--:|--:|"]
-    for config, plan in known:
-        dead = plan.dead_slot_steps or 0
-        dead_share = f"{count(dead)} ({percent(dead / plan.slot_steps)})" if dead and plan.slot_steps else "none"
-        passes = f"{count(plan.passes)} = {count(plan.prefill_passes)} + {count(plan.decode_passes)}"
-        if PRESETS[config.engine].is_chunked:
-            passes += f" + {count(plan.mixed_passes)} mixed"
-        lines.append(f"| {config.engine} | {passes} | {count(plan.slot_steps)} | {dead_share} |")
-    return "\n".join(lines)
-
-
-def forecast_text(rows: Sequence[tuple[RunConfig, Forecast]]) -> str:
-    """How the table is counted, what it leaves out, and how the numbers of passes compare."""
-    known = [(config, plan) for config, plan in rows if plan.passes is not None]
-    if not known:
-        return _UNKNOWN[rows[0][1].unknown or "arrivals"]
-    sentences = [_BASIS[known[0][1].basis]]
-    if any(is_paged(config) for config, _ in known):
-        sentences.append("Paged runs are counted with a pool that never runs out; preemption adds passes.")
-    sentences += [f"{c.engine.capitalize()}: {_UNKNOWN[plan.unknown]}" for c, plan in rows if plan.unknown]
-    return " ".join([*sentences, *_passes_compared(known)])
-
-
-_BASIS = {
-    "exact": "Prefill + decode passes, counted by running the real schedulers without the model.",
-    "at most": "Prefill + decode passes if every request uses its full budget; an early end needs fewer.",
-}
-_UNKNOWN = {
-    "arrivals": "The number of passes depends on this machine's speed, because requests arrive during the run.",
-    "size": "Too many tokens to count the passes in advance.",
-    "prompt lengths": "the number of chunks is known only after tokenization.",
-}
-
-
-def _passes_compared(known: Sequence[tuple[RunConfig, Forecast]]) -> list[str]:
-    """The most passes against the fewest, for two engines or more."""
-    passes = {config.engine: plan.passes for config, plan in known if plan.passes}
-    if len(passes) < 2:
-        return []
-    more, fewer = max(passes, key=lambda name: passes[name]), min(passes, key=lambda name: passes[name])
-    if passes[more] == passes[fewer]:
-        both = "Both need" if len(passes) == 2 else "All need"
-        return [f"{both} the same number of passes."]
-    ratio = number(passes[more] / passes[fewer])
-    return [f"{more.capitalize()} needs {ratio} times the passes of {fewer}; the time per pass differs too."]
 
 
 def _lengths(config: RunConfig) -> str:

@@ -14,7 +14,7 @@ from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
-from store.queries.agreement import Agreement, agreement
+from store.queries.agreement import Agreement
 
 PAGE_REQUESTS = 12
 
@@ -117,7 +117,7 @@ def _page(requests: pd.DataFrame, apart: set[int]) -> list[int]:
 @st.cache_data(max_entries=32, show_spinner=False)
 def _agreement(home: str, first: str, second: str, lenient: bool, version: int) -> Agreement:
     """The cache key has the store's version while a run is running. `home` separates stores."""
-    return agreement(lab().store.cursor(), first, second, as_far_as_both=lenient)
+    return lab().store.agreements.of(first, second, as_far_as_both=lenient)
 
 
 def _version(*runs: LoadedRun) -> int:

@@ -71,13 +71,22 @@ def draw_suggestions(chosen: list[str]) -> None:
         st.page_link("pages/bench.py", label="Compare two engines on Bench", icon=":material/tune:")
         return
     st.markdown("**Runs with the same requests, model, dtype and device**")
-    for pair in pairs:
+    for pair, label in zip(pairs, pair_labels(pairs, by_id), strict=True):
         st.page_link(
             "pages/compare.py",
-            label=_pair_label([by_id[run_id] for run_id in pair]),
+            label=label,
             icon=":material/compare_arrows:",
             query_params=runs_query(pair),
         )
+
+
+def pair_labels(pairs: Sequence[tuple[str, str]], by_id: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A label for each pair of run ids; those that would be equal, such as repeats, get the ids too."""
+    labels = [_pair_label([by_id[run_id] for run_id in pair]) for pair in pairs]
+    return [
+        label if labels.count(label) == 1 else f"{label} (runs {first} and {second})"
+        for label, (first, second) in zip(labels, pairs, strict=True)
+    ]
 
 
 def _pair_label(rows: Sequence[Mapping[str, Any]]) -> str:

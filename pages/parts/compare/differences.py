@@ -27,9 +27,9 @@ LEAST_RATIO = 0.001
 RATIOS = {
     "output_tokens_per_s": "Throughput",
     "duration_s": "Duration",
-    "ttft_p50_s": "First token, p50",
-    "e2e_p50_s": "Whole answer, p50",
-    "itl_p95_s": "Gap between tokens, p95",
+    "ttft_p50_s": "TTFT p50",
+    "e2e_p50_s": "E2E p50",
+    "itl_p95_s": "ITL p95",
     "slot_steps": "Slot-steps",
 }
 

@@ -28,7 +28,7 @@ class Speed:
 
     @classmethod
     def of(cls, runs: Sequence[ComparedRun]) -> Speed:
-        """Time to a whole answer where requests of any run arrive over time; else throughput."""
+        """End-to-end latency where requests of any run arrive over time; else throughput."""
         over_time = any(run.arrival != "closed" for run in runs) and all(run.metric("e2e_p50_s") for run in runs)
         return cls(measure="e2e_p50_s" if over_time else "output_tokens_per_s")
 
@@ -105,7 +105,7 @@ def _two(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
         )
     faster = speed.times(best, other)
     headline = f"{best.name} was {faster} as fast as {other.name}{where}: {speed.figures(best, other)}"
-    return f"{headline}{_reason(best, other)}{_drawback(best, other)}"
+    return f"{headline}{_reason(best, other)}"
 
 
 def _ranking(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
@@ -172,16 +172,23 @@ _REASONS: tuple[tuple[str, Callable[[ComparedRun, ComparedRun], str]], ...] = (
 )
 
 
-def _drawback(best: ComparedRun, other: ComparedRun) -> str:
-    """A latency in which the faster run was notably worse, if any."""
+def drawback(runs: Sequence[ComparedRun]) -> str:
+    """A latency in which the faster of two runs was notably worse, as a sentence; empty if there is none."""
+    complete = [run for run in runs if run.is_complete and run.metric("output_tokens_per_s")]
+    if len(runs) != 2 or len(complete) != 2:
+        return ""
+    speed = Speed.of(complete)
+    best, other = speed.ranked(complete)
+    if speed.is_close(best, other):
+        return ""
     latencies = (
-        ("ttft_p95_s", "the p95 time to a first token"),
+        ("ttft_p95_s", "the p95 time to first token"),
         ("itl_max_s", "the longest gap between two tokens"),
     )
     for name, label in latencies:
         mine, its = best.metric(name), other.metric(name)
         if mine and its and mine > NOTABLE * its:
-            return f"; its drawback: {label} was {duration(mine)} against {duration(its)}"
+            return f"Drawback of {best.name}: {label} was {duration(mine)} against {duration(its)}."
     return ""
 
 

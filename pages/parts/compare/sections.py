@@ -65,9 +65,9 @@ def draw_timelines(runs: Runs) -> None:
 def draw_kv_layouts(runs: Runs) -> None:
     """Positions with real tokens and without, in memory and in the passes, a bar per run."""
     st.subheader("KV positions by use", anchor="kv")
-    ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
-    show(kv_layouts(ledger, dark=is_dark()), key="kv_layouts", alt="KV positions by use, all runs")
-    st.caption(plain(kv_layouts_caption(ledger)))
+    waste = pd.DataFrame([run.waste_row(name) for name, run in runs.items()])
+    show(kv_layouts(waste, dark=is_dark()), key="kv_layouts", alt="KV positions by use, all runs")
+    st.caption(plain(kv_layouts_caption(waste)))
     with st.expander("Kinds of positions"):
         st.markdown(KV_HELP)
 
@@ -75,9 +75,9 @@ def draw_kv_layouts(runs: Runs) -> None:
 def draw_wastes(runs: Runs) -> None:
     """The seconds spent on waste, a bar per run, and the bucket padding of CUDA graphs."""
     st.subheader("Waste in time", anchor="waste")
-    ledger = pd.DataFrame([run.ledger(name) for name, run in runs.items()])
-    show(waste_breakdown(ledger, groups=IN_TIME, dark=is_dark()), key="waste", alt="Waste in time, all runs")
-    st.caption(plain(waste_caption(ledger, IN_TIME)))
+    waste = pd.DataFrame([run.waste_row(name) for name, run in runs.items()])
+    show(waste_breakdown(waste, groups=IN_TIME, dark=is_dark()), key="waste", alt="Waste in time, all runs")
+    st.caption(plain(waste_caption(waste, IN_TIME)))
     for name, run in runs.items():
         if discarded := discarded_text(run.config, run.metrics):
             st.caption(f"{plain(name)}: {discarded}")

@@ -15,6 +15,7 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.format import MISSING
+from engine.core.presets import PRESETS
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.runs.run_text import dtype_name, flattened
 from pages.parts.shared.markdown import plain
@@ -107,9 +108,9 @@ def workload_text(workload: Mapping[str, Any]) -> str:
 
 def _block_size(info: Mapping[str, Any]) -> int | None:
     """Token positions per block; None for a KV layout without blocks."""
-    if info.get("kv_layout") != "paged":
-        return None
-    return info.get("block_size") or (info.get("config") or {}).get("block_size")
+    preset = PRESETS.get(str(info.get("engine")))
+    set_size = (info.get("config") or {}).get("block_size") if preset is not None and preset.has_blocks else None
+    return info.get("block_size") or set_size
 
 
 def mismatches(settings: Sequence[Setting]) -> tuple[Mismatch, ...]:

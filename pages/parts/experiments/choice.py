@@ -6,7 +6,6 @@ An experiment that was just queued is listed even if it is not in the store yet.
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import Any
 
 import streamlit as st
@@ -14,6 +13,7 @@ import streamlit as st
 from engine.core.format import plural
 from engine.launcher.job import Job
 from engine.runlog.experiment_log import ExperimentLog
+from engine.runlog.reader import RUN_ID
 from pages.figures.frames import records
 from pages.parts.experiments.description import experiment_label, point_noun
 from pages.parts.shared.lab import lab
@@ -77,7 +77,7 @@ def _labels(kind: str) -> dict[str, str]:
 
 def _draw_unknown(asked: str, kind: str, noun: str) -> None:
     """An experiment in the address that does not exist, is of another kind, or is not in the store yet."""
-    if re.fullmatch(r"[0-9A-Za-z_-]{1,64}", asked) and (lab().home / "runs" / asked / "experiment.json").is_file():
+    if RUN_ID.fullmatch(asked) and (lab().home / "runs" / asked / "experiment.json").is_file():
         if kind_of(asked) is None:
             _await(asked)
             return

@@ -12,26 +12,23 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.config import RunConfig, WorkloadConfig
+from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
 from engine.core.errors import FieldError
 from engine.core.format import plural
 from engine.core.option import options_of, settings_of
 from engine.core.presets import PRESETS
 from engine.core.run_id import new_run_id, utc_now
-from engine.core.units import dtype_of
 from engine.experiments.experiment import REPEATS, Plan
-from engine.hardware.model_catalog import list_models
 from engine.predictions.questions import of_plan
 from pages.parts.experiments.choice import EXPERIMENT, follow_experiment
 from pages.parts.experiments.progress import draw_queue
 from pages.parts.predictions.form import Draft, PredictionForm, add_predictions
 from pages.parts.predictions.section import subject_of_job
-from pages.parts.shared.devices import available_devices, available_executions, device_of, execution_text
-from pages.parts.shared.fields import CAP, FIELDS, LEAST_POOL_GIB, Choice, Field, Number, field_of
+from pages.parts.shared.fields import FIELDS, Choice, Field, Number, field_of
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import note, noted, put
-from pages.parts.shared.widgets import choice, model, number
+from pages.parts.shared.widgets import choice, number
 
 MAX_REPEATS = 100
 NOT_SHARED = ("engine", "slots", "form", "return", "gpu_memory_utilization")  # settings that not every form has
@@ -53,52 +50,16 @@ def draw_engine(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
     st.caption(f"Shows: {PRESETS[values['engine']].shows}.")
 
 
-def draw_model(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    """Model, device and dtype."""
-    models = {row["name"]: row for row in list_models()}
-    values["model"] = model(
-        list(models),
-        "Choose a model, or type a folder with safetensors or GGUF files, or a hub id as owner/model.",
-        fields=fields,
-    )
-    row = models.get(values["model"])
-    if row is not None and row["why"] is not None:
-        st.caption(f":orange[{plain(row['why'])}.]")
-    values["device"] = choice("device", available_devices(), fields=fields)
-    values["dtype"] = choice("dtype", fields=fields)
-    used = device_of(values["device"])
-    st.caption(f"Runs use {dtype_of(values['dtype'], used)} on {used}.")
-
-
 def draw_repeats(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
     """How often each point runs."""
     values["repeats"] = number("repeats", fields=fields)
     if values["repeats"] > 1:
         repeats = plural(values["repeats"], "time")
-        st.caption(f"Every point runs {repeats}; repeats are interleaved so that drift affects all points equally.")
+        st.caption(
+            f"Every point runs {repeats}; repeats are interleaved, so slow drift affects all points about equally."
+        )
     else:
-        st.caption("One run a point shows no spread; use 3 to 5 repeats to measure it.")
-
-
-def draw_advanced(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    """Memory limits, execution, timing, warm-up and seed, in an expander."""
-    on_cpu = device_of(values["device"]) == "cpu"
-    with st.expander("Advanced: memory, execution, timing, seed"):
-        left, right = st.columns(2, gap="medium")
-        with left:
-            values["pool_gib"] = number("pool_gib", step=0.01, least=LEAST_POOL_GIB, fields=fields)
-            values["capacity_gib"] = number("capacity_gib", step=0.5, fields=fields)
-            st.caption(CAP)
-            values["block_size"] = choice("block_size", fields=fields)
-            values["max_num_batched_tokens"] = number("max_num_batched_tokens", fields=fields)
-        with right:
-            values["execution"] = choice("execution", available_executions(values["device"]), fields=fields)
-            st.caption(execution_text(values["device"]))
-            values["timing"] = choice("timing", disabled=on_cpu, fields=fields)
-            if on_cpu:
-                st.caption("Off: on a CPU a pass ends when its call returns, so both timings are the same.")
-            values["warmups"] = number("warmups", fields=fields)
-            values["seed"] = number("seed", fields=fields)
+        st.caption("One run per point shows no spread; use 3 to 5 repeats to measure it.")
 
 
 # From the values of the fields to a plan or its problems, and back. Pure.
@@ -121,13 +82,15 @@ def base_config(values: Mapping[str, Any], *, slots: int, workload: WorkloadConf
 def text_problems(values: Mapping[str, Any], checks: Mapping[str, Callable[[], object]]) -> dict[str, str]:
     """The error of each check that raises ValueError, by field name. A blank model is an error too."""
     problems = {}
-    for name, check in checks.items():
+    every: dict[str, Callable[[], object]] = {
+        **checks,
+        "model": lambda: SETTINGS["model"].check(values["model"] or ""),
+    }
+    for name, check in every.items():
         try:
             check()
         except ValueError as error:
             problems[name] = str(error)
-    if not (values["model"] or "").strip():
-        problems["model"] = "name a model, or a folder or hub id"
     return problems
 
 

@@ -22,7 +22,7 @@ from pages.parts.shared.lab import lab
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredExperiment:
-    """One experiment. `planned` are the points of its plan, `points` the store's, a row a repeat.
+    """One experiment. `planned` are the points of its plan, `points` the store's, a row per repeat.
 
     `info` is the run.json of one of its runs, empty before the first.
     """
@@ -83,7 +83,7 @@ def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
 def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
     """The run.json of one of an experiment's runs, a completed one if possible; empty before the first.
 
-    `points` are the store's, a row a repeat.
+    `points` are the store's, a row per repeat.
     """
     if points.empty:
         return {}

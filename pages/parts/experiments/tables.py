@@ -13,6 +13,7 @@ from pages.figures.frames import records
 from pages.parts.experiments.description import status_text
 from pages.parts.shared.links import run_link
 from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tables import TABLE_FORMAT
 
 TABLE_ROWS = 14
 SHORT_STATUS = 12  # characters; a longer status gets a wider column
@@ -28,7 +29,7 @@ class Attempts(NamedTuple):
 
 
 def attempts_of(points: pd.DataFrame) -> Attempts:
-    """The columns that the tables of attempts share. `points` are the store's, a row a repeat."""
+    """The columns that the tables of attempts share. `points` are the store's, a row per repeat."""
     rows = records(points)
     return Attempts(
         run=run_links([_open_run(row) for row in rows]),
@@ -67,7 +68,7 @@ def table_height(rows: int) -> int | Literal["content"]:
 def show_table(frame: pd.DataFrame, key: str, *, figures: Iterable[str], whole: str) -> None:
     """Draw a table. `figures` are columns shown with four digits, `whole` is a column of whole numbers."""
     number_column, link = st.column_config.NumberColumn, st.column_config.LinkColumn
-    config: dict[str, Any] = {name: number_column(format="%.4g") for name in figures}
+    config: dict[str, Any] = {name: number_column(format=TABLE_FORMAT) for name in figures}
     config |= {whole: number_column(format="localized"), "run": link("run", display_text="open", width="small")}
     if "status" in frame and frame["status"].str.len().max() > SHORT_STATUS:
         config["status"] = st.column_config.Column("status", width="medium")

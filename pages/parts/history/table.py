@@ -22,7 +22,7 @@ COLUMNS = {
     "model": "model",
     "engine": "engine",
     "output_tokens_per_s": "tokens/s",
-    "ttft_p50_s": "first token p50, s",
+    "ttft_p50_s": "TTFT p50, s",
     "experiment": "experiment",
     "created_at": "when",
     "pinned": "pinned",

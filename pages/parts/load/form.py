@@ -11,6 +11,7 @@ import streamlit as st
 from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
 from engine.core.format import duration, exact, plural
 from engine.core.option import options_of
+from engine.core.presets import parse_engines
 from engine.experiments.experiment import Plan
 from engine.load.goodput import Limits
 from engine.load.load_plan import (
@@ -20,7 +21,6 @@ from engine.load.load_plan import (
     LAW,
     RATES,
     arrival_spec,
-    parse_engines,
     parse_rates,
     plan_load,
 )
@@ -33,8 +33,6 @@ from pages.parts.experiments.form import (
     NO_ID,
     PlanOrProblems,
     base_config,
-    draw_advanced,
-    draw_model,
     draw_plan,
     draw_problems,
     draw_repeats,
@@ -47,6 +45,7 @@ from pages.parts.predictions.form import PredictionForm
 from pages.parts.shared.devices import model_on_device
 from pages.parts.shared.fields import Field, fields_of
 from pages.parts.shared.markdown import listed
+from pages.parts.shared.run_settings import draw_advanced, draw_model
 from pages.parts.shared.widgets import choice, group, number, text
 from pages.parts.shared.workloads import budget_text
 
@@ -54,8 +53,8 @@ MAX_REQUESTS = 10_000
 OWN: dict[str, dict[str, Any]] = {
     "requests": {"low": 1, "high": MAX_REQUESTS, "default": DEFAULTS["requests"], "label": "Requests at every rate"},
     "confirm": {"help": "Runs 0.9 and 1.1 times the measured capacity."},
-    "ttft_limit_s": {"high": 3600},
-    "tpot_limit_s": {"high": 3600},
+    "ttft_limit_s": {"high": 3600, "unset": "no limit"},
+    "tpot_limit_s": {"high": 3600, "unset": "no limit"},
 }
 OPTIONS = (
     *(ENGINES_UNDER_LOAD, RATES, LAW, CONFIRM),
@@ -145,7 +144,7 @@ def draw_form() -> None:
     with right:
         _draw_requests(values, notes)
         with group("Model", "The same for all runs of the load test."):
-            draw_model(values, FIELDS)
+            draw_model(values, notes, FIELDS)
             draw_repeats(values, FIELDS)
     draw_advanced(values, FIELDS)
     settings = read_load(values)
@@ -203,13 +202,13 @@ def plan_text(plan: Plan) -> str:
 
 
 def machine_text(plan: Plan) -> str:
-    """`48 requests of chat a run, …: smollm2-135m in fp32 on cpu, 4 slots.`"""
+    """`48 requests per run, chat questions. …: smollm2-135m in fp32 on cpu, 4 slots.`"""
     config = plan.points[0].config
     workload = config.workload
     what = "chat questions" if workload.prompts == "chat" else f"prompts of {workload.prompts}"
     how = [*execution_notes(config), plural(config.slots, "slot"), *cap_notes(config)]
     return (
-        f"{plural(workload.requests, 'request')} a run, {what}. {budget_text(workload.budget)} "
+        f"{plural(workload.requests, 'request')} per run, {what}. {budget_text(workload.budget)} "
         f"{model_on_device(config)}, {', '.join(how)}."
     )
 

@@ -11,8 +11,9 @@ from engine.core.format import exact, plural
 from engine.load.findings import (
     capacity_text,
     goodput_text,
-    growth_text,
     little_text,
+    queue_text,
+    rate_text,
     ratio_sentence,
     saturation_text,
     ttft_text,
@@ -20,7 +21,7 @@ from engine.load.findings import (
 )
 from engine.load.load_table import LoadRow
 from engine.load.queue_growth import RULE
-from pages.figures.load.latency import QUEUE, TTFT, latency_over_offered
+from pages.figures.load.latency import QUEUE, TTFT, floor_text, latency_over_offered
 from pages.figures.load.queue import queue_with_windows
 from pages.figures.load.rates import GOODPUT, achieved_over_offered
 from pages.parts.experiments.description import FAILED, STATUS, cap_notes, execution_notes, failure_lines, lines
@@ -36,7 +37,6 @@ from pages.parts.load.tables import (
     goodput_columns,
     little_rows,
     load_columns,
-    rate_text,
 )
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.lab import is_dark
@@ -123,7 +123,8 @@ def draw_waits(data: MeasuredLoad) -> None:
             alt="Queue wait by offered rate",
             key="queue_wait",
         )
-        st.caption(plain(_widest_wait(data) or "From the intended arrival until admission."))
+        wait = _widest_wait(data) or "From the intended arrival until admission."
+        st.caption(plain(f"{wait} {floor_text(data.rows, QUEUE)}".rstrip()))
     with right:
         show_still(
             latency_over_offered(data.rows, TTFT, dark=is_dark()),
@@ -200,7 +201,7 @@ def queue_sentences(rows: list[LoadRow]) -> list[str]:
     """Whether each engine's queue grew."""
     if rows[0].role == "saturation":
         return ["All requests arrive at once, so the queue shrinks until the last is admitted."]
-    return [growth_text(row.engine, row.middle.growth) for row in rows if row.middle is not None]
+    return [queue_text(row.engine, row.middle) for row in rows if row.middle is not None]
 
 
 def _draw_little(data: MeasuredLoad, rows: list[LoadRow]) -> None:
@@ -241,7 +242,7 @@ def draw_goodput(data: MeasuredLoad, is_limited: bool) -> None:
     _table(goodput_columns(data.rows), "load_goodput_table")
     st.caption(
         "Shares are of all requests of a run; unfinished requests miss every limit. Rates are measured in the steady "
-        "window. Answers of one token, or in response mode whole, always meet the TPOT limit."
+        "window. Answers of one token, or in full response mode (`whole`), always meet the TPOT limit."
     )
 
 

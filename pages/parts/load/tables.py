@@ -7,29 +7,29 @@ from typing import Any
 import pandas as pd
 
 from engine.core.format import MISSING, duration, exact, is_missing, number, percent, ratio
+from engine.load.findings import QUEUES, rate_text
 from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
 from pages.figures.frames import records
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 
-ROLES = {"saturation": "all at once", "below": "0.9 x capacity", "above": "1.1 x capacity"}
-QUEUES = {True: "grows", False: "does not grow", None: MISSING}
 FIGURES = (
-    *("offered/s", "achieved/s", "tok/s", "queue p50 s", "TTFT p50 s", "TTFT p95 s", "waiting, mean"),
+    *("offered/s", "achieved/s", "tok/s", "queue p50, s", "TTFT p50, s", "TTFT p95, s", "waiting, mean"),
     *("requests/s within", "tok/s within"),
 )
 CAPACITY_HEADER = (
-    *("engine", "requests/s", "output tok/s", "of the first", "queue at 0.9x", "queue at 1.1x", "confirmed"),
+    *(
+        "engine",
+        "capacity, requests/s",
+        "capacity, tok/s",
+        "vs first engine",
+        "queue at 0.9x",
+        "queue at 1.1x",
+        "confirmed",
+    ),
     "saturation point",
 )
 LITTLE_HEADER = ("engine", "rate", "arrivals/s", "mean time in system", "product", "counted", "counted / product", "n")
-
-
-def rate_text(role: str, rate_per_s: float | None) -> str:
-    """`2/s`; `all at once`; `0.9 x capacity`."""
-    if role in ROLES or rate_per_s is None or is_missing(rate_per_s):
-        return ROLES.get(role, role)
-    return f"{exact(rate_per_s, digits=4)}/s"
 
 
 def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
@@ -42,9 +42,9 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "offered/s": rows["offered_per_s"],
             "achieved/s": rows["achieved_per_s"],
             "tok/s": rows["output_tokens_per_s"],
-            "queue p50 s": rows["queue_wait_p50_s"],
-            "TTFT p50 s": rows["ttft_p50_s"],
-            "TTFT p95 s": rows["ttft_p95_s"],
+            "queue p50, s": rows["queue_wait_p50_s"],
+            "TTFT p50, s": rows["ttft_p50_s"],
+            "TTFT p95, s": rows["ttft_p95_s"],
             "n": rows["ttft_n"],
             "waiting, mean": rows["waiting_mean"],
             "queue grows": [_queue_text(row) for row in found],
@@ -124,8 +124,8 @@ def attempts_columns(points: pd.DataFrame) -> pd.DataFrame:
             "status": attempts.status,
             "offered/s": points["offered_requests_per_s"],
             "whole run, requests/s": points["requests_per_s"],
-            "queue p50 s": points["queue_wait_p50_s"],
-            "TTFT p95 s": points["ttft_p95_s"],
+            "queue p50, s": points["queue_wait_p50_s"],
+            "TTFT p95, s": points["ttft_p95_s"],
             "run": attempts.run,
             "error": attempts.error,
         }
@@ -164,7 +164,7 @@ def _row_status(row: dict[str, Any]) -> str:
 def _around(capacity: Capacity | None) -> list[str]:
     if capacity is None:
         return [MISSING, MISSING, MISSING]
-    queues = [QUEUES[None if row is None else row.grows] for row in (capacity.below, capacity.above)]
+    queues = [MISSING if row is None else QUEUES[row.grows] for row in (capacity.below, capacity.above)]
     confirmed = {True: "yes", False: "no", None: "not yet"}[capacity.is_confirmed]
     return [*queues, confirmed]
 

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import DTYPES, SETTINGS
+from engine.core.errors import FieldError
 from engine.core.format import size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
@@ -17,23 +18,24 @@ from engine.hardware.machine_memory import machine_memory
 from engine.hardware.model_presets import MODEL_NAMES, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
 from engine.memory.memory_plan import LOGITS, MAX_PROMPT_TOKENS, EngineShape, MemoryGrid
-from pages.parts.shared.fields import LEAST_POOL_GIB, Choice, Field, Number, fields_of
+from pages.parts.shared.fields import LEAST_POOL_GIB, MODEL_SHAPE, Choice, Field, Number, fields_of
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import put, setting
-from pages.parts.shared.widgets import choice, group, model, number, slide
+from pages.parts.shared.widgets import choice, draw_error, group, model, number, slide
 
 THIS = "this"  # the machine of the app
 LARGEST = ("16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
 SAME = "dtype"  # weights have the dtype's width
 
 OWN: dict[str, dict[str, Any]] = {
-    "model": {"default": "qwen2.5-1.5b"},
+    "model": {"default": "qwen2.5-1.5b", "help": MODEL_SHAPE},
     "dtype": {"options": tuple(dtype for dtype in DTYPES if dtype != "auto"), "default": "fp16"},
     "weights": {"options": (SAME, "16", "8"), "default": SAME},
     "card": {"options": (*HARDWARE, THIS), "default": "a10", "help": ""},
     "capacity_gib": {
         "label": "Capacity instead of the GPU's, GiB (capacity-gib)",
         "help": "Replaces the memory of the GPU chosen above.",
+        "unset": "the GPU's",
     },
     "engine": {"default": "static"},
     "logits": {"help": ""},
@@ -85,7 +87,7 @@ EXAMPLES = (
     ),
     Example(
         label="8 B on 80 GB",
-        published="about 200 sequences of 2,300 tokens fit: 16\u00a0GB of weights, 128\u00a0KiB a token.",
+        published="about 200 sequences of 2,300 tokens fit: 16\u00a0GB of weights, 128\u00a0KiB per token.",
         settings={
             "model": "llama-3.1-8b",
             "dtype": "bf16",
@@ -138,37 +140,37 @@ def _set(example: Example) -> None:
 
 
 def draw_controls() -> MemorySettings | None:
-    """Draw all settings and read them; None, with an error at the model, if they are invalid."""
+    """Draw all settings and read them; None, with an error under its field, if they are invalid."""
     values: dict[str, Any] = {}
+    places: dict[str, Any] = {}
     left, right = st.columns(2, gap="medium")
     with left:
-        problem = _draw_model(values)
-        _draw_capacity(values)
+        _draw_model(values, places)
+        _draw_capacity(values, places)
     with right:
         _draw_requests(values)
         _draw_engine(values)
     try:
         return read(values)
     except ValueError as error:
-        problem.caption(f":red[:material/error: {plain(str(error))}]")
+        draw_error(places, error, "model")
         return None
 
 
-def _draw_model(values: dict[str, Any]) -> Any:
+def _draw_model(values: dict[str, Any], places: dict[str, Any]) -> None:
     with group("Model", "Its shape determines the size of the weights and of a KV position."):
-        help = "Choose a model, or type the path of a config.json or of its folder."
-        values["model"] = model(MODEL_NAMES, help, fields=FIELDS)
-        problem = st.empty()
+        values["model"] = model(MODEL_NAMES, fields=FIELDS)
+        places["model"] = st.empty()
         values["dtype"] = choice("dtype", fields=FIELDS)
         values["weights"] = choice("weights", fields=FIELDS)
-    return problem
 
 
-def _draw_capacity(values: dict[str, Any]) -> None:
+def _draw_capacity(values: dict[str, Any], places: dict[str, Any]) -> None:
     with group("Memory", "The memory of the GPU, and limits."):
         values["card"] = choice("card", fields=FIELDS)
         st.caption(plain(_card_text(values["card"])))
         values["capacity_gib"] = number("capacity_gib", step=1, least=LEAST_POOL_GIB, fields=FIELDS)
+        places["capacity_gib"] = st.empty()
         values["pool_gib"] = number("pool_gib", step=0.5, least=LEAST_POOL_GIB, fields=FIELDS)
 
 
@@ -235,5 +237,5 @@ def _capacity(values: Mapping[str, Any]) -> tuple[int, str]:
         return preset.memory_bytes, preset.label.split(",")[0]
     machine = machine_memory()
     if machine is None:
-        raise ValueError("the memory of this machine is unknown; set a capacity")
+        raise FieldError("capacity_gib", "the memory of this machine is unknown; set a capacity")
     return machine.total_bytes, machine.name

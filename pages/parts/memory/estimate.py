@@ -84,8 +84,8 @@ def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
             f"The {shape.engine} engine also runs larger batches: with a smaller pool, requests wait or are preempted. "
             "The estimate is how many run at once without either."
         )
-    if shape.engine == "serial":
-        sentences.append("The serial engine runs one request at a time, so the batch size has no effect.")
+    if PRESETS[shape.engine].slots == 1:
+        sentences.append(f"The {shape.engine} engine runs one request at a time, so the batch size has no effect.")
     logits = last.logits_bytes + last.logits_fp32_bytes
     copy = " and their fp32 copy" if shape.sampled_in_fp32 else ""
     sentences.append(
@@ -99,7 +99,7 @@ def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
 
 
 def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
-    """A row a batch size: every term, and whether it fits or which term fails."""
+    """A row per batch size: every term, and whether it fits or which term fails."""
     rows = []
     for point in points:
         verdict = "yes" if point.shortage is None else f"no: {TERM_LABELS[point.shortage.term]}"
@@ -109,7 +109,7 @@ def term_rows(points: Sequence[MemoryPoint]) -> list[list[str]]:
 
 
 def wall_rows(found: Sequence[Wall]) -> list[list[str]]:
-    """A row a prompt length: the largest batch, the first that fails, and the term that fails."""
+    """A row per prompt length: the largest batch, the first that fails, and the term that fails."""
     rows = []
     for wall in found:
         fits = "any" if wall.largest is None else count(wall.largest)
@@ -150,7 +150,7 @@ def _growth_text(settings: MemorySettings, found: Sequence[Wall]) -> str:
     fixed = [term for term in TERMS if last[term] == first[term] > 0]
     growth = [f"{_terms(growing)} {'grow' if len(growing) > 1 else 'grows'} with the prompt length"]
     if capped:
-        growth.append(f"{_terms(capped)} up to {plural(settings.grid.shape.max_num_batched_tokens, 'token')} a step")
+        growth.append(f"{_terms(capped)} up to {plural(settings.grid.shape.max_num_batched_tokens, 'token')} per step")
     sentence = ", ".join(growth)
     return f"{sentence[0].upper()}{sentence[1:]}; {_terms(fixed)} do not."
 
@@ -160,7 +160,7 @@ def _terms(terms: Sequence[str]) -> str:
 
 
 def run_rows(runs: Sequence[MeasuredRun]) -> list[list[str]]:
-    """A row a run: the estimate for its requests, its measured peak, and their difference."""
+    """A row per run: the estimate for its requests, its measured peak, and their difference."""
     return [
         [
             run.run_id,
@@ -222,9 +222,8 @@ def command(settings: MemorySettings) -> str:
         f"--capacity-gib {grid.capacity_bytes / GIB:.6g}",
         f"--prompts p{settings.prompt_tokens} --budget {grid.budget_tokens}",
         f"--batch-size {','.join(map(str, grid.batch_sizes))}",
+        f"--engine {shape.engine}",
     ]
-    if not PRESETS[shape.engine].forms_batches:
-        options.append(f"--engine {shape.engine}")
     if grid.pool_bytes is not None:
         options.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
     if settings.model.weight_bits != 8 * settings.model.value_bytes:

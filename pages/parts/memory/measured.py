@@ -18,7 +18,7 @@ from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key, put
 from pages.parts.shared.tables import draw_table
-from store.queries.memory_runs import MeasuredRun, measured_runs
+from store.queries.memory_runs import MeasuredRun
 
 MOST_LISTED = 24
 WHY = """
@@ -77,7 +77,7 @@ def draw_measured(settings: MemorySettings, runs: Sequence[MeasuredRun]) -> None
 def _draw_none(settings: MemorySettings) -> None:
     """A line that there are no runs, and a button for each model with runs."""
     st.markdown(f"No completed run of {plain(settings.model.name)} in {settings.dtype} has recorded a peak yet.")
-    others = Counter((run.model, run.dtype) for run in measured_runs(lab().store.cursor()))
+    others = Counter((run.model, run.dtype) for run in lab().store.memory_runs.newest())
     with st.container(horizontal=True):
         for (model, dtype), runs in others.most_common(4):
             st.button(

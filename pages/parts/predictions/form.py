@@ -77,7 +77,7 @@ class PredictionForm:
         try:
             self._typed(choices)
         except ValueError as error:
-            return f"The prediction is incomplete: {_problem_text(error)} Complete it, or clear its fields."
+            return f"The prediction is incomplete: {error}. Complete it, or clear its fields."
         return None
 
     def collect(self, choices: Sequence[Choice], engines: Sequence[str] | None = None) -> list[Draft]:
@@ -150,7 +150,7 @@ class PredictionForm:
         try:
             draft = self._typed(choices)
         except ValueError as error:
-            st.session_state[self._key("problem")] = f"Not added: {_problem_text(error)}"
+            st.session_state[self._key("problem")] = f"Not added: {error}."
             return
         st.session_state[self._drafts] = (*self.drafts, draft)
         st.session_state[self._key("clear")] = True
@@ -178,11 +178,6 @@ class PredictionForm:
 
     def _key(self, field: str) -> str:
         return f"{self._name}.expect_{field}"
-
-
-def _problem_text(error: ValueError) -> str:
-    """What is missing in a prediction, as the end of a sentence."""
-    return f"{str(error).removeprefix('prediction: ')}."
 
 
 def add_predictions(subject: Subject, drafts: Sequence[Draft]) -> None:

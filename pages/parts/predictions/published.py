@@ -20,6 +20,7 @@ LOOKED_AT = 40  # the newest experiments, which are searched for the same questi
 NOT_GRADED = Badge(
     label="not graded", icon=":material/hourglass_empty:", color="gray", help="The text does not measure this."
 )
+NOUNS = {"load": "load test", "repeats": "repeats experiment"}  # by kind of experiment
 PAGES = {"pages/sweep.py": "Sweep", "pages/load.py": "Load", "pages/bench.py": "Bench"}
 
 
@@ -44,7 +45,12 @@ def draw_published() -> None:
 def _draw(published: PublishedPrediction, answers: dict[str, LabAnswer]) -> None:
     badge = BADGES.get(published.grade, NOT_GRADED)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(badge.label, icon=badge.icon, color=badge.color, help=f"According to the text: {published.found}")
+        st.badge(
+            f"{badge.label} in the text",
+            icon=badge.icon,
+            color=badge.color,
+            help=f"According to the text: {published.found}",
+        )
         st.markdown(f"**{plain(published.expected)}**")
     lines = [f"*Why:* {plain(published.why)}", f"*Result in the text:* {plain(published.found)}"]
     if published.ratio is not None:
@@ -72,10 +78,11 @@ def lab_text(ratio: PublishedRatio, found: LabAnswer | None) -> str:
     """This lab's grade; or that no experiment has measured it, or why the newest of its kind gives no grade."""
     if found is None:
         return "not measured by any experiment in this store yet."
+    noun = NOUNS.get(found.kind, found.kind)
     if found.value is None:
-        return f"no grade. Of the newest {found.kind}, {found.experiment_id}: {found.reason.removesuffix('.')}."
+        return f"no grade. Of the newest {noun}: {found.reason.removesuffix('.')}."
     outcome = "held" if grade(ratio.low, ratio.high, found.value).held else "missed"
-    return f"{value_text(ratio.unit, found.value)}, {outcome}, by {found.kind} {found.experiment_id}."
+    return f"{value_text(ratio.unit, found.value)}, {outcome}, by {noun} {found.experiment_id}."
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

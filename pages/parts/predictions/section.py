@@ -22,7 +22,7 @@ from pages.parts.predictions.text import (
     without_ticks,
 )
 from pages.parts.shared.lab import lab
-from pages.parts.shared.links import EXPERIMENT_PAGES
+from pages.parts.shared.links import EXPERIMENT_PAGES, runs_query
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 from store.predictions.predictions import Subject
@@ -101,7 +101,7 @@ def _draw_link(row: Mapping[str, Any]) -> None:
         return
     runs = lab().store.experiments.runs(subject_id)["run_id"].tolist()
     if runs:
-        query = {"runs": ",".join(map(str, runs[:8]))}
+        query = runs_query([str(run_id) for run_id in runs])
         st.page_link("pages/compare.py", label="Compare runs", icon=":material/compare_arrows:", query_params=query)
 
 

@@ -30,6 +30,7 @@ from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.links import run_link
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tables import TABLE_FORMAT
 from store.sandbox import Refusal
 from store.sandbox.answer_files import to_arrow, to_csv, to_parquet
 from store.snapshot.snapshot import Snapshot
@@ -172,7 +173,7 @@ def as_shown(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
             links[name] = column.map(lambda value: value if pd.isna(value) else run_link(value))
             config[name] = st.column_config.LinkColumn(name, display_text=r"run_id=(.*)$")
         elif pd.api.types.is_float_dtype(column):
-            config[name] = st.column_config.NumberColumn(name, format="%.4g")
+            config[name] = st.column_config.NumberColumn(name, format=TABLE_FORMAT)
         elif pd.api.types.is_integer_dtype(column):
             config[name] = st.column_config.NumberColumn(name, format="localized")
     return frame.assign(**links), config

@@ -30,13 +30,14 @@ from pages.parts.shared.fields import Choice, Field
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import page_key
-from pages.parts.shared.tables import draw_table
+from pages.parts.shared.tables import TABLE_FORMAT, draw_table
 from pages.parts.shared.widgets import choice
 
 METRIC = "metric"
 FIELDS: Mapping[str, Field] = {
     METRIC: Choice(options=tuple(measure.short for measure in MEASURES), default=MEASURES[0].short, label="Metric")
 }
+CHANCE = "By chance alone: the probability of at least as many ratios on one side of 1 if the engines were equal."
 ON_BENCH = "Set **Repeats** on Bench to 2 or more; its run buttons then start a repeats experiment."
 OVER_TIME = (
     "Requests arrive over time, so throughput and duration mostly reflect the arrivals. Compare latencies instead."
@@ -96,6 +97,8 @@ def draw_finding(data: MeasuredRepeats) -> None:
         f"{measure.title}: one dot a run, in running order from left to right; the wide tick is the engine's median, "
         f"also given under its name. {_better(measure)}"
     )
+    if any("chance alone" in sentence for sentence in sentences):
+        st.caption(CHANCE)
     _draw_repeats(data, measure)
 
 
@@ -111,10 +114,9 @@ def draw_medians(data: MeasuredRepeats) -> None:
     if ratios := ratio_rows(data.rows, data.names):
         draw_table(RATIO_HEADER, ratios, figures=range(2, 5))
         st.caption(
-            "Each ratio compares two runs of the same repeat, so a slowdown over both mostly cancels. The chance is "
-            "the probability of at least as many ratios on one side of 1 if the engines were equal. The first engine "
-            "always runs first, so drift within a repeat shifts every ratio the same way. Of many metrics, some agree "
-            "by chance."
+            "Each ratio compares two runs of the same repeat, so slow drift mostly cancels. Not within a repeat: the "
+            "first engine always runs first, so drift there shifts every ratio the same way. Of many metrics, some "
+            "agree by chance."
         )
     else:
         st.caption("No ratio yet; it needs a repeat in which the first engine and another completed.")
@@ -128,12 +130,12 @@ def draw_runs(data: MeasuredRepeats) -> None:
 
 
 def _draw_repeats(data: MeasuredRepeats, measure: RepeatMeasure) -> None:
-    """The chosen metric, a row a repeat; for one engine the other tables suffice."""
+    """The chosen metric, a row per repeat; for one engine the other tables suffice."""
     if len(data.names) < 2:
         return
     frame = repeat_table(data.rows, data.names, measure)
     number, link = st.column_config.NumberColumn, st.column_config.LinkColumn
-    config: dict[str, Any] = {name: number(format="%.4g") for name in map(str, frame) if name != "repeat"}
+    config: dict[str, Any] = {name: number(format=TABLE_FORMAT) for name in map(str, frame) if name != "repeat"}
     config["compare"] = link("compare", display_text="open", help="Open the runs of this repeat on Compare")
     height = table_height(len(frame))
     st.dataframe(

@@ -16,7 +16,7 @@ from pages.parts.shared.links import compare_link
 
 ENGINE_HEADER = ("metric", "engine", "median", "lowest", "highest", "spread", "n")
 RATIO_HEADER = ("metric", "ratio", "median", "lowest", "highest", "agree")
-RUN_FIGURES = ("tok/s", "TTFT p50 s", "TTFT p95 s", "TPOT p50 ms", "gap p99 ms", "duration s", "% dead")
+RUN_FIGURES = ("tok/s", "TTFT p50, s", "TTFT p95, s", "TPOT p50, ms", "ITL p99, ms", "duration, s", "dead, %")
 CSV_FIRST = ("position", "key", "engine", "repeat", "status", "run_id", "error", "asked_bytes", "free_bytes")
 
 Points = Sequence[Mapping[str, Any]]
@@ -56,7 +56,7 @@ def ratio_rows(points: Points, names: Names) -> list[list[str]]:
 
 
 def repeat_table(points: Points, names: Names, measure: RepeatMeasure) -> pd.DataFrame:
-    """A row a repeat: each engine's value in the unit of the axis, the ratios to the first, and a link to Compare."""
+    """A row per repeat: each engine's value in the unit of the axis, the ratios to the first, and a link to Compare."""
     values = {key: values_of(points, key, measure.name) for key in names}
     most = max((value for of_key in values.values() for value in of_key.values()), default=0.0)
     factor, unit = measure.axis_scale(most)
@@ -89,12 +89,12 @@ def runs_table(points: pd.DataFrame) -> pd.DataFrame:
             "repeat": attempts.repeat,
             "status": attempts.status,
             "tok/s": points["output_tokens_per_s"],
-            "TTFT p50 s": points["ttft_p50_s"],
-            "TTFT p95 s": points["ttft_p95_s"],
-            "TPOT p50 ms": points["tpot_p50_s"] * 1e3,
-            "gap p99 ms": points["itl_p99_s"] * 1e3,
-            "duration s": points["duration_s"],
-            "% dead": points["dead_fraction"] * 100,
+            "TTFT p50, s": points["ttft_p50_s"],
+            "TTFT p95, s": points["ttft_p95_s"],
+            "TPOT p50, ms": points["tpot_p50_s"] * 1e3,
+            "ITL p99, ms": points["itl_p99_s"] * 1e3,
+            "duration, s": points["duration_s"],
+            "dead, %": points["dead_fraction"] * 100,
             "error": attempts.error,
         }
     )

@@ -18,11 +18,15 @@ from pages.parts.shared.markdown import plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BendCase:
-    """Decode passes of one width. `seconds` are median pass times by rows; `width` is None without decode passes."""
+    """Decode passes of one width. `seconds` are median pass times by rows; `width` is None without decode passes.
+
+    `left_out` are the numbers of rows that had too few passes for a median.
+    """
 
     name: str
     width: int | None
     seconds: Mapping[int, float]
+    left_out: tuple[int, ...] = ()
 
     @property
     def seen(self) -> Bend | None:
@@ -39,7 +43,12 @@ def cases_of_runs(series: list[MeasuredPasses]) -> list[BendCase]:
     """A case for each run."""
     is_alone = len(series) == 1
     return [
-        BendCase(name="" if is_alone else plain(one.name), width=one.decode_width, seconds=one.decode_seconds)
+        BendCase(
+            name="" if is_alone else plain(one.name),
+            width=one.decode_width,
+            seconds=one.decode_seconds,
+            left_out=one.rare_rows,
+        )
         for one in series
     ]
 

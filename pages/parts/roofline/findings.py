@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.format import count, duration, is_missing, number, percent, plural, quantity
-from engine.hardware.pass_points import Bend, Utilization
+from engine.hardware.pass_points import LEAST_SAMPLES, Bend, Utilization
 from engine.hardware.roofline import Ceilings
 from pages.figures.roofline.roofline import bandwidth_text, rate_text
+from pages.parts.shared.markdown import listed
 from pages.parts.shared.tiles import Tile
 
 HEADER = ("run", "passes", "kind", "median of shapes", "FLOP/byte", "read", "MBU", "computed", "MFU")
 FIGURES = (1, 3, 4, 5, 6, 7, 8)
 HOST_BOUND, ALL = 0.8, 0.95
+MOST_LEFT_OUT = 6  # numbers of rows that are named
 
 
 def kind_rows(name: str, used: Sequence[Utilization]) -> list[list[str]]:
@@ -115,7 +117,7 @@ def launch_text(ceilings: Ceilings, used: Sequence[Utilization], *, is_graph: bo
     floor_s = ceilings.eager_issue_s
     text = (
         f"Issuing {count(ceilings.kernels_per_pass)} kernels at {duration(ceilings.launch_s)} each takes "
-        f"{duration(floor_s)} a pass"
+        f"{duration(floor_s)} per pass"
     )
     decode = next((of_kind for of_kind in used if of_kind.kind == "decode"), None)
     if decode is None or not is_own:
@@ -159,6 +161,17 @@ def _seen_text(seen: Bend | None) -> str:
         f"the measured bend is **between {count(seen.low)} and {count(seen.high)} rows**: a pass of "
         f"{count(seen.high)} took {times} {count(seen.low)}"
     )
+
+
+def left_out_text(rows: Sequence[int]) -> str:
+    """The numbers of rows that are missing from the measured bend; empty for none."""
+    if not rows:
+        return ""
+    shown = [count(number_of) for number_of in rows[:MOST_LEFT_OUT]]
+    more = [f"{count(len(rows) - MOST_LEFT_OUT)} more"] if len(rows) > MOST_LEFT_OUT else []
+    numbers = listed([*shown, *more])
+    noun = "row" if tuple(rows) == (1,) else "rows"
+    return f"Left out: {numbers} {noun}, with fewer than {LEAST_SAMPLES} decode passes each."
 
 
 def issue_text(row: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from pages.figures.frames import records
 from pages.parts.runs.loaded_run import find_row
 from pages.parts.runs.run_text import dtype_name
 from pages.parts.shared.lab import lab
-from store.queries.downsampled_passes import By, pass_bins
+from store.queries.downsampled_passes import By
 
 KEPT = 32
 MAX_MEMBERS = 200
@@ -65,6 +65,14 @@ class MeasuredPasses:
         """The median decode pass by rows, for frequent numbers of rows; by doublings of rows if few are frequent."""
         exact = _often(self.by_rows)
         return exact if len(exact) >= MANY_ROWS else _often(self.groups) | exact
+
+    @property
+    def rare_rows(self) -> tuple[int, ...]:
+        """The numbers of rows of decode passes that are too few for `decode_seconds`, in rising order."""
+        decode = self.by_rows[self.by_rows["kind"] == "decode"]
+        rare = decode[decode["passes"] < LEAST_SAMPLES]
+        rows = (rare["rows"] / rare["passes"]).round().astype(int)
+        return tuple(sorted(set(rows.tolist()) - self.decode_seconds.keys()))
 
     @property
     def decode_width(self) -> int | None:
@@ -115,7 +123,7 @@ def _read(
     home: str, run_ids: tuple[str, ...], version: int, is_async: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Cached by run ids, version and `home`, which identifies the store."""
-    cursor = lab().store.cursor()
+    passes = lab().store.passes
     by: tuple[By, ...] = ("shape", "doublings", "rows")
-    bins, groups, by_rows = (pass_bins(cursor, run_ids, by=kind, is_async=is_async) for kind in by)
+    bins, groups, by_rows = (passes.bins(run_ids, by=kind, is_async=is_async) for kind in by)
     return bins, groups, by_rows

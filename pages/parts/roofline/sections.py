@@ -26,6 +26,7 @@ from pages.parts.roofline.findings import (
     issue_text,
     kind_rows,
     launch_text,
+    left_out_text,
     points_caption,
     share_tiles,
 )
@@ -72,7 +73,7 @@ def draw_finding(series: Sequence[MeasuredPasses], chosen: ChosenCeilings, cases
 
 def draw_roofline(series: Sequence[MeasuredPasses], chosen: ChosenCeilings) -> None:
     """Passes as points under the ceilings."""
-    st.subheader("Passes under the ceilings", anchor="roofline")
+    st.subheader("Passes under the ceilings" if chosen.machine else "Passes by intensity", anchor="roofline")
     first = series[0]
     rows = [
         {
@@ -109,8 +110,7 @@ def _roof(first: MeasuredPasses, chosen: ChosenCeilings) -> Roof | None:
     issue_s = ceilings.eager_issue_s
     return Roof(
         name=chosen.machine.label,
-        read_bytes_per_s=ceilings.read_bytes_per_s,
-        flop_per_s=ceilings.flop_per_s,
+        ceilings=ceilings,
         dtype=chosen.machine.dtype,
         launch_bytes_per_s=None if first.is_graph or issue_s <= 0 else first.shape.weight_bytes / issue_s,
     )
@@ -124,7 +124,7 @@ def draw_bend(series: Sequence[MeasuredPasses], chosen: ChosenCeilings, cases: S
     for case in cases:
         predicted = case.predicted(first.shape, ceilings)
         text = bend_text(case.name, case.width, predicted, case.seen, ceilings)
-        st.markdown(text[0].upper() + text[1:] if not case.name else text)
+        st.markdown(f"{text[0].upper() + text[1:] if not case.name else text} {left_out_text(case.left_out)}".rstrip())
     st.caption(
         "The measured bend is the first doubling of rows over which the median decode pass grows faster than the "
         "square root of its rows. Mixed requests also change the width; a sweep keeps it constant."

@@ -8,11 +8,12 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import count, duration, percent, plural
+from engine.core.presets import PRESETS
 from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map, block_map_caption
 from pages.figures.blocks.pool import pool_at, pool_caption
 from pages.figures.frames import records
 from pages.figures.timeline.preemptions import preemptions_of
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import RunUnit
 from pages.parts.runs.figures import chosen_unit
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import show
@@ -26,7 +27,7 @@ MAX_LISTED = 20
 
 def draw_blocks(run: LoadedRun) -> None:
     """Nothing for a run whose KV memory is not paged."""
-    if not run.is_paged:
+    if not PRESETS[run.config.engine].has_blocks:
         return
     st.subheader("KV blocks", anchor="blocks")
     unit = chosen_unit()
@@ -54,8 +55,8 @@ def draw_blocks(run: LoadedRun) -> None:
 
 
 def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
-    ledger = run.ledger("")
-    reserved, unfilled = ledger.get("kv_reserved_position_s"), ledger.get("kv_fragment_position_s")
+    waste = run.waste_row("")
+    reserved, unfilled = waste.get("kv_reserved_position_s"), waste.get("kv_fragment_position_s")
     return block_map_caption(
         grid.by_column,
         lost,
@@ -67,7 +68,7 @@ def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: in
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _block_map(home: str, run_id: str, version: int, unit: Unit) -> BlockMap:
+def _block_map(home: str, run_id: str, version: int, unit: RunUnit) -> BlockMap:
     """Up to the highest block in use: a pool may be far larger than the workload. Cached as a LoadedRun is."""
     store = lab().store
     whole = store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)

@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from engine.core.format import MISSING, count
+from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.metric import Value
 from pages.parts.experiments.progress import draw_way_to_experiment
@@ -19,6 +20,7 @@ from pages.parts.runs.run_actions import draw_download, edit_notes, set_pinned
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab
+from pages.parts.shared.links import runs_query
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, value_and_unit
 from pages.parts.shared.page_state import page_key
@@ -38,9 +40,9 @@ class KeyFigure:
 
 KEY_FIGURES = (
     KeyFigure(label="Throughput", metric="output_tokens_per_s", rests_on="output_tokens", noun="tokens"),
-    KeyFigure(label="First token, p50", metric="ttft_p50_s", rests_on="ttft_n", noun="requests"),
-    KeyFigure(label="Gap between tokens, p95", metric="itl_p95_s", rests_on="itl_n", noun="gaps"),
-    KeyFigure(label="Whole answer, p50", metric="e2e_p50_s", rests_on="e2e_n", noun="requests"),
+    KeyFigure(label="TTFT p50", metric="ttft_p50_s", rests_on="ttft_n", noun="requests"),
+    KeyFigure(label="ITL p95", metric="itl_p95_s", rests_on="itl_n", noun="gaps"),
+    KeyFigure(label="E2E p50", metric="e2e_p50_s", rests_on="e2e_n", noun="requests"),
     KeyFigure(label="Dead slot-steps", metric="dead_fraction", rests_on="slot_steps", noun="slot-steps"),
     KeyFigure(label="Padding", metric="padding_fraction", rests_on="computed_positions", noun="positions"),
 )
@@ -63,14 +65,14 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
                 "pages/compare.py",
                 label="Compare with the other engine" if len(companions) == 2 else "Compare with the other engines",
                 icon=":material/compare_arrows:",
-                query_params={"runs": ",".join(companions)},
+                query_params=runs_query(companions),
             )
         else:
             st.page_link(
                 "pages/compare.py",
                 label="Compare with another run",
                 icon=":material/compare_arrows:",
-                query_params={"runs": run.run_id},
+                query_params=runs_query([run.run_id]),
             )
         draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
         st.page_link(
@@ -82,7 +84,7 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
 
 def draw_key_figures(run: LoadedRun) -> None:
     """Each figure with its unit and sample count. Paged runs show preemptions in place of padding and dead slots."""
-    figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if run.is_paged else KEY_FIGURES
+    figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if PRESETS[run.config.engine].has_blocks else KEY_FIGURES
     draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures])
 
 

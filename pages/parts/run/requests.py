@@ -13,6 +13,7 @@ from engine.core.format import count, duration, is_missing, plural
 from pages.parts.runs.answers import answer_or_note, answers_of, with_texts
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.page_state import page_key
+from pages.parts.shared.tables import TABLE_FORMAT
 
 PAGE_ROWS = 200
 CUT = 160
@@ -23,9 +24,9 @@ COLUMNS = {
     "output_text": "answer",
     "prompt_tokens": "prompt tokens",
     "output_tokens": "new tokens",
-    "ttft_s": "first token, s",
-    "e2e_s": "whole answer, s",
-    "tpot_s": "per token, s",
+    "ttft_s": "TTFT, s",
+    "e2e_s": "E2E, s",
+    "tpot_s": "TPOT, s",
     "queue_wait_s": "queue wait, s",
     "arrival_s": "arrival, s",
     "budget_tokens": "budget",
@@ -119,8 +120,7 @@ def _one_line(text: Any) -> str | None:
 
 
 def _column_config() -> dict[str, Any]:
-    config: dict[str, Any] = {COLUMNS[name]: st.column_config.NumberColumn(format="%.3f") for name in _SECONDS}
-    config["per token, s"] = st.column_config.NumberColumn(format="%.4f")
+    config: dict[str, Any] = {COLUMNS[name]: st.column_config.NumberColumn(format=TABLE_FORMAT) for name in _SECONDS}
     config["request"] = st.column_config.NumberColumn(pinned=True, width="small")
     config["prompt"] = st.column_config.TextColumn(width="medium")
     config["answer"] = st.column_config.TextColumn(width="medium")

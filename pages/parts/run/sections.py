@@ -61,9 +61,9 @@ def draw_timeline(run: LoadedRun) -> None:
 def draw_waste(run: LoadedRun) -> None:
     """Positions, time and memory spent on nothing."""
     st.subheader("Waste", anchor="waste")
-    ledger = pd.DataFrame([run.ledger("")])
-    show(waste_breakdown(ledger, dark=is_dark()), key="waste", alt="Waste")
-    st.caption(waste_caption(ledger))
+    waste = pd.DataFrame([run.waste_row("")])
+    show(waste_breakdown(waste, dark=is_dark()), key="waste", alt="Waste")
+    st.caption(waste_caption(waste))
     if discarded := discarded_text(run.config, run.metrics):
         st.caption(discarded)
     with st.expander("Counted and attributed waste"):

@@ -15,12 +15,13 @@ from engine.core.format import count, duration, is_missing, number, percent, plu
 from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
+from engine.metrics.latency import LATENCIES, Latency
 from engine.metrics.metric import Value
-from pages.figures.timeline.spans import Unit
+from pages.figures.timeline.spans import RunUnit
 from pages.parts.shared.page_state import linked, one_of, setting
 
 UNIT = "unit"  # in the address: `?unit=seconds`
-UNITS: dict[str, Unit] = {"steps": "step", "seconds": "second"}
+UNITS: dict[str, RunUnit] = {"steps": "step", "seconds": "second"}
 
 TIMELINE_HELP = """
 Each lane is one slot of the batch, from the run's start (left) to its end (right). The number is the request in it.
@@ -47,7 +48,7 @@ graph computes beyond the tokens of its pass, because it was captured for a larg
 """
 
 
-def unit_switch() -> Unit:
+def unit_switch() -> RunUnit:
     """Draw the switch between steps and seconds, and return the chosen unit."""
     with linked(UNIT, "steps", one_of(list(UNITS))) as key:
         chosen = st.segmented_control(
@@ -56,7 +57,7 @@ def unit_switch() -> Unit:
     return UNITS.get(chosen or "steps", "step")
 
 
-def chosen_unit() -> Unit:
+def chosen_unit() -> RunUnit:
     """The unit that the page's switch shows, for a figure further down."""
     return UNITS.get(setting(UNIT) or "steps", "step")
 
@@ -76,56 +77,34 @@ def discarded_text(config: RunConfig, metrics: Mapping[str, Value]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFigure:
-    """One kind of latency. `phrase` is its name within a sentence; `counted` is what one sample is, in the plural."""
+    """A latency as it is drawn. `phrase` is its name within a sentence, `counted` what one sample is, in the plural."""
 
-    key: str
-    title: str
+    latency: Latency
     phrase: str
     counted: str
-    meaning: str
+
+    @property
+    def key(self) -> str:
+        return self.latency.key
+
+    @property
+    def title(self) -> str:
+        return self.latency.label
 
 
-LATENCY_FIGURES = (
-    LatencyFigure(
-        key="queue_wait",
-        title="Queue wait",
-        phrase="queue wait",
-        counted="requests",
-        meaning="From a request's arrival until it gets a slot. It makes up most of the time to first token as soon as "
-        "requests arrive faster than they are served.",
-    ),
-    LatencyFigure(
-        key="ttft",
-        title="Time to first token",
-        phrase="time to first token",
-        counted="requests",
-        meaning="From a request's arrival until its first token: the wait for a slot, then the prefill.",
-    ),
-    LatencyFigure(
-        key="itl",
-        title="Gap between tokens",
-        phrase="gap between tokens",
-        counted="gaps",
-        meaning="Every gap between two tokens of an answer, not a mean per request. The long tail comes from prefills "
-        "of other requests.",
-    ),
-    LatencyFigure(
-        key="tpot",
-        title="Time per output token",
-        phrase="time per output token",
-        counted="requests",
-        meaning="A request's average time per token after the first: (last - first) / (tokens - 1).",
-    ),
-    LatencyFigure(
-        key="e2e",
-        title="Whole answer",
-        phrase="time to a whole answer",
-        counted="requests",
-        meaning="From a request's arrival until its last token; finished requests only.",
-    ),
+_PHRASES = {
+    "queue_wait": "queue wait",
+    "ttft": "time to first token",
+    "itl": "gap between tokens",
+    "tpot": "time per output token",
+    "e2e": "time to a whole answer",
+}
+LATENCY_FIGURES = tuple(
+    LatencyFigure(latency=each, phrase=_PHRASES[each.key], counted="gaps" if each.level == "gap" else "requests")
+    for each in LATENCIES
 )
 
-LATENCY_HELP = "\n".join(f"- **{latency.title}**: {latency.meaning}" for latency in LATENCY_FIGURES)
+LATENCY_HELP = "\n".join(f"- **{latency.label}**: {latency.meaning}" for latency in LATENCIES)
 
 FULL = "not defined: in full response mode, all tokens of an answer arrive at once"
 SINGLE = "not defined: no answer has a second token"
@@ -165,7 +144,7 @@ def absence(latency: LatencyFigure, requests: pd.DataFrame, status: str) -> str:
 
 
 def worst_gap_text(metrics: Mapping[str, Mapping[str, Value]]) -> str:
-    """`Worst gap over median gap: chunked 2.8 times (38 ms over 13.6 ms), paged 9.1 times …`, the smallest first.
+    """`Worst gap over median gap: paged 9.1 times (124 ms over 13.6 ms), chunked 2.8 times …`, in the runs' order.
 
     It shows how long other requests' prefills interrupt an answer. Empty where no run has gaps.
     """
@@ -175,6 +154,6 @@ def worst_gap_text(metrics: Mapping[str, Mapping[str, Value]]) -> str:
         return ""
     parts = [
         f"{name} {number(ratios[name])} times ({duration(known[name][0])} over {duration(known[name][1])})"
-        for name in sorted(ratios, key=lambda name: ratios[name])
+        for name in ratios
     ]
     return f"Worst gap over median gap: {', '.join(parts)}."

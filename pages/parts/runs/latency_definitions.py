@@ -26,7 +26,6 @@ from pages.parts.shared.markdown import plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text
 from pages.parts.shared.page_state import linked, one_of, page_key
 from pages.parts.shared.tables import draw_table
-from store.queries.latency_definitions import counted_requests, distributions
 
 DEFINITIONS = tuple(choice.name for choice in CHOICES)  # in the address
 KEPT = 16
@@ -133,11 +132,11 @@ def recounted_run(run: LoadedRun, definitions: Definitions) -> LoadedRun:
 @st.cache_resource(max_entries=KEPT, show_spinner=False)
 def _recount(home: str, run_id: str, status: str, version: int, definitions: Definitions) -> Recount:
     """Cached as a LoadedRun is."""
-    cursor = lab().store.cursor()
-    latencies = distributions(cursor, run_id, definitions)
+    counted = lab().store.latencies
+    latencies = counted.distributions(run_id, definitions)
     return Recount(
         metrics=latency_metrics(latencies, definitions),
-        requests=counted_requests(cursor, run_id, definitions),
+        requests=counted.requests(run_id, definitions),
         latencies=latencies,
     )
 
@@ -226,7 +225,7 @@ def _draw_downloads(runs: Sequence[LoadedRun], recounted: Sequence[LoadedRun], d
         store = lab().store
         return requests_csv(
             {run.run_id: store.runs.requests(run.run_id) for run in runs},
-            {run.run_id: counted_requests(store.cursor(), run.run_id, definitions) for run in runs},
+            {run.run_id: store.latencies.requests(run.run_id, definitions) for run in runs},
             definitions,
         )
 

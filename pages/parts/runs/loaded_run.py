@@ -14,19 +14,15 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.config import RunConfig
-from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
 from engine.metrics.metric import Value
 from pages.figures.frames import records
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
-from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
-from store.queries.latency_definitions import distributions
 
 KEPT_RUNS = 8
 RECENT = 60
-KV_PARTS = ("padding", "dead", "fragment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,11 +49,6 @@ class LoadedRun:
     definitions: Definitions = Definitions()
 
     @property
-    def is_paged(self) -> bool:
-        """Whether its KV memory is in blocks."""
-        return PRESETS[self.config.engine].has_blocks
-
-    @property
     def kv_blocks(self) -> int | None:
         """The number of blocks in its pool; None where it was not logged."""
         blocks = self.info.get("kv_blocks")
@@ -82,14 +73,10 @@ class LoadedRun:
         """The number of requests in the workload, arrived or not."""
         return int(self.info.get("workload", {}).get("requests", len(self.requests)))
 
-    def ledger(self, series: str) -> dict[str, Any]:
-        """Its row of the waste figures, named `series`."""
-        if len(self.passes) == self.pass_totals["passes"]:
-            return ledger_row(series, self.metrics, self.passes)
-        seconds = self.pass_kinds.set_index("kind")["seconds"]
-        mixed = {"mixed_s": seconds["mixed"]} if "mixed" in seconds else {}
+    def waste_row(self, series: str) -> dict[str, Any]:
+        """Its row of the waste figures, named `series`: its metrics and its totals over all passes."""
         known = {name: value for name, value in self.metrics.items() if value is not None}
-        return ledger_row(series, {**mixed, **self.pass_totals, **known}, self.passes.head(0))
+        return {"series": series, **self.pass_totals, **known}
 
 
 def recent_rows() -> list[dict[str, Any]]:
@@ -140,7 +127,6 @@ def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
     """The cache key is what may change: the status and, for a running run, the store's version. `home` separates
     stores."""
     store = lab().store
-    cursor = store.cursor()
     row = store.runs.get(run_id)
     info = row["info"]
     return LoadedRun(
@@ -150,45 +136,10 @@ def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
         config=RunConfig.from_dict(info["config"]),
         metrics=store.runs.metrics(run_id),
         spans=store.runs.spans(run_id),
-        passes=downsampled_passes(cursor, run_id),
-        pass_totals=pass_totals(cursor, run_id),
-        pass_kinds=pass_kinds(cursor, run_id),
+        passes=store.passes.downsampled(run_id),
+        pass_totals=store.passes.totals(run_id),
+        pass_kinds=store.passes.kinds(run_id),
         requests=store.runs.request_numbers(run_id),
-        latencies=distributions(cursor, run_id, Definitions()),
+        latencies=store.latencies.distributions(run_id),
         events=store.runs.events(run_id),
     )
-
-
-def ledger_row(series: str, metrics: Mapping[str, Any], passes: pd.DataFrame) -> dict[str, Any]:
-    """What waste.waste_breakdown and kv_layouts.kv_layouts read of one run: its metrics, its KV memory by use, and the
-    padding of its CUDA graphs' buckets."""
-    known = {name: value for name, value in metrics.items() if value is not None}
-    return {"series": series, **_kv_by_use(passes), **_bucket_tokens(passes), **_mixed_time(passes), **known}
-
-
-def _kv_by_use(passes: pd.DataFrame) -> dict[str, float]:
-    """Reserved KV memory that holds no real token, in position-seconds; empty for a run that did not log it."""
-    columns = ["kv_reserved_positions", "kv_used_positions", *(f"kv_{part}_positions" for part in KV_PARTS)]
-    if passes.empty or not set(columns) <= set(passes.columns) or passes[columns].isna().any(axis=None):
-        return {}
-    seconds = (passes["end_s"] - passes["start_s"]).to_numpy(dtype=float)
-    reserved, used, *parts = (float((seconds * passes[name].to_numpy(dtype=float)).sum()) for name in columns)
-    held = {f"kv_{part}_position_s": amount for part, amount in zip(KV_PARTS, parts, strict=True)}
-    return held | {"kv_room_position_s": reserved - used - sum(parts)}
-
-
-def _bucket_tokens(passes: pd.DataFrame) -> dict[str, int]:
-    """The bucket sizes of the passes that were CUDA graphs, and their padding, in tokens; empty for an eager run."""
-    if passes.empty or "bucket_tokens" not in passes or passes["bucket_tokens"].isna().all():
-        return {}
-    captured = passes[passes["bucket_tokens"].notna()]
-    bucket_tokens = int(captured["bucket_tokens"].sum())
-    return {
-        "bucket_tokens": bucket_tokens,
-        "bucket_padding_tokens": bucket_tokens - int(captured["tokens"].fillna(0).sum()),
-    }
-
-
-def _mixed_time(passes: pd.DataFrame) -> dict[str, float]:
-    mixed = passes[passes["kind"] == "mixed"] if len(passes) else passes
-    return {"mixed_s": float((mixed["end_s"] - mixed["start_s"]).sum())} if len(mixed) else {}

@@ -122,5 +122,6 @@ def predictions_text(subject_ids: Sequence[str]) -> str:
     count = int(rows["subject_id"].isin(ids).sum())
     if not count:
         return ""
-    what, verb = plural(count, "prediction"), "stays" if count == 1 else "stay"
-    return f"{what} of it {verb} under Predictions with the current grade, marked as deleted there."
+    it = "it" if len(subject_ids) == 1 else "them"
+    stay, grade = ("stays", "its grade") if count == 1 else ("stay", "their grades")
+    return f"{plural(count, 'prediction')} about {it} {stay} on Predictions, with {grade}."

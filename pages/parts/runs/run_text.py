@@ -50,9 +50,9 @@ def choice_label(row: Mapping[str, Any]) -> str:
 
 def engine_line(config: RunConfig) -> str:
     """`Static batching, 4 slots, batches formed from what has arrived`; with blocks and limits where it has them."""
-    if config.engine == "serial":
-        return f"Serial, one request at a time{_execution(config)}"
-    text = f"{config.engine.capitalize()} batching, {plural(config.slots, 'slot')}"
+    if PRESETS[config.engine].slots == 1:
+        return f"{config.engine.capitalize()}, one request at a time{_execution(config)}"
+    text = f"{config.engine.capitalize()} batching, {plural(config.num_slots, 'slot')}"
     if PRESETS[config.engine].has_blocks:
         text += f", blocks of {plural(config.block_size, 'position')}"
     if PRESETS[config.engine].is_chunked:

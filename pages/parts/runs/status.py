@@ -7,7 +7,6 @@ run ends.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.core.format import count, is_missing, plural, size
+from engine.runlog.reader import RUN_ID
 from engine.runlog.schema import RUN_FILE
 from pages.parts.runs.loaded_run import LoadedRun, find_row
 from pages.parts.shared.lab import lab
@@ -47,7 +47,7 @@ def draw_unknown(run_ids: list[str]) -> None:
         return
     named = ", ".join(plain(run_id[:40]) for run_id in run_ids)
     st.warning(
-        f"There is no run {named} here: it may be deleted, or belong to another LAB_HOME.",
+        f"There is no run {named} here: it may have been deleted, or belong to another LAB_HOME.",
         icon=":material/link_off:",
     )
     st.page_link("pages/history.py", label="All runs in History", icon=":material/history:")
@@ -67,7 +67,7 @@ def _await(run_ids: list[str]) -> None:
 
 def _is_on_disk(run_id: str) -> bool:
     """Whether the folder of runs has this run, even if the store does not have it yet."""
-    is_name = re.fullmatch(r"[0-9A-Za-z_-]{1,64}", run_id) is not None
+    is_name = RUN_ID.fullmatch(run_id) is not None
     return is_name and (lab().home / "runs" / run_id / RUN_FILE).is_file()
 
 

@@ -15,11 +15,14 @@ from engine.core.format import plural, unbroken
 from engine.validity.validity import CHECKS, Outcome
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.lab import lab
-from pages.parts.shared.markdown import plain
+from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.tables import draw_table
 
 CHECK_BY_NAME = {check.name: check for check in CHECKS}
-DISTURBING = ("host", "steady_clocks")  # a run that lost one of these may have wrong times
+DISTURBING = {
+    "host": "the host may have slowed the engine",
+    "steady_clocks": "passes of one shape did not keep their speed",
+}  # by check: what may be wrong with the times of a run that lost its badge
 OUTCOMES = {Outcome.PASS: "earned", Outcome.FAIL: "lost", Outcome.NOT_APPLICABLE: "does not apply"}
 MARKS = {
     Outcome.FAIL.value: (":material/cancel:", "orange"),
@@ -64,12 +67,12 @@ def draw_validity_warning(runs: Mapping[str, LoadedRun]) -> None:
     disturbed, others = lost_by_all(list(checks.values()))
     if disturbed:
         st.warning(
-            f"**All of these runs: {plain(', '.join(disturbed))}.** The difference may come from the machine, not the "
+            f"**In all of these runs, {plain(listed(disturbed))}.** The difference may come from the machine, not the "
             "engines: run them again.",
             icon=":material/rule:",
         )
     if others:
-        st.caption(f":material/rule: All of these runs: {plain(', '.join(others))}.")
+        st.caption(f":material/rule: Badges that all of these runs lost: {plain(', '.join(others))}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +121,11 @@ def names_of(checks: Checks, outcome: Outcome) -> list[str]:
 
 
 def summary(checks: Checks) -> str:
-    """`8 badges earned, 1 lost: random weights; 2 do not apply`; `All 8 badges earned`."""
+    """`8 badges earned, 1 lost: real weights; 2 do not apply`; `All 8 badges earned`."""
     earned, lost, absent = (names_of(checks, outcome) for outcome in Outcome)
     text = f"{plural(len(earned), 'badge')} earned"
     if lost:
-        text += f", {len(lost)} lost: {', '.join(map(fault_of, lost))}"
+        text += f", {len(lost)} lost: {', '.join(map(label_of, lost))}"
     elif len(earned) > 1:
         text = f"All {text}"
     return text + (f"; {len(absent)} {'does' if len(absent) == 1 else 'do'} not apply" if absent else "")
@@ -164,10 +167,10 @@ def _finding(check: Mapping[str, Any] | None) -> str:
 
 
 def lost_by_all(runs: Sequence[Checks]) -> tuple[list[str], list[str]]:
-    """The faults of the badges that every run lost: those that disturb times, then the rest."""
+    """The badges that every run lost: what disturbed their times, as clauses, then the labels of the rest."""
     lost = [names_of(checks, Outcome.FAIL) for checks in runs]
     common = [name for name in lost[0] if all(name in others for others in lost)] if lost else []
     return (
-        [fault_of(name) for name in common if name in DISTURBING],
-        [fault_of(name) for name in common if name not in DISTURBING],
+        [DISTURBING[name] for name in common if name in DISTURBING],
+        [label_of(name) for name in common if name not in DISTURBING],
     )

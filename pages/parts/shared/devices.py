@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 from engine.core.config import DEVICES, EXECUTIONS, RunConfig
+from engine.core.units import dtype_of
 from pages.parts.shared.markdown import plain
 
 
@@ -30,11 +31,6 @@ def device_of(setting: str) -> str:
 def available_executions(device: str) -> tuple[str, ...]:
     """The executions that work with this device setting; CUDA graphs need CUDA."""
     return EXECUTIONS if device_of(device) == "cuda" else ("eager",)
-
-
-def dtype_of(setting: str, device: str) -> str:
-    """The dtype that a dtype setting means on a device."""
-    return setting if setting != "auto" else "bf16" if device == "cuda" else "fp32"
 
 
 def model_on_device(config: RunConfig) -> str:

@@ -36,7 +36,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number from `low` to `high`, without `low` itself if `above` is true. A default of None means: not set."""
+    """A number from `low` to `high`, without `low` itself if `above` is true. A default of None means: not set, which
+    an empty widget shows as `unset`."""
 
     low: float
     high: float
@@ -45,6 +46,7 @@ class Number:
     above: bool = False
     label: str = ""
     help: str = ""
+    unset: str = "no cap"
 
     def complaint(self, text: str) -> str | None:
         try:
@@ -76,6 +78,8 @@ Field = Choice | Number | Text
 
 LEAST_POOL_GIB = 1e-6
 CAP = "Empty: no cap. A run that needs more ends as out of memory."
+RUNNABLE_MODEL = "Choose a model, or type a folder with safetensors or GGUF files, or a hub id as owner/model."
+MODEL_SHAPE = "Choose a model, or type the path of a config.json or of its folder."
 MAX_SHOWN = 40  # characters of a link's bad value
 
 
@@ -107,14 +111,15 @@ def fields_of(options: Iterable[Option], own: Mapping[str, Mapping[str, Any]] | 
 
 
 OWN: dict[str, dict[str, Any]] = {
+    "model": {"help": RUNNABLE_MODEL},
     "requests": {"low": 1},
     "top_k": {"high": 1_000_000},
-    "repeats": {"high": 50, "help": "Engines are interleaved so that drift affects all equally."},
+    "repeats": {"high": 50, "help": "Engines are interleaved, so slow drift affects all about equally."},
 }
 
 FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
-    "first": Choice(options=ENGINES, default="static", label="First (base of ratios)"),
-    "second": Choice(options=ENGINES, default="continuous", label="Second"),
+    "first": Choice(options=ENGINES, default="static", label="First engine", help="Ratios are over this engine."),
+    "second": Choice(options=ENGINES, default="continuous", label="Second engine"),
     "form": Choice(options=FORMS, default="arrived", label=SETTINGS["form"].label),
     "timeout": Number(low=0, high=3600, default=1.0, whole=False, above=True, label="Timeout, seconds"),
     "prompts": Choice(options=PROMPT_KINDS, default="chat", label=SETTINGS["prompts"].label),

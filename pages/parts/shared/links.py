@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 RUNS = "runs"  # the query parameter of Compare
 WHO_COUNTS_SO = "Tools with this definition"  # a search for it finds all latency definitions in the glossary
@@ -15,11 +15,11 @@ def run_link(run_id: object) -> str:
     return f"/run?run_id={run_id}"
 
 
-def runs_query(run_ids: Iterable[str]) -> dict[str, str]:
-    """The query parameters of Compare for these runs."""
-    return {RUNS: ",".join(run_ids)}
+def runs_query(run_ids: Sequence[str]) -> dict[str, str]:
+    """The query parameters of Compare for these runs, up to MAX_RUNS."""
+    return {RUNS: ",".join(run_ids[:MAX_RUNS])}
 
 
 def compare_link(run_ids: Sequence[str]) -> str:
     """The address of Compare with these runs, up to MAX_RUNS."""
-    return f"/compare?{RUNS}={','.join(run_ids[:MAX_RUNS])}"
+    return f"/compare?{RUNS}={runs_query(run_ids)[RUNS]}"

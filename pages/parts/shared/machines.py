@@ -17,10 +17,9 @@ from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
-HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures this machine's ceilings in a few minutes"
+HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures its ceilings in a few minutes"
 RATES = ("read_bytes_per_s", "flop_per_s", "launch_s", "kernels_per_pass")  # in the run.json of a simulated run
 INF = float("inf")
-NEWEST = "SELECT file, measured_at FROM calibrations ORDER BY measured_at DESC, file DESC LIMIT 200"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +38,15 @@ class Machine:
 
 def calibrations() -> list[Calibration]:
     """Every calibration that this version can read, the newest first; each file is read once."""
-    files = lab().store.cursor().execute(NEWEST).fetchall()
+    files = lab().store.calibrations.newest()
     return [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
 def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
     """None for a format of another version. `home` separates stores."""
-    cursor = lab().store.cursor()
-    (text,) = cursor.execute("SELECT calibration FROM calibrations WHERE file = ?", [file]).fetchall()[0]
     try:
-        return Calibration.from_json(text)
+        return Calibration.from_json(lab().store.calibrations.text(file))
     except ValueError:
         return None
 
@@ -125,11 +122,6 @@ def simulated_on(info: Mapping[str, Any], shape: ModelShape) -> Machine | None:
     }
     source = f"The run was simulated with these rates. {environment.get('source') or preset.source}"
     return replace(machine, ceilings=replace(machine.ceilings, **rates), source=plain(source))
-
-
-def cards() -> tuple[str, ...]:
-    """The names of all GPU presets."""
-    return tuple(HARDWARE)
 
 
 def _memory_bytes(measured: Calibration) -> int | None:

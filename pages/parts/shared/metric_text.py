@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.format import (
-    MISSING,
-    NO_BREAK_SPACE,
-    count,
-    counted,
-    duration,
-    is_missing,
-    percent,
-    quantity,
-    ratio,
-    size,
-)
+from engine.core.format import MISSING, NO_BREAK_SPACE, count, counted, in_unit, is_missing, quantity
 from engine.metrics.metric import Metric, Value
 from engine.metrics.metrics import RUN_METRICS
 
@@ -25,10 +14,7 @@ def value_text(unit: str, value: Value) -> str:
     """Three significant digits with the unit; counts in full: 1.92x, 8 requests."""
     if value is None or is_missing(value):
         return MISSING
-    write = {"s": duration, "share": percent, "bytes": size, "times": ratio}.get(unit)
-    if write is not None:
-        return write(value)
-    return f"{counted(value)} {unit}" if unit in COUNTED else quantity(value, unit)
+    return f"{counted(value)} {unit}" if unit in COUNTED else in_unit(value, unit)
 
 
 def metric_text(metric: Metric, value: Value) -> str:

@@ -62,6 +62,7 @@ class _Visit:
     """A visitor's time on one page, until another page opens."""
 
     settings: dict[str, _Setting] = field(default_factory=dict)
+    put: set[str] = field(default_factory=set)  # settings that were set before their widget was drawn
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -106,8 +107,11 @@ def setting(name: str, default: Any = None) -> Any:
 
 def put(values: Mapping[str, Any]) -> None:
     """Set widgets of the page by their names; the address follows. For a button's `on_click`."""
+    visit = _visit()
     for name, value in values.items():
         st.session_state[page_key(name)] = value
+        if name not in visit.settings:
+            visit.put.add(name)
 
 
 def is_asked(name: str) -> bool:
@@ -119,14 +123,17 @@ def is_asked(name: str) -> bool:
 
 
 @contextmanager
-def linked(name: str, default: Any, read: Callable[[Texts], Any]) -> Iterator[str]:
+def linked(
+    name: str, default: Any, read: Callable[[Texts], Any], write: Callable[[Any], Texts] | None = None
+) -> Iterator[str]:
     """The key for a setting's widget; draw the widget inside the context. `read` converts the parameter's texts to a
-    value and raises ValueError for a bad one, which is then replaced by the default."""
+    value and raises ValueError for a bad one, which is then replaced by the default. `write` is its reverse, `written`
+    by default."""
     key, asked = page_key(name), texts_of(name)
     known = _seed(name, key, asked, default, read)
     yield key
     value = st.session_state.get(key, default)
-    wanted = () if value == default else written(value)
+    wanted = () if value == default else (write or written)(value)
     if wanted != known.trail[-1]:
         known.trail.append(wanted)
     if wanted != texts_of(name):
@@ -221,10 +228,13 @@ def _visit() -> _Visit:
 
 def _seed(name: str, key: str, asked: Texts, default: Any, read: Callable[[Texts], Any]) -> _Setting:
     """Set the widget where the address has a value that the page did not write, or where the widget has none yet."""
-    known = _visit().settings.get(name)
+    visit = _visit()
+    known, is_put = visit.settings.get(name), name in visit.put
+    visit.put.discard(name)
     if known is None or asked not in known.trail:
-        known = _visit().settings[name] = _Setting(default=default, trail=[asked])
-        st.session_state[key] = _read(asked, default, read)
+        known = visit.settings[name] = _Setting(default=default, trail=[asked])
+        if not is_put:
+            st.session_state[key] = _read(asked, default, read)
         return known
     while asked in known.trail[1:]:
         del known.trail[0]  # the browser has this value now

@@ -1,4 +1,7 @@
-"""Small tables as HTML: foreign text is escaped, numbers are right-aligned, a wide table scrolls."""
+"""Small tables as HTML: foreign text is escaped, numbers are right-aligned, a wide table scrolls.
+
+Sortable tables are Streamlit's; TABLE_FORMAT is how their numbers are written.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Collection, Sequence
 import streamlit as st
 
 PROSE_CHARACTERS = 32
+TABLE_FORMAT = "%.4g"  # of numbers in sortable tables: four significant digits, so that close rows differ
 
 
 def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.errors import FieldError
 from pages.parts.shared.fields import FIELDS, MAX_SHOWN, Choice, Field, Number, complaints
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import Texts, last_text, linked, note, noted, one_of, some_text
@@ -47,6 +48,13 @@ def nearest(name: str, names: Sequence[str]) -> list[str]:
     return begun[:1] or difflib.get_close_matches(name, names, n=1)
 
 
+def draw_error(places: Mapping[str, Any], error: ValueError, otherwise: str) -> None:
+    """An error in the place under the field that it is about, by field name; under `otherwise` if that has none."""
+    name = error.field if isinstance(error, FieldError) else otherwise
+    place = places.get(name, places[otherwise])
+    place.caption(f":red[:material/error: {plain(str(error))}]")
+
+
 def group(title: str, explanation: str) -> Any:
     """A framed part of the page to draw into, with its explanation as a tooltip."""
     box = st.container(border=True)
@@ -78,6 +86,14 @@ def choice(
             persist_state="page",
         )
     return str(chosen) if chosen in values else field.default
+
+
+def pick(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+    """One of a field's values, in a list that opens: for values that do not fit side by side."""
+    field = fields[name]
+    assert isinstance(field, Choice)
+    with linked(name, field.default, one_of(field.options)) as key:
+        return str(st.selectbox(field.label, field.options, key=key, help=field.help or None, persist_state="page"))
 
 
 def number(
@@ -115,7 +131,7 @@ def number(
             help=field.help or None,
             disabled=disabled,
             persist_state="page",
-            placeholder=None if field.default is not None else "no limit" if name.endswith("_s") else "no cap",
+            placeholder=field.unset if field.default is None else None,
         )
 
 
@@ -127,11 +143,13 @@ def text(name: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
     return str(entered or "").strip()
 
 
-def model(options: Sequence[str], help: str, *, fields: Mapping[str, Field] = FIELDS) -> str:
+def model(options: Sequence[str], *, fields: Mapping[str, Field] = FIELDS) -> str:
     """A model of the list, or the text typed instead; without the blanks around it."""
     field = fields["model"]
     with linked("model", field.default, some_text) as key:
-        chosen = st.selectbox(field.label, options, key=key, accept_new_options=True, help=help, persist_state="page")
+        chosen = st.selectbox(
+            field.label, options, key=key, accept_new_options=True, help=field.help, persist_state="page"
+        )
     return str(chosen or "").strip()
 
 

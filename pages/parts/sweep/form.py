@@ -28,9 +28,7 @@ from pages.parts.experiments.form import (
     NO_ID,
     PlanOrProblems,
     base_config,
-    draw_advanced,
     draw_engine,
-    draw_model,
     draw_plan,
     draw_problems,
     draw_repeats,
@@ -42,6 +40,7 @@ from pages.parts.experiments.form import (
 from pages.parts.predictions.form import PredictionForm
 from pages.parts.shared.devices import model_on_device
 from pages.parts.shared.fields import fields_of
+from pages.parts.shared.run_settings import draw_advanced, draw_model
 from pages.parts.shared.widgets import group, text
 
 OWN: dict[str, dict[str, Any]] = {
@@ -116,7 +115,7 @@ def draw_form() -> None:
         _draw_grid(values, notes)
     with right, group("Engine and model", "The same for all runs of the sweep."):
         draw_engine(values, FIELDS)
-        draw_model(values, FIELDS)
+        draw_model(values, notes, FIELDS)
         draw_repeats(values, FIELDS)
     draw_advanced(values, FIELDS)
     settings = read_sweep(values)
@@ -156,9 +155,9 @@ def plan_text(plan: Plan) -> str:
 
 
 def machine_text(plan: Plan) -> str:
-    """`static, smollm2-135m in fp32 on cpu, 32 output tokens a request`, with the memory limits that are set."""
+    """`static, smollm2-135m in fp32 on cpu, 32 output tokens per request`, with the memory limits that are set."""
     config = plan.points[0].config
-    budget = f"{config.workload.budget} output tokens a request"
+    budget = f"{config.workload.budget} output tokens per request"
     return (
         ", ".join([config.engine, model_on_device(config), *execution_notes(config), budget, *cap_notes(config)]) + "."
     )

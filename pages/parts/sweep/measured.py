@@ -96,7 +96,7 @@ def sweep_frame(rows: list[SweepRow], points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _generated(points: pd.DataFrame) -> pd.DataFrame:
-    """Output tokens a request of each completed point."""
+    """Output tokens per request of each completed point."""
     done = points[points["status"] == "completed"]
     done = done.assign(generated_tokens=done["output_tokens"] / done["requests"])
     found = done.groupby(PLACE, as_index=False).agg(generated_tokens=("generated_tokens", "median"))

@@ -30,13 +30,15 @@ from pages.parts.shared.charts import show_still
 from pages.parts.shared.fields import Field, Number
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import plain
+from pages.parts.shared.page_state import Texts, linked, written
 from pages.parts.shared.widgets import number as number_field
 from pages.parts.sweep.measured import MeasuredSweep, balance_of
 from pages.parts.sweep.tables import FIGURES, attempts_table, csv_of, ragged_table, shown_table
 
+TPOT_LIMIT = "tpot_limit_ms"
 LIMITS: dict[str, Field] = {
     "ttft_limit_s": Number(low=0, high=3600, default=0.5, whole=False, above=True, label="TTFT limit, s"),
-    "tpot_limit_ms": Number(low=0, high=600_000, default=100.0, whole=False, above=True, label="TPOT limit, ms"),
+    TPOT_LIMIT: Number(low=0, high=600_000, default=100.0, whole=False, above=True, label="TPOT limit, ms"),
 }
 CLOSE = 0.25  # the next larger batch is named if it exceeds a limit by at most this share
 
@@ -92,20 +94,39 @@ def draw_throughput(data: MeasuredSweep) -> None:
 
 
 def draw_batch_choice(data: MeasuredSweep) -> None:
-    """Two latency limits, and the best batch size within them for each prompt length."""
-    st.subheader("Best batch size within limits", anchor=False)
+    """Two latency limits, and the largest batch size within them for each prompt length."""
+    st.subheader("Largest batch size within limits", anchor=False)
     left, right = st.columns(2, gap="medium")
     with left:
         ttft_s = number_field("ttft_limit_s", step=0.1, fields=LIMITS)
     with right:
-        tpot_ms = number_field("tpot_limit_ms", step=10.0, fields=LIMITS)
-    tpot_s = None if tpot_ms is None else tpot_ms / 1e3
+        tpot_s = _tpot_limit_s()
     lines = [f"**{plain(name)}**: {choice_text(rows, ttft_s, tpot_s)}" for name, rows in by_series(data).items()]
     st.markdown("\n".join(f"- {line}" for line in lines))
     st.caption(
         "By measured medians, for B requests that arrive at once, without queue wait. Rates are decode tokens/s, "
         "B / TPOT."
     )
+
+
+def _tpot_limit_s() -> float | None:
+    """The TPOT limit, typed in seconds as on Load; the address has it in milliseconds."""
+    field = LIMITS[TPOT_LIMIT]
+    assert isinstance(field, Number)
+    assert field.default is not None
+
+    def read(texts: Texts) -> float:
+        if field.complaint(texts[-1]) is not None:
+            raise ValueError("out of bounds")
+        return float(texts[-1]) / 1e3
+
+    def write(limit_s: float | None) -> Texts:
+        return () if limit_s is None else written(round(limit_s * 1e3, 6))
+
+    with linked(TPOT_LIMIT, field.default / 1e3, read, write) as key:
+        return st.number_input(
+            "TPOT limit, s", 1e-6, field.high / 1e3, step=0.01, format="%g", key=key, persist_state="page"
+        )
 
 
 def by_series(data: MeasuredSweep) -> dict[str, list[SweepRow]]:
@@ -118,7 +139,7 @@ def by_series(data: MeasuredSweep) -> dict[str, list[SweepRow]]:
 
 
 def choice_text(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limit_s: float | None) -> str:
-    """The best batch size for one prompt length; a limit of None is not set."""
+    """The largest batch size within the limits for one prompt length; a limit of None is not set."""
     choice = choose_batch(rows, ttft_limit_s, tpot_limit_s)
     if choice.fastest is None:
         return "no measured batch size."
@@ -129,12 +150,12 @@ def choice_text(rows: Sequence[SweepRow], ttft_limit_s: float | None, tpot_limit
             f"{duration(least.ttft_s)} and TPOT {duration(least.tpot_s)}."
         )
     chosen = choice.chosen
-    best = (
+    largest = (
         f"**B = {chosen.batch_size:,}**, {quantity(chosen.decode_tokens_per_s, 'tokens/s')} total and "
         f"{number(chosen.tokens_per_s_per_request)} per request, with TTFT {duration(chosen.ttft_s)} and TPOT "
         f"{duration(chosen.tpot_s)}."
     )
-    return " ".join(filter(None, [best, _next_text(choice), _fastest_text(choice)]))
+    return " ".join(filter(None, [largest, _next_text(choice), _fastest_text(choice)]))
 
 
 def _next_text(choice: BatchChoice) -> str:
@@ -213,7 +234,8 @@ def memory_text(grid: pd.DataFrame, shape: ModelShape | None) -> str:
 
 def draw_ceilings(data: MeasuredSweep) -> None:
     """Intensity and the shares of the machine's ceilings; without ceilings, how to measure them."""
-    st.subheader("Share of the machine's ceilings", anchor=False)
+    title = "Intensity" if data.machine.ceilings is None else "Share of the machine's ceilings"
+    st.subheader(title, anchor=False)
     balance = balance_of(data.machine.ceilings)
     level = None if balance is None else (balance, f"balance point {number(balance)}")
     if data.machine.ceilings is None:
@@ -224,7 +246,7 @@ def draw_ceilings(data: MeasuredSweep) -> None:
     _pair(data.grid, (BANDWIDTH, None))
     st.caption(
         f"{data.machine.note} FLOP and bytes are calculated from the model's shape at the mean context: 2 FLOP per "
-        "parameter and row plus attention; weights and KV are read once a step."
+        "parameter and row plus attention; weights and KV are read once per step."
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables of a sweep, on screen and as CSV: a row a point, medians over repeats, failed points included. Pure."""
+"""The tables of a sweep, on screen and as CSV: a row per point, medians over repeats, failed points included. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
 
 COLUMNS = (
-    *("run", "prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
-    *("% compute", "% bandwidth", "status", "n", "spread", "batch s", "serial s", "speed-up"),
+    *("run", "prompts", "B", "TTFT, s", "TPOT, ms", "tok/s per request", "tok/s", "peak, GiB", "FLOP/byte"),
+    *("compute, %", "bandwidth, %", "status", "n", "spread", "batch, s", "serial, s", "speed-up"),
 )
-FIGURES = (*COLUMNS[3:11], "batch s", "serial s", "speed-up")
+FIGURES = (*COLUMNS[3:11], "batch, s", "serial, s", "speed-up")
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -22,16 +22,16 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
         {
             "prompts": table["series"],
             "B": table["batch_size"],
-            "TTFT s": table["ttft_s"],
-            "TPOT ms": table["tpot_s"] * 1e3,
-            "tok/s a request": table["tokens_per_s_per_request"],
+            "TTFT, s": table["ttft_s"],
+            "TPOT, ms": table["tpot_s"] * 1e3,
+            "tok/s per request": table["tokens_per_s_per_request"],
             "tok/s": table["decode_tokens_per_s"],
-            "peak GiB": table["peak_memory_bytes"] / GIB,
+            "peak, GiB": table["peak_memory_bytes"] / GIB,
             "FLOP/byte": table["intensity_flop_per_byte"],
-            "% compute": table["compute_fraction"] * 100,
-            "% bandwidth": table["bandwidth_fraction"] * 100,
-            "batch s": table["duration_s"],
-            "serial s": table["serial_s"],
+            "compute, %": table["compute_fraction"] * 100,
+            "bandwidth, %": table["bandwidth_fraction"] * 100,
+            "batch, s": table["duration_s"],
+            "serial, s": table["serial_s"],
             "speed-up": table["speedup"],
             "n": table["completed"].astype(int),
             "spread": [spread_text(value) for value in table["spread"]],
@@ -51,11 +51,11 @@ def ragged_table(table: pd.DataFrame) -> pd.DataFrame:
             "prompts": table["prompts"],
             "B": table["batch_size"],
             "widest prompt": table["prompt_tokens"].astype(int),
-            "batch s": table["duration_s"],
+            "batch, s": table["duration_s"],
             "tok/s": table["output_tokens_per_s"],
-            "% of control": table["of_control"] * 100,
-            "% of KV unused": table["kv_unused_fraction"] * 100,
-            "peak GiB": table["peak_memory_bytes"] / GIB,
+            "share of control, %": table["of_control"] * 100,
+            "KV unused, %": table["kv_unused_fraction"] * 100,
+            "peak, GiB": table["peak_memory_bytes"] / GIB,
             "status": [status_text(row) for row in records(table)],
             "n": table["completed"].astype(int),
             "spread": [spread_text(value) for value in table["spread"]],
@@ -75,9 +75,9 @@ def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
             "batch": points["role"].where(is_ragged, "grid"),
             "repeat": attempts.repeat,
             "status": attempts.status,
-            "TTFT s": points["ttft_p50_s"],
-            "TPOT ms": points["tpot_p50_s"] * 1e3,
-            "batch s": points["duration_s"],
+            "TTFT, s": points["ttft_p50_s"],
+            "TPOT, ms": points["tpot_p50_s"] * 1e3,
+            "batch, s": points["duration_s"],
             "output tok/s": points["output_tokens_per_s"],
             "error": attempts.error,
         }

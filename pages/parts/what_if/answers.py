@@ -27,7 +27,7 @@ LESSON_GROWTH_BYTES = 1.43 * GIB  # of peak memory, batch 1 to 128
 def shared_weights(parameters_in_billions: float, batch_size: int) -> str:
     step = shared_read(parameters_in_billions * 1e9, VALUE_BYTES, batch_size)
     return (
-        f"No. The weights are {quantity(step.weights_bytes / 1e9, 'GB')} in 16 bits and are read **once a step** for "
+        f"No. The weights are {quantity(step.weights_bytes / 1e9, 'GB')} in 16 bits and are read **once per step** for "
         f"all {count(batch_size)} requests, {quantity(step.bytes_per_request / 1e9, 'GB')} each. The arithmetic grows, "
         f"to {quantity(step.flop / 1e9, 'GFLOP')} or {quantity(step.intensity, 'FLOP/byte')}. Only KV is read per "
         "request."

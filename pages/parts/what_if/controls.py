@@ -9,16 +9,17 @@ from typing import Any
 import streamlit as st
 
 from engine.core.config import SETTINGS
+from engine.core.errors import FieldError
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.model_presets import MODEL_NAMES, RANDOM_SUFFIX, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH
 from engine.hardware.what_if import WORDS_PER_MINUTE, WhatIf
-from pages.parts.shared.fields import Choice, Field, Number, Text, fields_of
+from pages.parts.shared.fields import MODEL_SHAPE, Choice, Field, Number, Text, fields_of
 from pages.parts.shared.machines import HOW_TO_CALIBRATE, Machine, calibrated_machine, calibrations, preset_machine
 from pages.parts.shared.machines import calibration_here as newest_here
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import Texts, linked
-from pages.parts.shared.widgets import choice, group, model, slide
+from pages.parts.shared.widgets import choice, draw_error, group, model, slide
 
 THIS = "this"  # the newest calibration of this machine
 SEQUENCES = (
@@ -29,12 +30,12 @@ LARGEST = ("8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
 CHAPTER_MODEL, CHAPTER_CARD = "llama-3.1-8b", "h100"
 OPTIONS = (SETTINGS["model"], CARD, WEIGHT_WIDTH, SETTINGS["execution"])
 OWN: dict[str, dict[str, Any]] = {
-    "model": {"default": CHAPTER_MODEL},
+    "model": {"default": CHAPTER_MODEL, "help": MODEL_SHAPE},
     "weights": {"options": ("16", "8"), "default": "16"},
     "execution": {
         "options": ("graph", "eager"),
         "default": "graph",
-        "help": "graph has one launch a step; eager has one launch a kernel.",
+        "help": "graph has one launch per step; eager has one launch per kernel.",
     },
 }
 
@@ -95,13 +96,15 @@ class WhatIfSettings:
 
 
 def draw_controls(fields: Mapping[str, Field]) -> WhatIfSettings | None:
-    """Draw all settings and read them; None, with an error at the model, if they are invalid."""
+    """Draw all settings and read them; None, with an error under its field, if they are invalid."""
     values: dict[str, Any] = {}
+    places: dict[str, Any] = {}
     with group("Settings", "What a step reads, how fast, and for how many requests."):
         values["model"] = _model(fields)
-        problem = st.empty()
+        places["model"] = st.empty()
         values["card"] = choice("card", fields=fields)
         st.caption(_card_text(values["card"], fields))
+        places["card"] = st.empty()
         values["sequence"] = slide("sequence", fields)
         values["largest"] = slide("largest", fields)
         values["memory"] = _slide_number("memory", fields, 5)
@@ -111,13 +114,13 @@ def draw_controls(fields: Mapping[str, Field]) -> WhatIfSettings | None:
     try:
         return _read(values)
     except ValueError as error:
-        problem.caption(f":red[:material/error: {plain(str(error))}]")
+        draw_error(places, error, "model")
         return None
 
 
 def _model(fields: Mapping[str, Field]) -> str:
     names = [name for name in MODEL_NAMES if not name.endswith(RANDOM_SUFFIX)]
-    return model(names, "Choose a model, or type the path of a config.json or of its folder.", fields=fields)
+    return model(names, fields=fields)
 
 
 def _slide_number(name: str, fields: Mapping[str, Field], step: int) -> int:
@@ -153,7 +156,7 @@ def _read(values: Mapping[str, Any]) -> WhatIfSettings:
             rates = measured.matmul_flop_per_s
             machine = calibrated_machine(measured, shape, "bf16" if "bf16" in rates else next(iter(rates)))
         if machine is None:
-            raise ValueError("card this: this machine is not calibrated; choose another")
+            raise FieldError("card", "card this: this machine is not calibrated; choose another")
     else:
         machine = preset_machine(HARDWARE[values["card"]], shape)
     largest = int(values["largest"])

@@ -35,7 +35,7 @@ FIGURES = (0, 1, 2, 3, 4, 5)
 
 
 def table_rows(rows: Sequence[WhatIfRow], *, knows_memory: bool) -> list[list[str]]:
-    """A row a batch size, in the columns of HEADER."""
+    """A row per batch size, in the columns of HEADER."""
     fits = {True: "yes", False: "no"} if knows_memory else {True: "?", False: "?"}
     return [
         [

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.core.format import breakable
+from pages.parts.bench.scenarios import SCENARIOS, Scenario, settings_of_scenario
 from tests.support.page_app import take_in
 from tests.support.runs.page_runs import write_run
 
@@ -51,8 +52,7 @@ def test_the_default_is_eight_chat_questions_through_four_slots(bench: AppTest) 
     words = texts(bench)
     assert bench.title[0].value == "Bench"
     assert "8 chat questions" in words
-    assert "continuous batching, 4 slots" in words
-    assert "| engine | passes | slot-steps | dead |" in words
+    assert "| engine | forward passes | dead slot-steps | padding | peak KV |" in words
     assert run_buttons(bench) == {"Run continuous": True, "Compare two engines": True, "Compare four engines": True}
 
 
@@ -132,8 +132,8 @@ def test_a_link_sets_the_controls(lab_home: Path) -> None:
     app = opened(engine="static", slots="16", requests="16", budget="8x32+8x256", prompts="lengths", mix="p16")
     words = texts(app)
     assert "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total." in words
-    assert "| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |" in words
-    assert list(run_buttons(app)) == ["Run static", "Compare two engines", "Compare four engines"]
+    assert "| static | 256 = 1 prefill + 255 decode | 1,792 (43.8 %) |" in words
+    assert list(run_buttons(app)) == ["Compare two engines", "Run static", "Compare four engines"]
 
 
 @pytest.mark.parametrize(
@@ -195,15 +195,15 @@ def test_labels_have_the_names_of_other_engines_options(bench: AppTest) -> None:
 
 
 def test_a_link_sets_everything_of_paged_kv_memory(lab_home: Path) -> None:
-    link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.002"}
+    link = {"engine": "chunked", "slots": "3", "max_num_batched_tokens": "48", "block_size": "32", "pool_gib": "0.05"}
     app = opened(prompts="lengths", mix="p100", requests="2", budget="3", first="paged", second="chunked", **link)
     words = texts(app)
-    assert "chunked batching, 3 slots, blocks of 32 positions, at most 48 tokens per step." in words
-    assert widget(app, "pool_gib").value == 0.002
-    assert list(run_buttons(app)) == ["Run chunked", "Compare two engines", "Compare four engines"]
-    assert "| paged | 3 = 1 + 2 | 6 | none |" in words
+    values = {"slots": 3, "max_num_batched_tokens": 48, "block_size": "32", "pool_gib": 0.05}
+    assert {name: widget(app, name).value for name in values} == values
+    assert list(run_buttons(app)) == ["Compare two engines", "Run chunked", "Compare four engines"]
+    assert "| paged | 3 = 1 prefill + 2 decode | none |" in words
     # 200 prompt tokens, 48 a step: 48, 48, 4 + 44; request 0 decodes twice beside the next 47 and the last 9
-    assert "| chunked | 7 = 3 + 2 + 2 mixed | 6 | none |" in words
+    assert "| chunked | 7 = 3 prefill + 2 decode + 2 mixed | none |" in words
 
 
 def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_pair_needs_two_different_engines(lab_home: Path) -> None:
 def test_a_problem_of_chunked_affects_only_its_comparison(lab_home: Path) -> None:
     app = opened(slots="8", max_num_batched_tokens="4")
     assert run_buttons(app) == {"Run continuous": True, "Compare two engines": True, "Compare four engines": False}
-    assert "8 slots need at least 8 tokens a step, one for each decode row; raise it or use fewer slots" in texts(app)
+    assert "8 slots need at least 8 tokens per step, one for each decode row; raise it or use fewer slots" in texts(app)
     alone = opened(engine="chunked", slots="8", max_num_batched_tokens="4")
     assert run_buttons(alone) == {"Run the engine": False, "Compare two engines": False, "Compare four engines": False}
     assert texts(alone).count("max-num-batched-tokens 4: 8 slots need at least 8 tokens") == 2  # at its field too
@@ -237,7 +237,7 @@ def test_graphs_are_offered_for_runs_on_a_gpu(lab_home: Path, monkeypatch: pytes
     monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: True)
     with_gpu = opened(execution="graph")
     assert executions(with_gpu) == ["eager", "graph"]
-    assert "on cuda, with CUDA graphs, continuous batching" in texts(with_gpu)
+    assert "on cuda, with CUDA graphs." in texts(with_gpu)
     widget(with_gpu, "device").set_value("cpu")
     with_gpu.run()
     assert executions(with_gpu) == ["eager"]
@@ -252,3 +252,58 @@ def test_an_earlier_run_of_the_model_gives_the_size_of_a_block(lab_home: Path) -
     app = opened(engine="paged", model="tiny-random", pool_gib="0.00002")
     assert "At most 20 blocks of 1.00 KiB each." in texts(app)
     assert "A block takes 1.00 KiB" in texts(opened(engine="paged", model="tiny-random"))
+
+
+def slider(app: AppTest, name: str) -> Any:
+    """A slider over rounded values, by the start of its key."""
+    return next(found for found in app.select_slider if str(found.key).startswith(f"bench.{name}"))
+
+
+def test_a_slider_sets_its_field_and_redraws_the_plan(bench: AppTest) -> None:
+    assert "Static needs 87 forward passes, continuous 74 (static 1.18x)" in texts(bench)
+    slider(bench, "slots_slider").set_value(8)
+    bench.run()
+    assert widget(bench, "slots").value == 8
+    assert "Static needs 47 forward passes, continuous 47 (the same)" in texts(bench)
+    assert bench.query_params["slots"] == "8"
+
+
+def test_the_token_range_sets_the_budget(bench: AppTest) -> None:
+    slider(bench, "tokens_slider").set_value((16, 16))
+    bench.run()
+    assert widget(bench, "budget").value == "16"
+    assert "16 new tokens each" in texts(bench)
+    slider(bench, "tokens_slider").set_value((16, 64))
+    bench.run()
+    assert widget(bench, "budget").value == "16-64"
+
+
+def test_a_budget_that_no_slider_can_show_stays_in_its_field(lab_home: Path) -> None:
+    app = opened(requests="4", budget="2x8+2x64")
+    assert "Output tokens are set in" in texts(app)
+    assert widget(app, "budget").value == "2x8+2x64"
+
+
+def test_arrivals_by_law_and_rate(bench: AppTest) -> None:
+    widget(bench, "arrival_law").set_value("Poisson")
+    bench.run()
+    assert widget(bench, "arrival").value == "poisson:1"
+    slider(bench, "rate_slider").set_value(4.0)
+    bench.run()
+    assert widget(bench, "arrival").value == "poisson:4"
+    widget(bench, "arrival_law").set_value("bursty")
+    bench.run()
+    assert widget(bench, "arrival").value == "gamma:4:4"
+    widget(bench, "arrival_law").set_value("all at once")
+    bench.run()
+    assert widget(bench, "arrival").value == "closed"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scenario_can_run_and_leads_back(lab_home: Path, scenario: Scenario) -> None:
+    app = opened(slots="7", arrival="poisson:3")
+    next(button for button in app.button if button.label == scenario.name).click()
+    app.run()
+    assert run_buttons(app)["Compare two engines"]
+    for name, value in settings_of_scenario(scenario).items():
+        assert app.session_state[f"bench.{name}"] == value, name

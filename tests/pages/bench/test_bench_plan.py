@@ -1,7 +1,8 @@
-"""Bench before a run: forecasts of hand-counted schedules, links, settings, texts, prompt files."""
+"""Bench before a run: plans of hand-counted schedules, links, settings, texts, prompt files."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,12 @@ from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.form_rule import FormRule
 from engine.core.presets import ENGINES
 from pages.parts.bench.controls import read_prompts
-from pages.parts.bench.forecast import forecast_of
 from pages.parts.bench.memory import position_values
+from pages.parts.bench.plan import first_requests, make_plan, plan_of
+from pages.parts.bench.planned import plan_caption, plan_notes, plan_table
 from pages.parts.bench.settings import NO_FILE, read_settings
 from pages.parts.bench.workload_text import (
     arrival_text,
-    forecast_table,
-    forecast_text,
     form_text,
     mix_text,
     workload_sentence,
@@ -39,44 +39,45 @@ def run(engine: str, workload: WorkloadConfig, slots: int = 4) -> RunConfig:
 
 def test_a_static_batch_runs_to_its_longest_member() -> None:
     """16 rows for 256 steps: 4,096 slot-steps, of which 8 x 32 + 8 x 256 = 2,304 give a token someone waits for."""
-    plan = forecast_of(run("static", LONG_AND_SHORT, slots=16))
+    plan = plan_of(run("static", LONG_AND_SHORT, slots=16))
     assert (plan.basis, plan.requests, plan.output_tokens, plan.prompt_tokens) == ("exact", 16, 2304, 256)
-    assert (plan.steps, plan.prefill_passes, plan.decode_passes) == (256 - 1, 1, 255)
+    assert (plan.num_steps, plan.kind("prefill"), plan.kind("decode")) == (256 - 1, 1, 255)
     assert (plan.slot_steps, plan.dead_slot_steps) == (4096, 1792)
 
 
 def test_continuous_computes_nothing_for_finished_requests() -> None:
-    plan = forecast_of(run("continuous", LONG_AND_SHORT, slots=16))
-    assert (plan.slot_steps, plan.dead_slot_steps, plan.passes) == (2304, 0, 256)
+    plan = plan_of(run("continuous", LONG_AND_SHORT, slots=16))
+    assert (plan.slot_steps, plan.dead_slot_steps, plan.num_passes) == (2304, 0, 256)
 
 
 def test_two_batches_of_equal_requests() -> None:
     """3 requests of 4 tokens in 2 slots. Batches of 2 and 1: a prefill and 3 decodes each, two in one step."""
-    plan = forecast_of(run("static", WorkloadConfig(prompts="p8", requests=3, budget="4"), slots=2))
-    assert (plan.prefill_passes, plan.decode_passes, plan.steps, plan.slot_steps) == (2, 6, 6, 12)
+    plan = plan_of(run("static", WorkloadConfig(prompts="p8", requests=3, budget="4"), slots=2))
+    assert (plan.kind("prefill"), plan.kind("decode"), plan.num_steps, plan.slot_steps) == (2, 6, 6, 12)
 
 
 def test_serial_takes_one_at_a_time() -> None:
-    plan = forecast_of(run("serial", WorkloadConfig(prompts="p8", requests=3, budget="2"), slots=8))
-    assert (plan.prefill_passes, plan.decode_passes, plan.steps, plan.slot_steps) == (3, 3, 3, 6)
+    plan = plan_of(run("serial", WorkloadConfig(prompts="p8", requests=3, budget="2"), slots=8))
+    assert (plan.kind("prefill"), plan.kind("decode"), plan.num_steps, plan.slot_steps) == (3, 3, 3, 6)
 
 
-def test_a_forecast_says_what_it_cannot_know() -> None:
-    arriving = forecast_of(run("static", WorkloadConfig(arrival="poisson:2")))
-    assert (arriving.basis, arriving.passes, arriving.slot_steps) == ("unknown", None, None)
-    until_eos = forecast_of(run("static", WorkloadConfig(prompts="p8", requests=2, budget="eos:5")))
-    assert (until_eos.basis, until_eos.output_tokens, until_eos.passes) == ("at most", 10, 5)
-    chat = forecast_of(run("static", WorkloadConfig()))
+def test_a_plan_says_what_it_cannot_know() -> None:
+    arriving = plan_of(run("static", WorkloadConfig(arrival="poisson:2")))
+    assert (arriving.basis, arriving.num_passes, arriving.slot_steps) == ("unknown", None, None)
+    until_eos = plan_of(run("static", WorkloadConfig(prompts="p8", requests=2, budget="eos:5")))
+    assert (until_eos.basis, until_eos.output_tokens, until_eos.num_passes) == ("at most", 10, 5)
+    chat = plan_of(run("static", WorkloadConfig()))
     assert chat.prompt_tokens is None
 
 
 def test_texts_of_the_plan() -> None:
     configs = [run(engine, LONG_AND_SHORT, 16) for engine in ("static", "continuous")]
-    rows = [(config, forecast_of(config)) for config in configs]
-    table = forecast_table(rows)
-    assert nb("| static | 256 = 1 + 255 | 4,096 | 1,792 (43.8 %) |") in table
-    assert "| continuous | 256 = 1 + 255 | 2,304 | none |" in table
-    assert "the same number of passes" in forecast_text(rows)
+    rows = [(config, plan_of(config)) for config in configs]
+    table = plan_table(rows)
+    assert nb("| static | 256 = 1 prefill + 255 decode | 1,792 (43.8 %) | none |") in table
+    assert "| continuous | 256 = 1 prefill + 255 decode | none | none |" in table
+    assert "256 forward passes" in plan_caption(rows)
+    assert plan_notes(rows, "").startswith("Exact: the engines' own schedulers")
     assert workload_sentence(rows[0][0], workload_of(LONG_AND_SHORT)) == (
         "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total. "
         "All requests arrive at once."
@@ -224,25 +225,59 @@ def test_a_bad_prompt_file_says_why(content: bytes, message: str) -> None:
 
 def test_paged_takes_the_passes_of_continuous_batching() -> None:
     """A pool that is large enough changes nothing about who runs when."""
-    slots, paged = (forecast_of(run(engine, LONG_AND_SHORT, slots=3)) for engine in ("continuous", "paged"))
-    assert (paged.passes, paged.slot_steps, paged.dead_slot_steps) == (slots.passes, slots.slot_steps, 0)
+    slots, paged = (plan_of(run(engine, LONG_AND_SHORT, slots=3)) for engine in ("continuous", "paged"))
+    assert (paged.num_passes, paged.slot_steps, paged.dead_slot_steps) == (slots.num_passes, slots.slot_steps, 0)
 
 
-def test_a_chunked_forecast_counts_chunks_and_mixed_passes() -> None:
+def test_a_chunked_plan_counts_chunks_and_mixed_passes() -> None:
     """Prompts of 10 and a step of 8: 8; then 2 + 6; then request 0 decodes beside the last 4; then one decode pass."""
     workload = WorkloadConfig(prompts="p10", requests=2, budget="2")
     config = RunConfig(engine="chunked", slots=2, max_num_batched_tokens=8, workload=workload)
-    plan = forecast_of(config)
-    assert (plan.prefill_passes, plan.mixed_passes, plan.decode_passes, plan.slot_steps) == (2, 1, 1, 4)
-    assert "| chunked | 4 = 2 + 1 + 1 mixed | 4 | none |" in forecast_table([(config, plan)])
-    assert "with a pool that never runs out" in forecast_text([(config, plan)])
+    plan = plan_of(config)
+    assert [plan.kind(kind) for kind in ("prefill", "mixed", "decode")] == [2, 1, 1]
+    assert plan.slot_steps == 4
+    assert "| chunked | 4 = 2 prefill + 1 decode + 1 mixed | none |" in plan_table([(config, plan)])
 
 
-def test_chunks_of_prompts_in_words_are_not_known_before_their_tokens() -> None:
-    rows = [(c, forecast_of(c)) for c in (RunConfig(engine="chunked"), RunConfig(engine="static"))]
-    assert (rows[0][1].basis, rows[0][1].unknown) == ("unknown", "prompt lengths")
-    assert "| chunked" not in forecast_table(rows)
-    assert "Chunked: the number of chunks is known only after tokenization." in forecast_text(rows)
+def test_chunks_of_text_prompts_are_estimated() -> None:
+    rows = [(c, plan_of(c)) for c in (RunConfig(engine="chunked"), RunConfig(engine="static"))]
+    assert [plan.basis for _, plan in rows] == ["estimated", "exact"]
+    assert "prompts count one token per four characters" in plan_notes(rows, "")
+
+
+def test_the_plans_timeline_counts_passes() -> None:
+    """Two requests of 2 and 3 tokens in one batch: a prefill, then two decode passes; the short one is dead in one."""
+    plan = plan_of(run("static", WorkloadConfig(prompts="p8", requests=2, budget="1x2+1x3"), slots=2))
+    assert (plan.unit, plan.num_passes) == ("pass", 3)
+    spans = plan.spans.sort_values(["lane", "start_step"])
+    drawn = list(zip(spans["phase"], spans["start_step"], spans["end_step"], strict=True))
+    assert sorted(drawn) == sorted(
+        [("prefill", 0, 1), ("decode", 1, 3), ("prefill", 0, 1), ("decode", 1, 2), ("dead", 2, 3)]
+    )
+    assert plan.queue["step"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_small_pool_preempts_in_the_plan() -> None:
+    """28 blocks for two requests of 16 blocks each: the younger one loses its blocks once."""
+    workload = WorkloadConfig(prompts="p64", requests=2, budget="192")
+    config = RunConfig(engine="paged", model="tiny-random", device="cpu", slots=2, workload=workload)
+    whole = plan_of(config)
+    assert whole.peak_kv_bytes is not None
+    assert len(whole.preemptions) == 0
+    small = plan_of(replace(config, pool_gib=0.85 * whole.peak_kv_bytes / 2**30))
+    assert len(small.preemptions) >= 1
+    assert (small.preemptions["step"] == small.preemptions["pass_index"]).all()
+
+
+def test_of_many_requests_the_first_are_planned() -> None:
+    config = run("continuous", WorkloadConfig(prompts="p16", requests=20_000, budget="64"), slots=64)
+    workload = workload_of(config.workload)
+    first = first_requests(config, workload)
+    assert 1 < len(first.requests) < 1000
+    assert first.requests == workload.requests[: len(first.requests)]
+    plan = make_plan(config, workload)
+    assert (plan.is_sampled, plan.of_requests) == (True, 20_000)
+    assert "of 20,000 requests" in plan_caption([(config, plan)])
 
 
 def test_one_run_a_layout_with_what_each_reads() -> None:

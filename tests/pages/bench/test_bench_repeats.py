@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.experiment_log import ExperimentLog
-from pages.parts.bench.preview import runs_text
+from pages.parts.bench.repeats import runs_text
 from pages.parts.bench.settings import BenchSettings, read_settings
 from pages.parts.experiments.estimate import OVERHEAD_S, PassTimes, basis_text
 from pages.parts.shared import lab as services

@@ -73,7 +73,7 @@ def test_timelines_share_one_axis_and_latencies_one_figure(pair: Path) -> None:
     drawn = figures(open_page("compare", runs="r1,r2", unit="seconds"))
     static, continuous = drawn["Slot timeline of static"], drawn["Slot timeline of continuous"]
     assert static["layout"]["xaxis"]["range"] == continuous["layout"]["xaxis"]["range"] == pytest.approx([0.0, 0.4])
-    overlay = drawn["Whole answer, cumulative, all runs"]
+    overlay = drawn["End-to-end latency (E2E), cumulative, all runs"]
     assert {trace["name"] for trace in overlay["data"] if trace.get("name")} >= {"static", "continuous"}
 
 

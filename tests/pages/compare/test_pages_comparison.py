@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import duckdb
 import pytest
@@ -103,6 +104,20 @@ def test_the_setting_is_read_from_run_json() -> None:
     assert setting.workload == "8 requests, prompts chat, budget 8-48, seed 3 (digest 012345)"
     assert setting_of({}).digest == "unknown"
     assert workload_text({"requests": 1}) == "1 request"
+
+
+@pytest.mark.parametrize(
+    ("info", "block_size"),
+    [
+        ({"engine": "paged", "block_size": 32, "config": {"block_size": 16}}, 32),
+        ({"engine": "paged", "config": {"block_size": 16}}, 16),
+        ({"engine": "static", "kv_layout": "padded", "block_size": None, "config": {"block_size": 16}}, None),
+        ({"engine": "jet", "kv_layout": "pages", "block_size": 8}, 8),
+        ({"engine": "jet", "config": {"block_size": 16}}, None),
+    ],
+)
+def test_the_block_size_of_a_run(info: dict[str, Any], block_size: int | None) -> None:
+    assert setting_of(info).block_size == block_size
 
 
 def test_a_ratio_is_the_other_over_the_first() -> None:

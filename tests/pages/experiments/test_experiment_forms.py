@@ -78,7 +78,7 @@ def test_the_default_form_is_a_plan() -> None:
     ]
     assert {point.config.engine for point in plan.points} == {"static"}
     assert plan_text(plan) == "10 runs: 2 prompt lengths x 5 batch sizes."
-    assert "32 output tokens a request" in machine_text(plan).replace("\\", "")
+    assert "32 output tokens per request" in machine_text(plan).replace("\\", "")
 
 
 def test_repeats_a_mix_and_caps_are_in_the_plan_and_its_text() -> None:
@@ -108,14 +108,15 @@ def test_each_start_is_a_new_experiment() -> None:
     ("changes", "field", "line"),
     [
         ({"prompts": "p0"}, "prompts", "p0"),
-        ({"prompts": "chat"}, "prompts", "use exact lengths"),
+        ({"prompts": "chat"}, "prompts", "use lengths in tokens as p16,p64"),
         ({"prompts": "p16:3,p64:1"}, "prompts", "weights belong in the mix"),
         ({"prompts": ""}, "prompts", "name prompt lengths"),
-        ({"batch_size": "1,x"}, "batch_size", "batch-size 'x'"),
+        ({"batch_size": "1,x"}, "batch_size", "batch size 'x'"),
         ({"batch_size": "4,4"}, "batch_size", "named twice"),
         ({"budget": "lots"}, "budget", "budget 'lots'"),
-        ({"mix": "chat"}, "mix", "exact lengths with weights"),
-        ({"model": " "}, "model", "name a model"),
+        ({"prompts": "foo"}, "prompts", "prompts 'foo': use lengths in tokens as p16,p64"),
+        ({"mix": "chat"}, "mix", "mix 'chat': use lengths as p16,p64, or with weights as p16:3,p4096:1"),
+        ({"model": " "}, "model", "model: name one, or a folder or hub id"),
         (
             {"engine": "chunked", "batch_size": "1,16", "max_num_batched_tokens": 8},
             "max_num_batched_tokens",

@@ -11,7 +11,7 @@ import streamlit as st
 
 from pages.parts.experiments.page import follow_results
 from pages.parts.load.results import rates_text
-from tests.support.page_app import open_page, take_in
+from tests.support.page_app import open_page, take_in, words
 from tests.support.runs.load_experiments import load_plan_of, out_of_memory, write_load
 from tests.support.runs.sweep_experiments import sweep_plan, write_sweep
 
@@ -53,7 +53,32 @@ def test_a_long_status_gets_a_wide_column_and_placeholders_differ(home: Path) ->
     assert json.loads(table.proto.columns)["status"]["width"] == "medium"
     placeholders = {field.key: field.proto.placeholder for field in app.number_input}
     assert placeholders["load.ttft_within_s"] == "no limit"
+    assert placeholders["load.ttft_limit_s"] == "no limit"
     assert placeholders["load.pool_gib"] == "no cap"
+
+
+@pytest.mark.parametrize(
+    ("page", "advanced"), [("bench", "memory"), ("sweep", "memory, seed"), ("load", "memory, seed")]
+)
+def test_every_form_has_the_same_model_picker_and_advanced_settings(
+    home: Path, monkeypatch: pytest.MonkeyPatch, page: str, advanced: str
+) -> None:
+    monkeypatch.setattr("pages.parts.shared.devices.has_cuda", lambda: False)
+    app = open_page(page, model="my/own")
+    text = words(app)
+    assert "A folder or hub id; it is looked up when the run starts." in text
+    assert "Runs use fp32 on cpu. No NVIDIA GPU found; CUDA is unavailable." in text
+    assert "One round: a prefill of each prompt length and three decode steps." in text
+    assert f"Advanced: execution, timing, warm-up, {advanced}" in [box.label for box in app.expander]
+    keys = [each.key for kind in (app.number_input, app.segmented_control) for each in kind]
+    for name in ("execution", "timing", "warmups", "seed", "pool_gib", "capacity_gib", "block_size"):
+        assert keys.count(f"{page}.{name}") == 1, name
+
+
+def test_a_blank_model_is_reported_under_its_field(home: Path) -> None:
+    app = open_page("sweep", model=" ")
+    red = [caption.value.replace("\\", "") for caption in app.caption if caption.value.startswith(":red")]
+    assert red == [":red[:material/error: model: name one, or a folder or hub id; `models` lists the names]"]
 
 
 def test_an_experiment_damaged_while_it_is_shown_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ def test_every_setting_comes_from_a_link(home: Path) -> None:
     app = opened(home, **link, ttft_limit_s="0.5")
     said = words(app)
     assert "12 runs: paged and serial at 2 rates and all at once; each 2 times, interleaved." in said
-    assert "12 requests a run, prompts of p16,p64. Every request gets exactly 9 new tokens" in said
+    assert "12 requests per run, prompts of p16,p64. Every request gets exactly 9 new tokens" in said
     assert "tiny-random in fp32 on cpu, 3 slots" in said
     assert "12 requests fill 3 slots only 4 times, too few" in said
     assert (widget(app, "seed").value, widget(app, "ttft_limit_s").value) == (5, 0.5)
@@ -32,7 +32,7 @@ def test_links_of_published_predictions_work(home: Path) -> None:
         app = opened(home, **dict(query))
         said = words(app)
         assert "Invalid setting" not in said
-        assert "400 requests a run, prompts of p16,p64,p256,p1024,p4096. 64 to 256 new tokens" in said
+        assert "400 requests per run, prompts of p16,p64,p256,p1024,p4096. 64 to 256 new tokens" in said
         assert buttons(app)["Run the load test"] is True
 
 

@@ -46,23 +46,23 @@ def test_the_newest_sweep_is_shown_in_full(home: Path) -> None:
     assert line in said
     assert "TPOT from B = 1 to 8: p16 11.0 ms to 18.0 ms (+63.6 %)" in said
     assert "TTFT from B = 1 to 8: p16 16.0 ms to 128 ms (8.00x)" in said
-    rows = table(app, "TPOT ms")
+    rows = table(app, "TPOT, ms")
     row = rows[(rows["prompts"] == "p16") & (rows["B"] == 4)].iloc[0]
-    assert row["TTFT s"] == pytest.approx(0.064)
-    assert row["TPOT ms"] == pytest.approx(14)
-    assert row["tok/s a request"] == pytest.approx(1000 / 14)
+    assert row["TTFT, s"] == pytest.approx(0.064)
+    assert row["TPOT, ms"] == pytest.approx(14)
+    assert row["tok/s per request"] == pytest.approx(1000 / 14)
     assert row["tok/s"] == pytest.approx(4000 / 14)
-    assert row["peak GiB"] == pytest.approx(1 + 4 * 16 / 1024)
+    assert row["peak, GiB"] == pytest.approx(1 + 4 * 16 / 1024)
     one_s = 0.016 + 31 * 0.011
-    assert row["serial s"] == pytest.approx(4 * one_s)
+    assert row["serial, s"] == pytest.approx(4 * one_s)
     assert row["speed-up"] == pytest.approx(4 * one_s / (0.064 + 31 * 0.014))
     assert list(rows.columns[1:11]) == [
-        *("prompts", "B", "TTFT s", "TPOT ms", "tok/s a request", "tok/s", "peak GiB", "FLOP/byte"),
-        *("% compute", "% bandwidth"),
+        *("prompts", "B", "TTFT, s", "TPOT, ms", "tok/s per request", "tok/s", "peak, GiB", "FLOP/byte"),
+        *("compute, %", "bandwidth, %"),
     ]
 
 
-def test_the_best_batch_size_within_limits(home: Path) -> None:
+def test_the_largest_batch_size_within_limits(home: Path) -> None:
     """Within 100 ms to the first token: p16 16 ms a row, so B = 4; p64 64 ms a row, so B = 1."""
     write_sweep(home / "runs", sweep_plan(), with_run=False)
     app = opened(home, ttft_limit_s="0.1", tpot_limit_ms="50")
@@ -70,6 +70,8 @@ def test_the_best_batch_size_within_limits(home: Path) -> None:
     assert ("p16: B = 4, 286 tokens/s total and 71.4 per request, with TTFT 64.0 ms and TPOT 14.0 ms.") in said
     assert ("The fastest, B = 8, has 444 tokens/s (1.56x), TTFT 128 ms (2.00x) and TPOT 18.0 ms (1.29x).") in said
     assert "p64: B = 1, 90.9 tokens/s total" in said
+    assert widget(app, "tpot_limit_ms").label == "TPOT limit, s"
+    assert widget(app, "tpot_limit_ms").value == 0.05
     widget(app, "ttft_limit_s").set_value(0.01)
     said = words(app.run()).replace("*", "")
     assert "p16: no measured batch size is within these limits; the smallest, B = 1, has TTFT 16.0 ms" in said
@@ -81,7 +83,7 @@ def test_the_best_batch_size_within_limits(home: Path) -> None:
 def test_a_point_opens_its_run(home: Path) -> None:
     write_sweep(home / "runs", sweep_plan("s", prompts="p16", batch_sizes="1,2"))
     app = opened(home)
-    for column in ("TPOT ms", "repeat"):
+    for column in ("TPOT, ms", "repeat"):
         assert list(table(app, column)["run"].fillna("")) == ["", "/run?run_id=run_of_s"]
     back = dict(links(open_page("run", run_id="run_of_s")))
     assert back["Sweep with this run"] == "sweep?experiment=s"
@@ -101,11 +103,11 @@ def test_failed_points_are_drawn_and_listed(home: Path) -> None:
     said = words(app)
     assert "p16, B = 1 (and at B = 2, 4, 8): out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)" in said
     assert "Failed: p16 from B = 1 on; p64 from B = 1 on." in said
-    assert "Best batch size within limits" not in said  # there is none to choose from
+    assert "Largest batch size within limits" not in said  # there is none to choose from
     drawn = figures(app)["Throughput by batch size"]["data"]
     assert [len(trace["x"]) for trace in drawn if trace["name"].endswith("failed")] == [4, 4]
-    assert len(table(app, "TPOT ms")) == 8
-    assert set(table(app, "TPOT ms")["status"]) == {nb("out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)")}
+    assert len(table(app, "TPOT, ms")) == 8
+    assert set(table(app, "TPOT, ms")["status"]) == {nb("out of memory: asked for 4.00 GiB, 1.00 GiB free (prefill)")}
 
 
 def test_sixty_points_with_memory_that_ends(home: Path) -> None:
@@ -113,7 +115,7 @@ def test_sixty_points_with_memory_that_ends(home: Path) -> None:
     write_sweep(home / "runs", plan, oom_from(256), with_run=False)
     app = opened(home)
     assert "p512, B = 256 (and at B = 512): out of memory" in words(app)
-    rows = table(app, "TPOT ms")
+    rows = table(app, "TPOT, ms")
     assert len(rows) == 60
     assert rows["status"].str.startswith("out of memory").sum() == 12
     drawn = figures(app)["Throughput by batch size"]["data"]
@@ -124,8 +126,8 @@ def test_repeats_give_a_median_whiskers_and_a_spread(home: Path) -> None:
     """TPOT at B = 1: 11, 12.1 and 13.2 ms. All times grow alike, so tokens/s are as 1 : 1/1.1 : 1/1.2."""
     write_sweep(home / "runs", sweep_plan(prompts="p16", batch_sizes="1,2", repeats=3), with_run=False)
     app = opened(home)
-    row = table(app, "TPOT ms").iloc[0]
-    assert row["TPOT ms"] == pytest.approx(12.1)
+    row = table(app, "TPOT, ms").iloc[0]
+    assert row["TPOT, ms"] == pytest.approx(12.1)
     assert row["n"] == 3
     assert row["spread"] == nb("18.3 %")  # (1 - 1/1.2) x 1.1
     line = figures(app)["Time per output token by batch size"]["data"][0]
@@ -139,7 +141,7 @@ def test_a_sweep_that_was_cut_off_can_be_resumed(home: Path) -> None:
     app = opened(home)
     assert "This experiment was interrupted: 3 of 8 points done. 5 points left to run." in words(app)
     assert buttons(app)["Resume"] is True
-    assert list(table(app, "TPOT ms")["status"]).count("not run yet") == 5
+    assert list(table(app, "TPOT, ms")["status"]).count("not run yet") == 5
 
 
 def test_a_sweep_of_the_command_line_is_followed(home: Path) -> None:
@@ -163,9 +165,9 @@ def test_a_ragged_batch_is_compared_with_its_control(home: Path) -> None:
     assert "Ragged batches" in said
     assert "tokens/s at B = 8 (50.0 %, control p64). 25.0 % of its KV memory was unused." in said
     assert "Throughput by batch size" not in said  # there is no grid
-    rows = table(app, "% of control")
+    rows = table(app, "share of control, %")
     assert list(rows["batch"]) == ["ragged", "control"]
-    assert rows["% of control"].iloc[0] == pytest.approx(50)
+    assert rows["share of control, %"].iloc[0] == pytest.approx(50)
 
 
 def test_without_a_calibration_the_page_says_how_to_make_one(home: Path) -> None:
@@ -173,8 +175,8 @@ def test_without_a_calibration_the_page_says_how_to_make_one(home: Path) -> None
     app = opened(home)
     said = words(app).replace("`", "")
     assert "The ceilings of A test's CPU are not known. Run .venv/bin/python -m engine calibrate" in said
-    assert table(app, "TPOT ms")["% compute"].isna().all()
-    assert table(app, "TPOT ms")["FLOP/byte"].notna().all()  # counted from the shape alone
+    assert table(app, "TPOT, ms")["compute, %"].isna().all()
+    assert table(app, "TPOT, ms")["FLOP/byte"].notna().all()  # counted from the shape alone
 
 
 def test_with_a_calibration_shares_of_both_ceilings_are_shown(home: Path) -> None:
@@ -187,8 +189,8 @@ def test_with_a_calibration_shares_of_both_ceilings_are_shown(home: Path) -> Non
     app = opened(home)
     lab().store.ingest.calibrations()
     app.run()
-    row = table(app, "TPOT ms").iloc[0]
-    assert row["% bandwidth"] == pytest.approx(100 * 4_016_384 / 0.011 / 1e9, rel=1e-3)
+    row = table(app, "TPOT, ms").iloc[0]
+    assert row["bandwidth, %"] == pytest.approx(100 * 4_016_384 / 0.011 / 1e9, rel=1e-3)
     said = words(app)
     assert "p16 112 MiB for 7 more rows, of which KV 168 KiB" in said  # 7 x 48 positions x 512 bytes
     assert "0.0100 TFLOP/s and 1.00 GB/s, balance point 10.0 FLOP/byte" in said

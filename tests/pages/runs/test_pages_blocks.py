@@ -12,7 +12,7 @@ import streamlit as st
 from pages.parts.run.blocks import holder_rows
 from pages.parts.run.sections import execution_text, notes_of, simulated_execution_text
 from pages.parts.runs.figures import discarded_text
-from pages.parts.runs.loaded_run import ledger_row
+from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.lab import lab
 from tests.support.no_break import nb
 from tests.support.page_app import figures, links, open_page, take_in, words
@@ -93,7 +93,7 @@ def test_layouts_side_by_side_show_kv_positions_by_use(runs: Path) -> None:
     assert "KV positions by use" in text
     assert "KV positions by use, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
-    assert "share of positions computed: continuous 100 %, paged 100 %, static 73.6 %" in text
+    assert "share of positions computed: static 73.6 %, continuous 100 %, paged 100 %" in text
     assert "Preemptions (triangles): static none, continuous none, paged 1." in text
     assert "Worst gap over median gap: static 1.00 times (100 ms over 100 ms)" in text
     windows = {tuple(f["layout"]["xaxis"]["range"]) for name, f in figures(app).items() if "timeline" in name}
@@ -114,36 +114,32 @@ def test_differences_in_execution_timing_or_block_size_are_cautions(runs: Path) 
     assert "gave the same answers: all 6 tokens" in text  # a caution is no bar
 
 
-def test_kv_memory_by_use_is_summed_over_the_passes() -> None:
-    passes = pd.DataFrame(
-        {
-            "kind": ["mixed", "decode"],
-            "start_s": [0.0, 1.0],
-            "end_s": [1.0, 3.0],
-            "tokens": [10, 4],
-            "bucket_tokens": [16.0, None],
-            "kv_reserved_positions": [100, 100],
-            "kv_used_positions": [50, 60],
-            "kv_padding_positions": [10, 10],
-            "kv_dead_positions": [20, 0],
-            "kv_fragment_positions": [5, 10],
-        }
+def test_a_waste_row_holds_metrics_and_totals_over_all_passes() -> None:
+    """A value that neither knows is missing; totals are not recomputed from the passes that are drawn."""
+    empty = pd.DataFrame()
+    run = LoadedRun(
+        run_id="r1",
+        row={},
+        info={},
+        config=config_of("paged"),
+        metrics={"decode_s": 2.0, "mixed_s": 1.0, "kv_dead_position_s": None, "kv_reserved_position_s": 300.0},
+        spans=empty,
+        passes=pd.DataFrame({"kind": ["mixed"], "start_s": [0.0], "end_s": [9.0], "bucket_tokens": [64]}),
+        pass_totals={"bucket_tokens": 16, "bucket_padding_tokens": 6, "kv_dead_position_s": None},
+        pass_kinds=empty,
+        requests=empty,
+        latencies={},
+        events=empty,
     )
-    row = ledger_row("x", {"decode_s": 2.0, "mixed_s": None}, passes)
-    assert row == {
+    assert run.waste_row("x") == {
         "series": "x",
-        "kv_padding_position_s": 30.0,
-        "kv_dead_position_s": 20.0,
-        "kv_fragment_position_s": 25.0,
-        "kv_room_position_s": 300.0 - 170.0 - 75.0,
         "bucket_tokens": 16,
         "bucket_padding_tokens": 6,
-        "mixed_s": 1.0,
+        "kv_dead_position_s": None,
         "decode_s": 2.0,
+        "mixed_s": 1.0,
+        "kv_reserved_position_s": 300.0,
     }
-    old = passes.assign(kv_dead_positions=None, bucket_tokens=None)
-    assert set(ledger_row("x", {}, old)) == {"series", "mixed_s"}
-    assert ledger_row("x", {"mixed_s": 7.0}, pd.DataFrame()) == {"series": "x", "mixed_s": 7.0}
 
 
 def test_execution_text() -> None:

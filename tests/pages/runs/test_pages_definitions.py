@@ -27,7 +27,6 @@ from pages.parts.runs.latency_definitions import (
 )
 from pages.parts.runs.loaded_run import load_run
 from pages.parts.shared.lab import lab
-from store.queries.latency_definitions import counted_requests
 from tests.support.no_break import nb
 from tests.support.page_app import figures, open_page, take_in, words
 from tests.support.runs.page_runs import config_of, run_info, write_run
@@ -76,28 +75,28 @@ def flat(app: AppTest) -> str:
 
 
 def requests_table(app: AppTest) -> pd.DataFrame:
-    return next(frame.value for frame in app.dataframe if "first token, s" in frame.value)
+    return next(frame.value for frame in app.dataframe if "TTFT, s" in frame.value)
 
 
 def test_without_a_choice_the_page_uses_the_default(runs: Path) -> None:
     text = flat(open_run(runs))
     assert "These are the default definitions." in text
-    assert "First token, p50 1.00 s n = 3 requests" in text  # of 2, 1, 1
-    assert "Gap between tokens, p95 2.00 s n = 3 gaps" in text  # of 1, 2, 2
-    assert "Whole answer, p50 3.00 s n = 2 requests" in text  # of 5, 1
+    assert "TTFT p50 1.00 s n = 3 requests" in text  # of 2, 1, 1
+    assert "ITL p95 2.00 s n = 3 gaps" in text  # of 1, 2, 2
+    assert "E2E p50 3.00 s n = 2 requests" in text  # of 5, 1
     assert "other than the default" not in text
 
 
 def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) -> None:
     app = open_run(runs, failures="infinite")
     text = flat(app)
-    assert "First token, p50 1.50 s n = 4 requests" in text  # of 1, 1, 2, ∞
-    assert "Whole answer, p50 ∞ n = 4 requests" in text  # of 1, 5, ∞, ∞
+    assert "TTFT p50 1.50 s n = 4 requests" in text  # of 1, 1, 2, ∞
+    assert "E2E p50 ∞ n = 4 requests" in text  # of 1, 5, ∞, ∞
     assert "End-to-end latency (E2E), median ∞ 3.00 s +∞" in text
     assert "Time to first token (TTFT), median 1.50 s 1.00 s +500 ms (+50.0 %)" in text
     assert "Time to first token (TTFT), samples 4 3 +1 (+33.3 %)" in text
     assert "Latency definitions other than the default: Requests that did not finish: counted as infinite." in text
-    drawn = figures(app)["Whole answer, cumulative"]
+    drawn = figures(app)["End-to-end latency (E2E), cumulative"]
     assert "<b>continuous</b>  n = 4, 2 unbounded" in [note["text"] for note in drawn["layout"]["annotations"]]
     assert "median ∞, p95 ∞ over 4 requests" in text
     assert requests_table(app)["queue wait, s"].tolist() == [1.0, 0.0, 0.5, math.inf]
@@ -107,9 +106,9 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     query = {"ttft": "admission", "itl": "mean", "tpot": "with-first", "percentile": "nearest"}
     app = open_run(runs, **query)
     text = flat(app)
-    assert requests_table(app)["first token, s"].tolist()[:3] == [1.0, 1.0, 0.5]
-    assert requests_table(app)["per token, s"].tolist()[:2] == [pytest.approx(5 / 3), 1.0]
-    assert "Gap between tokens, p95 2.00 s n = 2 requests" in text  # the second of the means 1.5 and 2
+    assert requests_table(app)["TTFT, s"].tolist()[:3] == [1.0, 1.0, 0.5]
+    assert requests_table(app)["TPOT, s"].tolist()[:2] == [pytest.approx(5 / 3), 1.0]
+    assert "ITL p95 2.00 s n = 2 requests" in text  # the second of the means 1.5 and 2
     assert "Inter-token latency (ITL), median 1.50 s 2.00 s -500 ms (-25.0 %)" in text
     assert "Time per output token (TPOT), largest 1.67 s 1.50 s +167 ms (+11.1 %)" in text
     assert "Time per output token (TPOT), median 1.00 s 1.50 s -500 ms (-33.3 %)" in text
@@ -117,7 +116,7 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
     assert "End-to-end latency (E2E), 95th percentile 5.00 s 4.80 s +200 ms (+4.17 %)" in text
     assert "Gap between tokens: median 1.50 s, p95 2.00 s over 2 requests." in text
     shares = {name: figure["data"][0] for name, figure in figures(app).items() if name.startswith("Time to first")}
-    assert shares["Time to first token, cumulative"]["y"] != []
+    assert shares["Time to first token (TTFT), cumulative"]["y"] != []
     assert app.query_params["ttft"] in ("admission", ["admission"])
 
 
@@ -142,7 +141,7 @@ def test_compare_uses_the_choice_for_all_runs(runs: Path) -> None:
     assert text.count("figures change.") == 2
     assert "Time to first token (TTFT), median 1.50 s 1.50 s" in text
     assert "End-to-end latency (E2E), median ∞ ∞" in text
-    drawn = figures(app)["Gap between tokens, cumulative, all runs"]
+    drawn = figures(app)["Inter-token latency (ITL), cumulative, all runs"]
     notes = [note["text"] for note in drawn["layout"]["annotations"]]
     assert "<b>continuous, run 1</b>  n = 3, 2 unbounded" in notes  # a mean of 1.5, and two that never ended
 
@@ -152,7 +151,7 @@ def test_requests_as_csv_follow_the_choice_in_full_precision(runs: Path) -> None
     take_in(runs.parent)
     store = lab().store
     by = Definitions(failures="infinite", tpot="with-first")
-    text = requests_csv({"r1": store.runs.requests("r1")}, {"r1": counted_requests(store.cursor(), "r1", by)}, by)
+    text = requests_csv({"r1": store.runs.requests("r1")}, {"r1": store.latencies.requests("r1", by)}, by)
     table = pd.read_csv(io.StringIO(text))
     assert table["run_id"].tolist() == ["r1"] * 4
     assert table["ttft_s"].tolist() == [2.0, 1.0, 1.0, math.inf]

@@ -39,7 +39,7 @@ def test_without_runs_the_page_leads_to_bench(runs: Path) -> None:
 def test_an_unknown_run_is_one_line_and_a_link(runs: Path) -> None:
     write_run(runs, "r1")
     text = open_run(runs, "nope")
-    assert "There is no run nope here" in text
+    assert "There is no run nope here: it may have been deleted, or belong to another LAB_HOME." in text
     assert "Slot timeline" not in text
 
 
@@ -78,9 +78,9 @@ def test_the_figures_of_a_run_are_as_calculated_by_hand(runs: Path) -> None:
     assert "2 requests (p16, budget 2-4, arrival closed, seed 0): 6 new tokens in 400 ms" in text
     tiles = " ".join(text.split())
     assert "Throughput 15.0 tokens/s n = 6 tokens" in tiles
-    assert "First token, p50 100 ms n = 2 requests" in tiles
-    assert "Gap between tokens, p95 100 ms n = 4 gaps" in tiles
-    assert "Whole answer, p50 300 ms n = 2 requests" in tiles  # 0.2 s and 0.4 s
+    assert "TTFT p50 100 ms n = 2 requests" in tiles
+    assert "ITL p95 100 ms n = 4 gaps" in tiles
+    assert "E2E p50 300 ms n = 2 requests" in tiles  # 0.2 s and 0.4 s
     assert "Dead slot-steps 25.0 % n = 8 slot-steps" in tiles
     assert "Slot-steps 8 slot_steps" in tiles
     assert "Peak memory 200 B peak_memory_bytes" in tiles
@@ -95,10 +95,10 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
         "Slot timeline",
         "Waste",
         "Queue wait, cumulative",
-        "Time to first token, cumulative",
-        "Gap between tokens, cumulative",
-        "Time per output token, cumulative",
-        "Whole answer, cumulative",
+        "Time to first token (TTFT), cumulative",
+        "Inter-token latency (ITL), cumulative",
+        "Time per output token (TPOT), cumulative",
+        "End-to-end latency (E2E), cumulative",
         "Pass trace",
     }
     captions = [caption.value for caption in app.caption]
@@ -148,7 +148,7 @@ def test_answers_returned_whole_explain_two_missing_latencies(runs: Path) -> Non
     write_run(runs, "r1", returned_whole=True, config=config_of("static", returns="whole"))
     text = open_run(runs)
     assert text.count("Not defined: in full response mode") == 2
-    assert "Gap between tokens, p95 – no sample in this run" in " ".join(text.split())
+    assert "ITL p95 – no sample in this run" in " ".join(text.split())
 
 
 def test_badges(runs: Path) -> None:

@@ -62,8 +62,7 @@ def test_a_comparison_warns_of_badges_that_differ(runs: Path) -> None:
     assert "These runs differ in validity: live page closed." in text
     assert "lost: A live page shared the machine with this run." in text
     assert "earned: No live page was open during the run." in text
-    assert "All of these runs: " in text
-    assert "random weights" in text.partition("All of these runs: ")[2].splitlines()[0]
+    assert "real weights" in text.partition("Badges that all of these runs lost: ")[2].splitlines()[0]
     alike = words(open_page("compare", runs="r1,r1"))
     assert "differ in validity" not in alike
 
@@ -97,7 +96,7 @@ def test_badge_texts() -> None:
     assert annotation_text("two\nlines", "a, b") == "[a, b] two lines"
     assert annotation_text("", "") == ""
     judged = checks(measured="pass", host="pass", real_weights="fail", warm_up="not_applicable")
-    assert summary(judged) == "2 badges earned, 1 lost: random weights; 1 does not apply"
+    assert summary(judged) == "2 badges earned, 1 lost: real weights; 1 does not apply"
     assert summary(checks(measured="pass")) == "1 badge earned"
     assert summary(checks(measured="pass", host="pass")) == "All 2 badges earned"
 
@@ -125,7 +124,7 @@ def test_a_check_that_does_not_apply_is_no_difference() -> None:
         "earned: host is pass.", "lost: host is fail.", "does not apply: host is not_applicable.", "–"
     )  # fmt: skip
     both = checks(host="fail", real_weights="fail")
-    assert lost_by_all([both, both]) == (["host may have slowed it"], ["random weights"])
-    assert lost_by_all([both, lost]) == (["host may have slowed it"], [])
+    assert lost_by_all([both, both]) == (["the host may have slowed the engine"], ["real weights"])
+    assert lost_by_all([both, lost]) == (["the host may have slowed the engine"], [])
     assert lost_by_all([lost, earned]) == ([], [])
     assert lost_by_all([]) == ([], [])

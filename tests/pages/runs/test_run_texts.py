@@ -13,7 +13,7 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.core.form_rule import FormRule
 from engine.metrics.definitions import Definitions
 from engine.metrics.distribution import Distribution
-from pages.parts.compare.choice import asked_runs, pairs_of
+from pages.parts.compare.choice import asked_runs, pair_labels, pairs_of
 from pages.parts.compare.compared_run import ComparedRun
 from pages.parts.compare.differences import difference_header, difference_rows, differences
 from pages.parts.compare.settings import Mismatch, mismatch_rows, setting_rows
@@ -112,7 +112,7 @@ def test_a_latency_with_infinite_samples_only_is_one_point() -> None:
 def test_the_worst_gap_over_the_median_gap() -> None:
     metrics = {"paged": {"itl_max_s": 0.3, "itl_p50_s": 0.1}, "chunked": {"itl_max_s": 0.2, "itl_p50_s": 0.1}}
     assert worst_gap_text(metrics) == (
-        nb("Worst gap over median gap: chunked 2.00 times (200 ms over 100 ms), paged 3.00 times (300 ms over 100 ms).")
+        nb("Worst gap over median gap: paged 3.00 times (300 ms over 100 ms), chunked 2.00 times (200 ms over 100 ms).")
     )
     assert worst_gap_text({"whole": {"itl_max_s": None, "itl_p50_s": None}}) == ""
     assert worst_gap_text({"stopped": {"itl_max_s": math.inf, "itl_p50_s": 0.1}}) == ""
@@ -203,6 +203,14 @@ def test_suggested_pairs_share_their_setting_and_the_older_comes_first() -> None
     assert pairs_of(rows) == [("2", "5")]
     assert pairs_of(rows, "2") == [("2", "5")]
     assert pairs_of(rows, "4") == []
+
+
+def test_pairs_that_look_the_same_are_told_apart_by_their_runs() -> None:
+    shared = {"requests": 8, "model": "m", "created_at": "2026-11-29T14:31:07Z"}
+    by_id = {name: {"engine": engine, **shared} for name, engine in (("a", "static"), ("b", "static"), ("c", "paged"))}
+    alike = pair_labels([("a", "c"), ("b", "c")], by_id)
+    assert [label.rpartition(" (")[2] for label in alike] == ["runs a and c)", "runs b and c)"]
+    assert "runs" not in pair_labels([("a", "c")], by_id)[0]
 
 
 def test_settings_that_differ() -> None:

@@ -130,8 +130,9 @@ def test_wrong_logits_are_not_within(warm: WarmModel, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engines", "paged,warp"], "engines 'warp': use all, or a list of"),
+        (["--engines", "paged,warp"], "engines 'warp': use all, or some of"),
         (["--engines", ""], "engines '': use all"),
+        (["--engines", "paged,paged"], "engines 'paged,paged': name each once"),
         (["--execution", "graph", "--device", "cpu"], "execution graph: CUDA graphs need a CUDA GPU"),
     ],
 )

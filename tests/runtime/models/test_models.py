@@ -197,7 +197,7 @@ def test_the_catalog_tells_what_can_be_had(tmp_path: Path, monkeypatch: pytest.M
     assert rows["tiny-random"]["kind"] == "random"
     assert rows["tiny-random"]["why"] is None
     assert not rows["qwen2.5-1.5b"]["available"]
-    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk; the first load downloads 3.1 GB from the hub")
+    assert rows["qwen2.5-1.5b"]["why"].startswith("not on this disk; the first load downloads 3.09 GB from the hub")
     (tmp_path / "models" / "qwen2.5-1.5b").mkdir(parents=True)
     assert {row["name"]: row for row in list_models()}["qwen2.5-1.5b"]["available"]
 

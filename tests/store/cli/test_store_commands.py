@@ -17,8 +17,10 @@ from engine.core.config import WorkloadConfig
 from store import Recorder, Store
 from store.cli.main import SHOWN
 from store.cli.owner import ask_owner
+from store.cli.transfer import shown_export
 from tests.store.test_store_database import HOLDS
 from tests.support.app_server import ROOT
+from tests.support.no_break import nb
 from tests.support.runs.sample_runs import write_sample_run
 
 
@@ -255,3 +257,8 @@ def test_a_total_that_is_no_number_differs(home: Path) -> None:
     (folder / "result.json").write_text(json.dumps(result))
     reply = answer(home, "verify", exit_status=1)
     assert reply["runs"][0]["lines"][0].startswith("prefill_s: soon in the run log")
+
+
+def test_an_export_says_how_large_its_file_is() -> None:
+    reply = {"file": "r1.zip", "bytes": 12_345, "runs": ["r1"]}
+    assert shown_export(reply) == [nb("runs written: 1, 12.1 KiB, to r1.zip")]

@@ -16,7 +16,6 @@ from engine.metrics.metrics import RUN_METRICS
 from engine.runlog.reader import RunLogReader
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from store.queries import latency_definitions as counted
 from tests.store.queries.test_store_views import RUNS, assert_metrics
 from tests.support.runs.page_runs import config_of, run_info
 from tests.support.runs.sample_runs import write_sample_run
@@ -41,11 +40,11 @@ def assert_equal(store: Store, folder: Path, definitions: Definitions) -> None:
     record = RunLogReader(folder).record()
     by_python = latencies(record, definitions)
     expected = {name: values for name, values in by_python.requests.items() if name != "output_tokens"}
-    frame = counted.counted_requests(store.cursor(), folder.name, definitions)
+    frame = store.latencies.requests(folder.name, definitions)
     assert list(frame) == list(expected)
     for name, values in expected.items():
         assert frame[name].tolist() == pytest.approx(values.tolist(), rel=1e-12, abs=1e-12, nan_ok=True), name
-    found, wanted = counted.distributions(store.cursor(), folder.name, definitions), by_python.distributions()
+    found, wanted = store.latencies.distributions(folder.name, definitions), by_python.distributions()
     assert list(found) == [latency.key for latency in LATENCIES]
     for key, mine in found.items():
         assert (mine.n, mine.num_unbounded) == (wanted[key].n, wanted[key].num_unbounded), key
@@ -102,7 +101,7 @@ def test_the_sql_gives_hand_computed_values(store: Store, tmp_path: Path) -> Non
     }
     for definitions, columns in expected.items():
         assert_equal(store, tmp_path / "hand", definitions)
-        frame = counted.counted_requests(store.cursor(), "hand", definitions)
+        frame = store.latencies.requests("hand", definitions)
         for name, values in columns.items():
             assert frame[name].tolist() == pytest.approx(values, nan_ok=True), (definitions, name)
     shown = store.cursor().execute("FROM request_metrics WHERE run_id = 'hand' ORDER BY request_id").df()
@@ -115,7 +114,7 @@ def test_the_default_definitions_give_the_stored_metrics(store: Store, tmp_path:
     folder = write_sample_run(tmp_path, **RUNS["stopped"])
     store.ingest.run(folder)
     kept = store.runs.metrics(folder.name)
-    mine = latency_metrics(counted.distributions(store.cursor(), folder.name, Definitions()), Definitions())
+    mine = latency_metrics(store.latencies.distributions(folder.name, Definitions()), Definitions())
     assert set(mine) < {metric.name for metric in RUN_METRICS}
     assert_metrics(mine, {name: kept[name] for name in mine})
 
@@ -132,7 +131,7 @@ def test_a_thinned_distribution_keeps_the_extremes_and_the_percentiles(store: St
         log.finish({"status": "completed", "totals": {}})
     store.ingest.run(tmp_path / "long")
     measured = np.diff(times)
-    found = counted.distributions(store.cursor(), "long", Definitions())["itl"]
+    found = store.latencies.distributions("long", Definitions())["itl"]
     assert found.n == 30_000
     assert len(found.value_s) <= 2000 + 16
     assert np.array_equal(found.value_s, np.sort(measured)[found.ranks - 1])
@@ -142,5 +141,5 @@ def test_a_thinned_distribution_keeps_the_extremes_and_the_percentiles(store: St
 
 
 def test_an_unknown_run_has_no_latencies(store: Store) -> None:
-    assert counted.counted_requests(store.cursor(), "nope", INFINITE).empty
-    assert {found.n for found in counted.distributions(store.cursor(), "nope", INFINITE).values()} == {0}
+    assert store.latencies.requests("nope", INFINITE).empty
+    assert {found.n for found in store.latencies.distributions("nope", INFINITE).values()} == {0}

@@ -11,7 +11,6 @@ import pytest
 
 from engine.runlog.writer import RunLogWriter
 from store import Store
-from store.queries.downsampled_passes import downsampled_passes, pass_kinds, pass_totals
 from tests.support.runs.page_runs import config_of, run_info
 from tests.support.runs.sample_runs import write_sample_run
 
@@ -43,7 +42,7 @@ def write_many(folder: Path, **columns: Any) -> None:
 def test_a_short_run_is_not_downsampled(store: Store, tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path, "static")
     store.ingest.run(folder)
-    found, every = downsampled_passes(store.cursor(), folder.name), store.runs.passes(folder.name)
+    found, every = store.passes.downsampled(folder.name), store.runs.passes(folder.name)
     assert len(every) > 50
     assert found.equals(every)
 
@@ -54,7 +53,7 @@ def test_downsampling_keeps_the_extremes_at_their_positions(store: Store, tmp_pa
     queue[12_345], width[49_001] = 99, 1
     write_many(tmp_path / "many", end_s=np.arange(MANY) / 1000 + seconds, queue_depth=queue, width=width)
     store.ingest.run(tmp_path / "many")
-    found = downsampled_passes(store.cursor(), "many").set_index("pass_index")
+    found = store.passes.downsampled("many").set_index("pass_index")
     assert len(found) < 20_000
     assert {0, 12_345, 31_337, 40_000, 49_001, MANY - 1} <= set(found.index)
     assert (found["pass_s"].idxmax(), found["pass_s"].idxmin()) == (31_337, 40_000)
@@ -77,7 +76,7 @@ def test_pass_totals_are_sums_over_all_passes(store: Store, tmp_path: Path) -> N
         log.append("passes", pass_index=1, tokens=3, bucket_tokens=4, recomputed_tokens=0, **two, **shared)
         log.finish({"status": "completed", "totals": {}})
     store.ingest.run(tmp_path / "r1")
-    assert pass_totals(store.cursor(), "r1") == {
+    assert store.passes.totals("r1") == {
         "passes": 2,
         "recomputed_tokens": 7,
         "captured_passes": 1,
@@ -88,7 +87,7 @@ def test_pass_totals_are_sums_over_all_passes(store: Store, tmp_path: Path) -> N
         "kv_fragment_position_s": 30.0,  # 5 x 2 s + 20 x 1 s
         "kv_room_position_s": 70.0,  # (100 - 60) x 3 s - 50
     }
-    kinds = pass_kinds(store.cursor(), "r1").to_dict("records")
+    kinds = store.passes.kinds("r1").to_dict("records")
     assert kinds == [
         {"kind": "decode", "passes": 1, "seconds": 1.0, "median_s": 1.0, "longest_s": 1.0},
         {"kind": "prefill", "passes": 1, "seconds": 2.0, "median_s": 2.0, "longest_s": 2.0},
@@ -98,10 +97,10 @@ def test_pass_totals_are_sums_over_all_passes(store: Store, tmp_path: Path) -> N
 def test_a_total_is_missing_if_a_pass_did_not_log_it(store: Store, tmp_path: Path) -> None:
     write_many(tmp_path / "old")
     store.ingest.run(tmp_path / "old")
-    totals = pass_totals(store.cursor(), "old")
+    totals = store.passes.totals("old")
     assert (totals["passes"], totals["captured_passes"]) == (MANY, 0)
     assert totals["kv_room_position_s"] is totals["recomputed_tokens"] is totals["bucket_padding_tokens"] is None
-    assert pass_totals(store.cursor(), "nope")["passes"] == 0
+    assert store.passes.totals("nope")["passes"] == 0
 
 
 def test_request_numbers_have_no_texts_and_texts_are_read_by_id(store: Store, tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from engine.core.record import RunRecord
+from tests.support.runs.record_rows import record_of_rows
 
 Row = dict[str, Any]
-EMPTY = RunRecord.from_rows()
+EMPTY = record_of_rows()
 
 
 def request(request_id: int, **columns: Any) -> Row:
@@ -45,10 +45,10 @@ STATIC_PASSES = [
         kv_reserved_positions=16, kv_used_positions=7, issue_s=0.1, device_s=0.9,
     ),
 ]  # fmt: skip
-STATIC = RunRecord.from_rows(
+STATIC = record_of_rows(
     requests=STATIC_REQUESTS, passes=STATIC_PASSES, tokens=[*tokens(0, 1.0, 2.0), *tokens(1, 1.0, 2.0, 3.0)]
 )
-WHOLE = RunRecord.from_rows(
+WHOLE = record_of_rows(
     requests=[row | {"returned_s": 3.25} for row in STATIC_REQUESTS],
     passes=STATIC_PASSES,
     tokens=[*tokens(0, None, None), *tokens(1, None, None, None)],
@@ -57,7 +57,7 @@ WHOLE = RunRecord.from_rows(
 # A chunked run: request 0 (4 tokens, budget 3) and 1 (9 tokens, budget 1), blocks of 4 positions, 6 tokens a step. 1
 # loses its first 6 positions and is read again. Passes of up to 4 tokens ran as CUDA graphs of 4.
 _EARLY = {"kv_padding_positions": 0, "kv_dead_positions": 0}
-CHUNKED = RunRecord.from_rows(
+CHUNKED = record_of_rows(
     requests=[request(0, preemptions=0), request(1, prompt_tokens=9, preemptions=1)],
     passes=[
         run_pass(
@@ -86,13 +86,13 @@ CHUNKED = RunRecord.from_rows(
 )  # fmt: skip
 
 # A run that returns whole and was stopped: batch 1 (10 tokens) was returned at 1 s, batch 2 had come to 90 tokens.
-CUT_OFF = RunRecord.from_rows(
+CUT_OFF = record_of_rows(
     requests=[request(0, returned_s=1.0), request(1, state="stopped")],
     tokens=[*tokens(0, *[None] * 10), *tokens(1, *[None] * 90)],
 )
 
 # A continuous run that was stopped: 0 finished with three tokens, 1 with one; 2 was cut off after two, 3 in the queue.
-CONTINUOUS = RunRecord.from_rows(
+CONTINUOUS = record_of_rows(
     requests=[
         request(0, arrival_s=0.0, admitted_s=1.0),
         request(1, arrival_s=1.0, admitted_s=1.0),

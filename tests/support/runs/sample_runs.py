@@ -17,7 +17,7 @@ from engine.core.presets import PRESETS, make_scheduler
 from engine.core.recorder import Recorder
 from engine.core.request import Request
 from engine.core.run_id import new_run_id
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 from engine.metrics.metrics import run_metrics
 from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import SCHEMA_VERSION

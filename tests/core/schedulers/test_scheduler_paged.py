@@ -10,11 +10,11 @@ import pytest
 from engine.core.block_manager import BlockManager
 from engine.core.config import RunConfig
 from engine.core.kv_layout import blocks_for
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind
 from engine.core.presets import make_scheduler
 from engine.core.request import FinishReason, Request, RequestState
-from tests.support.schedule import Played, name, play, requests
+from engine.core.schedulers.paged_scheduler import PagedScheduler
+from tests.support.schedule import Played, name, play, requests, reserved_for_later
 
 
 def paged(made: Sequence[Request], slots: int, num_blocks: int) -> PagedScheduler:
@@ -83,7 +83,7 @@ def test_a_row_takes_a_block_when_its_last_is_full() -> None:
     assert [planned.kv.used for planned in played.passes] == [3, 4, 5, 6, 7, 8]
     assert [planned.kv.reserved for planned in played.passes] == [4, 4, 8, 8, 8, 8]
     assert [planned.kv.fragment for planned in played.passes] == [1, 0, 3, 2, 1, 0]
-    assert [planned.kv.unused_reservation for planned in played.passes] == [0] * 6
+    assert [reserved_for_later(planned.kv) for planned in played.passes] == [0] * 6
     assert [[(e.block_id, e.table_index) for e in planned.block_events] for planned in played.passes] == [
         [(0, 0)], [], [(1, 1)], [], [], [],
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from engine.core.form_rule import FormRule
 from engine.core.kv_layout import PaddedLayout
 from engine.core.request import FinishReason, Request
-from engine.core.static_scheduler import StaticScheduler
+from engine.core.schedulers.static_scheduler import StaticScheduler
 from tests.support.schedule import Played, play, requests
 
 

@@ -12,9 +12,9 @@ from typing import ClassVar, Self
 
 from engine.core.block_manager import BlockManager
 from engine.core.kv_layout import EngineSettings, KVLayout, PagedLayout
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import Chunk, PassKind, PlannedPass
 from engine.core.request import Request
+from engine.core.schedulers.paged_scheduler import PagedScheduler
 
 
 class ChunkedScheduler(PagedScheduler):

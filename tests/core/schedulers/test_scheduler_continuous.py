@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.core.continuous_scheduler import ContinuousScheduler
 from engine.core.kv_layout import SlotLayout
 from engine.core.request import FinishReason, Request
+from engine.core.schedulers.continuous_scheduler import ContinuousScheduler
 from tests.support.schedule import Played, play, requests
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from engine.core.passes import Move
 from engine.core.request import Request
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 
 
 class ContinuousScheduler(Scheduler):

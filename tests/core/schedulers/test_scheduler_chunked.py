@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from engine.core.block_manager import BlockManager
-from engine.core.chunked_scheduler import ChunkedScheduler
 from engine.core.passes import PassKind
 from engine.core.request import FinishReason, Request
+from engine.core.schedulers.chunked_scheduler import ChunkedScheduler
 from tests.support.schedule import name, play, requests
 
 

@@ -4,14 +4,14 @@ Rows decode one pass more than they should; the token of it is taken back, and t
 """
 
 from engine.core.block_manager import BlockManager
-from engine.core.chunked_scheduler import ChunkedScheduler
-from engine.core.continuous_scheduler import ContinuousScheduler
 from engine.core.form_rule import FormRule
 from engine.core.kv_layout import PaddedLayout, SlotLayout
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.request import FinishReason, Request
-from engine.core.scheduler import Scheduler
-from engine.core.static_scheduler import StaticScheduler
+from engine.core.schedulers.chunked_scheduler import ChunkedScheduler
+from engine.core.schedulers.continuous_scheduler import ContinuousScheduler
+from engine.core.schedulers.paged_scheduler import PagedScheduler
+from engine.core.schedulers.scheduler import Scheduler
+from engine.core.schedulers.static_scheduler import StaticScheduler
 from tests.support.schedule import play, requests
 
 BUDGET, EOS = FinishReason.BUDGET, FinishReason.EOS

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from engine.core.config import RunConfig
 from engine.core.kv_layout import blocks_for, blocks_of
-from engine.core.paged_scheduler import PagedScheduler
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.presets import make_scheduler
 from engine.core.request import FinishReason, Request
+from engine.core.schedulers.paged_scheduler import PagedScheduler
 from tests.support.pool_model import PoolModel
-from tests.support.schedule import Played, name, play, requests
+from tests.support.schedule import Played, name, play, requests, reserved_for_later
 
 ENGINES = {
     "serial": RunConfig(engine="serial"),
@@ -73,7 +73,7 @@ def _assert_positions_add_up(played: Played) -> None:
         computed = shape.computed_positions if is_whole_prefill else count + sum(prefilled)
         assert planned.tokens == computed
         assert planned.prompt_tokens == sum(prefilled)
-        assert planned.kv.unused_reservation >= 0
+        assert reserved_for_later(planned.kv) >= 0
         generated.update(r.request_id for r in planned.live_requests)
 
 

@@ -20,7 +20,7 @@ from engine.core.block_manager import BlockManager
 from engine.core.kv_layout import EngineSettings, KVLayout, PagedLayout, blocks_of
 from engine.core.passes import Chunk, Move, PassKind, PassOutcome, PlannedPass, Preemption
 from engine.core.request import FinishReason, Request, RequestState
-from engine.core.scheduler import DecodeRows, Scheduler
+from engine.core.schedulers.scheduler import DecodeRows, Scheduler
 
 
 class PagedScheduler(Scheduler):

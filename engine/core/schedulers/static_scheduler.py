@@ -9,7 +9,7 @@ from engine.core.form_rule import FormRule
 from engine.core.kv_layout import EngineSettings, KVLayout
 from engine.core.passes import Move
 from engine.core.request import Request
-from engine.core.scheduler import Scheduler
+from engine.core.schedulers.scheduler import Scheduler
 
 
 class StaticScheduler(Scheduler):
