@@ -48,6 +48,14 @@ def press(app: AppTest, label: str) -> AppTest:
     return next(button for button in app.button if button.label == label).click().run()
 
 
+def confirmation(visitor: str, run_id: str) -> AppTest:
+    """The question of the dialog, drawn on its own: the harness closes a dialog as soon as something in it is used."""
+    code = f"from pages.parts.history.toolbar import draw_confirmation\ndraw_confirmation([{run_id!r}])"
+    app = AppTest.from_string(code, default_timeout=120)
+    app.session_state["lab.visitor"] = visitor
+    return app.run()
+
+
 def started_by(visitor: str, model: str = "slow") -> Job:
     """A run that takes a minute."""
     queue = lab().queue
@@ -81,7 +89,7 @@ def test_another_visitors_run_is_canceled_by_a_second_click() -> None:
 
 @pytest.mark.parametrize(("visitor", "asked"), [(ADA, ["Cancel"]), (BOB, ["Cancel …"])])
 def test_an_experiment_too(visitor: str, asked: list[str]) -> None:
-    job = lab().queue.submit_experiment(a_sweep("1,2"), visitor=ADA)
+    job = lab().queue.submit_experiment(a_sweep("1,2", model="slow"), visitor=ADA)
     app = open_as(visitor, "sweep", experiment=str(job.experiment_id))
     assert labels(app) == asked
     lab().queue.cancel(job.job_id)
@@ -97,7 +105,8 @@ def test_another_visitors_runs_are_deleted_after_a_question(home: Path, monkeypa
     app = press(select(app, listed(app).index("r1")), "Delete")
     assert "It was started by another visitor." in words(app)
     assert sorted(listed(app)) == ["r1", "r2"]
-    app = press(app, "Delete 1 run")
+    press(confirmation(BOB, "r1"), "Delete 1 run")
+    app = open_as(BOB, "history")
     assert listed(app) == ["r2"]
     app = press(select(app, 0), "Delete")
     assert "moved to the trash." in words(app)
