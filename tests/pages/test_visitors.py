@@ -57,7 +57,7 @@ def confirmation(visitor: str, run_id: str) -> AppTest:
 
 
 def started_by(visitor: str, model: str = "slow") -> Job:
-    """A run that takes a minute."""
+    """A run that takes ten minutes."""
     queue = lab().queue
     job = queue.submit([RunConfig(model=model)], label="continuous", visitor=visitor)
     return queue.wait(job.job_id, lambda job: job.current is not None and job.current.output_tokens > 0)

@@ -1,6 +1,6 @@
 """A worker without an engine, for the launcher's tests: it speaks the protocol and does what the model's name says.
 
-`fast` ends at once; `slow` reports for a minute unless canceled; `once` does so the first time alone; `deaf` reports
+`fast` ends at once; `slow` reports for ten minutes unless canceled; `once` does so the first time alone; `deaf` reports
 and ignores its cancel; `dies` writes to stderr and exits in mid-run; `stillborn` exits before the run has started;
 `chatty` prints what is no event; `patient` loads until it is canceled; `stuck` loads for ten minutes.
 """
@@ -42,7 +42,7 @@ def carry_out(run_id: str, folder: Path, model: str) -> None:
     takes_long = model in ("slow", "deaf", "dies") or (model == "once" and not mark.exists())
     if model == "once":
         mark.touch()
-    for tokens in range(1200 if takes_long else 2):
+    for tokens in range(12_000 if takes_long else 2):
         say("progress", run_id=run_id, finished_requests=0, requests=8, output_tokens=tokens, elapsed_s=tokens / 20)
         if run_id in canceled and model != "deaf":
             say("finished", run_id=run_id, status="stopped", error=None)
