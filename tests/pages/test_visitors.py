@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.core.config import RunConfig
 from engine.launcher.job import Job
-from engine.launcher.run_queue import RunQueue
+from engine.launcher.run_queue import Patience, RunQueue
 from pages.parts.shared import lab as services
 from pages.parts.shared.lab import lab
 from tests.pages.test_pages_history import listed, select
@@ -26,8 +26,9 @@ ADA, BOB = "0123456789abcdef", "fedcba9876543210"
 
 @pytest.fixture(autouse=True)
 def fake_worker(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs without an engine."""
-    monkeypatch.setattr(services, "RunQueue", functools.partial(RunQueue, command=FAKE_WORKER))
+    """Runs without an engine; a worker that hears no cancel is left alone for longer than a page takes to be drawn."""
+    queue = functools.partial(RunQueue, command=FAKE_WORKER, patience=Patience(after_pass_s=600))
+    monkeypatch.setattr(services, "RunQueue", queue)
 
 
 def open_as(visitor: str, page: str, **query: str) -> AppTest:
