@@ -19,6 +19,8 @@ STYLE = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-lab-script {display: none}
 .stMain [data-testid="stCaptionContainer"] {color: inherit; opacity: 0.75}
+.stMain [data-testid="stMarkdownContainer"] table {
+  display: block; overflow-x: auto; width: max-content; max-width: 100%}
 </style>"""
 PAGES = [
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="", default=True),

@@ -19,7 +19,7 @@ def test_a_slider_moves_the_figures_and_the_address(lab_home: Path, page: Page) 
     calibration(passes=timed_passes()).save(lab_home / "calibrations")
     with AppServer(lab_home) as app:
         page.goto(f"{app.url}/?model=tiny-random")
-        expect(page.get_by_text("queue wait p50")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("Times are simulated")).to_be_visible(timeout=60_000)
         page.get_by_role("link", name="What if").click()
         expect(page.get_by_text("Free until about 53.3")).to_be_visible(timeout=60_000)  # its own model, not Bench's
         page.get_by_role("slider", name="Largest batch").press("ArrowRight")

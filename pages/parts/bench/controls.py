@@ -24,6 +24,7 @@ from pages.parts.shared.widgets import choice, group, number, text
 from pages.parts.shared.workloads import budget_text
 
 STEP_BUDGET = "Chunked only. Each decoding row takes one token; the rest of the step's budget goes to prompt chunks."
+COMPARED = ("engine", "first", "second")  # the settings that name engines
 KEPT_PROMPTS = "lab.prompt_lines"  # of the visit
 MAX_FILE_BYTES = 20 * MIB
 
@@ -51,10 +52,10 @@ def _draw_engine(values: dict[str, Any], notes: dict[str, Any]) -> None:
     with group("Single run", "One engine alone: its scheduling policy and KV layout."):
         values["engine"] = choice("engine")
         st.caption(f"Shows: {PRESETS[values['engine']].shows}.")
-        is_serial = values["engine"] == "serial"
+        is_serial = all(PRESETS[values[name]].slots == 1 for name in COMPARED)
         values["slots"] = number("slots", disabled=is_serial)
         if is_serial:
-            st.caption("Off: serial has one slot. The other engines of a comparison use this number.")
+            st.caption("Off: serial has one slot.")
         values["max_num_batched_tokens"] = number("max_num_batched_tokens")
         notes["max_num_batched_tokens"] = st.empty()
 
@@ -127,13 +128,13 @@ def read_prompts(content: bytes) -> tuple[str, ...]:
 
 
 def _draw_static(values: dict[str, Any], notes: dict[str, Any]) -> None:
-    off = values["engine"] != "static"
+    off = not any(PRESETS[values[name]].forms_batches for name in COMPARED)
     with group("Static batches", "When the static engine starts a batch, and when it returns answers."):
         values["form"] = choice("form", disabled=off)
         values["timeout"] = number("timeout", disabled=off or values["form"] != "timeout", step=0.5)
         values["return"] = choice("return", disabled=off)
         if off:
-            st.caption("Off: only the static engine forms batches. A comparison with static uses these settings.")
+            st.caption("Off: only the static engine forms batches.")
         else:
             st.caption("stream returns each token at once; whole returns all answers when the batch ends.")
             notes["form"] = st.empty()

@@ -12,6 +12,7 @@ from engine.launcher.job import Job, JobRun
 from pages.parts.bench.live_end import draw_end, move_on
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
 from pages.parts.bench.plan import planned_tokens
+from pages.parts.experiments.description import point_noun
 from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_link, queue_text
 from pages.parts.shared.cancel_button import draw_cancel
 from pages.parts.shared.lab import lab, visitor
@@ -143,7 +144,7 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
 def _job_text(job: Job) -> str:
     whose = "yours" if job.visitor == visitor() else "another visitor's"
     if job.kind in EXPERIMENT_KINDS:
-        what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, 'point')} ({whose})"
+        what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, point_noun(job.kind))} ({whose})"
         return f"Place {job.place}: {what}" if job.place else f"Now: {what}"
     run = job.current
     assert run is not None

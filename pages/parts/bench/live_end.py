@@ -10,6 +10,7 @@ import streamlit as st
 from engine.core.format import plural
 from engine.launcher.job import Job, JobRun
 from pages.parts.shared.lab import lab, visitor
+from pages.parts.shared.links import runs_query
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import follow_job, page_key
 
@@ -35,7 +36,7 @@ def leave_for_results() -> None:
     if job is None:
         return
     if job.kind != "single":
-        st.switch_page("pages/compare.py", query_params={"runs": _run_ids(job)})
+        st.switch_page("pages/compare.py", query_params=runs_query(_run_ids(job)))
     st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
 
 
@@ -52,7 +53,7 @@ def draw_end(job: Job) -> None:
                 "pages/compare.py",
                 label="Compare the runs",
                 icon=":material/compare_arrows:",
-                query_params={"runs": ",".join(run.run_id for run in logged)},
+                query_params=runs_query([run.run_id for run in logged]),
             )
         for run in logged:
             part = "" if run.status == "completed" else "partial "
@@ -125,5 +126,5 @@ def _is_open(run_id: str) -> bool:
         return True
 
 
-def _run_ids(job: Job) -> str:
-    return ",".join(run.run_id for run in job.runs)
+def _run_ids(job: Job) -> list[str]:
+    return [run.run_id for run in job.runs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -10,6 +11,8 @@ import streamlit as st
 from engine.core.format import plural, quantity, size
 from engine.core.presets import PRESETS
 from engine.core.units import DTYPE_BYTES, GIB, dtype_of
+from engine.hardware.model_presets import model_shape
+from engine.hardware.roofline import shape_of_run
 from pages.parts.shared.devices import device_of
 from pages.parts.shared.fields import CAP, LEAST_POOL_GIB
 from pages.parts.shared.lab import lab
@@ -47,20 +50,23 @@ def memory_text(values: Mapping[str, Any]) -> str:
 
 
 def known_position_bytes(model: str, dtype: str, device: str) -> int | None:
-    """KV bytes of a token position for a model and dtype on a device; None if no recent run has the model's shape."""
+    """KV bytes of a token position for a model and dtype on a device, by its configuration or by a recent run of it.
+
+    None if neither is known.
+    """
+    dtype = dtype_of(dtype, device)
+    if dtype not in DTYPE_BYTES:
+        return None
+    try:
+        return model_shape(model.strip(), dtype=dtype).kv_position_bytes
+    except ValueError:
+        pass
     runs = lab().store.runs.list(limit=RECENT)
     mine = runs.loc[runs["model"] == model.strip(), "run_id"]
-    number_bytes = DTYPE_BYTES.get(dtype_of(dtype, device))
-    if mine.empty or number_bytes is None:
+    if mine.empty:
         return None
-    values = position_values(lab().store.runs.get(str(mine.iloc[0]))["info"].get("model") or {})
-    return None if values is None else values * number_bytes
-
-
-def position_values(model: Mapping[str, Any]) -> int | None:
-    """The numbers that a position takes: keys and values of the KV heads of every layer."""
-    shape = [model.get(name) for name in ("layers", "kv_heads", "head_dim")]
-    if not all(isinstance(part, int) and part > 0 for part in shape):
+    try:
+        shape = shape_of_run(lab().store.runs.get(str(mine.iloc[0]))["info"].get("model") or {})
+    except ValueError:
         return None
-    layers, heads, width = shape
-    return 2 * int(layers or 0) * int(heads or 0) * int(width or 0)
+    return replace(shape, value_bytes=DTYPE_BYTES[dtype]).kv_position_bytes

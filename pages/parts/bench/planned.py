@@ -8,6 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from engine.core.config import RunConfig
+from engine.core.errors import FieldError
 from engine.core.format import count, duration, number, percent, plural, size
 from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
@@ -22,7 +23,6 @@ from pages.parts.shared.machines import calibrations
 from pages.parts.shared.markdown import code, plain
 
 LEAST_PX, MOST_PX, LANE_PX = 104, 260, 18  # of the lanes of one planned timeline, and of one of many lanes
-PREFIX = "hardware this: "  # of the simulator's errors; the page shows them without it
 
 Planned = Sequence[tuple[RunConfig, Plan]]
 
@@ -173,8 +173,13 @@ def machines_of(configs: Sequence[RunConfig]) -> tuple[list[SimulatedMachine | N
             machines.append(simulated_machine(config, THIS, calibrations=[fitting_calibration(resolved, known)]))
         except ValueError as error:
             machines.append(None)
-            why = f"No times of {config.engine}: {str(error).removeprefix(PREFIX).rstrip('.')}."
+            why = f"No times of {config.engine}: {_message(error).rstrip('.')}."
     return machines, why
+
+
+def _message(error: ValueError) -> str:
+    """What is wrong, without the option that the command line names."""
+    return error.message if isinstance(error, FieldError) else str(error)
 
 
 def plain_keeping_code(text: str) -> str:

@@ -88,14 +88,13 @@ def settings_of_scenario(scenario: Scenario) -> dict[str, Any]:
 
 
 def draw_scenarios() -> None:
-    """A row of buttons; each sets the workload, the two engines and the slots."""
-    with st.container(horizontal=True, gap="small"):
-        for scenario in SCENARIOS:
-            st.button(
-                scenario.name,
-                icon=scenario.icon,
-                help=scenario.shows,
-                key=page_key(f"scenario_{scenario.name}"),
-                on_click=put,
-                args=(settings_of_scenario(scenario),),
-            )
+    """Buttons, each of which sets the workload, the two engines and the slots."""
+    for scenario in SCENARIOS:
+        st.button(
+            scenario.name,
+            icon=scenario.icon,
+            help=scenario.shows,
+            key=page_key(f"scenario_{scenario.name}"),
+            on_click=put,
+            args=(settings_of_scenario(scenario),),
+        )

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
+from engine.core.config import SETTINGS, RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.errors import FieldError
 from engine.core.form_rule import FormRule
 from engine.core.option import settings_of
+from engine.core.presets import PRESETS
 from engine.workload.arrivals import parse_arrival
 from engine.workload.budgets import parse_budget
 from engine.workload.prompts import parse_prompts
@@ -116,7 +117,7 @@ def _text_problems(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> 
     if values["prompts"] == "file" and not prompt_lines:
         problems["file"] = NO_FILE
     if not (values["model"] or "").strip():
-        problems["model"] = "name a model, or a folder or hub id"
+        problems["model"] = f"model: {SETTINGS['model'].takes.rule}"
     return problems
 
 
@@ -136,7 +137,7 @@ def _config(values: Mapping[str, Any], prompt_lines: tuple[str, ...]) -> RunConf
 
 def _of_static(values: Mapping[str, Any], engine: str) -> dict[str, Any]:
     """Batch formation and response mode: as set for static, the only choice for every other engine."""
-    if engine != "static":
+    if not PRESETS[engine].forms_batches:
         return {"form": FormRule(), "returns": "stream"}
     timeout_s = values["timeout"] if values["form"] == "timeout" else None
     return {"form": FormRule(rule=values["form"], timeout_s=timeout_s), "returns": values["return"]}

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from engine.core.format import breakable
 from pages.parts.bench.scenarios import SCENARIOS, Scenario, settings_of_scenario
 from tests.support.page_app import take_in
-from tests.support.runs.page_runs import write_run
+from tests.support.runs.page_runs import config_of, write_run
 
 APP = Path(__file__).parents[3] / "app.py"
 
@@ -88,7 +88,7 @@ def test_a_bad_mix_gets_one_line_at_its_field(bench: AppTest) -> None:
 
 def test_an_empty_model_name_is_refused(lab_home: Path) -> None:
     app = opened(model=" ")
-    assert "name a model, or a folder or hub id" in texts(app)
+    assert "model: name one, or a folder or hub id" in texts(app)
     assert run_buttons(app)["Compare two engines"] is False
 
 
@@ -108,8 +108,8 @@ def test_file_asks_for_a_file(bench: AppTest) -> None:
 @pytest.mark.parametrize(
     ("query", "off", "reason"),
     [
-        ({"engine": "serial"}, ["slots", "form", "timeout", "return"], "serial has one slot"),
-        ({"engine": "continuous"}, ["form", "timeout", "return"], "only the static engine forms batches"),
+        ({"engine": "serial", "first": "serial", "second": "serial"}, ["slots"], "serial has one slot"),
+        ({"first": "paged"}, ["form", "timeout", "return"], "only the static engine forms batches"),
         ({"engine": "static"}, ["timeout"], "every batch is full, except perhaps the last"),
         ({"temperature": "0.0"}, ["top_k", "top_p"], "top-k and top-p have no effect"),
         ({"device": "cpu"}, ["timing", "gpu_memory_utilization"], "so both timings are the same"),
@@ -245,13 +245,15 @@ def test_graphs_are_offered_for_runs_on_a_gpu(lab_home: Path, monkeypatch: pytes
     assert "this run is on the CPU." in texts(with_gpu)
 
 
-def test_an_earlier_run_of_the_model_gives_the_size_of_a_block(lab_home: Path) -> None:
-    """The runs of these tests: 2 layers, 1 KV head of 4 numbers in fp32: 64 bytes a position, 1,024 a block of 16."""
-    write_run(lab_home / "runs", "r1", "static")
+def test_an_earlier_run_of_an_unpublished_model_gives_the_size_of_a_block(lab_home: Path) -> None:
+    """2 layers, 1 KV head of 4 numbers in fp32: 64 bytes a position, 1,024 a block of 16."""
+    name = "someone/some-model"
+    sizes = {"parameters": 1000, "layers": 2, "hidden": 8, "heads": 2, "kv_heads": 1, "head_dim": 4}
+    model = {"name": name, "dtype": "float32", "intermediate": 16, "vocab": 50, **sizes}
+    write_run(lab_home / "runs", "r1", "static", config=config_of("static", model=name), model=model)
     take_in(lab_home)
-    app = opened(engine="paged", model="tiny-random", pool_gib="0.00002")
-    assert "At most 20 blocks of 1.00 KiB each." in texts(app)
-    assert "A block takes 1.00 KiB" in texts(opened(engine="paged", model="tiny-random"))
+    assert "At most 20 blocks of 1.00 KiB each." in texts(opened(engine="paged", model=name, pool_gib="0.00002"))
+    assert "A block takes 1.00 KiB" in texts(opened(engine="paged", model=name))
 
 
 def slider(app: AppTest, name: str) -> Any:

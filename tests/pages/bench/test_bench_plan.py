@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.form_rule import FormRule
 from engine.core.presets import ENGINES
 from pages.parts.bench.controls import read_prompts
-from pages.parts.bench.memory import position_values
+from pages.parts.bench.memory import known_position_bytes
 from pages.parts.bench.plan import first_requests, make_plan, plan_of
 from pages.parts.bench.planned import plan_caption, plan_notes, plan_table
 from pages.parts.bench.settings import NO_FILE, read_settings
@@ -134,8 +135,8 @@ def test_the_pair_keeps_what_only_static_can_use() -> None:
         ({"arrival": "often"}, "arrival", "arrival 'often': use " + ARRIVALS),
         ({"prompts": "lengths", "mix": "p0"}, "mix", "prompts 'p0': use lengths of 1 to 131,072 tokens, as p64"),
         ({"prompts": "file"}, "file", NO_FILE),
-        ({"model": "  "}, "model", "name a model, or a folder or hub id"),
-        ({"model": None}, "model", "name a model, or a folder or hub id"),
+        ({"model": "  "}, "model", "model: name one, or a folder or hub id; `models` lists the names"),
+        ({"model": None}, "model", "model: name one, or a folder or hub id; `models` lists the names"),
     ],
 )
 def test_a_problem_is_one_line_at_its_field(changed: dict[str, Any], field: str, message: str) -> None:
@@ -322,8 +323,8 @@ def test_a_paged_runs_settings_travel_in_a_link() -> None:
     assert complaints({"block_size": "12"})[0].startswith("block_size '12': use one of 1, 2, 4, 8, 16, 32, 64, 128,")
 
 
-def test_the_size_of_a_position_follows_from_the_models_shape() -> None:
-    model = {"layers": 30, "kv_heads": 3, "head_dim": 64}
-    assert position_values(model) == 11_520
-    assert position_values(model | {"layers": None}) is None
-    assert position_values({}) is None
+def test_the_size_of_a_position_follows_from_the_models_configuration(home: Path) -> None:
+    # Keys and values of 3 KV heads, 64 wide, in 30 layers.
+    assert known_position_bytes("smollm2-135m", "fp32", "cpu") == 2 * 3 * 64 * 30 * 4
+    assert known_position_bytes("smollm2-135m", "bf16", "cpu") == 2 * 3 * 64 * 30 * 2
+    assert known_position_bytes("someone/some-model", "fp32", "cpu") is None
