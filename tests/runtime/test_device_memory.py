@@ -43,7 +43,8 @@ def test_memory_freed_between_two_samples_counts() -> None:
     before = memory.sample()
     take_and_give_back(256)
     after = memory.sample()
-    assert after.peak_bytes - before.allocated_bytes > 250 * MIB
+    # The process may free memory of its own in between, so the peak stands over the lower of the two.
+    assert after.peak_bytes - min(before.allocated_bytes, after.allocated_bytes) > 250 * MIB
     assert after.allocated_bytes - before.allocated_bytes < 100 * MIB
 
 
