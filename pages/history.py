@@ -125,7 +125,7 @@ def _column_config() -> dict[str, Any]:
         "status": text(width="medium"),
         "model": text(width=150),
         "experiment": st.column_config.LinkColumn(
-            width=260, display_text=NAME_IN_ADDRESS, alignment="left", help="Its experiment, and the end of the id"
+            width=340, display_text=NAME_IN_ADDRESS, alignment="left", help="Its experiment, and the end of the id"
         ),
         "note and tags": text(width="medium"),
         "badges": text(width="small", help="Badges of validity earned, of those that apply"),

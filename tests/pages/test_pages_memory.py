@@ -83,7 +83,7 @@ def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
-        ("Logits of a large batch", "At batch size 1,024 the logits and their fp32 copy take 933 MB of a step"),
+        ("Logits of a large batch", "At batch size 1,024 the logits and their fp32 copy take 890 MiB in each step"),
         (
             "A pool of 2 GiB",
             "128 rows need 6.37 GiB of 22.1 GiB; 256 rows fail at the KV pool, asking for 3.50 GiB in one piece with "

@@ -28,7 +28,7 @@ def queue_from_passes(passes: pd.DataFrame) -> pd.DataFrame:
     passes = passes.sort_values("start_s", ignore_index=True)
     queue = pd.DataFrame(
         {
-            "step": passes["start_step"] if "start_step" in passes else _start_steps(passes),
+            "step": passes["start_step"] if "start_step" in passes else start_steps(passes),
             "time_s": passes["start_s"],
             "queue_depth": passes["queue_depth"].astype(float),
         }
@@ -39,7 +39,8 @@ def queue_from_passes(passes: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([queue, end], ignore_index=True)
 
 
-def _start_steps(passes: pd.DataFrame) -> pd.Series:
+def start_steps(passes: pd.DataFrame) -> pd.Series:
+    """Where each pass begins, in steps: the second of two passes of step 7 at 7.5."""
     by_step = passes.groupby("step")["step"]
     return passes["step"] + by_step.cumcount() / by_step.transform("size")
 

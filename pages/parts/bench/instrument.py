@@ -27,10 +27,10 @@ from engine.workload.arrivals import (
     parse_arrival,
 )
 from engine.workload.budgets import RangeBudget, parse_budget
-from engine.workload.prompts import parse_prompts
+from engine.workload.prompts import MAX_PROMPT_TOKENS, MAX_WEIGHT, parse_prompts
 from pages.parts.bench.plan import plan_of
 from pages.parts.bench.settings import TWICE, BenchSettings
-from pages.parts.shared.page_state import page_key, put, setting
+from pages.parts.shared.page_state import page_key, put, setting, written
 from pages.parts.shared.widgets import choice, pick
 
 SLOTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -42,7 +42,7 @@ FIRST_RATE_PER_S = 1.0
 BURSTY_CV = 4.0
 POOL_SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 ARRIVALS = {"all at once": "closed", "steady": "constant", "Poisson": "poisson", "bursty": "gamma"}
-MOST_LENGTHS = 8
+LEAST_WEIGHT = 0.01
 
 
 def draw_sliders(values: Mapping[str, Any], settings: BenchSettings) -> None:
@@ -89,9 +89,8 @@ def _draw_pool(config: RunConfig) -> None:
     peak = plan_of(replace(config, pool_gib=None)).peak_kv_bytes
     if not peak:
         return
-    sizes = sorted({_rounded(peak * share / GIB) for share in POOL_SHARES} | {config.pool_gib or math.inf})
-    if config.pool_gib is None or sizes[-1] != math.inf:
-        sizes = [*(each for each in sizes if each != math.inf), math.inf]
+    shares = (_rounded(peak * share / GIB) for share in POOL_SHARES)
+    sizes = sorted({*shares, config.pool_gib or math.inf, math.inf})
     key = page_key("pool_slider")
     st.session_state[key] = config.pool_gib or math.inf
     st.select_slider(
@@ -121,7 +120,7 @@ def _draw_tokens(budget: str) -> None:
     except ValueError:
         return
     if not isinstance(found, RangeBudget):
-        st.caption("Output tokens are set in Settings.")
+        st.caption("Output tokens are typed in All settings.")
         return
     # A range slider takes its two ends as its default only, so its key changes with them.
     key = page_key(f"tokens_slider_{found.low}_{found.high}")
@@ -157,8 +156,10 @@ def _draw_mix(mix: str) -> None:
         num_rows="dynamic",
         hide_index=True,
         column_config={
-            "prompt tokens": st.column_config.NumberColumn(min_value=1, max_value=131_072, step=1, required=True),
-            "weight": st.column_config.NumberColumn(min_value=1, max_value=1000, step=1, default=1),
+            "prompt tokens": st.column_config.NumberColumn(
+                min_value=1, max_value=MAX_PROMPT_TOKENS, step=1, required=True
+            ),
+            "weight": st.column_config.NumberColumn(min_value=LEAST_WEIGHT, max_value=MAX_WEIGHT, default=1),
         },
     )
     written = mix_of(edited)
@@ -170,10 +171,10 @@ def _draw_mix(mix: str) -> None:
 def mix_of(rows: pd.DataFrame) -> str:
     """The rows as a mix, `p16:3,p1024:1`; weights are left out where all are equal."""
     known = rows.dropna(subset=["prompt tokens"])
-    pairs = [(int(n), int(w) if pd.notna(w) else 1) for n, w in known.itertuples(index=False)]
+    pairs = [(int(n), float(w) if pd.notna(w) else 1.0) for n, w in known.itertuples(index=False)]
     if len({weight for _, weight in pairs}) == 1:
         return ",".join(f"p{n}" for n, _ in pairs)
-    return ",".join(f"p{n}:{weight}" for n, weight in pairs)
+    return ",".join(f"p{n}:{_digits(weight)}" for n, weight in pairs)
 
 
 def take_mix() -> None:
@@ -224,5 +225,10 @@ def _take_arrival(before: Arrival) -> None:
     rate = setting("rate_slider")
     rate = FIRST_RATE_PER_S if rate is None or isinstance(before, ClosedArrival) else rate
     cv = before.cv if isinstance(before, GammaArrival) else BURSTY_CV
-    text = {"closed": "closed", "gamma": f"gamma:{rate:g}:{cv:g}"}.get(law, f"{law}:{rate:g}")
+    text = {"closed": "closed", "gamma": f"gamma:{_digits(rate)}:{_digits(cv)}"}.get(law, f"{law}:{_digits(rate)}")
     put({"arrival": text})
+
+
+def _digits(value: float) -> str:
+    """A number with all its digits, as an address has it."""
+    return written(value)[0]

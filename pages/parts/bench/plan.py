@@ -2,7 +2,7 @@
 
 If all requests arrive at the start, the schedule does not depend on the machine, and the clock counts forward passes.
 The plan is exact (`basis`) when no request can end early; with EOS the budgets are upper limits. With arrivals over
-time the schedule needs pass times: it is estimated with those of a calibration or of a GPU's data sheet, in seconds.
+time the schedule needs pass times: it is simulated with those of the device's calibration, in seconds.
 Of more requests than the page can plan at once, only the first are planned, and `requests` says how many.
 
 Of text prompts only a tokenizer knows the lengths: chunks, padding and blocks are then estimated.
@@ -10,7 +10,6 @@ Of text prompts only a tokenizer knows the lengths: chunks, padding and blocks a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,7 +32,7 @@ from engine.simulator.machine import SimulatedMachine
 from engine.simulator.pass_clock import PassClock
 from engine.simulator.simulator import Simulation, estimated_tokens, simulate
 from engine.workload.workload import Workload
-from pages.figures.timeline.queue import queue_from_passes
+from pages.figures.timeline.queue import queue_from_passes, start_steps
 from pages.figures.timeline.spans import Unit
 from pages.parts.shared.devices import device_of
 from pages.parts.shared.workloads import workload_of
@@ -44,7 +43,13 @@ STREAMS = ("passes", "spans", "events")
 # Dimensions where the model's are unknown; only limits of memory depend on them, and such a plan has none.
 ANY_MODEL = ModelDimensions(parameters=1, layers=1, kv_heads=1, head_dim=1, intermediate=1, vocab=1, value_bytes=1)
 
-Basis = Literal["exact", "at most", "estimated", "unknown"]
+# Columns of the passes that a plan keeps: a plan of many short passes has tens of thousands.
+PASS_COLUMNS = (
+    *("pass_index", "step", "kind", "start_s", "end_s", "rows", "live_rows", "prompt_tokens", "queue_depth"),
+    *("computed_positions", "padding_positions", "kv_reserved_positions"),
+)
+
+Basis = Literal["exact", "at most", "estimated", "simulated", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,7 +59,8 @@ class Plan:
     `spans`, `passes` and `preemptions` are frames for `slot_timeline` in `unit`. `dead_slot_steps` are those of ended
     requests; `padding` is the share of computed positions without a token; `peak_kv_bytes` is the most KV memory
     reserved at once, None for an unknown model. `metrics` are those of a simulation in seconds, empty without pass
-    times, and `source` says whose. `problem` says why there is no plan.
+    times, and `source` says whose. `problem` says why there is no plan. `basis` is `estimated` where the schedule
+    depends on estimated lengths of text prompts, `simulated` where it depends on pass times.
     """
 
     basis: Basis
@@ -112,18 +118,21 @@ class Plan:
         return queue_from_passes(self.passes.assign(**by_pass))
 
 
-@lru_cache(maxsize=64)
-def plan_of(config: RunConfig, machine: SimulatedMachine | None = None) -> Plan:
-    """The plan of a configuration, made once. ValueError as build_workload."""
-    return make_plan(config, workload_of(config.workload), machine)
+@lru_cache(maxsize=16)
+def plan_of(config: RunConfig, machine: SimulatedMachine | None = None, most: int | None = None) -> Plan:
+    """The plan of a configuration, made once; of `most` requests at most. ValueError as build_workload."""
+    return make_plan(config, workload_of(config.workload), machine, most)
 
 
-def make_plan(config: RunConfig, workload: Workload, machine: SimulatedMachine | None = None) -> Plan:
+def make_plan(
+    config: RunConfig, workload: Workload, machine: SimulatedMachine | None = None, most: int | None = None
+) -> Plan:
     """Simulate `workload`: by the pass clock where the schedule does not depend on time, else on `machine`.
 
     With a machine, `metrics` hold its estimate.
     """
-    planned = first_requests(config, workload)
+    num_requests = num_plannable(config, workload) if most is None else min(most, len(workload.requests))
+    planned = replace(workload, requests=workload.requests[:num_requests])
     specs = planned.requests
     arrives = any(spec.arrival_s > 0 for spec in specs)
     is_exact_text = all(isinstance(spec.prompt, ExactPrompt) for spec in specs)
@@ -150,10 +159,11 @@ def make_plan(config: RunConfig, workload: Workload, machine: SimulatedMachine |
     if timed is not None:
         metrics = run_metrics(timed.record())
     ends_early = not all(spec.ignore_eos for spec in specs)
-    passes = pd.DataFrame(simulated.sink.rows("passes"))
+    logged = simulated.sink.passes()
+    passes = pd.DataFrame({name: logged[name] for name in PASS_COLUMNS})
     peak = 0 if passes.empty else int(passes["kv_reserved_positions"].max())
     return Plan(
-        basis="estimated" if arrives else "at most" if ends_early else _basis(config, is_exact_text),
+        basis="simulated" if arrives else "at most" if ends_early else _basis(config, is_exact_text),
         unit="second" if arrives else "pass",
         spans=_spans(simulated, passes, by_pass=not arrives),
         passes=_counted(passes, by_pass=not arrives),
@@ -193,12 +203,12 @@ def planned_tokens(config: RunConfig) -> int:
     return sum(spec.budget_tokens for spec in workload_of(config.workload).requests)
 
 
-def first_requests(config: RunConfig, workload: Workload) -> Workload:
-    """The workload, or as many of its first requests as can be planned in PLANNING_S."""
-    requests = workload.requests
-    while len(requests) > 1 and planning_s(config, requests) > PLANNING_S:
-        requests = requests[: max(1, len(requests) // 2)]
-    return workload if len(requests) == len(workload.requests) else replace(workload, requests=requests)
+def num_plannable(config: RunConfig, workload: Workload) -> int:
+    """How many of the first requests can be planned in PLANNING_S: all of them, or a half, a quarter …"""
+    count = len(workload.requests)
+    while count > 1 and planning_s(config, workload.requests[:count]) > PLANNING_S:
+        count //= 2
+    return count
 
 
 def planning_s(config: RunConfig, specs: Sequence[Any]) -> float:
@@ -237,21 +247,16 @@ def _spans(simulated: Simulation, passes: pd.DataFrame, *, by_pass: bool) -> pd.
         return rows
     lengths: Table = simulated.sink.requests()
     prompts = dict(zip(lengths["request_id"].tolist(), lengths["prompt_tokens"].tolist(), strict=True))
-    at = np.arange(len(passes) + 1, dtype=float) if by_pass else _step_positions(passes)
     last = len(passes)
+    at = np.arange(last + 1, dtype=float)
+    if not by_pass:
+        at = np.append(start_steps(passes).to_numpy(dtype=float), float(passes["step"].iloc[-1]) + 1.0)
     return rows.assign(
         start_step=at[rows["start_pass"].clip(upper=last).astype(int)],
         end_step=at[rows["end_pass"].fillna(last).clip(upper=last).astype(int)],
         prompt_tokens=rows["request_id"].map(prompts),
         tokens_so_far=np.nan,
     )
-
-
-def _step_positions(passes: pd.DataFrame) -> np.ndarray:
-    """Where each pass begins, in steps: the second of two passes of step 7 at 7.5; and the end of the last."""
-    by_step = passes.groupby("step")["step"]
-    starts = passes["step"] + by_step.cumcount() / by_step.transform("size")
-    return np.append(starts.to_numpy(dtype=float), float(passes["step"].iloc[-1]) + 1.0)
 
 
 def _preemptions(simulated: Simulation, *, by_pass: bool) -> pd.DataFrame:
@@ -261,8 +266,3 @@ def _preemptions(simulated: Simulation, *, by_pass: bool) -> pd.DataFrame:
         return events
     found = events[events["event"] == "preempt"]
     return found.assign(step=found["pass_index"].astype(float)) if by_pass else found
-
-
-def seconds(value: Value | None) -> float | None:
-    """A metric as a number; None where it is missing."""
-    return None if value is None or math.isnan(float(value)) else float(value)

@@ -14,13 +14,14 @@ from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
 from engine.simulator.machine import THIS, SimulatedMachine, fitting_calibration, simulated_machine
 from pages.figures.timeline.timeline import shared_range, slot_timeline
-from pages.parts.bench.plan import Plan, plan_of
+from pages.parts.bench.plan import Plan, num_plannable, plan_of
 from pages.parts.runs.badges import SIMULATED
 from pages.parts.shared.charts import show_still
 from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.machines import calibrations
 from pages.parts.shared.markdown import code, plain
+from pages.parts.shared.workloads import workload_of
 
 LEAST_PX, MOST_PX, LANE_PX = 104, 260, 18  # of the lanes of one planned timeline, and of one of many lanes
 
@@ -30,7 +31,8 @@ Planned = Sequence[tuple[RunConfig, Plan]]
 def draw_planned(configs: Sequence[RunConfig]) -> None:
     """The plan of each engine, redrawn with every setting."""
     machines, why_no_times = machines_of(configs)
-    plans = [(config, plan_of(config, machine)) for config, machine in zip(configs, machines, strict=True)]
+    most = min(num_plannable(config, workload_of(config.workload)) for config in configs)  # the same for all engines
+    plans = [(config, plan_of(config, machine, most)) for config, machine in zip(configs, machines, strict=True)]
     known = [(config, plan) for config, plan in plans if plan.is_known]
     if known:
         st.markdown(f"**{plan_caption(known)}**")
@@ -59,7 +61,7 @@ def _draw_timelines(known: Planned) -> None:
             x_range=window,
             num_lanes=config.num_slots,
             preemptions=plan.preemptions,
-            title=f"{config.engine}, planned",
+            title=f"{config.engine}, {'simulated' if plan.basis == 'simulated' else 'planned'}",
             most_px=min(MOST_PX, max(LEAST_PX, LANE_PX * config.num_slots)),
             dark=is_dark(),
         )
@@ -71,24 +73,22 @@ def plan_caption(known: Planned) -> str:
 
     Durations where the schedule is in seconds. Of a workload that is too large, what was planned.
     """
-    if known[0][1].unit == "second":
+    plan = known[0][1]
+    in_seconds = plan.unit == "second"
+    if in_seconds:
         lengths = {config.engine: float(plan.metrics["duration_s"] or 0.0) for config, plan in known}
-        parts = [f"{engine} {duration(length)}" for engine, length in lengths.items()]
-        verb = "takes"
+        amounts = [duration(length) for length in lengths.values()]
     else:
         lengths = {config.engine: float(plan.num_passes or 0) for config, plan in known}
-        parts = [f"{engine} {count(length)}" for engine, length in lengths.items()]
-        parts[0] = f"{known[0][0].engine} {plural(lengths[known[0][0].engine], 'forward pass', 'forward passes')}"
-        verb = "needs"
-    first, *others = parts
-    name, _, amount = first.partition(" ")
-    sentence = f"{name.capitalize()} {verb} {amount}{''.join(f', {other}' for other in others)}{_ratio_text(lengths)}"
-    sentence = f"{sentence}; {_dead_text(known)}."
-    sampled = known[0][1]
-    if sampled.is_sampled:
-        least = min(plan.requests for _, plan in known)
-        sentence = f"The first {count(least)} of {plural(sampled.of_requests, 'request')}: {sentence}"
-    return sentence
+        first, *rest = lengths.values()
+        amounts = [plural(first, "forward pass", "forward passes"), *map(count, rest)]
+    names = list(lengths)
+    others = "".join(f", {name} {amount}" for name, amount in zip(names[1:], amounts[1:], strict=True))
+    verb = "takes" if in_seconds else "needs"
+    sentence = f"{names[0].capitalize()} {verb} {amounts[0]}{others}{_ratio_text(lengths)}; {_dead_text(known)}."
+    if plan.is_sampled:
+        sentence = f"The first {count(plan.requests)} of {plural(plan.of_requests, 'request')}: {sentence}"
+    return f"Simulated: {sentence}" if in_seconds else sentence
 
 
 def _ratio_text(lengths: dict[str, float]) -> str:
@@ -143,8 +143,10 @@ def plan_notes(known: Planned, why_no_times: str) -> str:
     """What the numbers rest on."""
     bases = {plan.basis for _, plan in known}
     sentences = []
+    if "simulated" in bases:
+        sentences.append("The schedule is simulated, because it depends on pass times.")
     if "estimated" in bases:
-        sentences.append("Estimated: prompts count one token per four characters, or pass times are simulated.")
+        sentences.append("Estimated: prompts count one token per four characters.")
     if "at most" in bases:
         sentences.append("Every budget counts in full; an early EOS shortens the run.")
     if bases == {"exact"}:

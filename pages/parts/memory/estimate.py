@@ -89,8 +89,8 @@ def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
     logits = last.logits_bytes + last.logits_fp32_bytes
     copy = " and their fp32 copy" if shape.sampled_in_fp32 else ""
     sentences.append(
-        f"At batch size {count(points[-1].batch_size)} the logits{copy} take {number(logits / 1e6)} MB of a step "
-        f"({size(logits)}), the KV cache {size(last.kv_bytes)}."
+        f"At batch size {count(points[-1].batch_size)} the logits{copy} take {size(logits)} in each step, "
+        f"the KV cache {size(last.kv_bytes)}."
     )
     if shape.logits_of_all:
         only = shape.rows(points[-1].batch_size) * settings.model.vocab * settings.model.value_bytes

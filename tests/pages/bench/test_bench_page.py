@@ -282,7 +282,7 @@ def test_the_token_range_sets_the_budget(bench: AppTest) -> None:
 
 def test_a_budget_that_no_slider_can_show_stays_in_its_field(lab_home: Path) -> None:
     app = opened(requests="4", budget="2x8+2x64")
-    assert "Output tokens are set in" in texts(app)
+    assert "Output tokens are typed in" in texts(app)
     assert widget(app, "budget").value == "2x8+2x64"
 
 

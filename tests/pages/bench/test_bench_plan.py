@@ -6,14 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.form_rule import FormRule
 from engine.core.presets import ENGINES
 from pages.parts.bench.controls import read_prompts
+from pages.parts.bench.instrument import mix_of
 from pages.parts.bench.memory import known_position_bytes
-from pages.parts.bench.plan import first_requests, make_plan, plan_of
+from pages.parts.bench.plan import make_plan, num_plannable, plan_of
 from pages.parts.bench.planned import plan_caption, plan_notes, plan_table
 from pages.parts.bench.settings import NO_FILE, read_settings
 from pages.parts.bench.workload_text import (
@@ -25,6 +27,7 @@ from pages.parts.bench.workload_text import (
 from pages.parts.shared.fields import FIELDS, complaints, query_of
 from pages.parts.shared.workloads import budget_text, workload_of
 from tests.support.no_break import nb
+from tests.support.page_app import open_page, words
 
 ARRIVALS = "closed, poisson:R, constant:R or gamma:R:CV, as poisson:2.5"
 LONG_AND_SHORT = WorkloadConfig(prompts="p16", requests=16, budget="8x32+8x256")
@@ -273,12 +276,29 @@ def test_a_small_pool_preempts_in_the_plan() -> None:
 def test_of_many_requests_the_first_are_planned() -> None:
     config = run("continuous", WorkloadConfig(prompts="p16", requests=20_000, budget="64"), slots=64)
     workload = workload_of(config.workload)
-    first = first_requests(config, workload)
-    assert 1 < len(first.requests) < 1000
-    assert first.requests == workload.requests[: len(first.requests)]
+    assert 1 < num_plannable(config, workload) < 1000
     plan = make_plan(config, workload)
-    assert (plan.is_sampled, plan.of_requests) == (True, 20_000)
-    assert "of 20,000 requests" in plan_caption([(config, plan)])
+    assert (plan.requests, plan.of_requests) == (num_plannable(config, workload), 20_000)
+    assert plan.is_sampled
+    assert plan_caption([(config, plan)]).startswith(f"The first {plan.requests} of 20,000 requests: Continuous needs")
+
+
+def test_engines_are_planned_over_the_same_requests(home: Path) -> None:
+    """Serial takes the simulator much longer than continuous, so alone it would plan fewer requests."""
+    workload = WorkloadConfig(prompts="p16", requests=256, budget="200")
+    alone = {name: num_plannable(run(name, workload, 64), workload_of(workload)) for name in ("serial", "continuous")}
+    assert alone["serial"] < alone["continuous"]
+    link = {"prompts": "lengths", "mix": "p16", "requests": "256", "budget": "200", "slots": "64"}
+    text = words(open_page("bench", first="serial", **link))
+    passes = alone["serial"] * 200  # a prefill and 199 decode passes each
+    assert f"The first {alone['serial']} of 256 requests: Serial needs {passes:,} forward passes" in text
+
+
+def test_a_mix_from_the_table_keeps_its_weights() -> None:
+    rows = pd.DataFrame({"prompt tokens": [16, 1024, None], "weight": [0.5, 2.0, 1.0]})
+    assert mix_of(rows) == "p16:0.5,p1024:2"
+    assert mix_of(rows.assign(weight=3.0)) == "p16,p1024"
+    assert mix_of(rows.head(0)) == ""
 
 
 def test_one_run_a_layout_with_what_each_reads() -> None:

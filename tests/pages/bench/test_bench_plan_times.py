@@ -59,7 +59,7 @@ def test_the_table_has_times_where_they_are_known() -> None:
 def test_arrivals_are_planned_in_seconds() -> None:
     """Two requests, one second apart: each is alone, 0.4 s long."""
     plan = timed(config_of("continuous", arrival="constant:1"))
-    assert (plan.basis, plan.unit) == ("estimated", "second")
+    assert (plan.basis, plan.unit) == ("simulated", "second")
     assert plan.spans["end_s"].max() == pytest.approx(1.4)
     assert plan.queue["time_s"].max() == pytest.approx(1.4)
 
