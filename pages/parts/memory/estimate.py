@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from engine.core.format import change, count, number, percent, plural, size
+from engine.core.format import change, count, percent, plural, size
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
 from engine.memory.memory_model import TERM_LABELS, TERMS
