@@ -24,9 +24,9 @@ from engine.core.home import cache_folder
 from engine.launcher.run_queue import RunQueue
 from pages.parts.shared.lab import lab
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 from tests.support.processes import FAKE_WORKER
 
-PATIENCE_MS = 60_000  # of an expectation that names no other: what comes at once is still quick
 CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",

@@ -18,13 +18,13 @@ from engine.runlog.reader import RunLogReader
 from tests.support.app_server import AppServer
 from tests.support.bench_page import open_settings, typed
 from tests.support.contrast import contrast
+from tests.support.patience import PATIENCE_MS
 from tests.support.processes import await_end, wait_for, worker_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
 LONG = "?model=tiny-random&prompts=lengths&mix=p64&requests=64&budget=2000&slots=4"
 SHORT = "?model=tiny-random&prompts=lengths&mix=p16&requests=4&budget=8"
-LIVE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +46,17 @@ def pid_of(app: AppServer) -> int:
 
 def open_bench(page: Page, app: AppServer, query: str = "") -> None:
     page.goto(f"{app.url}/{query}")
-    expect(page.get_by_role("button", name="Compare two engines")).to_be_enabled(timeout=LIVE_MS)
+    expect(page.get_by_role("button", name="Compare two engines")).to_be_enabled(timeout=PATIENCE_MS)
 
 
 def start(page: Page, button: str) -> None:
     page.get_by_role("button", name=button, exact=True).click()
-    page.wait_for_url(re.compile(r"job="), timeout=LIVE_MS)
+    page.wait_for_url(re.compile(r"job="), timeout=PATIENCE_MS)
 
 
 def await_tokens(page: Page) -> None:
     """Wait until the live view counts new tokens."""
-    expect(page.get_by_text(re.compile(r"of \d+ requests finished, [\d,]+ tokens"))).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text(re.compile(r"of \d+ requests finished, [\d,]+ tokens"))).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_a_killed_worker_is_reported_and_the_next_run_works(page: Page, app: AppServer) -> None:
@@ -65,17 +65,17 @@ def test_a_killed_worker_is_reported_and_the_next_run_works(page: Page, app: App
     start(page, "Run continuous")
     await_tokens(page)
     (folder,) = folders(app) - before
-    wait_for(lambda: len(RunLogReader(folder).table("tokens")) > 0, LIVE_MS / 1000)
+    wait_for(lambda: len(RunLogReader(folder).table("tokens")) > 0, PATIENCE_MS / 1000)
     os.kill(worker_of(pid_of(app)), signal.SIGKILL)
     crashed = page.get_by_text(re.compile(r"the worker was killed by SIGKILL. [\d,]+ tokens were logged and kept"))
-    expect(crashed).to_be_visible(timeout=LIVE_MS)
+    expect(crashed).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_role("link", name="Open the partial continuous run").click()
     page.wait_for_url(re.compile(r"/run\?run_id="))
-    expect(page.get_by_text("crashed").first).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("crashed").first).to_be_visible(timeout=PATIENCE_MS)
 
     open_bench(page, app, SHORT)
     start(page, "Run continuous")
-    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
+    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
 
 
 def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: AppServer) -> None:
@@ -84,14 +84,14 @@ def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: A
     start(page, "Run static")
     await_tokens(page)
     expect(page.locator(".slots")).to_have_count(1)
-    expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=LIVE_MS)
+    expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=PATIENCE_MS)
     answer = page.locator(".answer.running .text").first
-    expect(answer).to_have_text(re.compile(r"\d+ \d+ \d+"), timeout=LIVE_MS)  # ids: no tokenizer
+    expect(answer).to_have_text(re.compile(r"\d+ \d+ \d+"), timeout=PATIENCE_MS)  # ids: no tokenizer
     top_px = page.get_by_text("Answers so far").bounding_box()
     page.wait_for_timeout(1500)
     assert page.get_by_text("Answers so far").bounding_box() == top_px
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=PATIENCE_MS)
     (folder,) = folders(app) - before
     assert (folder / "watched").exists()
 
@@ -101,11 +101,11 @@ def test_cancel_stops_the_run_and_keeps_what_was_logged(page: Page, app: AppServ
     start(page, "Compare two engines")
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_text("Continuous was canceled")).to_be_visible()
     page.get_by_role("link", name="Open the partial static run").click()
     page.wait_for_url(re.compile(r"/run\?run_id="))
-    expect(page.get_by_text("stopped").first).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("stopped").first).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_a_pair_that_was_canceled_is_gone_on_with(page: Page, app: AppServer) -> None:
@@ -114,10 +114,10 @@ def test_a_pair_that_was_canceled_is_gone_on_with(page: Page, app: AppServer) ->
     start(page, "Compare two engines")
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=PATIENCE_MS)
     (stopped,) = (folder.name for folder in folders(app) - before)
     page.get_by_role("button", name="Resume").click()
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=5 * LIVE_MS)
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=5 * PATIENCE_MS)
     runs = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
     assert len(runs) == 2
     assert stopped not in runs
@@ -132,12 +132,14 @@ def test_two_visitors_share_one_queue(browser: Browser, app: AppServer) -> None:
         start(first, "Run continuous")
         await_tokens(first)
         open_bench(second, app, SHORT)
-        expect(second.get_by_text(re.compile("Now: continuous.*another visitor's"))).to_be_visible(timeout=LIVE_MS)
+        expect(second.get_by_text(re.compile("Now: continuous.*another visitor's"))).to_be_visible(timeout=PATIENCE_MS)
         start(second, "Run continuous")
-        expect(second.get_by_text("Place 1 in the queue")).to_be_visible(timeout=LIVE_MS)
-        expect(first.get_by_text(re.compile("Place 1: continuous.*another visitor's"))).to_be_visible(timeout=LIVE_MS)
+        expect(second.get_by_text("Place 1 in the queue")).to_be_visible(timeout=PATIENCE_MS)
+        expect(first.get_by_text(re.compile("Place 1: continuous.*another visitor's"))).to_be_visible(
+            timeout=PATIENCE_MS
+        )
         first.get_by_role("button", name="Cancel").click()
-        second.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
+        second.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
     finally:
         for context in contexts:
             context.close()
@@ -150,7 +152,7 @@ def test_a_reload_keeps_following_the_job(page: Page, app: AppServer) -> None:
     page.reload()
     await_tokens(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Continuous was canceled")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Continuous was canceled")).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_role("button", name="Close").click()
     expect(page.get_by_text("Continuous was canceled")).to_be_hidden()
 
@@ -170,7 +172,7 @@ def test_a_second_app_on_the_same_home_says_who_holds_the_store(page: Page, app:
     open_bench(page, app)
     with AppServer(app.home) as second:
         page.goto(second.url)
-        expect(page.get_by_text("The store is in use")).to_be_visible(timeout=LIVE_MS)
+        expect(page.get_by_text("The store is in use")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.get_by_text(str(pid_of(app)))).to_be_visible()
         expect(page.get_by_text("Traceback")).to_have_count(0)
 
@@ -191,7 +193,7 @@ def test_settings_travel_in_the_address_both_ways(page: Page, app: AppServer) ->
 
 def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
     page.goto(f"{app.url}/bench?engine=static&slots=7&model=tiny-random")
-    expect(page.get_by_role("button", name="Run static")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("button", name="Run static")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("Page not found")).to_have_count(0)
     assert parse_qs(urlparse(page.url).query)["slots"] == ["7"]
@@ -200,11 +202,11 @@ def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
 
 def test_back_from_the_results_to_bench_by_its_own_name_is_one_step(page: Page, app: AppServer) -> None:
     page.goto(f"{app.url}/bench{SHORT}")
-    page.get_by_role("button", name="Compare two engines").click(timeout=LIVE_MS)
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=LIVE_MS)
-    expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=LIVE_MS)
+    page.get_by_role("button", name="Compare two engines").click(timeout=PATIENCE_MS)
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=PATIENCE_MS)
     page.go_back()
-    expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=PATIENCE_MS)
     asked = urlparse(page.url)
     assert (asked.path, "runs" in parse_qs(asked.query), "job" in parse_qs(asked.query)) == ("/bench", False, True)
 
@@ -226,7 +228,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, app: AppServer, scheme:
 def test_the_app_process_never_loads_torch(page: Page, app: AppServer) -> None:
     open_bench(page, app, SHORT)
     start(page, "Run continuous")
-    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=LIVE_MS)
+    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
     maps = Path(f"/proc/{pid_of(app)}/maps").read_text()
     assert "libtorch" not in maps
     assert "libtorch" in Path(f"/proc/{worker_of(pid_of(app))}/maps").read_text()
@@ -234,16 +236,18 @@ def test_the_app_process_never_loads_torch(page: Page, app: AppServer) -> None:
 
 def test_a_slider_redraws_the_planned_timelines(page: Page, app: AppServer) -> None:
     open_bench(page, app, "")
-    expect(page.get_by_text("Static needs 87 forward passes, continuous 74")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_text("Static needs 87 forward passes, continuous 74")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("figure", name="Planned slot timeline of static")).to_be_visible()
     slots = page.get_by_role("slider", name="Slots")
     slots.focus()
     slots.press("ArrowRight")  # the next power of two
-    expect(page.get_by_text("Static needs 47 forward passes, continuous 47 (the same)")).to_be_visible(timeout=LIVE_MS)
-    page.wait_for_url(re.compile("slots=8"), timeout=LIVE_MS)
+    expect(page.get_by_text("Static needs 47 forward passes, continuous 47 (the same)")).to_be_visible(
+        timeout=PATIENCE_MS
+    )
+    page.wait_for_url(re.compile("slots=8"), timeout=PATIENCE_MS)
     page.get_by_role("button", name="Equal lengths").click()
-    expect(page.get_by_text("no slot-step is dead")).to_be_visible(timeout=LIVE_MS)
-    page.wait_for_url(lambda url: "mix=p64" in url and "slots" not in url, timeout=LIVE_MS)
+    expect(page.get_by_text("no slot-step is dead")).to_be_visible(timeout=PATIENCE_MS)
+    page.wait_for_url(lambda url: "mix=p64" in url and "slots" not in url, timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -253,7 +257,7 @@ def test_captions_are_readable(browser: Browser, app: AppServer, scheme: Literal
     page = context.new_page()
     page.goto(app.url)
     caption = page.get_by_test_id("stCaptionContainer").first
-    expect(caption).to_be_visible(timeout=LIVE_MS)
+    expect(caption).to_be_visible(timeout=PATIENCE_MS)
     color, opacity, ground = caption.evaluate(
         """element => {
           const style = getComputedStyle(element), app = document.querySelector('.stApp');

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
-PATIENCE_MS = 60_000
 # A position of the tiny model takes 512 bytes in fp32 (2 layers x 2 heads x 16 x key and value x 4), a block of 16
 # 8 KiB. Eight requests of 40 to 70 positions take 3 to 5 blocks; 0.0001 GiB are 13 of them, for four at once.
 SETTINGS = "prompts=lengths&mix=p40&requests=8&budget=10-40&slots=4&block_size=16&pool_gib=0.0001&seed=3"

@@ -11,10 +11,9 @@ from playwright.sync_api import Page, expect
 
 from tests.pages.runs.test_pages_definitions import write_stopped
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
-
-PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")

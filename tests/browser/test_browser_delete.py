@@ -10,11 +10,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
 
 pytestmark = pytest.mark.browser
-
-PATIENCE_MS = 60_000
 
 
 @pytest.fixture

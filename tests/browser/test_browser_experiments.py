@@ -21,6 +21,7 @@ from engine.predictions.prediction import Expectation, Question
 from store import Store
 from store.predictions.predictions import Subject
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 from tests.support.runs import load_experiments, repeats_experiments, sweep_experiments
 from tests.support.runs.load_experiments import WORKLOAD, load_plan_of, write_load
 from tests.support.runs.page_runs import write_run
@@ -30,7 +31,6 @@ from tests.support.runs.sweep_experiments import SHAPE, sweep_plan, write_sweep
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_MS = 60_000
 AT_REST = "[data-testid='stApp'][data-test-script-state='notRunning']"
 FIGURES = "(count) => document.querySelectorAll('.js-plotly-plot .main-svg').length >= count"
 FITS = "() => innerWidth === 390 && document.querySelector('[data-testid=stMain]').scrollWidth <= 390"

@@ -8,10 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
-
-PATIENCE_MS = 60_000
 
 
 def test_a_published_case_is_shown_at_a_click(page: Page, app: AppServer) -> None:

@@ -11,11 +11,10 @@ from playwright.sync_api import Page, expect
 
 from engine.workload.prompts import QUESTIONS
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-PAIR_MS = 300_000  # the pair takes some twenty seconds on a machine that has nothing else to do
-PAGE_MS = 60_000
 
 # Of each chart: its y axis' title, its traces' types, how many values each draws, and the range of its x axis.
 CHARTS = """() => [...document.querySelectorAll('.js-plotly-plot')].map(plot => ({
@@ -34,19 +33,19 @@ def charts(page: Page) -> list[dict[str, Any]]:
 def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(page: Page, app: AppServer) -> None:
     page.goto(app.url)
     button = page.get_by_role("button", name="Compare two engines")
-    expect(button).to_be_enabled(timeout=PAGE_MS)
+    expect(button).to_be_enabled(timeout=PATIENCE_MS)
     button.click()
-    expect(page.get_by_text("Static · run 1 of 2")).to_be_visible(timeout=PAIR_MS)
-    expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=PAIR_MS)
-    expect(page.locator(".answer.running .text").first).to_have_text(re.compile(r"[A-Za-z]{3,}"), timeout=PAIR_MS)
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PAIR_MS)
+    expect(page.get_by_text("Static · run 1 of 2")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".answer.running .text").first).to_have_text(re.compile(r"[A-Za-z]{3,}"), timeout=PATIENCE_MS)
+    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PATIENCE_MS)
     run_ids = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
     assert len(run_ids) == 2
 
     # The finding, in one sentence with both engines and a number.
     finding = page.get_by_role("heading", level=4).first
-    expect(finding).to_have_text(re.compile(r"(?=.*\d)(?=.*[Cc]ontinuous)(?=.*[Ss]tatic)"), timeout=PAGE_MS)
-    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length >= 8", timeout=PAGE_MS)
+    expect(finding).to_have_text(re.compile(r"(?=.*\d)(?=.*[Cc]ontinuous)(?=.*[Ss]tatic)"), timeout=PATIENCE_MS)
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length >= 8", timeout=PATIENCE_MS)
     drawn = charts(page)
     timelines = [chart for chart in drawn if "bar" in chart["types"] and chart["axis"] == "lane"]
     assert len(timelines) == 2
@@ -62,8 +61,10 @@ def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(p
     app.stop()
     app.start()
     page.goto(f"{app.url}/history")
-    expect(page.get_by_text(f"2 runs in {app.home}")).to_be_visible(timeout=PAGE_MS)
+    expect(page.get_by_text(f"2 runs in {app.home}")).to_be_visible(timeout=PATIENCE_MS)
     page.goto(f"{app.url}/run?run_id={run_ids[0]}")
-    expect(page.get_by_text("completed").first).to_be_visible(timeout=PAGE_MS)
+    expect(page.get_by_text("completed").first).to_be_visible(timeout=PATIENCE_MS)
     page.goto(f"{app.url}/compare?runs={','.join(run_ids)}")
-    expect(page.get_by_role("heading", level=4).first).to_have_text(re.compile("Continuous|Static"), timeout=PAGE_MS)
+    expect(page.get_by_role("heading", level=4).first).to_have_text(
+        re.compile("Continuous|Static"), timeout=PATIENCE_MS
+    )

@@ -15,11 +15,11 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import ROOT, AppServer
 from tests.support.hostile_sql import REFUSED, STOPPED
+from tests.support.patience import PATIENCE_MS
 from tests.support.runs.page_runs import write_run
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_MS = 60_000
 GROWTH_BYTES = 64 << 20
 HOSTILE = ("delete", "copy out", "read_csv", "two statements", "insert inside a select")
 BOMBS = ("a string of 2 GB", "recursion without end")

@@ -12,11 +12,11 @@ from playwright.sync_api import Page, expect
 from engine.runlog.locks import hold
 from engine.runlog.schema import LOCK_FILE
 from tests.support.app_server import AppServer
+from tests.support.patience import PATIENCE_MS
 from tests.support.runs.page_runs import write_crashed, write_run
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_MS = 60_000
 ROW_PX, HEADER_PX, BOX_X = 35, 35, 16
 
 

@@ -15,11 +15,11 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.reader import RunLogReader
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import await_end
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
 
-PATIENCE_S = 120
 SHORT = WorkloadConfig(prompts="p16", requests=6, budget="2-9")
 LONG = WorkloadConfig(prompts="p16", requests=64, budget="2000")  # far longer than any test runs
 

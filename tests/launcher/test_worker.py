@@ -14,10 +14,9 @@ import pytest
 
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.runlog.reader import RunLogReader
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("own_locks")  # tests must not wait for another lab's run
-
-PATIENCE_S = 400  # a busy machine needs minutes to import torch and load the model
 
 
 class WorkerProcess:

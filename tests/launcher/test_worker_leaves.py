@@ -15,11 +15,11 @@ import pytest
 from engine.core.config import RunConfig, WorkloadConfig
 from engine.runlog.reader import RunLogReader
 from tests.support.app_server import ROOT
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import await_end, process_lives, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_locks")
 
-PATIENCE_S = 400  # a busy machine needs minutes to import torch and load the model
 # A module that holds Python's lock for ten minutes, as importing torch does for seconds: no thread runs meanwhile.
 HOLDS_THE_LOCK = """
 import ctypes, os, pathlib
@@ -88,7 +88,7 @@ def test_while_it_imports_torch(tmp_path: Path, parents: list[Parent]) -> None:
     parents.append(Parent(tmp_path, PYTHONPATH=str(tmp_path)))
     wait_for((tmp_path / "importing").exists, PATIENCE_S)
     parents[0].kill()
-    assert await_end(parents[0].worker, within_s=60)
+    assert await_end(parents[0].worker, within_s=PATIENCE_S)
 
 
 def test_when_its_parent_was_gone_before_it_began(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_without_a_run_and_during_one(tmp_path: Path, parents: list[Parent]) -> 
     for parent in parents:
         parent.until("Ready")
     idle.kill()
-    assert await_end(idle.worker, within_s=60)
+    assert await_end(idle.worker, within_s=PATIENCE_S)
     workload = WorkloadConfig(prompts="p8", requests=4, budget="4000")
     config = RunConfig(model="tiny-random", device="cpu", workload=workload).to_dict()
     folder = tmp_path / "runs" / "r1"
@@ -122,7 +122,7 @@ def test_without_a_run_and_during_one(tmp_path: Path, parents: list[Parent]) -> 
     wait_for(lambda: folder.exists() and len(RunLogReader(folder).table("tokens")) > 0, PATIENCE_S)
     busy.kill()
     logged = len(RunLogReader(folder).table("tokens"))
-    assert await_end(busy.worker, within_s=60)
+    assert await_end(busy.worker, within_s=PATIENCE_S)
     assert len(RunLogReader(folder).table("tokens")) >= logged
     assert RunLogReader(folder).status() in ("stopped", "crashed")
 

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.support.app_server import ROOT
 from tests.support.page_app import open_page
+from tests.support.patience import PATIENCE_S
 
 PAGES = re.findall(r'st\.Page\("(pages/\w+\.py)"', (ROOT / "app.py").read_text(encoding="utf-8"))
 SOURCES = [ROOT / "app.py", *sorted((ROOT / "pages").rglob("*.py"))]
@@ -44,7 +45,7 @@ def test_a_page_that_runs_without_app_py_runs_app_py(home: Path, monkeypatch: py
     """Streamlit treats files in pages/ as pages until app.py names its own. If this fails, Streamlit has changed: check
     whether pages.parts.shared.entry_guard is still needed."""
     monkeypatch.setattr("pages.parts.shared.entry_guard.APP", ROOT / "tests" / "no_app.py")
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_S)
     app.switch_page("pages/glossary.py")
     app.run()
     assert "no_app.py" in str(app.exception[0].value)

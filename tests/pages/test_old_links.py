@@ -17,6 +17,7 @@ from store.predictions.predictions import Subject
 from tests.support.app_server import ROOT
 from tests.support.page_app import take_in
 from tests.support.page_links import LINKS, Values, held
+from tests.support.patience import PATIENCE_S
 from tests.support.runs.load_experiments import load_plan_of, write_load
 from tests.support.runs.page_runs import write_run
 from tests.support.runs.repeats_experiments import repeats_plan, write_repeats
@@ -50,7 +51,7 @@ def full_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def open_link(link: str) -> AppTest:
     """Open the page of a relative address."""
     page, _, query = link.partition("?")
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_S)
     app.switch_page(f"pages/{page or 'bench'}.py")
     for name, values in parse_qs(query, keep_blank_values=True).items():
         app.query_params[name] = values

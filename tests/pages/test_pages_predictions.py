@@ -21,6 +21,7 @@ from store.predictions.predictions import Subject
 from tests.store.predictions.test_store_predictions import row_of
 from tests.support.no_break import nb
 from tests.support.page_app import links, open_page, words
+from tests.support.patience import PATIENCE_S
 from tests.support.runs.experiments import run_point, sweep_plan
 from tests.support.runs.sample_runs import write_sample_run
 
@@ -57,7 +58,7 @@ def graded_home(home: Path) -> dict[str, str]:
 def drawn(function: str, *values: object) -> AppTest:
     """One function of the pages drawn on its own: the harness closes a dialog as soon as something in it is used."""
     module, _, name = function.rpartition(".")
-    return AppTest.from_string(f"from {module} import {name}\n{name}(*{values!r})", default_timeout=120).run()
+    return AppTest.from_string(f"from {module} import {name}\n{name}(*{values!r})", default_timeout=PATIENCE_S).run()
 
 
 def draw_one(function: str, prediction_id: str) -> AppTest:
@@ -68,7 +69,7 @@ def draw_one(function: str, prediction_id: str) -> AppTest:
         "rows = lab().store.predictions.list().set_index('prediction_id', drop=False)\n"
         f"{function}(rows.loc[{prediction_id!r}].to_dict())"
     )
-    return AppTest.from_string(code, default_timeout=120).run()
+    return AppTest.from_string(code, default_timeout=PATIENCE_S).run()
 
 
 def button(app: AppTest, label: str) -> Any:
@@ -250,7 +251,7 @@ def test_deleting_a_run_says_that_its_predictions_stay(home: Path) -> None:
     app = AppTest.from_string(
         "from pages.parts.history.toolbar import _draw_delete\n"
         "_draw_delete([{'run_id': 'run1', 'status': 'completed'}])",
-        default_timeout=120,
+        default_timeout=PATIENCE_S,
     ).run()
     button(app, "Delete").click().run()
     assert "3 predictions about it stay on Predictions, with their grades." in words(app)
@@ -269,7 +270,7 @@ def test_an_experiment_is_deleted_after_a_question(home: Path) -> None:
         store.ingest.all_in(store.runs_folder)
     app = AppTest.from_string(
         "from pages.parts.experiments.page import draw_experiment_tools\ndraw_experiment_tools('sweep1')",
-        default_timeout=120,
+        default_timeout=PATIENCE_S,
     ).run()
     button(app, "Delete …").click().run()
     assert "The experiment and 1 run go into the trash" in words(app)

@@ -16,6 +16,7 @@ from store.predictions.predictions import Subject
 from tests.pages.test_pages_predictions import button
 from tests.store.predictions.test_store_predictions import row_of
 from tests.support.page_app import words
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def opened(prediction_id: str) -> AppTest:
         "rows = lab().store.predictions.list().set_index('prediction_id', drop=False)\n"
         f"draw_edit(st.session_state.setdefault('row', rows.loc[{prediction_id!r}].to_dict()))"
     )
-    return AppTest.from_string(code, default_timeout=120).run()
+    return AppTest.from_string(code, default_timeout=PATIENCE_S).run()
 
 
 def test_the_second_of_two_edits_is_refused_in_a_line(asked: str) -> None:

@@ -17,6 +17,7 @@ from pages.parts.shared.lab import lab
 from tests.pages.test_pages_history import listed, select
 from tests.support.app_server import ROOT
 from tests.support.page_app import take_in, words
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import FAKE_WORKER
 from tests.support.runs.page_runs import write_run
 from tests.support.runs.sweeps import a_sweep
@@ -33,7 +34,7 @@ def fake_worker(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def open_as(visitor: str, page: str, **query: str) -> AppTest:
     """A page in a visitor's browser."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_S)
     app.session_state["lab.visitor"] = visitor
     app.switch_page(f"pages/{page}.py")
     for name, value in query.items():
@@ -52,7 +53,7 @@ def press(app: AppTest, label: str) -> AppTest:
 def confirmation(visitor: str, run_id: str) -> AppTest:
     """The question of the dialog, drawn on its own: the harness closes a dialog as soon as something in it is used."""
     code = f"from pages.parts.history.toolbar import draw_confirmation\ndraw_confirmation([{run_id!r}])"
-    app = AppTest.from_string(code, default_timeout=120)
+    app = AppTest.from_string(code, default_timeout=PATIENCE_S)
     app.session_state["lab.visitor"] = visitor
     return app.run()
 
@@ -129,7 +130,7 @@ def test_a_cookie_keeps_the_visitors_name(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(type(st.context), "cookies", property(lambda context: known))
 
     def name_of_new_session() -> str:
-        app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+        app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_S).run()
         return str(app.session_state["lab.visitor"])
 
     first = name_of_new_session()

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from engine.core.format import breakable
 from store import Store
 from tests.support.app_server import ROOT
+from tests.support.patience import PATIENCE_S
 
 
 def take_in(home: Path) -> None:
@@ -25,7 +26,7 @@ def take_in(home: Path) -> None:
 
 def open_page(name: str, **query: str) -> AppTest:
     """The page at /`name`?`query`."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_S)
     app.switch_page(f"pages/{name}.py")
     for key, value in query.items():
         app.query_params[key] = value

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from engine.core.format import breakable
 from pages.parts.bench.scenarios import SCENARIOS, Scenario, settings_of_scenario
 from tests.support.page_app import take_in
+from tests.support.patience import PATIENCE_S
 from tests.support.runs.page_runs import config_of, write_run
 
 APP = Path(__file__).parents[3] / "app.py"
@@ -18,11 +19,11 @@ APP = Path(__file__).parents[3] / "app.py"
 
 @pytest.fixture
 def bench(lab_home: Path) -> AppTest:
-    return AppTest.from_file(str(APP), default_timeout=120).run()
+    return AppTest.from_file(str(APP), default_timeout=PATIENCE_S).run()
 
 
 def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(APP), default_timeout=120)
+    app = AppTest.from_file(str(APP), default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = value
     return app.run()

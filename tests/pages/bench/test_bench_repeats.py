@@ -18,11 +18,11 @@ from pages.parts.shared.fields import FIELDS
 from pages.parts.shared.lab import lab
 from tests.support.no_break import nb
 from tests.support.page_app import open_page, words
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import FAKE_WORKER, wait_for
 from tests.support.runs.sweeps import good_records
 
 LINK = {"prompts": "lengths", "mix": "p16", "requests": "2", "budget": "4"}
-PATIENCE_S = 120
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 
 from store import Store
 from store.sandbox import Asking, Limits, Refusal, Turns
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import process_lives, wait_for
 from tests.support.runs.page_runs import write_run
 
-PATIENCE_S = 60
 SLOW = "SELECT sleep_ms(60000)"
 
 
