@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from pages.parts.shared.components.term_hover import draw_term_hover
 from pages.parts.shared.entry_guard import enter
 from pages.parts.shared.lab import draw_visitor_script, lab
 from pages.parts.shared.markdown import plain
@@ -67,6 +68,7 @@ def main() -> None:
     with st.container(key="lab-script"):
         draw_history_script()
         draw_visitor_script()
+        draw_term_hover()
     try:
         lab()
     except StoreHeld as error:

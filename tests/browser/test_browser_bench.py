@@ -18,6 +18,7 @@ from engine.runlog.reader import RunLogReader
 from tests.support.app_server import AppServer
 from tests.support.bench_page import open_settings, typed
 from tests.support.contrast import contrast
+from tests.support.menu import open_group
 from tests.support.patience import PATIENCE_MS
 from tests.support.processes import await_end, wait_for, worker_of
 
@@ -197,7 +198,8 @@ def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("Page not found")).to_have_count(0)
     assert parse_qs(urlparse(page.url).query)["slots"] == ["7"]
-    expect(page.get_by_role("link", name="Bench", exact=True)).to_have_count(1)
+    open_group(page, "Bench")
+    expect(page.get_by_role("menuitem", name="Bench", exact=True)).to_have_count(1)
 
 
 def test_back_from_the_results_to_bench_by_its_own_name_is_one_step(page: Page, app: AppServer) -> None:

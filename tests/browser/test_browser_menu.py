@@ -11,34 +11,26 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
 from tests.support.bench_page import open_settings, typed
+from tests.support.menu import MENU, go
 from tests.support.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 
-# The menu's groups, and what each page says of its own defaults after a visit to Bench.
-GROUPS = {
-    "Measure": {
-        "Sweep": "10 runs: 2 prompt lengths x 5 batch sizes.",
-        "Load": "48 requests per run, chat questions.",
-    },
-    "Results": {
-        "History": "There is no run yet",
-        "Run": "There is no run yet",
-        "Compare": "There is no run yet",
-        "Repeats": "No repeats experiment yet",
-    },
-    "Estimate": {
-        "Memory": "qwen2.5-1.5b in fp16, static engine.",
-        "Roofline": "There is no run yet",
-        "What if": "Free until about 53.3",
-    },
-    "Learn": {
-        "Predictions": "No predictions yet",
-        "Query": "There is no run yet",
-        "Glossary": "KV cache",
-    },
+# Where the menu leads from Bench, and what each page then says of its own defaults.
+PAGES = {
+    "Sweep": "10 runs: 2 prompt lengths x 5 batch sizes.",
+    "Load": "48 requests per run, chat questions.",
+    "Memory": "qwen2.5-1.5b in fp16, static engine.",
+    "What if": "Free until about 53.3",
+    "Run": "There is no run yet",
+    "Compare": "There is no run yet",
+    "Repeats": "No repeats experiment yet",
+    "Roofline": "There is no run yet",
+    "Predictions": "No predictions yet",
+    "History": "There is no run yet",
+    "Query": "There is no run yet",
+    "Glossary": "KV cache",
 }
-PAGES = {title: text for pages in GROUPS.values() for title, text in pages.items()}
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +50,6 @@ def enter(page: Page, label: str, value: str) -> None:
     field = page.get_by_label(label, exact=True)
     field.fill(value)
     field.press("Enter")
-
-
-def go(page: Page, title: str) -> None:
-    """Open the page's group in the menu, click its link, and wait for the page."""
-    group = next((group for group, pages in GROUPS.items() if title in pages), "Measure")
-    page.get_by_test_id("stTopNav").get_by_role("button", name=group).click()
-    page.get_by_role("menuitem", name=title, exact=True).click()
-    expect(page.get_by_role("heading", level=1, name=title, exact=True)).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_every_page_opens_with_its_defaults_after_bench(page: Page, app: AppServer) -> None:
@@ -90,7 +74,7 @@ def test_every_page_opens_with_its_defaults_after_bench(page: Page, app: AppServ
 def test_the_menu_names_the_product_and_fits_a_projector(page: Page, app: AppServer) -> None:
     page.set_viewport_size({"width": 1024, "height": 768})
     page.goto(f"{app.url}/glossary")
-    expect(page.get_by_test_id("stTopNavSection")).to_have_text(list(GROUPS), timeout=PATIENCE_MS)
+    expect(page.get_by_test_id("stTopNavSection")).to_have_text(list(MENU), timeout=PATIENCE_MS)
     page.get_by_test_id("stLogoLink").click()  # the product's name leads to Bench
     expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=PATIENCE_MS)
 
@@ -103,7 +87,7 @@ def test_on_a_phone_the_menu_says_menu_and_leads_to_a_page(page: Page, app: AppS
     assert button.evaluate("button => getComputedStyle(button, '::after').content") == '"Menu"'
     button.click()
     menu = page.get_by_test_id("stSidebarNav")
-    expect(menu.get_by_test_id("stNavSectionHeader")).to_contain_text(list(GROUPS))
+    expect(menu.get_by_test_id("stNavSectionHeader")).to_contain_text(list(MENU))
     menu.get_by_role("link", name="Glossary").click()
     expect(page.get_by_role("heading", level=1, name="Glossary")).to_be_visible(timeout=PATIENCE_MS)
 

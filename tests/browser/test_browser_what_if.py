@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
+from tests.support.menu import go
 from tests.support.patience import PATIENCE_MS
 from tests.support.runs.page_runs import write_run
 from tests.support.runs.roofline_runs import MODEL, calibration, timed_passes
@@ -21,10 +22,8 @@ def test_a_slider_moves_the_figures_and_the_address(lab_home: Path, page: Page) 
     with AppServer(lab_home) as app:
         page.goto(f"{app.url}/?model=tiny-random")
         expect(page.get_by_text("Times are simulated")).to_be_visible(timeout=PATIENCE_MS)
-        page.get_by_role("link", name="What if").click()
-        expect(page.get_by_text("Free until about 53.3")).to_be_visible(
-            timeout=PATIENCE_MS
-        )  # its own model, not Bench's
+        go(page, "What if")
+        expect(page.get_by_text("Free until about 53.3")).to_be_visible()  # its own model, not Bench's
         page.get_by_role("slider", name="Largest batch").press("ArrowRight")
         expect(page.get_by_text("From batch 1 to 128 (the largest that fits)")).to_be_visible()
         expect(page).to_have_url(re.compile("largest=256"))

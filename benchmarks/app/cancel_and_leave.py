@@ -1,6 +1,6 @@
 """How soon a cancel ends a run, and how soon a worker is gone after its app was killed, with other work on the cores.
 
-    .venv/bin/python -m benchmarks.cancel_and_leave [--load 8] [--repeats 10]
+    .venv/bin/python -m benchmarks.app.cancel_and_leave [--load 8] [--repeats 10]
 
 `--load` is the number of processes that do nothing but keep the cores busy. Each case is measured in a LAB_HOME of its
 own with the model `tiny-random` on the CPU, through the app's own queue and worker.
@@ -33,7 +33,7 @@ LONG = RunConfig(
 APP = """
 import sys, time
 from pathlib import Path
-from benchmarks.cancel_and_leave import LONG
+from benchmarks.app.cancel_and_leave import LONG
 from engine.launcher.run_queue import RunQueue
 queue = RunQueue(Path(sys.argv[1]))
 queue.submit([LONG]) if sys.argv[2] == "run" else queue.warm("tiny-random", "cpu", "fp32")

@@ -1,0 +1,1 @@
+"""Benchmarks of the app: its pages, its queue and its worker."""
