@@ -144,11 +144,11 @@ def make_plan(
     }
     if arrives and machine is None:
         return _without_schedule("", given)
-    dimensions = machine.shape if machine is not None else dimensions_of(config)
+    dimensions = machine.shard if machine is not None else dimensions_of(config)
     bounded = config if dimensions is not None else replace(config, pool_gib=None, capacity_gib=None)
     metrics: dict[str, Value] = {}
     try:
-        timed = None if machine is None else _simulated(config, planned, machine.cost, machine.shape)
+        timed = None if machine is None else _simulated(config, planned, machine.cost, machine.shard)
         simulated = timed if arrives else _simulated(bounded, planned, PassClock(), dimensions or ANY_MODEL)
     except ValueError as error:
         return _without_schedule(str(error), given)

@@ -121,7 +121,13 @@ def simulated_on(info: Mapping[str, Any], shape: ModelShape) -> Machine | None:
         name: rate for name in RATES if isinstance(rate := environment.get(name), int | float) and 0 < rate < INF
     }
     source = f"The run was simulated with these rates. {environment.get('source') or preset.source}"
-    return replace(machine, ceilings=replace(machine.ceilings, **rates), source=plain(source))
+    ceilings, gpus = replace(machine.ceilings, **rates), environment.get("tensor_parallel_size")
+    if isinstance(gpus, int) and gpus > 1:  # which read and compute together
+        ceilings = replace(
+            ceilings, read_bytes_per_s=gpus * ceilings.read_bytes_per_s, flop_per_s=gpus * ceilings.flop_per_s
+        )
+        machine = replace(machine, label=f"{gpus} x {machine.label}")
+    return replace(machine, ceilings=ceilings, source=plain(source))
 
 
 def _memory_bytes(measured: Calibration) -> int | None:
