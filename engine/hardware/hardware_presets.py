@@ -14,7 +14,7 @@ from engine.core.units import GIB
 from engine.hardware.roofline import Ceilings, ModelShape
 from engine.hardware.tensor_parallel import Link
 
-# One direction of a GPU's links; the vendor states the sum of both. A copy between two H200s reached 394 GB/s, 88 %. The
+# One direction of a GPU's links; vendors state the sum of both. A copy between two H200s reached 394 GB/s, 88 %. The
 # latency is within 8 % of NCCL's all-reduce of 1, 32 and 256 rows of 1,536 bf16 values on them: 15.8, 18.5, 20.6 us.
 NVLINK_4 = Link(name="NVLink 4", nominal_bytes_per_s=450e9, bytes_per_s=394e9, latency_s=17e-6)
 NVLINK_3 = Link(name="NVLink 3", nominal_bytes_per_s=300e9, bytes_per_s=0.88 * 300e9, latency_s=17e-6)
@@ -125,10 +125,10 @@ HARDWARE: dict[str, HardwarePreset] = {
             launch_s=10e-6,
             host_s=30e-6,
             link=NVLINK_4,
-            source="Vendor: 3.35 TB/s, 989 TFLOP/s, NVLink 450 GB/s each way. From published times of an 8 B model: the bytes of a step over "
-            "its time give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 TFLOP/s (37 %). "
-            "Assumed: 10 us per launch, 30 us for the stop after each pass; 88 % of NVLink and 17 us per all-reduce, "
-            "as on two H200s.",
+            source="Vendor: 3.35 TB/s, 989 TFLOP/s, NVLink 450 GB/s each way. From published times of an 8 B model: "
+            "the bytes of a step over its time give 2.40 TB/s (72 %), 80 ms for a prefill of 2,000 tokens give 362 "
+            "TFLOP/s (37 %). Assumed: 10 us per launch, 30 us for the stop after each pass; 88 % of NVLink and 17 us "
+            "per all-reduce, as on two H200s.",
         ),
         HardwarePreset(
             name="h200",

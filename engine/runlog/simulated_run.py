@@ -65,7 +65,6 @@ def describe_simulation(
             "hardware": machine.name,
             "source": machine.source,
             **_rates(machine),
-            **_tensor_parallel(machine),
         },
         experiment=experiment,
         kv_blocks=num_blocks,
@@ -93,6 +92,7 @@ def _rates(machine: SimulatedMachine) -> dict[str, Any]:
         "flop_per_s": ceilings.flop_per_s,
         "launch_s": ceilings.launch_s,
         "kernels_per_pass": ceilings.kernels_per_pass,
+        **_tensor_parallel(machine),
     }
 
 

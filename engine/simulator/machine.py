@@ -6,9 +6,10 @@ The rates of a preset can be replaced, or scaled by an efficiency: the share of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
@@ -18,7 +19,7 @@ from engine.hardware.hardware_presets import HARDWARE, hardware_preset
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings, ModelShape
 from engine.hardware.step_cost import THIS_MACHINE, CostModel, calibrated_cost, is_measured, roofline_cost
-from engine.hardware.tensor_parallel import Link, require_divisible
+from engine.hardware.tensor_parallel import MAX_GPUS, Link, require_divisible
 
 THIS = "this"
 LOWEST_EFFICIENCY = 1e-6
@@ -58,6 +59,43 @@ class Overrides:
             read_bytes_per_s=share * (ceilings.read_bytes_per_s if read is None else read),
             flop_per_s=share * (ceilings.flop_per_s if flop is None else flop),
             launch_s=ceilings.launch_s if launch_s is None else launch_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationTarget:
+    """What a run is simulated on: a preset's name or `this`, the GPUs per copy of the model, and the bits per weight
+    (None: those of the dtype)."""
+
+    hardware: str
+    tensor_parallel_size: int = 1
+    weight_bits: int | None = None
+
+    def machine(self, config: RunConfig, calibrations: Sequence[Calibration] = ()) -> SimulatedMachine:
+        """The machine for `config`; see `simulated_machine`."""
+        return simulated_machine(
+            config,
+            self.hardware,
+            weight_bits=self.weight_bits,
+            tensor_parallel_size=self.tensor_parallel_size,
+            calibrations=calibrations,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_run(cls, info: Mapping[str, Any]) -> Self | None:
+        """What a run was simulated on, by its run.json; None for a measured run, or a machine unknown here. Rates that
+        were set by hand are not part of it."""
+        environment, model = info.get("environment") or {}, info.get("model") or {}
+        hardware, gpus = str(environment.get("hardware")), environment.get("tensor_parallel_size", 1)
+        if not info.get("simulated") or hardware not in (THIS, *HARDWARE):
+            return None
+        return cls(
+            hardware=hardware,
+            tensor_parallel_size=gpus if gpus in range(1, MAX_GPUS + 1) else 1,
+            weight_bits=8 if hardware != THIS and model.get("weight_bits") == 8 else None,
         )
 
 

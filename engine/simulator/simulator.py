@@ -131,6 +131,7 @@ class Replica:
     ) -> None:
         self.config = config
         self.cost = cost
+        self.requests = requests
         self.sink = MemorySink(streams)
         self.tokens = TokenTimes()
         whole = config.returns == "whole"
@@ -171,6 +172,16 @@ class Replica:
     def num_present(self, now_s: float) -> int:
         """Given requests that have not ended at that time."""
         return self._num_given - bisect_right(self._finished_s, now_s)
+
+    @property
+    def num_finished(self) -> int:
+        """Requests that have ended."""
+        return len(self._finished_s)
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Output tokens of all requests so far."""
+        return sum(request.num_scheduled for request in self.requests)
 
     def advance(self, until_s: float = math.inf) -> None:
         """Run every step that begins before `until_s`."""
