@@ -21,7 +21,7 @@ from engine.load.goodput import Limits
 from engine.simulator.fleet import arrival_rate
 from engine.simulator.machine import THIS, SimulationTarget
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.page_state import page_key
+from pages.parts.shared.page_state import is_asked
 from pages.parts.shared.widgets import number as number_field
 
 LEAST_LIMIT_S = 0.001
@@ -35,7 +35,8 @@ def draw_fleet(config: RunConfig, target: SimulationTarget) -> None:
     """An expander with the limits, the search and its answer; none for this machine's calibration."""
     if target.hardware == THIS:
         return
-    with st.expander("GPUs for a rate", icon=":material/dns:", expanded=_has_limit()):
+    has_limit = is_asked("ttft_limit_s") or is_asked("tpot_limit_s")
+    with st.expander("GPUs for a rate", icon=":material/dns:", expanded=has_limit):
         st.caption("The fewest GPUs with which 95 % of requests meet both limits at the arrivals' rate, by simulation.")
         left, right = st.columns(2)
         with left:
@@ -54,10 +55,6 @@ def draw_fleet(config: RunConfig, target: SimulationTarget) -> None:
                 answers[command] = _ask(command)
         if command in answers:
             _draw_answer(answers[command])
-
-
-def _has_limit() -> bool:
-    return any(st.session_state.get(page_key(name)) is not None for name in ("ttft_limit_s", "tpot_limit_s"))
 
 
 def _problem(config: RunConfig, ttft_s: float | None, tpot_s: float | None) -> str:

@@ -16,7 +16,7 @@ from engine.core.config import EXECUTIONS, RunConfig
 from engine.core.format import plural
 from engine.core.units import dtype_of
 from engine.hardware.hardware_presets import HARDWARE
-from engine.hardware.model_presets import MODEL_NAMES, RANDOM_SUFFIX, model_shape
+from engine.hardware.model_presets import PUBLIC_CONFIGS, model_shape
 from engine.hardware.tensor_parallel import MAX_GPUS, possible_sizes
 from engine.simulator.machine import THIS, SimulatedMachine, SimulationTarget
 from pages.parts.bench.settings import BenchSettings
@@ -29,7 +29,6 @@ from pages.parts.shared.widgets import choice, model
 HERE, SIMULATED = "This machine", "A GPU by simulation"
 FIRST_GPU = "h100"
 DTYPES = ("auto", "bf16", "fp16")
-SIMULATED_MODELS = tuple(name for name in MODEL_NAMES if not name.endswith(RANDOM_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ def draw_hardware() -> Hardware:
         return Hardware(target=None, values={})
     _draw_gpu(hardware)
     values: dict[str, Any] = {"hardware": hardware, "device": "auto"}
-    values["model"] = model(SIMULATED_MODELS, fields={"model": replace(FIELDS["model"], help=MODEL_SHAPE)})
+    values["model"] = model(tuple(PUBLIC_CONFIGS), fields={"model": replace(FIELDS["model"], help=MODEL_SHAPE)})
     left, right = st.columns([1.35, 1], gap="small")
     with left:
         values["dtype"] = choice("dtype", DTYPES)
@@ -128,7 +127,7 @@ def _draw_gpu(hardware: str) -> None:
         known,
         key=key,
         format_func=lambda name: "This machine, as calibrated" if name == THIS else HARDWARE[name].label,
-        help=FIELDS["hardware"].help,
+        help=plain(FIELDS["hardware"].help if hardware == THIS else HARDWARE[hardware].source),
         on_change=lambda: put({"hardware": st.session_state[key]}),
     )
 
@@ -139,7 +138,7 @@ def _draw_sizes(hardware: str, values: Mapping[str, Any]) -> int:
     with linked(name, 1, _read_size) as key:
         size = int(st.session_state[key])
     reasons = {n: _why_not(hardware, values, n) for n in range(1, MAX_GPUS + 1)}
-    st.markdown(FIELDS[name].label, help=FIELDS[name].help)
+    st.markdown(f":small[{FIELDS[name].label}]", help=FIELDS[name].help)
     with st.container(horizontal=True, gap="xsmall"):
         for n, why in reasons.items():
             st.button(

@@ -170,9 +170,14 @@ def make_plan(
         preemptions=_preemptions(simulated, by_pass=not arrives),
         peak_kv_bytes=None if dimensions is None else peak * dimensions.kv_position_bytes,
         metrics=metrics,
-        source="" if machine is None else machine.source,
+        source="" if machine is None else _source(machine),
         **given,
     )
+
+
+def _source(machine: SimulatedMachine) -> str:
+    """Where pass times come from, as a sentence."""
+    return machine.source if machine.ceilings is None else f"by the rates of {machine.label}."
 
 
 def _basis(config: RunConfig, is_exact_text: bool) -> Basis:
