@@ -62,7 +62,7 @@ def test_several_gpus_share_the_model_and_a_size_that_cannot_be_is_refused(lab_h
     assert "engine, on each of 4 GPUs." in words(app)
     assert "--tensor-parallel-size 4" in words(app)
     weights = figures(app)[BARS]["data"][0]
-    assert weights["name"] == "weights"
+    assert weights["name"].strip() == "weights"
     refused = open_page("memory", model="llama-3.1-8b", tensor_parallel_size="3")
     assert "3 GPUs cannot share the 8 KV heads of llama-3.1-8b equally" in words(refused)
 

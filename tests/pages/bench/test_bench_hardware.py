@@ -71,7 +71,7 @@ def test_the_switch_brings_the_gpu_and_its_planned_seconds() -> None:
     app = opened()
     assert sizes(app) == {}
     widget(app, "where").set_value("A GPU by simulation").run()
-    assert app.query_params["hardware"] == ["h100"]
+    assert app.query_params["hardware"] == "h100"
     assert sizes(app) == {str(n): n in (1, 3) for n in range(1, 9)}
     widget(app, "model").set_value("llama-3.1-8b")
     widget(app, "execution").set_value("graph").run()
@@ -85,7 +85,7 @@ def test_the_switch_brings_the_gpu_and_its_planned_seconds() -> None:
     assert "Simulate continuous" in labels
     assert "Run continuous" not in labels
     next(button for button in app.button if button.key == "bench.tensor_parallel_size_2").click().run()
-    assert app.query_params["tensor_parallel_size"] == ["2"]
+    assert app.query_params["tensor_parallel_size"] == "2"
     assert "on 2 x NVIDIA H100 SXM, 80 GB" in texts(app)
     widget(app, "where").set_value("This machine").run()
     assert "hardware" not in app.query_params
