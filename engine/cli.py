@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from engine.commands import arrivals, calibrate, memory, models, overhead, parity, run, simulate, sweep
+from engine.commands import arrivals, calibrate, gpus, memory, models, overhead, parity, run, simulate, sweep
 from engine.commands.experiments import require_alone
 from engine.core.errors import EngineOutOfMemory
 from engine.core.format import fit_terminal
@@ -23,6 +23,7 @@ COMMANDS = {
     "parity": (parity, "compare every engine's tokens with serial's and with transformers' generate"),
     "memory": (memory, "calculate weights, KV cache and activations, and the largest batch that fits"),
     "simulate": (simulate, "simulate a run: same schedulers, step times from a hardware model"),
+    "gpus": (gpus, "find how many GPUs serve a rate within latency limits, by simulation"),
     "models": (models, "list the models"),
     "calibrate": (calibrate, "measure this machine's limits: memory bandwidth, matrix products, launches, passes"),
 }

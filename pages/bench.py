@@ -8,7 +8,10 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.core.config import RunConfig
 from engine.launcher.job import JobKind
 from engine.predictions.questions import Choice, of_engines
+from engine.simulator.machine import SimulationTarget
 from pages.parts.bench.controls import draw_controls
+from pages.parts.bench.fleet import draw_fleet
+from pages.parts.bench.hardware import Hardware, draw_hardware
 from pages.parts.bench.instrument import draw_choices, draw_sliders, take_mix
 from pages.parts.bench.live import show_live
 from pages.parts.bench.live_end import leave_for_results
@@ -21,6 +24,7 @@ from pages.parts.predictions.form import PredictionForm, add_predictions
 from pages.parts.predictions.section import draw_predictions, subject_of_job
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab, visitor
+from pages.parts.shared.machine_fit import memory_warning
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import JOB, follow_job, followed_job
 from pages.parts.shared.widgets import draw_complaints
@@ -43,15 +47,16 @@ def render() -> None:
     left, right = st.columns([1, 2.4], gap="medium")
     live = live or st.container()
     with left:
-        values = draw_choices()
+        hardware = draw_hardware()
+        values = hardware.values | draw_choices()
         sliders = st.container()
     with st.expander("All settings", icon=":material/tune:"):
-        settings = draw_controls(values)
+        settings = hardware.checked(draw_controls(values))
     with sliders:
         draw_sliders(values, settings)
     with right:
-        _draw_buttons(settings)
-        _draw_plan(settings)
+        _draw_buttons(settings, hardware)
+        _draw_plan(settings, hardware)
         FORM.draw(_choices(settings))
     with live:
         show_live(job_id)
@@ -68,18 +73,22 @@ def _warm_the_worker() -> None:
         queue.warm(default.model, default.device, default.dtype)
 
 
-def _draw_plan(settings: BenchSettings) -> None:
+def _draw_plan(settings: BenchSettings, hardware: Hardware) -> None:
     """What the buttons run, as planned timelines; or the problems to fix."""
     if settings.config is None or settings.workload is None:
         st.markdown("**Fix these settings first:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
         return
-    draw_planned(settings.pair or (settings.config,))
-    st.caption(f"{workload_sentence(settings.config, settings.workload)} {machine_text(settings.config)}.")
-    draw_repeats(settings)
+    draw_planned(settings.pair or (settings.config,), hardware.preset_machine(settings.config))
+    where = hardware.text(settings.config) or machine_text(settings.config)
+    st.caption(f"{workload_sentence(settings.config, settings.workload)} {where}.")
+    if hardware.target is None:
+        draw_repeats(settings)
+    else:
+        draw_fleet(settings.config, hardware.target)
 
 
-def _draw_buttons(settings: BenchSettings) -> None:
+def _draw_buttons(settings: BenchSettings, hardware: Hardware) -> None:
     engine = settings.config.engine if settings.config else "the engine"
     single = (settings.config,) if settings.config else None
     choices: tuple[tuple[str, str, JobKind, Runs | None], ...] = (
@@ -90,7 +99,7 @@ def _draw_buttons(settings: BenchSettings) -> None:
     notice = st.container()  # errors appear next to the prediction form
     for column, (label, icon, kind, runs) in zip(st.columns(3), choices, strict=True):
         pressed = column.button(
-            label,
+            hardware.button_label(label),
             icon=icon,
             type="primary" if kind == "pair" else "secondary",
             width="stretch",
@@ -98,7 +107,9 @@ def _draw_buttons(settings: BenchSettings) -> None:
             help=_button_help(runs),
         )
         if pressed and runs is not None:
-            _submit(runs, kind, settings, notice)
+            _submit(runs, kind, settings, notice, hardware.target)
+    if hardware.target is None and single and (warning := memory_warning(single[0])):
+        st.caption(f":orange[:material/warning: {plain(warning)}]")
     for name, why in settings.unavailable.items():
         st.caption(f":material/block: {COMPARISONS[name].button} is unavailable: {plain(why)}.")
 
@@ -115,7 +126,13 @@ def _choices(settings: BenchSettings) -> list[Choice]:
     return of_engines(list(engines))
 
 
-def _submit(configs: Runs, kind: JobKind, settings: BenchSettings, notice: DeltaGenerator) -> None:
+def _submit(
+    configs: Runs,
+    kind: JobKind,
+    settings: BenchSettings,
+    notice: DeltaGenerator,
+    target: SimulationTarget | None,
+) -> None:
     """Save the prediction, then queue the job. An incomplete prediction is an error and queues nothing."""
     choices = _choices(settings)
     if problem := FORM.problem(choices):
@@ -132,6 +149,7 @@ def _submit(configs: Runs, kind: JobKind, settings: BenchSettings, notice: Delta
         label=listed(engines),
         visitor=visitor(),
         before=lambda job: add_predictions(subject_of_job(job), drafts),
+        target=target,
     )
     FORM.forget(drafts)
     follow_job(job.job_id)

@@ -65,10 +65,12 @@ def render() -> None:
 def _draw_result(settings: MemorySettings) -> None:
     points = memory_points(settings.model, settings.grid)
     (wall,) = walls(settings.model, settings.grid)
-    runs = lab().store.memory_runs.newest(same_shape(settings.model.name), settings.dtype)
+    is_alone = settings.gpus == 1  # every measured run is
+    runs = lab().store.memory_runs.newest(same_shape(settings.model.name), settings.dtype) if is_alone else []
     with st.container(border=True):
         st.markdown(f"#### {plain(headline(settings, wall))}")
-        st.markdown(f"{plain(settings.model.name)} in {settings.dtype}, {settings.grid.shape.engine} engine.")
+        of_each = f", on each of {settings.gpus} GPUs" if settings.gpus > 1 else ""
+        st.markdown(f"{plain(settings.model.name)} in {settings.dtype}, {settings.grid.shape.engine} engine{of_each}.")
     rows, measured = pd.DataFrame([point.to_dict() for point in points]), measured_on(settings, runs)
     capacity_bytes = settings.grid.capacity_bytes
     figure = memory_bars(

@@ -41,8 +41,9 @@ Fields = Mapping[str, Field]
 
 WHY = """
 A decode step reads every weight once, and all KV of each request. Its time is the longest of three: its bytes over the
-GPU's achieved bandwidth, its FLOP over the achieved compute rate, and, without CUDA graphs, its kernel launches. Each
-request gets one token per step, so its rate is 1 / step time; the total rate is that times the batch size.
+GPU's achieved bandwidth, its FLOP over the achieved compute rate, and, without CUDA graphs, its kernel launches.
+Several GPUs divide bytes and FLOP, and add two all-reduces per layer. Each request gets one token per step, so its rate
+is 1 / step time; the total rate is that times the batch size.
 
 Left out: activations, sampling, prefills between steps, and the engine's work outside passes. Run the engine to measure
 these.

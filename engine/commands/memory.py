@@ -15,6 +15,7 @@ from engine.commands import options
 from engine.core.config import SETTINGS
 from engine.core.errors import FieldError
 from engine.core.format import exact, number, size
+from engine.core.option import options_of
 from engine.core.presets import PRESETS
 from engine.core.terminal import table_lines
 from engine.core.units import GIB, dtype_of
@@ -23,6 +24,7 @@ from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
+from engine.hardware.tensor_parallel import TensorParallel, require_divisible
 from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
 from engine.workload.budgets import largest_budget, parse_budget
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("grid")
     options.add_options(group, (PROMPT_GRID, BATCH_SIZES, SETTINGS["budget"]), OWN)
     options.add_model_options(parser)
-    options.add_option(parser, WEIGHT_WIDTH)
+    options.add_options(parser, (WEIGHT_WIDTH, *options_of(TensorParallel).values()))
     group = parser.add_argument_group("engine")
     shape = (SETTINGS["engine"], SETTINGS["block_size"], SETTINGS["max_num_batched_tokens"], LOGITS)
     options.add_options(group, shape, OWN)
@@ -55,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     capacity = _capacity(args)
     dtype = _dtype(args)
     model = model_shape(args.model, dtype=dtype, weight_bits=args.weight_bits)
+    require_divisible(model, args.model, args.tensor_parallel_size)
+    shard = model.shard(args.tensor_parallel_size)
     grid = MemoryGrid(
         prompt_tokens=parse_prompt_grid(args.prompts),
         batch_sizes=parse_batch_sizes(args.batch_size),
@@ -69,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
             logits_of_all=args.logits == "all",
         ),
     )
-    points, ends = memory_points(model, grid), walls(model, grid)
-    report = _report(model, dtype, grid, capacity)
+    points, ends = memory_points(shard, grid), walls(shard, grid)
+    report = _report(model, dtype, grid, capacity) | {"tensor_parallel_size": args.tensor_parallel_size}
     if args.json:
         rows = {"points": [point.to_dict() for point in points], "walls": [wall.to_dict() for wall in ends]}
         print(json.dumps(report | rows))
@@ -158,11 +162,13 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity: MemoryLim
 def _heading(report: dict[str, Any], capacity: MemoryLimit) -> list[str]:
     pool = "" if report["pool_bytes"] is None else f", KV pool at most {size(report['pool_bytes'])}"
     at_once = " (those requests wait or are preempted)" if PRESETS[report["engine"]].has_blocks else ""
+    gpus = report["tensor_parallel_size"]
+    of_each = "" if gpus == 1 else f" for each of {gpus} GPUs"
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
         f"{report['budget_tokens']:,} output tokens",
         f"capacity {size(report['capacity_bytes'])} ({capacity.text}){pool}",
-        f"GiB by prompt length and batch size; ! marks what does not fit{at_once}",
+        f"GiB by prompt length and batch size{of_each}; ! marks what does not fit{at_once}",
     ]
 
 

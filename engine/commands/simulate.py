@@ -21,6 +21,7 @@ from engine.core.option import Choices, Text, options_of
 from engine.core.run_id import new_run_id
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.roofline import WEIGHT_WIDTH
+from engine.hardware.tensor_parallel import TensorParallel
 from engine.memory.memory_model import TERM_LABELS
 from engine.simulator.machine import THIS, Overrides, SimulatedMachine, read_calibrations, simulated_machine
 from engine.simulator.metrics import (
@@ -32,7 +33,7 @@ from engine.simulator.metrics import (
     simulated_metrics,
 )
 from engine.simulator.router import Routing, simulate_replicas
-from engine.simulator.simulator import Simulation, estimated_tokens
+from engine.simulator.simulator import Simulation, require_context
 from engine.workload.workload import Workload, build_workload
 
 DEFAULTS = {"warmups": 0}
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--efficiency", type=float, metavar="SHARE", help="share of both rates that passes reach (default 1)"
     )
+    options.add_options(group, options_of(TensorParallel).values())
     options.add_options(group, options_of(Routing).values())
     group = parser.add_argument_group("run log")
     options.add_option(group, options.OUT)
@@ -82,14 +84,15 @@ def run(args: argparse.Namespace) -> int:
         config,
         args.hardware,
         weight_bits=args.weight_bits,
+        tensor_parallel_size=args.tensor_parallel_size,
         overrides=_overrides(args),
         calibrations=read_calibrations(lab_home() / "calibrations") if args.hardware == THIS else (),
     )
     workload = build_workload(config.workload)
-    _check_context(workload, machine)
+    require_context(workload, machine.shape)
     started_s = time.perf_counter()
     simulations = simulate_replicas(
-        config, workload, machine.cost, machine.shape, routing, streams=() if args.no_log else KEPT_STREAMS
+        config, workload, machine.cost, machine.shard, routing, streams=() if args.no_log else KEPT_STREAMS
     )
     wall_s = time.perf_counter() - started_s
     totals = [replica_metrics(simulation) for simulation in simulations]
@@ -119,17 +122,6 @@ def _launch_s(microseconds: float | None) -> float | None:
     if microseconds is not None and not (microseconds >= 0 and math.isfinite(microseconds)):
         raise FieldError("launch_us", f"launch-us {microseconds:g}: use 0 or more microseconds")
     return None if microseconds is None else microseconds * 1e-6
-
-
-def _check_context(workload: Workload, machine: SimulatedMachine) -> None:
-    limit = machine.shape.max_positions
-    for spec in workload.requests:
-        length = estimated_tokens(spec.prompt)
-        if limit is not None and length + spec.budget_tokens > limit:
-            raise ValueError(
-                f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "
-                f"exceed the {limit:,} positions of {machine.shape.name}; use a shorter prompt or a smaller budget"
-            )
 
 
 def _write(
@@ -225,8 +217,9 @@ def _too_much(report: Mapping[str, Any]) -> str:
         size(report[name]) for name in ("peak_memory_bytes", "memory_bytes", "asked_bytes", "free_bytes")
     )
     pieces = " of three" if report["failing_term"] == "mlp_activation" else ""
+    of_each = "" if report["tensor_parallel_size"] == 1 else " of each GPU"
     return (
-        f"does not fit: about {peak} at the peak, on a GPU with {memory}; "
+        f"does not fit: about {peak} at the peak{of_each}, on a GPU with {memory}; "
         f"the {TERM_LABELS[report['failing_term']]} needs {asked} in one piece{pieces}, and "
         f"{free} of the usable memory are free"
     )

@@ -52,6 +52,17 @@ PUBLIC_CONFIGS: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 131_072,
         "tie_word_embeddings": False,
     },
+    "llama-3.1-70b": {
+        "model_type": "llama",
+        "vocab_size": 128_256,
+        "hidden_size": 8192,
+        "intermediate_size": 28_672,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 131_072,
+        "tie_word_embeddings": False,
+    },
     "tiny-random": {
         "model_type": "llama",
         "vocab_size": 512,

@@ -135,6 +135,10 @@ class Ceilings:
     masked_kv_reads: float = 1.0
     host_s: float = 0.0
 
+    def times(self, factor: float) -> Self:
+        """The rates of so many machines that read and compute together."""
+        return replace(self, read_bytes_per_s=factor * self.read_bytes_per_s, flop_per_s=factor * self.flop_per_s)
+
     @property
     def balance_flop_per_byte(self) -> float:
         """The intensity at which computing and reading take equal time."""

@@ -1,7 +1,8 @@
 """The time of a forward pass in seconds, as named terms: by the roofline, or by measured passes.
 
 Roofline: the maximum of three resources. `bandwidth` reads weights and cached keys and values, `compute` does the FLOP,
-`launches` is the host that issues the kernels.
+`launches` is the host that issues the kernels. Under tensor parallelism each GPU reads and computes its share, and the
+all-reduces over the `link` add up with the slowest of the three.
 
 Calibrated: curves through the passes that `engine calibrate` measured; all terms add up.
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from engine.core.config import RunConfig
@@ -30,6 +31,7 @@ from engine.core.presets import PRESETS
 from engine.core.units import dtype_of
 from engine.hardware.calibration import Calibration, MeasuredPass
 from engine.hardware.roofline import Ceilings, ModelShape, PassStats, causal_pairs, kv_bytes, pass_bytes, pass_flop
+from engine.hardware.tensor_parallel import ALL_REDUCES_PER_LAYER, Link, transferred_bytes
 
 Resource = Literal["bandwidth", "compute", "launches"]
 
@@ -49,20 +51,26 @@ class CostModel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTerm:
-    """A named part of a pass's time. Terms of one resource add up; resources work in parallel."""
+    """A named part of a pass's time. Terms of one resource add up; resources work in parallel, except the `link`, which
+    the others wait for."""
 
     name: str
-    resource: Resource | Literal["measured"]
+    resource: Resource | Literal["link", "measured"]
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflineCost:
-    """The time of a pass by the roofline. `launches` is 1 for a captured pass, else the number of eager kernels."""
+    """The time of a pass by the roofline. `launches` is 1 for a captured pass, else the number of eager kernels.
+
+    `ceilings` are those of one of `gpus` GPUs that share the model and are connected by `link`.
+    """
 
     shape: ModelShape
     ceilings: Ceilings
     launches: int
+    gpus: int = 1
+    link: Link | None = None
 
     @property
     def host_s(self) -> float:
@@ -74,17 +82,32 @@ class RooflineCost:
         return self.launches * self.ceilings.launch_s
 
     def by_resource(self, stats: PassStats) -> dict[Resource, float]:
-        """Seconds of each resource; among equal ones the first is the bound."""
+        """Seconds of each resource on one GPU; among equal ones the first is the bound."""
         ceilings = self.ceilings
         read_bytes = pass_bytes(self.shape, stats, masked_kv_reads=ceilings.masked_kv_reads)
         return {
             "launches": self.issue_s,
-            "bandwidth": read_bytes / ceilings.read_bytes_per_s,
-            "compute": pass_flop(self.shape, stats) / ceilings.flop_per_s,
+            "bandwidth": read_bytes / self.gpus / ceilings.read_bytes_per_s,
+            "compute": pass_flop(self.shape, stats) / self.gpus / ceilings.flop_per_s,
         }
 
+    @property
+    def all_reduces(self) -> int:
+        """All-reduces of a pass; 0 on one GPU."""
+        return 0 if self.gpus == 1 else ALL_REDUCES_PER_LAYER * self.shape.layers
+
+    def all_reduce_bytes(self, stats: PassStats) -> int:
+        """Bytes of one all-reduce: a hidden vector for every token, padding included."""
+        return stats.tokens * self.shape.hidden * self.shape.value_bytes
+
+    def all_reduce_s(self, stats: PassStats) -> float:
+        """Seconds of all all-reduces of the pass."""
+        if self.link is None:
+            return 0.0
+        return self.all_reduces * self.link.all_reduce_s(self.all_reduce_bytes(stats), self.gpus)
+
     def pass_s(self, stats: PassStats) -> float:
-        return max(self.by_resource(stats).values())
+        return max(self.by_resource(stats).values()) + self.all_reduce_s(stats)
 
     def bound(self, stats: PassStats) -> Resource:
         """The resource that limits the pass."""
@@ -92,21 +115,40 @@ class RooflineCost:
         return max(seconds, key=seconds.__getitem__)
 
     def terms(self, stats: PassStats) -> tuple[CostTerm, ...]:
-        """All terms: `pass_s` is the largest sum over one resource."""
+        """All terms: `pass_s` is the largest sum over one resource, plus the terms of the link."""
         ceilings, seconds = self.ceilings, self.by_resource(stats)
         cached_bytes = kv_bytes(self.shape, stats, masked_kv_reads=ceilings.masked_kv_reads)
         read = ("weights", self.shape.weight_bytes), ("kv", cached_bytes)
         return (
-            *(CostTerm(name=n, resource="bandwidth", seconds=b / ceilings.read_bytes_per_s) for n, b in read),
+            *(
+                CostTerm(name=n, resource="bandwidth", seconds=b / self.gpus / ceilings.read_bytes_per_s)
+                for n, b in read
+            ),
             CostTerm(name="flop", resource="compute", seconds=seconds["compute"]),
             CostTerm(name="launches", resource="launches", seconds=seconds["launches"]),
+            *self._link_terms(stats),
+        )
+
+    def _link_terms(self, stats: PassStats) -> tuple[CostTerm, ...]:
+        """The latency and the transfer of all all-reduces; none on one GPU."""
+        if self.link is None or self.gpus == 1:
+            return ()
+        transfer_s = transferred_bytes(self.all_reduce_bytes(stats), self.gpus) / self.link.bytes_per_s
+        return (
+            CostTerm(name="all_reduce_latency", resource="link", seconds=self.all_reduces * self.link.latency_s),
+            CostTerm(name="all_reduce_transfer", resource="link", seconds=self.all_reduces * transfer_s),
         )
 
 
-def roofline_cost(shape: ModelShape, ceilings: Ceilings, execution: str) -> RooflineCost:
-    """The cost of `eager` or `graph` execution."""
-    launches = GRAPH_LAUNCHES if execution == "graph" else ceilings.kernels_per_pass
-    return RooflineCost(shape=shape, ceilings=ceilings, launches=launches)
+def roofline_cost(
+    shape: ModelShape, ceilings: Ceilings, execution: str, *, gpus: int = 1, link: Link | None = None
+) -> RooflineCost:
+    """The cost of `eager` or `graph` execution on `gpus` GPUs that share the model over `link`."""
+    assert gpus == 1 or link is not None, "several GPUs need a link"
+    cost = RooflineCost(shape=shape, ceilings=ceilings, launches=GRAPH_LAUNCHES, gpus=gpus, link=link)
+    if execution == "graph":
+        return cost
+    return replace(cost, launches=ceilings.kernels_per_pass + cost.all_reduces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

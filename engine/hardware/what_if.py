@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from engine.core.errors import FieldError
 from engine.hardware.roofline import Ceilings, ModelShape, decode_stats, pass_bytes, pass_flop
 from engine.hardware.step_cost import Resource, RooflineCost, roofline_cost
+from engine.hardware.tensor_parallel import Link
 
 WORDS_PER_TOKEN = 0.75
 WORDS_PER_MINUTE = 240  # the usual silent reading speed of English
@@ -24,7 +25,8 @@ MAX_BATCH = 1 << 24
 class WhatIf:
     """A model with sequences of `sequence_tokens` each, decoding under `ceilings` in a memory of `memory_bytes`.
 
-    `utilization` is the share of the memory that may be used; `execution` is `eager` or `graph`.
+    `utilization` is the share of the memory that may be used; `execution` is `eager` or `graph`. `ceilings` and memory
+    are those of all `gpus` GPUs together, which share the model over `link`.
     """
 
     shape: ModelShape
@@ -33,6 +35,8 @@ class WhatIf:
     memory_bytes: int
     utilization: float = 1.0
     execution: str = "graph"
+    gpus: int = 1
+    link: Link | None = None
 
     def __post_init__(self) -> None:
         if self.sequence_tokens < 1:
@@ -42,7 +46,9 @@ class WhatIf:
 
     @property
     def cost(self) -> RooflineCost:
-        return roofline_cost(self.shape, self.ceilings, self.execution)
+        return roofline_cost(
+            self.shape, self.ceilings.times(1 / self.gpus), self.execution, gpus=self.gpus, link=self.link
+        )
 
     @property
     def sequence_bytes(self) -> int:

@@ -14,6 +14,7 @@ from engine.core.config import RunConfig
 from engine.core.run_id import new_run_id
 from engine.experiments.experiment import ENDED, Point
 from engine.runlog.schema import RUN_FILE
+from engine.simulator.machine import SimulationTarget
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]
 JobKind = Literal["single", "pair", "layouts", "sweep", "load", "overhead", "repeats"]
@@ -24,13 +25,15 @@ SIDE_BY_SIDE = ("pair", "layouts")
 class JobRun:
     """One run of a job. `status` is None until it is done, then completed, stopped, oom, failed, crashed or skipped.
 
-    `point` is the point of its experiment. `oom` describes an allocation that failed before there was a log. `kept`:
-    the run was done by the job that this job resumes.
+    `target` is what a simulated run is simulated on; None for a measured one. `point` is the point of its experiment.
+    `oom` describes an allocation that failed before there was a log. `kept`: the run was done by the job that this job
+    resumes.
     """
 
     run_id: str
     folder: Path
     config: RunConfig
+    target: SimulationTarget | None = None
     state: RunState = "queued"
     status: str | None = None
     error: str | None = None
@@ -147,10 +150,17 @@ class Job:
         raise KeyError(run_id)
 
 
-def new_job(runs_folder: Path, configs: Sequence[RunConfig], kind: JobKind, label: str, visitor: str) -> Job:
-    """A job with a new run for each configuration, in this order."""
+def new_job(
+    runs_folder: Path,
+    configs: Sequence[RunConfig],
+    kind: JobKind,
+    label: str,
+    visitor: str,
+    target: SimulationTarget | None = None,
+) -> Job:
+    """A job with a new run for each configuration, in this order; simulated ones with a `target`."""
     assert configs
-    runs = tuple(_new_run(runs_folder, config) for config in configs)
+    runs = tuple(replace(_new_run(runs_folder, config), target=target) for config in configs)
     return Job(
         job_id=new_run_id(),
         kind=kind,
@@ -171,7 +181,10 @@ def rest_of(runs_folder: Path, job: Job, visitor: str) -> Job:
     missing, experiment_id = job.missing, job.experiment_id
     if job.had_begun:
         experiment_id = new_run_id() if len(missing) > 1 else None
-    again = {run.run_id: _new_run(runs_folder, run.config, None if job.had_begun else run.run_id) for run in missing}
+    again = {
+        run.run_id: replace(_new_run(runs_folder, run.config, None if job.had_begun else run.run_id), target=run.target)
+        for run in missing
+    }
     return Job(
         job_id=new_run_id(),
         kind=job.kind,

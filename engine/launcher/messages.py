@@ -10,6 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from engine.core.config import RunConfig
+from engine.simulator.machine import SimulationTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +112,21 @@ def parse_event(line: str) -> Event:
     return event
 
 
-def run_command(run_id: str, folder: str, config: RunConfig, experiment: dict[str, Any] | None) -> dict[str, Any]:
-    """Run a configuration and log it in `folder`."""
+def run_command(
+    run_id: str,
+    folder: str,
+    config: RunConfig,
+    experiment: dict[str, Any] | None,
+    target: SimulationTarget | None = None,
+) -> dict[str, Any]:
+    """Run a configuration, or simulate it on `target`, and log it in `folder`."""
     return {
         "command": "run",
         "run_id": run_id,
         "folder": folder,
         "config": config.to_dict(),
         "experiment": experiment,
+        "target": None if target is None else target.to_dict(),
     }
 
 

@@ -27,6 +27,7 @@ from engine.launcher.messages import Died, Event, Finished, cancel_command, load
 from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
+from engine.simulator.machine import SimulationTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +72,15 @@ class RunQueue:
         label: str = "",
         visitor: str = "",
         before: Before = lambda job: None,
+        target: SimulationTarget | None = None,
     ) -> Job:
-        """Add a job of these runs, in this order, to the queue. Returns its first snapshot.
+        """Add a job of these runs, in this order, to the queue. Returns its first snapshot. Runs with a `target` are
+        simulated on it.
 
         `before` is called with the job before it is queued, and so before a run can start; if it raises, nothing is
         queued.
         """
-        job = new_job(self.runs_folder, configs, kind, label, visitor)
+        job = new_job(self.runs_folder, configs, kind, label, visitor, target)
         before(job)
         return self._put(job)
 
@@ -256,7 +259,7 @@ class RunQueue:
             experiment = job.experiment if session is None else session.begin(run)
             self._current_run = self._busy_with = (job.job_id, run.run_id)
             self._kill_at = None
-        worker.send(run_command(run.run_id, str(run.folder), run.config, experiment))
+        worker.send(run_command(run.run_id, str(run.folder), run.config, experiment, run.target))
         if self._jobs[job.job_id].canceled:  # the cancel may have been sent before the run command
             worker.send(cancel_command(run.run_id))
         self._await_end_of_run()

@@ -10,7 +10,8 @@ and mask, allocator rounding and fragmentation, and the framework itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 MLP_PIECES = 3
 FP32_BYTES = 4
@@ -45,6 +46,19 @@ class ModelDimensions:
     def kv_position_bytes(self) -> int:
         """Bytes of one cached position: keys and values of all layers and KV heads."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.value_bytes
+
+    def shard(self, gpus: int) -> Self:
+        """What one of `gpus` GPUs holds under tensor parallelism: its share of the weights, KV heads and MLP columns.
+
+        Logits stay whole: one GPU gathers them to choose the tokens.
+        """
+        assert self.kv_heads % gpus == 0, "a number of GPUs that does not divide the KV heads"
+        return replace(
+            self,
+            parameters=-(-self.parameters // gpus),
+            kv_heads=self.kv_heads // gpus,
+            intermediate=-(-self.intermediate // gpus),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -238,6 +238,16 @@ CEILINGS = _terms(
     ),
     ("memory wall", "The most sequences whose KV fits into memory next to the weights."),
     (
+        "tensor parallelism",
+        "Several GPUs share each layer of a model: each holds a part of the weights and KV heads. Steps get shorter, "
+        "but every layer waits for two all-reduces.",
+    ),
+    (
+        "all-reduce",
+        "The GPUs that share a layer add up their partial results, so that each has the sum. It takes a latency, and "
+        "the bytes over the link's rate.",
+    ),
+    (
         "simulated",
         "Run by the engine's own scheduler on a virtual clock, with step times from a hardware model. No model runs.",
     ),

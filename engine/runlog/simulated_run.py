@@ -61,7 +61,11 @@ def describe_simulation(
         workload=workload,
         model=describe_shape(machine),
         device={"kind": machine.kind, "name": machine.label, "memory_bytes": machine.memory_bytes},
-        environment={"hardware": machine.name, "source": machine.source, **_rates(machine)},
+        environment={
+            "hardware": machine.name,
+            "source": machine.source,
+            **_rates(machine),
+        },
         experiment=experiment,
         kv_blocks=num_blocks,
         simulated=True,
@@ -88,6 +92,19 @@ def _rates(machine: SimulatedMachine) -> dict[str, Any]:
         "flop_per_s": ceilings.flop_per_s,
         "launch_s": ceilings.launch_s,
         "kernels_per_pass": ceilings.kernels_per_pass,
+        **_tensor_parallel(machine),
+    }
+
+
+def _tensor_parallel(machine: SimulatedMachine) -> dict[str, Any]:
+    """The GPUs that share the model and their link; nothing for one GPU. The rates beside are those of one."""
+    if machine.gpus == 1 or machine.link is None:
+        return {}
+    return {
+        "tensor_parallel_size": machine.gpus,
+        "link": machine.link.name,
+        "link_bytes_per_s": machine.link.bytes_per_s,
+        "all_reduce_latency_s": machine.link.latency_s,
     }
 
 

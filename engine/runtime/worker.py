@@ -29,6 +29,8 @@ from engine.runtime.parent_death import die_with_parent, outlive_parent
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
 from engine.runtime.run import execute_run
 from engine.runtime.run_watcher import RunProgress
+from engine.runtime.simulated_run import simulate_run
+from engine.simulator.machine import SimulationTarget
 
 PROGRESS_S = 0.25
 LEAVE_S = 2.0  # time for a run to close its log after stdin closes
@@ -119,6 +121,9 @@ class Worker:
             config = RunConfig.from_dict(command["config"])
             if should_stop():
                 raise CanceledWhileLoading
+            if command.get("target") is not None:
+                self._simulate(config, command)
+                return
             prepared = prepare_run(config, self.warm, self._loading(config.model, should_stop))
         except CanceledWhileLoading:
             self.emit("finished", run_id=run_id, status="stopped", error=None)
@@ -138,6 +143,24 @@ class Worker:
             self._run_prepared(prepared, command)
         finally:
             die_with_parent()
+
+    def _simulate(self, config: RunConfig, command: dict[str, Any]) -> None:
+        """A run without the model: no device, no lock."""
+        run_id, should_stop = command["run_id"], self._should_stop(command["run_id"])
+        result = simulate_run(
+            config,
+            SimulationTarget(**command["target"]),
+            run_id,
+            Path(command["folder"]),
+            experiment=command.get("experiment"),
+            on_stage=self._loading(config.model, should_stop),
+            on_progress=self._progress(run_id),
+            should_stop=should_stop,
+        )
+        if result is None:
+            raise CanceledWhileLoading
+        self.emit("started", run_id=run_id)
+        self.emit("finished", run_id=run_id, status=result["status"], error=result["error"])
 
     def _should_stop(self, run_id: str) -> Callable[[], bool]:
         return lambda: run_id in self._canceled or self._is_leaving.is_set()

@@ -6,9 +6,10 @@ The rates of a preset can be replaced, or scaled by an efficiency: the share of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
@@ -18,6 +19,7 @@ from engine.hardware.hardware_presets import HARDWARE, hardware_preset
 from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings, ModelShape
 from engine.hardware.step_cost import THIS_MACHINE, CostModel, calibrated_cost, is_measured, roofline_cost
+from engine.hardware.tensor_parallel import MAX_GPUS, Link, require_divisible
 
 THIS = "this"
 LOWEST_EFFICIENCY = 1e-6
@@ -61,10 +63,48 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationTarget:
+    """What a run is simulated on: a preset's name or `this`, the GPUs per copy of the model, and the bits per weight
+    (None: those of the dtype)."""
+
+    hardware: str
+    tensor_parallel_size: int = 1
+    weight_bits: int | None = None
+
+    def machine(self, config: RunConfig, calibrations: Sequence[Calibration] = ()) -> SimulatedMachine:
+        """The machine for `config`; see `simulated_machine`."""
+        return simulated_machine(
+            config,
+            self.hardware,
+            weight_bits=self.weight_bits,
+            tensor_parallel_size=self.tensor_parallel_size,
+            calibrations=calibrations,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_run(cls, info: Mapping[str, Any]) -> Self | None:
+        """What a run was simulated on, by its run.json; None for a measured run, or a machine unknown here. Rates that
+        were set by hand are not part of it."""
+        environment, model = info.get("environment") or {}, info.get("model") or {}
+        hardware, gpus = str(environment.get("hardware")), environment.get("tensor_parallel_size", 1)
+        if not info.get("simulated") or hardware not in (THIS, *HARDWARE):
+            return None
+        return cls(
+            hardware=hardware,
+            tensor_parallel_size=gpus if gpus in range(1, MAX_GPUS + 1) else 1,
+            weight_bits=8 if hardware != THIS and model.get("weight_bits") == 8 else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedMachine:
     """`ceilings` belong to a roofline cost; None if the cost is a fit to measured passes. `kind` is `cuda` or `cpu`.
 
-    `memory_bytes` is None if unknown; `source` names the origin of the numbers.
+    `gpus` GPUs share the model over `link`; `ceilings` and `memory_bytes` are those of one. `memory_bytes` is None if
+    unknown; `source` names the origin of the numbers.
     """
 
     name: str
@@ -76,6 +116,13 @@ class SimulatedMachine:
     cost: CostModel
     ceilings: Ceilings | None = None
     memory_bytes: int | None = None
+    gpus: int = 1
+    link: Link | None = None
+
+    @property
+    def shard(self) -> ModelShape:
+        """What one GPU holds of the model, for estimates of memory."""
+        return self.shape.shard(self.gpus)
 
 
 def simulated_machine(
@@ -83,14 +130,22 @@ def simulated_machine(
     hardware: str,
     *,
     weight_bits: int | None = None,
+    tensor_parallel_size: int = 1,
     overrides: Overrides = Overrides(),  # noqa: B008 - frozen
     calibrations: Sequence[Calibration] = (),
 ) -> SimulatedMachine:
     """The machine for `config`'s model. `hardware` is the name of a preset, or `this`.
 
     `this` is the newest of `calibrations` on the device of `config` that measured passes of its model and engine.
-    ValueError for unknown hardware or missing measurements.
+    `tensor_parallel_size` GPUs share the model. ValueError for unknown hardware, missing measurements, or GPUs that
+    cannot share the model.
     """
+    if hardware == THIS and tensor_parallel_size != 1:
+        raise FieldError(
+            "tensor_parallel_size",
+            f"tensor-parallel-size {tensor_parallel_size}: hardware this is one device as calibrated; use 1, or "
+            f"{', '.join(HARDWARE)}",
+        )
     if hardware == THIS:
         if not overrides.is_empty or weight_bits is not None:
             raise FieldError("card", "uses measured passes; set rates and weight bits only with a preset", THIS_MACHINE)
@@ -104,17 +159,20 @@ def simulated_machine(
         raise FieldError("dtype", f"dtype fp32: hardware {hardware} has rates for 16-bit arithmetic; use bf16 or fp16")
     dtype = dtype_of(config.dtype, "cuda")
     shape = model_shape(config.model, dtype=dtype, weight_bits=weight_bits)
+    require_divisible(shape, config.model, tensor_parallel_size)
     ceilings = overrides.applied(preset.ceilings(shape))
     return SimulatedMachine(
         name=preset.name,
-        label=preset.label,
+        label=preset.label if tensor_parallel_size == 1 else f"{tensor_parallel_size} x {preset.label}",
         kind="cuda",
         source=preset.source if overrides.is_empty else f"{preset.source} Some values were set by the user.",
         dtype=dtype,
         shape=shape,
-        cost=roofline_cost(shape, ceilings, config.execution),
+        cost=roofline_cost(shape, ceilings, config.execution, gpus=tensor_parallel_size, link=preset.link),
         ceilings=ceilings,
         memory_bytes=preset.memory_bytes,
+        gpus=tensor_parallel_size,
+        link=preset.link,
     )
 
 

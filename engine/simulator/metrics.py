@@ -93,13 +93,16 @@ def memory_figures(machine: SimulatedMachine, config: RunConfig, need: PassMemor
 
 
 def machine_figures(machine: SimulatedMachine) -> Mapping[str, Any]:
-    """The machine and the model as numbers."""
-    ceilings, shape = machine.ceilings, machine.shape
+    """The machine and the whole model as numbers; rates and link are those of one GPU."""
+    ceilings, shape, link = machine.ceilings, machine.shape, machine.link
     return {
         "hardware": machine.name,
         "hardware_label": machine.label,
         "hardware_source": machine.source,
         "dtype": machine.dtype,
+        "tensor_parallel_size": machine.gpus,
+        "link_bytes_per_s": None if link is None else link.bytes_per_s,
+        "all_reduce_latency_s": None if link is None else link.latency_s,
         "weight_bits": shape.weight_bits,
         "weight_bytes": shape.weight_bytes,
         "kv_position_bytes": shape.kv_position_bytes,

@@ -22,7 +22,7 @@ from engine.core.record import RunRecord, Table
 from engine.core.recorder import Recorder
 from engine.core.request import ExactPrompt, Prompt, Request
 from engine.core.schedulers.paged_scheduler import PagedScheduler
-from engine.hardware.roofline import pass_stats
+from engine.hardware.roofline import ModelShape, pass_stats
 from engine.hardware.step_cost import CostModel
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.simulator.fast_forward import FastForward, decode_run_of
@@ -61,6 +61,18 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
         length = prompt_length(spec.prompt)
         requests.append(Request(spec=spec, prompt_ids=lengths.setdefault(length, [0] * length)))
     return requests
+
+
+def require_context(workload: Workload, shape: ModelShape) -> None:
+    """ValueError for the first request that is longer than the model's context."""
+    limit = shape.max_positions
+    for spec in workload.requests:
+        length = estimated_tokens(spec.prompt)
+        if limit is not None and length + spec.budget_tokens > limit:
+            raise ValueError(
+                f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "
+                f"exceed the {limit:,} positions of {shape.name}; use a shorter prompt or a smaller budget"
+            )
 
 
 def runs_ahead(config: RunConfig) -> bool:
@@ -119,6 +131,7 @@ class Replica:
     ) -> None:
         self.config = config
         self.cost = cost
+        self.requests = requests
         self.sink = MemorySink(streams)
         self.tokens = TokenTimes()
         whole = config.returns == "whole"
@@ -159,6 +172,16 @@ class Replica:
     def num_present(self, now_s: float) -> int:
         """Given requests that have not ended at that time."""
         return self._num_given - bisect_right(self._finished_s, now_s)
+
+    @property
+    def num_finished(self) -> int:
+        """Requests that have ended."""
+        return len(self._finished_s)
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Output tokens of all requests so far."""
+        return sum(request.num_scheduled for request in self.requests)
 
     def advance(self, until_s: float = math.inf) -> None:
         """Run every step that begins before `until_s`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.hardware.hardware_presets import hardware_preset
@@ -9,6 +11,7 @@ from engine.hardware.model_presets import model_shape
 from engine.hardware.roofline import Ceilings
 from engine.hardware.what_if import (
     WhatIf,
+    cache_equals_weights,
     compute_bound_from,
     free_until,
     launch_bound_until,
@@ -31,6 +34,17 @@ def chapter(sequence_tokens: int = 2300, weight_bits: int = 16, utilization: flo
         memory_bytes=preset.memory_bytes,
         utilization=utilization,
     )
+
+
+def test_four_gpus_read_a_quarter_each_and_wait_for_the_all_reduces() -> None:
+    """64 all-reduces of 17 us and of 8 rows x 4,096 x 2 bytes, of which 1.5 parts cross the link."""
+    alone, link = chapter(), hardware_preset("h100").link
+    four = replace(alone, ceilings=alone.ceilings.times(4), memory_bytes=4 * alone.memory_bytes, gpus=4, link=link)
+    read_s = step_bytes(alone, 8) / 4 / 2.40e12
+    assert step_s(four, 8) == pytest.approx(read_s + 64 * (17e-6 + 1.5 * 8 * 4096 * 2 / 394e9))
+    assert step_bytes(four, 8) == step_bytes(alone, 8)
+    assert memory_wall(four) == int((4 * 80e9 - alone.shape.weight_bytes) // alone.sequence_bytes)
+    assert cache_equals_weights(four) == cache_equals_weights(alone)
 
 
 def test_a_step_reads_the_weights_and_each_sequences_cache() -> None:

@@ -15,6 +15,7 @@ from engine.core.config import RunConfig, WorkloadConfig
 from engine.launcher.job import Job
 from engine.launcher.run_queue import RunQueue
 from engine.runlog.reader import RunLogReader
+from engine.simulator.machine import SimulationTarget
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import await_end
 
@@ -49,6 +50,26 @@ def test_a_pair_completes_as_one_experiment(queue: RunQueue) -> None:
     assert [info["experiment"]["id"] for info in infos] == [job.experiment_id] * 2
     assert infos[0]["workload"]["digest"] == infos[1]["workload"]["digest"]
     assert RunLogReader(done.runs[0].folder).result()["totals"]["finished_requests"] == 6  # type: ignore[index]
+
+
+def test_simulated_runs_complete_side_by_side_without_the_model(queue: RunQueue) -> None:
+    configs = [RunConfig(engine=engine, model="llama-3.1-8b", workload=SHORT) for engine in ("static", "continuous")]
+    target = SimulationTarget(hardware="h100", tensor_parallel_size=2)
+    job = queue.submit(configs, kind="pair", label="static and continuous", target=target)
+    done = queue.wait(job.job_id, timeout_s=PATIENCE_S)
+    assert [(run.status, run.has_log) for run in done.runs] == [("completed", True)] * 2
+    infos = [RunLogReader(run.folder).run_info() for run in done.runs]
+    assert [info["simulated"] for info in infos] == [True, True]
+    assert [SimulationTarget.of_run(info) for info in infos] == [target, target]
+    assert [info["experiment"]["id"] for info in infos] == [job.experiment_id] * 2
+
+
+def test_a_simulation_that_cannot_be_is_refused_in_one_line(queue: RunQueue) -> None:
+    config = RunConfig(model="llama-3.1-8b", workload=SHORT)
+    target = SimulationTarget(hardware="h100", tensor_parallel_size=3)
+    run = queue.wait(queue.submit([config], target=target).job_id, timeout_s=PATIENCE_S).runs[0]
+    assert (run.status, run.has_log) == ("failed", False)
+    assert (run.error or "").startswith("tensor-parallel-size 3: 3 GPUs cannot share the 8 KV heads of llama-3.1-8b")
 
 
 def test_a_bad_configuration_is_refused_in_one_line_and_the_worker_stays(queue: RunQueue) -> None:

@@ -56,6 +56,17 @@ def test_only_runs_comparable_with_an_estimate_are_found(lab_home: Path) -> None
     assert set(found(lab_home, models=["another"])) == set()
 
 
+def test_several_gpus_share_the_model_and_a_size_that_cannot_be_is_refused(lab_home: Path) -> None:
+    """16.06 GB of weights over four GPUs are 4.02 GB, 3.74 GiB."""
+    app = open_page("memory", model="llama-3.1-8b", dtype="bf16", card="h100", tensor_parallel_size="4")
+    assert "engine, on each of 4 GPUs." in words(app)
+    assert "--tensor-parallel-size 4" in words(app)
+    weights = figures(app)[BARS]["data"][0]
+    assert weights["name"].strip() == "weights"
+    refused = open_page("memory", model="llama-3.1-8b", tensor_parallel_size="3")
+    assert "3 GPUs cannot share the 8 KV heads of llama-3.1-8b equally" in words(refused)
+
+
 def test_the_page_opens_at_the_published_failures(lab_home: Path) -> None:
     app = open_page("memory")
     said = words(app)

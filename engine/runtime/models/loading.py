@@ -30,7 +30,7 @@ from engine.hardware.model_catalog import (
     models_folder,
     smollm2_wheel,
 )
-from engine.hardware.model_presets import short_name
+from engine.hardware.model_presets import PUBLIC_CONFIGS, short_name
 from engine.runtime.models.hub import fetch_from_hub, is_hub_id
 from engine.runtime.models.model_cache import ProgressCallback, converted_folder, is_whole
 from engine.runtime.models.tokenizing import PromptEncoder, byte_encoder, load_encoder
@@ -134,6 +134,11 @@ def _find_weights(name: str, on_progress: ProgressCallback) -> tuple[Path, str]:
     if is_hub_id(hub_id):
         folder, source = fetch_from_hub(hub_id, on_progress)
         return _local(folder, on_progress)[0], source
+    if name in PUBLIC_CONFIGS:
+        raise ValueError(
+            f"model {name}: the lab has its shape but not its weights; simulate it (`python -m engine simulate --model "
+            f"{name} --hardware h100`, or a GPU by simulation on Bench), or use a folder or hub id with its weights"
+        )
     known = ", ".join(entry.name for entry in CATALOG)
     shown = short_name(name)
     raise ValueError(f"model {shown!r}: no such name or folder; use {known}, a model's folder, or a hub id owner/model")

@@ -35,8 +35,11 @@ def draw_controls(values: dict[str, Any]) -> BenchSettings:
     left, right = st.columns(2, gap="medium")
     with left:
         _draw_engine(values, notes)
-        _draw_repeats(values)
-        _draw_model(values, notes)
+        if "hardware" in values:
+            values["repeats"] = 1  # a simulation has no spread
+        else:
+            _draw_repeats(values)
+            _draw_model(values, notes)
         _draw_sampling(values)
     with right:
         prompt_lines = _draw_workload(values, notes)

@@ -113,7 +113,7 @@ def _share_done(job: Job, run: JobRun) -> float:
 
 
 def _progress_text(run: JobRun) -> str:
-    if run.output_tokens == 0:
+    if run.output_tokens == 0 and run.target is None:
         return "warm-up: a prefill of each prompt length and three decode steps"
     return (
         f"{count(run.finished_requests)} of {plural(run.requests, 'request')} finished, "

@@ -38,7 +38,8 @@ def memory_text(values: Mapping[str, Any]) -> str:
     """What the pool's limit means for the engine, in blocks if the size of a block is known."""
     if not PRESETS[values["engine"]].has_blocks:
         return CAP
-    position_bytes = known_position_bytes(values["model"], values["dtype"], device_of(values["device"]))
+    device = "cuda" if "hardware" in values else device_of(values["device"])
+    position_bytes = known_position_bytes(values["model"], values["dtype"], device)
     if position_bytes is None:
         return f"Empty: no cap. {SMALL_POOL}"
     block_bytes = position_bytes * int(values["block_size"])

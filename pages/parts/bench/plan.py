@@ -144,11 +144,11 @@ def make_plan(
     }
     if arrives and machine is None:
         return _without_schedule("", given)
-    dimensions = machine.shape if machine is not None else dimensions_of(config)
+    dimensions = machine.shard if machine is not None else dimensions_of(config)
     bounded = config if dimensions is not None else replace(config, pool_gib=None, capacity_gib=None)
     metrics: dict[str, Value] = {}
     try:
-        timed = None if machine is None else _simulated(config, planned, machine.cost, machine.shape)
+        timed = None if machine is None else _simulated(config, planned, machine.cost, machine.shard)
         simulated = timed if arrives else _simulated(bounded, planned, PassClock(), dimensions or ANY_MODEL)
     except ValueError as error:
         return _without_schedule(str(error), given)
@@ -170,9 +170,14 @@ def make_plan(
         preemptions=_preemptions(simulated, by_pass=not arrives),
         peak_kv_bytes=None if dimensions is None else peak * dimensions.kv_position_bytes,
         metrics=metrics,
-        source="" if machine is None else machine.source,
+        source="" if machine is None else _source(machine),
         **given,
     )
+
+
+def _source(machine: SimulatedMachine) -> str:
+    """Where pass times come from, as a sentence."""
+    return machine.source if machine.ceilings is None else f"by the rates of {machine.label}."
 
 
 def _basis(config: RunConfig, is_exact_text: bool) -> Basis:

@@ -28,9 +28,9 @@ LEAST_PX, MOST_PX, LANE_PX = 104, 260, 18  # of the lanes of one planned timelin
 Planned = Sequence[tuple[RunConfig, Plan]]
 
 
-def draw_planned(configs: Sequence[RunConfig]) -> None:
-    """The plan of each engine, redrawn with every setting."""
-    machines, why_no_times = machines_of(configs)
+def draw_planned(configs: Sequence[RunConfig], simulated: SimulatedMachine | None = None) -> None:
+    """The plan of each engine, redrawn with every setting; on the GPU that runs are `simulated` on, if any."""
+    machines, why_no_times = machines_of(configs) if simulated is None else ([simulated] * len(configs), "")
     most = min(num_plannable(config, workload_of(config.workload)) for config in configs)  # the same for all engines
     plans = [(config, plan_of(config, machine, most)) for config, machine in zip(configs, machines, strict=True)]
     known = [(config, plan) for config, plan in plans if plan.is_known]

@@ -10,12 +10,14 @@ import streamlit as st
 
 from engine.core.config import RunConfig
 from engine.core.format import is_missing, plural
+from engine.simulator.machine import SimulationTarget
 from pages.parts.runs.loaded_run import find_row
 from pages.parts.runs.run_actions import delete_runs, draw_download, edit_notes, predictions_text, set_pinned
 from pages.parts.runs.run_text import engine_line, machine_line, workload_line
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab, others_text, visitor
 from pages.parts.shared.links import MAX_RUNS, runs_query
+from pages.parts.shared.machine_fit import memory_warning
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import JOB, page_key
 from store import Store
@@ -131,11 +133,18 @@ def _repeat(run_id: str) -> None:
         st.error(f"This version cannot read the run's settings: {plain(str(error))}", icon=":material/error:")
         return
     st.markdown(f"**{engine_line(config)}**  \n{workload_line(row['info'], {})}  \n{machine_line(row['info'])}")
-    st.caption("Same settings and requests, on this machine.")
+    target = SimulationTarget.of_run(row["info"])
+    link = query_of(config, target)
+    if target is None:
+        st.caption("Same settings and requests, on this machine.")
+        if warning := memory_warning(config):
+            st.caption(f":orange[:material/warning: {plain(warning)}]")
+    else:
+        st.caption("Same settings and requests, simulated again.")
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Run", type="primary", icon=":material/play_arrow:"):
-            job = lab().queue.submit((config,), kind="single", label=config.engine, visitor=visitor())
-            st.switch_page("pages/bench.py", query_params={**query_of(config), JOB: job.job_id})
+        if st.button("Run" if target is None else "Simulate", type="primary", icon=":material/play_arrow:"):
+            job = lab().queue.submit((config,), kind="single", label=config.engine, visitor=visitor(), target=target)
+            st.switch_page("pages/bench.py", query_params={**link, JOB: job.job_id})
         if config.workload.prompts == "file":
             st.caption("Bench needs its prompt file again.")
-        st.page_link("pages/bench.py", label="Edit on Bench", icon=":material/tune:", query_params=query_of(config))
+        st.page_link("pages/bench.py", label="Edit on Bench", icon=":material/tune:", query_params=link)

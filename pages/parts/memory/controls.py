@@ -11,12 +11,14 @@ import streamlit as st
 from engine.core.config import DTYPES, SETTINGS
 from engine.core.errors import FieldError
 from engine.core.format import size
+from engine.core.option import options_of
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.machine_memory import machine_memory
 from engine.hardware.model_presets import MODEL_NAMES, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
+from engine.hardware.tensor_parallel import TensorParallel, require_divisible
 from engine.memory.memory_plan import LOGITS, MAX_PROMPT_TOKENS, EngineShape, MemoryGrid
 from pages.parts.shared.fields import LEAST_POOL_GIB, MODEL_SHAPE, Choice, Field, Number, fields_of
 from pages.parts.shared.markdown import plain
@@ -42,6 +44,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 OPTIONS = (
     *(SETTINGS["model"], SETTINGS["dtype"], WEIGHT_WIDTH, CARD, SETTINGS["capacity_gib"], SETTINGS["pool_gib"]),
+    *options_of(TensorParallel).values(),
     *(SETTINGS["engine"], LOGITS, SETTINGS["block_size"], SETTINGS["max_num_batched_tokens"]),
 )
 FIELDS: dict[str, Field] = fields_of(OPTIONS, OWN) | {
@@ -109,12 +112,14 @@ LOGITS_MEANING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """The settings of an estimate. `capacity_name` names the GPU; `dtype` is the model's."""
+    """The settings of an estimate. `capacity_name` names the GPU; `dtype` is the model's. `model` is what one of `gpus`
+    GPUs holds."""
 
     model: ModelShape
     dtype: str
     grid: MemoryGrid
     capacity_name: str
+    gpus: int = 1
 
     @property
     def prompt_tokens(self) -> int:
@@ -163,6 +168,8 @@ def _draw_model(values: dict[str, Any], places: dict[str, Any]) -> None:
         places["model"] = st.empty()
         values["dtype"] = choice("dtype", fields=FIELDS)
         values["weights"] = choice("weights", fields=FIELDS)
+        values["tensor_parallel_size"] = number("tensor_parallel_size", fields=FIELDS)
+        places["tensor_parallel_size"] = st.empty()
 
 
 def _draw_capacity(values: dict[str, Any], places: dict[str, Any]) -> None:
@@ -208,8 +215,12 @@ def read(values: Mapping[str, Any]) -> MemorySettings:
     """ValueError, one clear line, for invalid settings."""
     bits = None if values["weights"] == SAME else int(values["weights"])
     capacity_bytes, name = _capacity(values)
+    gpus = int(values["tensor_parallel_size"])
+    shape = model_shape(values["model"], dtype=values["dtype"], weight_bits=bits)
+    require_divisible(shape, values["model"], gpus)
     return MemorySettings(
-        model=model_shape(values["model"], dtype=values["dtype"], weight_bits=bits),
+        model=shape.shard(gpus),
+        gpus=gpus,
         dtype=values["dtype"],
         grid=MemoryGrid(
             prompt_tokens=(int(values["prompt"]),),

@@ -228,6 +228,8 @@ def command(settings: MemorySettings) -> str:
         options.append(f"--pool-gib {grid.pool_bytes / GIB:.6g}")
     if settings.model.weight_bits != 8 * settings.model.value_bytes:
         options.append(f"--weight-bits {settings.model.weight_bits}")
+    if settings.gpus > 1:
+        options.append(f"--tensor-parallel-size {settings.gpus}")
     if PRESETS[shape.engine].has_blocks:
         options.append(f"--block-size {shape.block_size}")
     if PRESETS[shape.engine].is_chunked:

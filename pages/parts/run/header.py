@@ -12,6 +12,7 @@ from engine.core.format import MISSING, count
 from engine.core.presets import PRESETS
 from engine.metrics.definitions import Definitions
 from engine.metrics.metric import Value
+from engine.simulator.machine import SimulationTarget
 from pages.parts.experiments.progress import draw_way_to_experiment
 from pages.parts.runs.badges import show_badges
 from pages.parts.runs.latency_definitions import definition_text
@@ -76,7 +77,10 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
             )
         draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
         st.page_link(
-            "pages/bench.py", label="Repeat on Bench", icon=":material/replay:", query_params=query_of(run.config)
+            "pages/bench.py",
+            label="Repeat on Bench",
+            icon=":material/replay:",
+            query_params=query_of(run.config, SimulationTarget.of_run(run.info)),
         )
         st.page_link("pages/glossary.py", label="Glossary", icon=":material/dictionary:")
     st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")

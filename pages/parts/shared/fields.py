@@ -16,8 +16,13 @@ from engine.core.option import Bounds, Choices, Option, options_of
 from engine.core.option import Text as OptionText
 from engine.core.presets import ENGINES
 from engine.experiments.experiment import REPEATS
+from engine.hardware.hardware_presets import HARDWARE
+from engine.hardware.tensor_parallel import TensorParallel
+from engine.load.goodput import Limits
+from engine.simulator.machine import THIS, SimulationTarget
 
 FORMS = ("arrived", "full", "timeout")
+MEASURED = "measured"  # the value of `hardware` for a run on this machine
 PROMPT_KINDS = ("chat", "lengths", "file")
 
 
@@ -117,7 +122,15 @@ OWN: dict[str, dict[str, Any]] = {
     "repeats": {"high": 50, "help": "Engines are interleaved, so slow drift affects all about equally."},
 }
 
-FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS), OWN) | {
+SIMULATION = (*options_of(TensorParallel).values(), *options_of(Limits).values())
+FIELDS: dict[str, Field] = fields_of((*SETTINGS.values(), REPEATS, *SIMULATION), OWN) | {
+    "hardware": Choice(
+        options=(MEASURED, THIS, *HARDWARE),
+        default=MEASURED,
+        label="GPU",
+        help="The GPU that runs are simulated on, by its published or measured rates.",
+    ),
+    "weight_bits": Choice(options=("16", "8"), default="16", label="Bits per weight"),
     "first": Choice(options=ENGINES, default="static", label="First engine", help="Ratios are over this engine."),
     "second": Choice(options=ENGINES, default="continuous", label="Second engine"),
     "form": Choice(options=FORMS, default="arrived", label=SETTINGS["form"].label),
@@ -142,8 +155,9 @@ def complaints(query: Mapping[str, str], fields: Mapping[str, Field] = FIELDS) -
     return lines
 
 
-def query_of(config: RunConfig) -> dict[str, str]:
-    """The query parameters that open Bench with a run's settings; values at their default are left out.
+def query_of(config: RunConfig, target: SimulationTarget | None = None) -> dict[str, str]:
+    """The query parameters that open Bench with a run's settings, and with what it was simulated on; values at their
+    default are left out.
 
     A run does not know its number of repeats: the caller adds `repeats`. A prompt file is not part of a link: the page
     asks for it again.
@@ -161,6 +175,12 @@ def query_of(config: RunConfig) -> dict[str, str]:
         "prompts": kind,
         "mix": workload.prompts if kind == "lengths" else None,
     }
+    if target is not None:
+        values |= {
+            "hardware": target.hardware,
+            "tensor_parallel_size": target.tensor_parallel_size,
+            "weight_bits": target.weight_bits or 16,
+        }
     texts = {name: str(values[name]) for name, each in FIELDS.items() if isinstance(each, Choice) and name in values}
     values |= texts
     return {

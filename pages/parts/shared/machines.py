@@ -121,7 +121,21 @@ def simulated_on(info: Mapping[str, Any], shape: ModelShape) -> Machine | None:
         name: rate for name in RATES if isinstance(rate := environment.get(name), int | float) and 0 < rate < INF
     }
     source = f"The run was simulated with these rates. {environment.get('source') or preset.source}"
-    return replace(machine, ceilings=replace(machine.ceilings, **rates), source=plain(source))
+    gpus = environment.get("tensor_parallel_size")
+    alone = replace(machine, ceilings=replace(machine.ceilings, **rates), source=plain(source))
+    return several(alone, gpus) if isinstance(gpus, int) else alone
+
+
+def several(machine: Machine, gpus: int) -> Machine:
+    """So many GPUs that share a model: they read and compute together, and have the memory of all."""
+    if gpus == 1:
+        return machine
+    return replace(
+        machine,
+        label=f"{gpus} x {machine.label}",
+        ceilings=machine.ceilings.times(gpus),
+        memory_bytes=None if machine.memory_bytes is None else gpus * machine.memory_bytes,
+    )
 
 
 def _memory_bytes(measured: Calibration) -> int | None:

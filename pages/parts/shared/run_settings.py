@@ -54,9 +54,10 @@ def draw_advanced(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
 
 
 def _draw_passes(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
-    on_cpu = device_of(values["device"]) == "cpu"
-    values["execution"] = choice("execution", available_executions(values["device"]), fields=fields)
-    st.caption(execution_text(values["device"]))
+    on_cpu = device_of(values["device"]) == "cpu" and "execution" not in values
+    if "execution" not in values:
+        values["execution"] = choice("execution", available_executions(values["device"]), fields=fields)
+        st.caption(execution_text(values["device"]))
     values["timing"] = choice("timing", disabled=on_cpu, fields=fields)
     st.caption(
         "Off: on a CPU a pass ends when its call returns, so both timings are the same."
@@ -69,7 +70,7 @@ def _draw_passes(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
 
 def _draw_limits(values: dict[str, Any], fields: Mapping[str, Field]) -> None:
     """The limits of memory and the sizes of a pass, where `fields` has them."""
-    on_cpu = device_of(values["device"]) == "cpu"
+    on_cpu = device_of(values["device"]) == "cpu" and "hardware" not in values
     if "pool_gib" in fields:
         values["pool_gib"] = number("pool_gib", step=0.01, least=LEAST_POOL_GIB, fields=fields)
     values["capacity_gib"] = number("capacity_gib", step=0.5, fields=fields)

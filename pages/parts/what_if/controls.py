@@ -10,16 +10,25 @@ import streamlit as st
 
 from engine.core.config import SETTINGS
 from engine.core.errors import FieldError
+from engine.core.option import options_of
 from engine.hardware.hardware_presets import CARD, HARDWARE
 from engine.hardware.model_presets import MODEL_NAMES, RANDOM_SUFFIX, model_shape
 from engine.hardware.roofline import WEIGHT_WIDTH
+from engine.hardware.tensor_parallel import Link, TensorParallel, require_divisible
 from engine.hardware.what_if import WORDS_PER_MINUTE, WhatIf
 from pages.parts.shared.fields import MODEL_SHAPE, Choice, Field, Number, Text, fields_of
-from pages.parts.shared.machines import HOW_TO_CALIBRATE, Machine, calibrated_machine, calibrations, preset_machine
+from pages.parts.shared.machines import (
+    HOW_TO_CALIBRATE,
+    Machine,
+    calibrated_machine,
+    calibrations,
+    preset_machine,
+    several,
+)
 from pages.parts.shared.machines import calibration_here as newest_here
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import Texts, linked
-from pages.parts.shared.widgets import choice, draw_error, group, model, slide
+from pages.parts.shared.widgets import choice, draw_error, group, model, number, slide
 
 THIS = "this"  # the newest calibration of this machine
 SEQUENCES = (
@@ -28,7 +37,7 @@ SEQUENCES = (
 )
 LARGEST = ("8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096")
 CHAPTER_MODEL, CHAPTER_CARD = "llama-3.1-8b", "h100"
-OPTIONS = (SETTINGS["model"], CARD, WEIGHT_WIDTH, SETTINGS["execution"])
+OPTIONS = (SETTINGS["model"], CARD, *options_of(TensorParallel).values(), WEIGHT_WIDTH, SETTINGS["execution"])
 OWN: dict[str, dict[str, Any]] = {
     "model": {"default": CHAPTER_MODEL, "help": MODEL_SHAPE},
     "weights": {"options": ("16", "8"), "default": "16"},
@@ -105,6 +114,8 @@ def draw_controls(fields: Mapping[str, Field]) -> WhatIfSettings | None:
         values["card"] = choice("card", fields=fields)
         st.caption(_card_text(values["card"], fields))
         places["card"] = st.empty()
+        values["tensor_parallel_size"] = number("tensor_parallel_size", fields=fields)
+        places["tensor_parallel_size"] = st.empty()
         values["sequence"] = slide("sequence", fields)
         values["largest"] = slide("largest", fields)
         values["memory"] = _slide_number("memory", fields, 5)
@@ -149,7 +160,10 @@ def _card_text(card: str, fields: Mapping[str, Field]) -> str:
 def _read(values: Mapping[str, Any]) -> WhatIfSettings:
     bits = int(values["weights"])
     shape = model_shape(values["model"], dtype="bf16", weight_bits=bits)
+    gpus = int(values["tensor_parallel_size"])
+    require_divisible(shape, values["model"], gpus)
     machine: Machine | None = None
+    link: Link | None = None
     if values["card"] == THIS:
         measured = newest_here(calibrations())
         if measured is not None:
@@ -157,8 +171,11 @@ def _read(values: Mapping[str, Any]) -> WhatIfSettings:
             machine = calibrated_machine(measured, shape, "bf16" if "bf16" in rates else next(iter(rates)))
         if machine is None:
             raise FieldError("card", "card this: this machine is not calibrated; choose another")
+        if gpus > 1:
+            raise FieldError("tensor_parallel_size", "this machine was calibrated as one device; use 1")
     else:
-        machine = preset_machine(HARDWARE[values["card"]], shape)
+        machine, link = preset_machine(HARDWARE[values["card"]], shape), HARDWARE[values["card"]].link
+    machine = several(machine, gpus)
     largest = int(values["largest"])
     return WhatIfSettings(
         case=WhatIf(
@@ -168,6 +185,8 @@ def _read(values: Mapping[str, Any]) -> WhatIfSettings:
             memory_bytes=machine.memory_bytes or NO_LIMIT_BYTES,
             utilization=values["memory"] / 100,
             execution=values["execution"],
+            gpus=gpus,
+            link=link,
         ),
         machine=machine,
         batch_sizes=tuple(2**power for power in range(largest.bit_length())),
