@@ -10,6 +10,7 @@ from pages.parts.shared.entry_guard import enter
 from pages.parts.shared.lab import draw_visitor_script, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.origin import ask_no_server_for_our_address, refuse_other_origins
+from pages.parts.shared.page_scripts import draw_page_scripts
 from pages.parts.shared.page_state import arrive, draw_history_script
 from store import StoreHeld
 
@@ -19,6 +20,9 @@ STYLE = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-lab-script {display: none}
 .stMain [data-testid="stCaptionContainer"] {color: inherit; opacity: 0.75}
+.js-plotly-plot .modebar-btn.lab-download {font-size: 11px; font-weight: 600; padding: 0 4px; line-height: 20px;
+  text-decoration: none; color: inherit; opacity: 0.75; cursor: pointer}
+.js-plotly-plot .modebar-btn.lab-download:hover, .js-plotly-plot .modebar-btn.lab-download:focus {opacity: 1}
 .stMain [data-testid="stMarkdownContainer"] table {
   display: block; overflow-x: auto; width: max-content; max-width: 100%}
 </style>"""
@@ -53,6 +57,7 @@ def main() -> None:
     with st.container(key="lab-script"):
         draw_history_script()
         draw_visitor_script()
+        draw_page_scripts()
     try:
         lab()
     except StoreHeld as error:
