@@ -71,7 +71,9 @@ def require_new(out: Path) -> None:
 
 def write_report(home: Path, names: Sequence[str], out: Path) -> dict[str, object]:
     """Write the report, completely or not at all. ValueError, in one line, for names that cannot be reported."""
-    os.environ.setdefault("STREAMLIT_LOGGER_LEVEL", "error")  # it warns that no app runs
+    from streamlit.logger import set_log_level
+
+    set_log_level("ERROR")  # Streamlit warns that no app runs
     from pages.report.html_page import report_html
     from pages.report.source import open_store, report_of
 

@@ -45,7 +45,7 @@ def comparison_report(store: Store, found: Sequence[LoadedRun]) -> Report:
     return Report(
         kind="Comparison",
         finding=finding(compared, differing),
-        drawback=drawback(compared),
+        below=drawback(compared),
         about=[
             f"{name}: {engine_line(run.config)}. {_measured_on(run)}. {made_text(run)}." for name, run in runs.items()
         ],
@@ -160,6 +160,8 @@ def _wastes(runs: Runs) -> list[Picture]:
 def _agreements(store: Store, runs: Runs, differing: Sequence[Mismatch]) -> list[str]:
     """Whether each run gave the first one's answers; nothing is said of other requests or models."""
     (first, base), *others = runs.items()
+    if any(run.info.get("simulated") for run in runs.values()):
+        return ["A simulation has no answers."]
     barred = [mismatch.what for mismatch in differing if mismatch.what in ("workload", "model")]
     if barred:
         return [f"The runs have another {listed(barred)}, so their answers are not compared."]

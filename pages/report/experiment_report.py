@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.config import RunConfig
-from engine.core.format import MISSING, count, is_missing, number
+from engine.core.format import MISSING, count, exact, is_missing, number
 from engine.load.goodput import Limits
 from engine.load.load_point import LoadPoint
 from pages.figures.load.latency import QUEUE, TTFT, latency_over_offered
@@ -50,6 +50,7 @@ from pages.parts.load.tables import CAPACITY_HEADER, capacity_rows, goodput_colu
 from pages.parts.run.environment import setting_rows
 from pages.parts.runs.badges import RANDOM_WEIGHTS, SIMULATED, Badge
 from pages.parts.runs.run_text import machine_line
+from pages.parts.shared.fields import Number
 from pages.parts.shared.machines import read_calibrations
 from pages.parts.shared.markdown import unescaped
 from pages.parts.sweep.measured import MeasuredSweep, balance_of, measured_sweep
@@ -101,11 +102,9 @@ def load_test_report(store: Store, stored: StoredExperiment) -> Report:
     data = measured_load(stored, partial(_figures, store, limits))
     assert data is not None
     config = _config_of(data)
-    sentences = rate_sentences(data)
     return Report(
         kind="Load test",
-        finding=sentences[-1],
-        drawback=" ".join(sentences[:-1]),
+        finding=rate_sentences(data)[-1],
         about=_about(store, data, load_line(data)),
         badges=_badges(data),
         cautions=_cautions(store, data, load_failures(data)),
@@ -154,23 +153,30 @@ def _cautions(store: Store, data: StoredExperiment, failures: Sequence[str]) -> 
 
 
 def _settings_table(data: StoredExperiment, config: RunConfig) -> ReportTable:
-    rows = [*setting_rows(data.settings), *setting_rows({"first point": config.to_dict()})]
+    listed = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in data.settings.items()
+    }
+    rows = [*setting_rows(listed), *setting_rows({"first point": config.to_dict()})]
     return ReportTable(title="Settings", header=SETTINGS_HEADER, rows=rows, is_folded=True)
 
 
 def _frame_table(title: str, frame: pd.DataFrame, caption: str = "") -> ReportTable:
-    """A frame of a page as texts: four significant digits, and a run's id in place of its link."""
-    numbers = [place for place, name in enumerate(frame) if pd.api.types.is_numeric_dtype(frame[name])]
-    rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False, name=None)]
-    return ReportTable(title=title, header=list(map(str, frame)), rows=rows, figures=numbers, caption=caption)
+    """A frame of a page as texts, without empty columns: a run's id in place of its link."""
+    cells = {str(name): _cells(frame[name]) for name in frame}
+    shown = {name: texts for name, texts in cells.items() if set(texts) - {"", MISSING}}
+    numbers = [place for place, name in enumerate(shown) if pd.api.types.is_numeric_dtype(frame[name])]
+    rows = list(zip(*shown.values(), strict=True))
+    return ReportTable(title=title, header=list(shown), rows=rows, figures=numbers, caption=caption)
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value.rpartition("run_id=")[2]
-    if is_missing(value):
-        return MISSING
-    return count(value) if float(value).is_integer() else number(value, TABLE_DIGITS)
+def _cells(column: pd.Series) -> list[str]:
+    """Texts as they are; whole numbers in full, others to four significant digits."""
+    if not pd.api.types.is_numeric_dtype(column):
+        return [MISSING if is_missing(value) else str(value).rpartition("run_id=")[2] for value in column]
+    known = column.dropna()
+    if bool((known % 1 == 0).all()):
+        return [count(value) for value in column]
+    return [number(value, TABLE_DIGITS) for value in column]
 
 
 # A sweep.
@@ -209,11 +215,17 @@ def _measure(grid: pd.DataFrame, measure: SweepMeasure, level: tuple[float, str]
 
 def _choice(data: MeasuredSweep) -> Section:
     """The largest batch size within the page's default limits."""
-    ttft_s, tpot_s = LIMITS["ttft_limit_s"].default, LIMITS[TPOT_LIMIT].default
-    tpot_s = float(tpot_s) / 1e3
+    ttft_s, tpot_s = _limit("ttft_limit_s"), _limit(TPOT_LIMIT) / 1e3
     texts = [f"{name}: {choice_text(rows, ttft_s, tpot_s).replace('**', '')}" for name, rows in by_series(data).items()]
-    heading = f"Largest batch size within TTFT {number(ttft_s)} s and TPOT {number(tpot_s)} s"
+    heading = f"Largest batch size within TTFT {exact(ttft_s, 's')} and TPOT {exact(tpot_s, 's')}"
     return Section(heading=heading, sentences=texts)
+
+
+def _limit(name: str) -> float:
+    field = LIMITS[name]
+    assert isinstance(field, Number)
+    assert field.default is not None
+    return float(field.default)
 
 
 def _machine(data: MeasuredSweep) -> Section:
@@ -305,7 +317,7 @@ def _goodput(data: MeasuredLoad, limits: Limits) -> Section | None:
     if not limits:
         return None
     known: Collection[str] = [
-        f"{name} {number(value)} s" for name, value in (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s)) if value
+        f"{name} {exact(value, 's')}" for name, value in (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s)) if value
     ]
     picture = Picture(
         title="Goodput by offered rate",

@@ -13,6 +13,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def report_html(report: Report) -> str:
 <title>{title}</title>
 {tiles.STYLE}
 {tables.STYLE}
-<style>{(HERE / "report.css").read_text(encoding="utf-8")}</style>
+<style>{_font_face()}{(HERE / "report.css").read_text(encoding="utf-8")}</style>
 </head>
 <body>
 {_header(report)}
@@ -80,6 +81,18 @@ def _packed_plotly() -> str:
     return packed(get_plotlyjs())
 
 
+@functools.cache
+def _font_face() -> str:
+    """The app's font, which Streamlit brings along; without it the page takes the system's."""
+    found = find_spec("streamlit")
+    folder = Path(found.origin).parent if found is not None and found.origin else HERE
+    font = next(folder.glob("static/static/media/SourceSansVF-Upright*.woff2"), None)
+    if font is None:
+        return ""
+    source = f"url(data:font/woff2;base64,{base64.b64encode(font.read_bytes()).decode()})"
+    return f'@font-face {{font-family: "Source Sans"; src: {source}; font-weight: 200 900}}'
+
+
 def themed_figure(picture: Picture) -> dict[str, Any]:
     """A figure's JSON for a light page, and what a dark page changes in it, as paths with values."""
     light, dark = (json.loads(picture.draw(is_dark).to_json()) for is_dark in (False, True))
@@ -101,13 +114,14 @@ def changes(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> Iterat
 
 
 def _header(report: Report) -> str:
-    drawback = f'<p class="drawback">{html.escape(report.drawback)}</p>' if report.drawback else ""
+    finding = report.finding[:1].upper() + report.finding[1:]
+    below = f'<p class="below">{html.escape(report.below)}</p>' if report.below else ""
     about = "".join(f"<li>{html.escape(line)}</li>" for line in report.about)
     note = f'<p class="note">{html.escape(report.tiles_note)}</p>' if report.tiles_note else ""
     shown = tiles.tiles_html(report.tiles) if report.tiles else ""
     return (
         f'<header><p class="brand"><b>The batching lab</b> · {html.escape(report.kind)} report</p>'
-        f'<h1>{html.escape(report.finding)}</h1>{drawback}<ul class="about">{about}</ul>{_badges(report.badges)}'
+        f'<h1>{html.escape(finding)}</h1>{below}<ul class="about">{about}</ul>{_badges(report.badges)}'
         f"{_cautions(report.cautions)}{shown}{note}"
         f'<p class="fallback" id="fallback" hidden>{FALLBACK}</p>'
         '<noscript><p class="fallback">Figures need JavaScript. All texts and tables are here.</p></noscript></header>'
@@ -172,9 +186,14 @@ def _table(table: ReportTable) -> str:
     return (f"<h3>{title}</h3>" if title else "") + body
 
 
+def _command(command: str) -> str:
+    """A command that breaks between its words only, where they fit a line."""
+    return " ".join(f"<span>{html.escape(word)}</span>" for word in command.split(" "))
+
+
 def _ending(report: Report) -> str:
     """Metrics, the commands that repeat it, settings and machine."""
-    commands = html.escape("\n".join(report.commands))
+    commands = "\n".join(map(_command, report.commands))
     note = f'<p class="note">{html.escape(report.commands_note)}</p>' if report.commands_note else ""
     listed = [table for table in (report.metrics, report.settings, report.machine) if table is not None and table.rows]
     return (

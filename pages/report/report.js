@@ -53,6 +53,8 @@ async function start() {
     code.textContent = plotly;
     document.head.append(code);
     figures = JSON.parse(drawings);
+    const fonts = ["12px", "bold 12px"].map(size => document.fonts.load(`${size} "Source Sans"`));
+    await Promise.all(fonts);  // Plotly measures texts when it draws
     for (const box of document.querySelectorAll("figure[data-place]")) {
       await draw(box, isDark.matches);
       box.querySelector(".draw").classList.remove("waiting");

@@ -45,7 +45,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`finding` is the headline, `drawback` what it leaves out. `about` are lines on what was run. `cautions` say why
+    """`finding` is the headline, `below` the sentence below it. `about` are lines on what was run. `cautions` say why
     numbers may mislead.
 
     `commands` repeat it, one a line; `subjects` are the ids of its runs, or of its experiment.
@@ -53,7 +53,7 @@ class Report:
 
     kind: str
     finding: str
-    drawback: str = ""
+    below: str = ""
     about: Sequence[str]
     badges: Sequence[Badge]
     cautions: Sequence[str]

@@ -20,7 +20,7 @@ from pages.parts.run.blocks import blocks_caption, blocks_figure, read_block_map
 from pages.parts.run.environment import METRICS_HEADER, machine_settings, metric_rows, setting_rows
 from pages.parts.run.header import key_tiles
 from pages.parts.run.sections import executed_text
-from pages.parts.runs.badges import RANDOM_WEIGHTS, SIMULATED, Badge, badges_of
+from pages.parts.runs.badges import RANDOM_WEIGHTS, SIMULATED, badges_of
 from pages.parts.runs.figures import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, discarded_text, overlaid
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
@@ -40,7 +40,8 @@ def run_report(store: Store, run: LoadedRun) -> Report:
     checks = store.runs.checks(run.run_id)
     return Report(
         kind="Run",
-        finding=f"{engine_line(run.config)}: {unescaped(workload_line(run.info, run.metrics))}",
+        finding=engine_line(run.config),
+        below=f"{unescaped(workload_line(run.info, run.metrics))}.",
         about=(unescaped(machine_line(run.info)), made_text(run)),
         badges=badges_of(run.row),
         cautions=run_cautions(run, checks),
@@ -103,11 +104,6 @@ def checks_table(checks: Checks) -> ReportTable:
         rows=[[each.badge, each.outcome, each.finding, each.limit] for each in explained_checks(checks)],
         caption=f"{summary(checks)}." if checks else "The run is not over.",
     )
-
-
-def validity_badges(checks: Checks) -> list[Badge]:
-    """A badge for each check that the run lost."""
-    return [Badge(label=fault_of(name), icon="", color="orange", help="") for name in names_of(checks, Outcome.FAIL)]
 
 
 def _sentences(*texts: str) -> tuple[str, ...]:
