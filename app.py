@@ -20,9 +20,6 @@ STYLE = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-lab-script {display: none}
 .stMain [data-testid="stCaptionContainer"] {color: inherit; opacity: 0.75}
-.js-plotly-plot .modebar-btn.lab-download {font-size: 11px; font-weight: 600; padding: 0 4px; line-height: 20px;
-  text-decoration: none; color: inherit; opacity: 0.75; cursor: pointer}
-.js-plotly-plot .modebar-btn.lab-download:hover, .js-plotly-plot .modebar-btn.lab-download:focus {opacity: 1}
 .stMain [data-testid="stMarkdownContainer"] table {
   display: block; overflow-x: auto; width: max-content; max-width: 100%}
 </style>"""

@@ -23,6 +23,7 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import JOB, follow_job, followed_job
+from pages.parts.shared.share import draw_vllm_popover
 from pages.parts.shared.widgets import draw_complaints
 
 Runs = tuple[RunConfig, ...]
@@ -76,6 +77,7 @@ def _draw_plan(settings: BenchSettings) -> None:
         return
     draw_planned(settings.pair or (settings.config,))
     st.caption(f"{workload_sentence(settings.config, settings.workload)} {machine_text(settings.config)}.")
+    draw_vllm_popover(settings.config)
     draw_repeats(settings)
 
 

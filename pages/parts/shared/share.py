@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.hardware.vllm_command import VllmCommand
+from engine.core.config import RunConfig
+from engine.hardware.vllm_command import VllmCommand, vllm_command
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
 
@@ -52,6 +53,12 @@ def share(what: Shareable) -> None:
         if what.vllm is not None:
             draw_vllm(what.vllm)
         st.caption("PNG and SVG of a figure are in its toolbar, CSV of a table is below it or in its toolbar.")
+
+
+def draw_vllm_popover(config: RunConfig) -> None:
+    """The `vllm serve` command of a setting, behind a button."""
+    with st.popover("Copy as vllm serve flags", icon=":material/terminal:", type="tertiary"):
+        draw_vllm(vllm_command(config))
 
 
 def draw_vllm(command: VllmCommand) -> None:

@@ -9,10 +9,23 @@ import html
 import re
 from collections.abc import Collection, Sequence
 
+import pandas as pd
 import streamlit as st
+
+from engine.core.format import spreadsheet_safe
 
 PROSE_CHARACTERS = 32
 TABLE_FORMAT = "%.4g"  # of numbers in sortable tables: four significant digits, so that close rows differ
+
+
+def frame_csv(frame: pd.DataFrame) -> str:
+    """A frame as CSV: full precision, an empty cell for a missing value, no text that a spreadsheet would run."""
+    safe = {
+        name: frame[name].map(lambda value: spreadsheet_safe(value) if isinstance(value, str) else value)
+        for name in frame
+        if not pd.api.types.is_numeric_dtype(frame[name])
+    }
+    return frame.assign(**safe).to_csv(index=False)
 
 
 def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> None:

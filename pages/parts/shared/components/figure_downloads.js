@@ -32,6 +32,8 @@ if (!window.labFigureDownloads) {
     const name = format.toUpperCase();
     link.className = "modebar-btn lab-download";
     link.textContent = name;
+    link.style.cssText = "display: inline-block; width: auto; padding: 0 5px; font: 600 11px/20px sans-serif; " +
+      "color: inherit; opacity: 0.8; cursor: pointer; text-decoration: none";
     link.role = "button";
     link.tabIndex = 0;
     link.dataset.title = `Download as ${name}, with title and caption`;
@@ -47,6 +49,7 @@ if (!window.labFigureDownloads) {
       if (own.parentElement.querySelector(".lab-download")) continue;
       const graph = own.closest(".js-plotly-plot");
       own.style.display = "none";
+      Object.assign(own.parentElement.style, {whiteSpace: "nowrap", width: "max-content"});
       own.before(button(graph, "png"), button(graph, "svg"));
     }
   };
