@@ -11,6 +11,7 @@ from pages.parts.shared.entry_guard import enter
 from pages.parts.shared.lab import draw_visitor_script, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.origin import ask_no_server_for_our_address, refuse_other_origins
+from pages.parts.shared.page_scripts import draw_page_scripts
 from pages.parts.shared.page_state import arrive, draw_history_script
 from store import StoreHeld
 
@@ -69,6 +70,7 @@ def main() -> None:
         draw_history_script()
         draw_visitor_script()
         draw_term_hover()
+        draw_page_scripts()
     try:
         lab()
     except StoreHeld as error:

@@ -19,6 +19,7 @@ from pages.parts.shared import fields as shared_fields
 from pages.parts.shared.fields import Choice, Field, Number
 from pages.parts.sweep import form as sweep_form
 from pages.parts.what_if import controls as what_if_controls
+from pages.report.command import build_parser as pages_parser
 from store.cli.main import build_parser as store_parser
 
 PAGE = Path(__file__).with_name("options.md")
@@ -45,7 +46,7 @@ default.
 def render() -> str:
     """The whole page."""
     parts = [INTRODUCTION, _settings_table(RUN_OPTIONS)]
-    for program, parser in (("engine", engine_parser()), ("store", store_parser())):
+    for program, parser in (("engine", engine_parser()), ("store", store_parser()), ("pages", pages_parser())):
         for name, command in commands_of(parser).items():
             heading = f"## `python -m {program} {name}`"
             parts += [f"\n{heading}\n", *_arguments(list(arguments_of(command)))]

@@ -27,6 +27,7 @@ from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.machine_fit import memory_warning
 from pages.parts.shared.markdown import listed, plain
 from pages.parts.shared.page_state import JOB, follow_job, followed_job
+from pages.parts.shared.share import draw_vllm_popover
 from pages.parts.shared.widgets import draw_complaints
 
 Runs = tuple[RunConfig, ...]
@@ -82,6 +83,7 @@ def _draw_plan(settings: BenchSettings, hardware: Hardware) -> None:
     draw_planned(settings.pair or (settings.config,), hardware.preset_machine(settings.config))
     where = hardware.text(settings.config) or machine_text(settings.config)
     st.caption(f"{workload_sentence(settings.config, settings.workload)} {where}.")
+    draw_vllm_popover(settings.config)
     if hardware.target is None:
         draw_repeats(settings)
     else:

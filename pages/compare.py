@@ -32,7 +32,9 @@ from pages.parts.runs.validity import draw_validity_warning
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.links import MAX_RUNS, RUNS
 from pages.parts.shared.markdown import plain
+from pages.parts.shared.share import share
 from pages.parts.shared.widgets import draw_complaints
+from pages.report.sharing import shared_runs
 from store.predictions.predictions import Subject
 
 
@@ -65,6 +67,7 @@ def _draw_comparison(runs: dict[str, LoadedRun]) -> None:
     differing = mismatches([setting_of(run.info) for run in runs.values()])
     if not allows_comparison(runs, differing):
         return
+    share(shared_runs([run.run_id for run in runs.values()]))
     draw_cautions(runs)
     draw_validity_warning(runs)
     top = st.container()

@@ -23,7 +23,9 @@ from pages.parts.load.results import (
 )
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.fields import Field, Number
+from pages.parts.shared.share import share
 from pages.parts.shared.widgets import number
+from pages.report.sharing import shared_experiment
 
 WITHIN = {"ttft_within_s": FIELDS["ttft_limit_s"], "tpot_within_s": FIELDS["tpot_limit_s"]}
 
@@ -39,6 +41,7 @@ def render() -> None:
 
 
 def _draw_sections(data: MeasuredLoad) -> None:
+    share(shared_experiment(data.experiment_id))
     draw_rates(data)
     draw_waits(data)
     draw_queue(data)

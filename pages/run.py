@@ -19,7 +19,9 @@ from pages.parts.runs.run_text import choice_label
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
 from pages.parts.runs.validity import draw_validity
 from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.share import share
 from pages.parts.shared.widgets import draw_complaints
+from pages.report.sharing import shared_runs
 from store.predictions.predictions import Subject
 
 RUN_ID = "run_id"
@@ -66,6 +68,7 @@ def _draw_run(run: LoadedRun) -> None:
     draw_header(run, companions_of(run))
     draw_status(run)
     draw_run_tools(run)
+    share(shared_runs([run.run_id], run.config))
     key_figures = st.container()
     run = choose_definitions({run.config.engine: run})[run.config.engine]
     with key_figures:

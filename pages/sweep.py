@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.shared.share import share
 from pages.parts.sweep.form import FIELDS, draw_form, sweep_values
 from pages.parts.sweep.measured import MeasuredSweep, load_sweep
 from pages.parts.sweep.results import (
@@ -19,6 +20,7 @@ from pages.parts.sweep.results import (
     sweep_failures,
     sweep_line,
 )
+from pages.report.sharing import shared_experiment
 
 
 def render() -> None:
@@ -32,6 +34,7 @@ def render() -> None:
 
 
 def _draw_sections(data: MeasuredSweep) -> None:
+    share(shared_experiment(data.experiment_id))
     if not data.grid.empty:
         draw_throughput(data)
     if data.grid["tpot_s"].notna().any():

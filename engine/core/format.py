@@ -37,6 +37,7 @@ NO_BREAK_SPACE = "\u00a0"
 MISSING = "–"
 PLAIN_CHARACTERS = "plain_characters"
 UNIT_FREE = (MISSING, "∞", "-∞")
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")  # a cell that begins with one is a formula to a spreadsheet
 
 SMALLEST_SHARE = 1e-4
 NEARLY_ALL = 0.9995
@@ -161,6 +162,11 @@ def aligned(value: float | None, unit: str, width: int = 10) -> str:
 def breakable(text: str) -> str:
     """The text with normal spaces, for files, JSON and CSV."""
     return text.replace(NO_BREAK_SPACE, " ")
+
+
+def spreadsheet_safe(text: str) -> str:
+    """Text for a CSV cell: what a spreadsheet would run as a formula begins with an apostrophe."""
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
 
 
 def unbroken(text: str) -> str:

@@ -19,6 +19,7 @@ from engine.metrics.metrics import METRICS
 from engine.validity.check import Check
 from engine.validity.validity import CHECKS
 from pages.parts.glossary.entries import all_groups
+from pages.report.command import build_parser as pages_parser
 from store.cli.main import build_parser as store_parser
 from store.snapshot.catalog import tables
 from tests.support.app_server import ROOT
@@ -40,7 +41,7 @@ EXAMPLES = {
 GENERATED = {"metrics.md", "options.md", "validity.md"}
 PARSERS = {
     f"{program} {name}": command
-    for program, parser in (("engine", engine_parser()), ("store", store_parser()))
+    for program, parser in (("engine", engine_parser()), ("store", store_parser()), ("pages", pages_parser()))
     for name, command in commands_of(parser).items()
 }
 MAX_PAGE_LINES = 150

@@ -91,10 +91,15 @@ class Difference:
 
 def draw_ratios(runs: Sequence[ComparedRun]) -> None:
     """For two runs: the second over the first as tiles, with both values."""
-    rows = {row.metric.name: row for row in differences(runs, list(RATIOS))}
-    draw_tiles([_tile(label, rows[name]) for name, label in RATIOS.items() if name in rows])
+    draw_tiles(ratio_tiles(runs))
     first, second = runs
     st.caption(f"Each ratio is {plain(second.name)} over {plain(first.name)}.")
+
+
+def ratio_tiles(runs: Sequence[ComparedRun]) -> list[Tile]:
+    """The tiles of two runs: the second over the first."""
+    rows = {row.metric.name: row for row in differences(runs, list(RATIOS))}
+    return [_tile(label, rows[name]) for name, label in RATIOS.items() if name in rows]
 
 
 def draw_differences(runs: Sequence[ComparedRun]) -> None:

@@ -152,7 +152,7 @@ def _draw_header(page: ExperimentPage[Found], found: Found, config: RunConfig) -
     st.markdown(f"**{plain(page.line(found))}**" + (f"  \n{machine_line(info)}" if info else ""))
     if (info.get("model") or {}).get("random_weights"):
         st.badge(RANDOM_WEIGHTS.label, icon=RANDOM_WEIGHTS.icon, color=RANDOM_WEIGHTS.color, help=RANDOM_WEIGHTS.help)
-    if busy := busy_line_of(found.points):
+    if busy := busy_line_of(lab().store, found.points):
         st.caption(f":material/speed: {busy}")
     if failures := page.failures(found):
         st.warning("\n".join(failures), icon=":material/error:")

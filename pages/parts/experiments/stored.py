@@ -18,6 +18,7 @@ from engine.experiments.experiment_check import check_plan
 from engine.runlog.schema import RUN_FILE
 from engine.validity.machine_checks import busy_machine_text, load_of
 from pages.parts.shared.lab import lab
+from store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,30 +58,35 @@ class StoredExperiment:
 
 def stored_experiment(experiment_id: str) -> StoredExperiment | None:
     """The experiment as the store has it now; None without a plan, ValueError for a damaged one."""
-    plan = stored_plan(experiment_id)
+    return read_experiment(lab().store, experiment_id)
+
+
+def read_experiment(store: Store, experiment_id: str) -> StoredExperiment | None:
+    """As `stored_experiment`, from any store."""
+    plan = read_plan(store, experiment_id)
     if plan is None:
         return None
-    points = lab().store.experiments.points(experiment_id)
+    points = store.experiments.points(experiment_id)
     return StoredExperiment(
         experiment_id=experiment_id,
         settings=plan.get("settings") or {},
         planned=plan.get("points") or [],
         points=points,
-        info=info_of(points),
+        info=read_info(store, points),
     )
 
 
-def stored_plan(experiment_id: str) -> Mapping[str, Any] | None:
+def read_plan(store: Store, experiment_id: str) -> Mapping[str, Any] | None:
     """An experiment's plan; None if the store has none. ValueError, in one line, for a damaged plan."""
     try:
-        plan: Mapping[str, Any] = lab().store.experiments.plan(experiment_id)
+        plan: Mapping[str, Any] = store.experiments.plan(experiment_id)
     except KeyError:
         return None
     check_plan(Plan.from_dict(plan))
     return plan
 
 
-def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
+def read_info(store: Store, points: pd.DataFrame) -> Mapping[str, Any]:
     """The run.json of one of an experiment's runs, a completed one if possible; empty before the first.
 
     `points` are the store's, a row per repeat.
@@ -91,17 +97,17 @@ def info_of(points: pd.DataFrame) -> Mapping[str, Any]:
     ranked = pd.concat([ran[ran["status"] == "completed"], ran])
     for run_id in ranked["run_id"].head(2):
         with contextlib.suppress(KeyError):  # deleted since
-            info: Mapping[str, Any] = lab().store.runs.get(str(run_id))["info"]
+            info: Mapping[str, Any] = store.runs.get(str(run_id))["info"]
             return info
     return {}
 
 
-def busy_line_of(points: pd.DataFrame) -> str:
-    """How many of an experiment's runs began on a busy machine; empty for none. `points` as for `info_of`."""
+def busy_line_of(store: Store, points: pd.DataFrame) -> str:
+    """How many of an experiment's runs began on a busy machine; empty for none. `points` as for `read_info`."""
     if points.empty:
         return ""
     run_ids = points[points["has_run"].astype(bool)]["run_id"].astype(str).tolist()
-    return busy_machine_text(load_of(info) for info in lab().store.runs.infos(run_ids))
+    return busy_machine_text(load_of(info) for info in store.runs.infos(run_ids))
 
 
 def is_any_on_disk(run_ids: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ The figures of a completed run are calculated once and kept, because they never 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,6 +20,7 @@ from engine.load.occupancy import Occupancy, number_over_time
 from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, is_any_on_disk, stored_experiment
 from pages.parts.shared.lab import lab
+from store import Store
 
 KEPT_RUNS = 2000
 
@@ -52,11 +54,15 @@ def load_load(experiment_id: str, limits: Limits | None = None) -> MeasuredLoad 
 
     `limits` affect only goodput.
     """
-    stored = stored_experiment(experiment_id)
+    limits = limits or Limits()
+    return measured_load(stored_experiment(experiment_id), lambda run_id: figures_of(run_id, limits))
+
+
+def measured_load(stored: StoredExperiment | None, figures: Callable[[str], LoadPoint | None]) -> MeasuredLoad | None:
+    """The load test of a stored experiment. `figures` gives those of a run; None for a run that is not complete."""
     if stored is None:
         return None
-    limits = limits or Limits()
-    samples = load_samples(records(stored.points), lambda run_id: figures_of(run_id, limits))
+    samples = load_samples(records(stored.points), figures)
     table = load_table(stored.settings.get("engines") or (), samples)
     return MeasuredLoad.of(stored, table=table, rows=pd.DataFrame([row_report(row) for row in table.rows]))
 
@@ -70,8 +76,13 @@ def figures_of(run_id: str, limits: Limits) -> LoadPoint | None:
 
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _figures(home: str, run_id: str, ttft_limit_s: float | None, tpot_limit_s: float | None) -> LoadPoint:
-    _require_whole(run_id)
-    return load_point(lab().store.runs.record(run_id), Limits(ttft_s=ttft_limit_s, tpot_s=tpot_limit_s))
+    return read_figures(lab().store, run_id, Limits(ttft_s=ttft_limit_s, tpot_s=tpot_limit_s))
+
+
+def read_figures(store: Store, run_id: str, limits: Limits) -> LoadPoint:
+    """The figures of a completed run. KeyError for a run that the store has not read to its end."""
+    _require_whole(store, run_id)
+    return load_point(store.runs.record(run_id), limits)
 
 
 def waiting_of(run_id: str) -> pd.DataFrame | None:
@@ -83,14 +94,19 @@ def waiting_of(run_id: str) -> pd.DataFrame | None:
 
 @st.cache_data(max_entries=KEPT_RUNS, show_spinner=False)
 def _waiting(home: str, run_id: str) -> pd.DataFrame:
-    _require_whole(run_id)
-    occupancy = Occupancy.of(lab().store.runs.record(run_id))
+    return read_waiting(lab().store, run_id)
+
+
+def read_waiting(store: Store, run_id: str) -> pd.DataFrame:
+    """As `waiting_of`, from any store. KeyError for a run that the store has not read to its end."""
+    _require_whole(store, run_id)
+    occupancy = Occupancy.of(store.runs.record(run_id))
     time_s, number = number_over_time(occupancy.arrival_s, occupancy.admitted_s)
     frame = pd.DataFrame({"time_s": [0.0, *time_s, occupancy.end_s], "queue_depth": [0.0, *number, 0.0]})
     return frame.sort_values("time_s", kind="stable", ignore_index=True)
 
 
-def _require_whole(run_id: str) -> None:
+def _require_whole(store: Store, run_id: str) -> None:
     """KeyError for a run that the store has not read to its end, because its figures are kept."""
-    if lab().store.runs.get(run_id)["status"] != "completed":
+    if store.runs.get(run_id)["status"] != "completed":
         raise KeyError(run_id)

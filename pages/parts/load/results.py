@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -97,20 +97,29 @@ def load_failures(data: MeasuredLoad) -> list[str]:
 def draw_rates(data: MeasuredLoad) -> None:
     """Achieved rate by offered rate, all engines in one figure."""
     st.subheader("Achieved rate by offered rate", anchor=False)
-    found = {engine: data.table.capacity(engine) for engine in data.table.engines}
-    capacities = {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
-    figure = achieved_over_offered(data.rows, capacities, dark=is_dark())
+    figure = achieved_over_offered(data.rows, capacities_of(data), dark=is_dark())
     show_still(figure, alt="Achieved rate by offered rate", key="rates")
+    st.caption(lines(rate_sentences(data)))
+    with st.expander("How rates and capacities are measured"):
+        st.markdown(STEADY)
+        st.markdown(f"{CAPACITY} Hollow marks are these two runs; the dotted line is the capacity.")
+        st.markdown(f"**Growing queue.** {RULE}")
+
+
+def capacities_of(data: MeasuredLoad) -> dict[str, float]:
+    """The capacity of each engine that has one, in requests/s."""
+    found = {engine: data.table.capacity(engine) for engine in data.table.engines}
+    return {engine: known.requests_per_s.median for engine, known in found.items() if known is not None}
+
+
+def rate_sentences(data: MeasuredLoad) -> list[str]:
+    """The finding of the rates: each engine's saturation point, and the ratio of their capacities."""
     saturations = [
         saturation_text(saturation)
         for engine in data.table.engines
         if (saturation := data.table.saturation_point(engine)) is not None
     ]
-    st.caption(lines([*saturations, ratio_sentence(data.table)]) or "No rate has a result yet.")
-    with st.expander("How rates and capacities are measured"):
-        st.markdown(STEADY)
-        st.markdown(f"{CAPACITY} Hollow marks are these two runs; the dotted line is the capacity.")
-        st.markdown(f"**Growing queue.** {RULE}")
+    return [text for text in (*saturations, ratio_sentence(data.table)) if text] or ["No rate has a result yet."]
 
 
 def draw_waits(data: MeasuredLoad) -> None:
@@ -123,16 +132,26 @@ def draw_waits(data: MeasuredLoad) -> None:
             alt="Queue wait by offered rate",
             key="queue_wait",
         )
-        wait = _widest_wait(data) or "From the intended arrival until admission."
-        st.caption(plain(f"{wait} {floor_text(data.rows, QUEUE)}".rstrip()))
+        st.caption(plain(wait_caption(data)))
     with right:
         show_still(
             latency_over_offered(data.rows, TTFT, dark=is_dark()),
             alt="Time to first token by offered rate",
             key="ttft",
         )
-        sentences = [ttft_text(data.table.of(engine, "rate")) for engine in data.table.engines]
-        st.caption(lines(sentences) or "From the intended arrival until the first token.")
+        st.caption(lines(ttft_sentences(data)))
+
+
+def wait_caption(data: MeasuredLoad) -> str:
+    """The engines' waits where they differ most."""
+    wait = _widest_wait(data) or "From the intended arrival until admission."
+    return f"{wait} {floor_text(data.rows, QUEUE)}".rstrip()
+
+
+def ttft_sentences(data: MeasuredLoad) -> list[str]:
+    """A sentence on each engine's time to first token."""
+    sentences = [ttft_text(data.table.of(engine, "rate")) for engine in data.table.engines]
+    return list(filter(None, sentences)) or ["From the intended arrival until the first token."]
 
 
 def _widest_wait(data: MeasuredLoad) -> str:
@@ -156,7 +175,7 @@ def draw_queue(data: MeasuredLoad) -> None:
     asked = st.query_params.get(AT)
     if asked is not None and asked not in choices:
         st.caption(f":material/link_off: This load test has no rate {plain(asked[:40])}.")
-    first = next((rate for rate, rows in choices.items() if any(row.grows for row in rows)), next(iter(choices)))
+    first = first_growing(choices)
     with linked(AT, first, one_of(list(choices))) as key:
         if st.session_state[key] not in choices:  # another load test is shown
             st.session_state[key] = first
@@ -180,13 +199,20 @@ def queue_choices(data: MeasuredLoad) -> dict[str, list[LoadRow]]:
     return found
 
 
-def queues_of(rows: list[LoadRow]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The queue and the steady window of each engine's middle run."""
+def first_growing(choices: Mapping[str, list[LoadRow]]) -> str:
+    """The lowest rate at which a queue grows; else the first."""
+    return next((rate for rate, rows in choices.items() if any(row.grows for row in rows)), next(iter(choices)))
+
+
+def queues_of(
+    rows: list[LoadRow], waiting_in: Callable[[str], pd.DataFrame | None] = waiting_of
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The queue and the steady window of each engine's middle run. `waiting_in` gives the queue of a run by its id."""
     queues, windows = [], []
     for row in rows:
         middle = row.middle
         sample = next((sample for sample in row.samples if sample.point is middle), None)
-        waiting = None if sample is None or sample.run_id is None else waiting_of(sample.run_id)
+        waiting = None if sample is None or sample.run_id is None else waiting_in(sample.run_id)
         if middle is None or waiting is None:
             continue
         queues.append(waiting.assign(series=row.engine))
@@ -221,9 +247,13 @@ def draw_capacity(data: MeasuredLoad) -> None:
     """The capacity and saturation point of each engine."""
     st.subheader("Capacity and saturation point", anchor=False)
     draw_table(list(CAPACITY_HEADER), capacity_rows(data.table), figures=(1, 2, 3))
+    st.caption(lines(capacity_sentences(data)))
+
+
+def capacity_sentences(data: MeasuredLoad) -> list[str]:
+    """A sentence on each engine's capacity."""
     found = [known for engine in data.table.engines if (known := data.table.capacity(engine))]
-    sentences = [capacity_text(known) for known in found]
-    st.caption(lines(sentences) or "No run with all requests at once has completed.")
+    return [capacity_text(known) for known in found] or ["No run with all requests at once has completed."]
 
 
 def draw_goodput(data: MeasuredLoad, is_limited: bool) -> None:
@@ -236,14 +266,19 @@ def draw_goodput(data: MeasuredLoad, is_limited: bool) -> None:
         alt="Goodput by offered rate",
         key="goodput",
     )
-    rows = [row for row in data.table.rows if row.role == "rate"]
-    sentences = [goodput_text(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
-    st.caption(lines(sentences) or "No run at a rate has completed.")
+    st.caption(lines(goodput_sentences(data)))
     _table(goodput_columns(data.rows), "load_goodput_table")
     st.caption(
         "Shares are of all requests of a run; unfinished requests miss every limit. Rates are measured in the steady "
         "window. Answers of one token, or in full response mode (`whole`), always meet the TPOT limit."
     )
+
+
+def goodput_sentences(data: MeasuredLoad) -> list[str]:
+    """A sentence on each engine's goodput at the highest rate."""
+    rows = [row for row in data.table.rows if row.role == "rate"]
+    sentences = [goodput_text(row) for row in rows if row.rate_per_s == max(data.rates, default=None)]
+    return sentences or ["No run at a rate has completed."]
 
 
 def draw_whole_table(data: MeasuredLoad) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from engine.core.format import count, duration, percent, plural
@@ -20,6 +21,7 @@ from pages.parts.shared.charts import show
 from pages.parts.shared.lab import is_dark, lab
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.tables import draw_table
+from store import Store
 from store.queries.block_map import BlockMap
 
 MAX_LISTED = 20
@@ -32,35 +34,39 @@ def draw_blocks(run: LoadedRun) -> None:
     st.subheader("KV blocks", anchor="blocks")
     unit = chosen_unit()
     grid = _block_map(str(lab().home), run.run_id, _version(run), unit)
-    pool_blocks, lost = run.kv_blocks or grid.num_blocks, preemptions_of(run.events)
-    figure = block_map(
+    show(blocks_figure(run, grid, unit, dark=is_dark()), key="blocks", alt="KV blocks over time")
+    st.caption(blocks_caption(run, grid))
+    with st.expander("How to read this"):
+        st.markdown(BLOCKS_HELP)
+    draw_preemptions(preemptions_of(run.events))
+    if not run.passes.empty and grid.used_blocks:
+        _draw_moment(run, run.kv_blocks or grid.num_blocks)
+
+
+def blocks_figure(run: LoadedRun, grid: BlockMap, unit: RunUnit, *, dark: bool) -> go.Figure:
+    """The run's pool of blocks over time."""
+    return block_map(
         grid.cells,
         grid.by_column,
         shape=(grid.rows, grid.columns),
         end=grid.end,
         num_blocks=grid.num_blocks,
-        pool_blocks=pool_blocks,
+        pool_blocks=run.kv_blocks or grid.num_blocks,
         block_size=run.config.block_size,
         unit=unit,
-        preemptions=lost,
-        dark=is_dark(),
+        preemptions=preemptions_of(run.events),
+        dark=dark,
     )
-    show(figure, key="blocks", alt="KV blocks over time")
-    st.caption(_caption(run, grid, lost, pool_blocks))
-    with st.expander("How to read this"):
-        st.markdown(BLOCKS_HELP)
-    draw_preemptions(lost)
-    if not run.passes.empty and grid.used_blocks:
-        _draw_moment(run, pool_blocks)
 
 
-def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: int) -> str:
+def blocks_caption(run: LoadedRun, grid: BlockMap) -> str:
+    """The finding of `blocks_figure`."""
     waste = run.waste_row("")
     reserved, unfilled = waste.get("kv_reserved_position_s"), waste.get("kv_fragment_position_s")
     return block_map_caption(
         grid.by_column,
-        lost,
-        pool_blocks=pool_blocks,
+        preemptions_of(run.events),
+        pool_blocks=run.kv_blocks or grid.num_blocks,
         block_size=run.config.block_size,
         unfilled_share=unfilled / reserved if reserved and unfilled is not None else None,
         recomputed_tokens=run.pass_totals["recomputed_tokens"],
@@ -69,8 +75,12 @@ def _caption(run: LoadedRun, grid: BlockMap, lost: pd.DataFrame, pool_blocks: in
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _block_map(home: str, run_id: str, version: int, unit: RunUnit) -> BlockMap:
-    """Up to the highest block in use: a pool may be far larger than the workload. Cached as a LoadedRun is."""
-    store = lab().store
+    """Cached as a LoadedRun is."""
+    return read_block_map(lab().store, run_id, unit)
+
+
+def read_block_map(store: Store, run_id: str, unit: RunUnit) -> BlockMap:
+    """Up to the highest block in use: a pool may be far larger than the workload."""
     whole = store.kv.block_map(run_id, max_blocks=MAX_ROWS, max_bins=MAX_COLUMNS, unit=unit)
     if not 0 < whole.used_blocks < whole.num_blocks:
         return whole

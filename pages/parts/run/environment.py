@@ -15,16 +15,14 @@ from pages.parts.shared.metric_text import metric_text
 from pages.parts.shared.tables import draw_table
 
 HEADER = ("setting", "value")
+METRICS_HEADER = ("metric", "value", "name")
 MAX_TEXT = 200
 
 
 def draw_every_metric(run: LoadedRun) -> None:
     """All metrics in the glossary's order; a dash for one that the run does not have."""
     with st.expander("Every metric", icon=":material/functions:"):
-        rows = [
-            [metric.label, metric_text(metric, run.metrics.get(metric.name)), metric.name] for metric in RUN_METRICS
-        ]
-        draw_table(("metric", "value", "name"), rows, figures=(1,))
+        draw_table(METRICS_HEADER, metric_rows(run), figures=(1,))
 
 
 def draw_environment(run: LoadedRun) -> None:
@@ -36,8 +34,17 @@ def draw_environment(run: LoadedRun) -> None:
             draw_table(HEADER, setting_rows(run.config.to_dict()))
         with right:
             st.markdown("**Model, device and environment**")
-            parts = {name: run.info.get(name) for name in ("model", "device", "environment")}
-            draw_table(HEADER, setting_rows({name: part for name, part in parts.items() if part}))
+            draw_table(HEADER, setting_rows(machine_settings(run.info)))
+
+
+def metric_rows(run: LoadedRun) -> list[list[str]]:
+    """Every metric below METRICS_HEADER, in the glossary's order."""
+    return [[metric.label, metric_text(metric, run.metrics.get(metric.name)), metric.name] for metric in RUN_METRICS]
+
+
+def machine_settings(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The model, device and environment of a run.json, where it has them."""
+    return {name: part for name in ("model", "device", "environment") if (part := info.get(name))}
 
 
 def setting_rows(settings: Mapping[str, Any]) -> list[list[str]]:

@@ -88,8 +88,13 @@ def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
 
 def draw_key_figures(run: LoadedRun) -> None:
     """Each figure with its unit and sample count. Paged runs show preemptions in place of padding and dead slots."""
+    draw_tiles(key_tiles(run))
+
+
+def key_tiles(run: LoadedRun) -> list[Tile]:
+    """The tiles of a run, six at most."""
     figures = (*KEY_FIGURES[:4], *PAGED_FIGURES) if PRESETS[run.config.engine].has_blocks else KEY_FIGURES
-    draw_tiles([_tile(figure, run.metrics, run.definitions) for figure in figures])
+    return [_tile(figure, run.metrics, run.definitions) for figure in figures]
 
 
 def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:

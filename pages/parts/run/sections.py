@@ -97,12 +97,7 @@ def draw_passes(run: LoadedRun) -> None:
     st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
     st.caption(pass_kinds_caption(run.pass_kinds))
-    totals = run.pass_totals
-    if run.info.get("simulated"):
-        executed = simulated_execution_text(run.config, totals["passes"])
-    else:
-        executed = execution_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row))
-    if executed:
+    if executed := executed_text(run):
         st.caption(f":material/bolt: {executed}")
     with st.expander("What the time of a pass depends on"):
         st.markdown(PASSES_HELP)
@@ -112,6 +107,14 @@ def draw_passes(run: LoadedRun) -> None:
         icon=":material/roofing:",
         query_params={"run": run.run_id},
     )
+
+
+def executed_text(run: LoadedRun) -> str:
+    """How the passes were executed, as Markdown; empty where there is nothing to say."""
+    totals = run.pass_totals
+    if run.info.get("simulated"):
+        return simulated_execution_text(run.config, totals["passes"])
+    return execution_text(run.config, totals["captured_passes"], totals["passes"], notes_of(run.row))
 
 
 def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:

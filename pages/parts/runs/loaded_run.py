@@ -20,6 +20,7 @@ from engine.metrics.metric import Value
 from pages.figures.frames import records
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
+from store import Store
 
 KEPT_RUNS = 8
 RECENT = 60
@@ -126,7 +127,11 @@ def companions_of(run: LoadedRun) -> tuple[str, ...]:
 def _read(home: str, run_id: str, status: str, version: int) -> LoadedRun:
     """The cache key is what may change: the status and, for a running run, the store's version. `home` separates
     stores."""
-    store = lab().store
+    return read_run(lab().store, run_id)
+
+
+def read_run(store: Store, run_id: str) -> LoadedRun:
+    """The run as the store has it. KeyError for an unknown run, ValueError for settings of another version."""
     row = store.runs.get(run_id)
     info = row["info"]
     return LoadedRun(

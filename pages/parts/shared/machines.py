@@ -16,6 +16,7 @@ from engine.hardware.roofline import Ceilings, ModelShape
 from pages.parts.shared.devices import device_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
+from store import Store
 
 HOW_TO_CALIBRATE = "`.venv/bin/python -m engine calibrate` measures its ceilings in a few minutes"
 RATES = ("read_bytes_per_s", "flop_per_s", "launch_s", "kernels_per_pass")  # in the run.json of a simulated run
@@ -44,9 +45,20 @@ def calibrations() -> list[Calibration]:
 
 @st.cache_resource(max_entries=256, show_spinner=False)
 def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
-    """None for a format of another version. `home` separates stores."""
+    """`home` separates stores."""
+    return _calibration(lab().store, file)
+
+
+def read_calibrations(store: Store) -> list[Calibration]:
+    """As `calibrations`, from any store; nothing is kept."""
+    every = (_calibration(store, file) for file, _ in store.calibrations.newest())
+    return [found for found in every if found is not None]
+
+
+def _calibration(store: Store, file: str) -> Calibration | None:
+    """None for a format of another version."""
     try:
-        return Calibration.from_json(lab().store.calibrations.text(file))
+        return Calibration.from_json(store.calibrations.text(file))
     except ValueError:
         return None
 

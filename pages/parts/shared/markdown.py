@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&-])")
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+!|<>~$:&-])")
 
 
 def plain(text: str) -> str:
@@ -14,6 +15,11 @@ def plain(text: str) -> str:
     White space is collapsed to one space, except no-break spaces.
     """
     return _MARKDOWN.sub(r"\\\1", re.sub(r"[^\S\u00a0]+", " ", text).strip())
+
+
+def unescaped(text: str) -> str:
+    """What `plain` escaped, as it was."""
+    return _ESCAPED.sub(r"\1", text)
 
 
 def code(text: str) -> str:

@@ -22,7 +22,12 @@ class Tile:
 
 def draw_tiles(tiles: Sequence[Tile]) -> None:
     """Draw tiles in rows as wide as the page; two columns on a phone."""
-    st.html(f'<div class="tiles">{"".join(_tile(tile) for tile in tiles)}</div>{STYLE}')
+    st.html(tiles_html(tiles) + STYLE)
+
+
+def tiles_html(tiles: Sequence[Tile]) -> str:
+    """The tiles without their style."""
+    return f'<div class="tiles">{"".join(map(_tile, tiles))}</div>'
 
 
 def _tile(tile: Tile) -> str:

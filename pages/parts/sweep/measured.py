@@ -6,7 +6,7 @@ repeats, for whiskers, and the series of each point in the figures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 from engine.core.config import RunConfig
 from engine.core.format import quantity
 from engine.experiments.sweep_table import SweepRow, sweep_rows
+from engine.hardware.calibration import Calibration
 from engine.hardware.roofline import Ceilings, ModelShape, shape_of_run
 from pages.figures.frames import records
 from pages.parts.experiments.stored import StoredExperiment, stored_experiment
@@ -73,10 +74,14 @@ class MeasuredSweep(StoredExperiment):
 
 def load_sweep(experiment_id: str) -> MeasuredSweep | None:
     """The sweep as the store has it now; None without a plan, ValueError for a damaged one."""
-    stored = stored_experiment(experiment_id)
+    return measured_sweep(stored_experiment(experiment_id), calibrations)
+
+
+def measured_sweep(stored: StoredExperiment | None, known: Callable[[], list[Calibration]]) -> MeasuredSweep | None:
+    """The sweep of a stored experiment. `known` gives the store's calibrations, the newest first."""
     if stored is None:
         return None
-    machine = machine_for(stored.settings, stored.info) if stored.info else SweepMachine()
+    machine = machine_for(stored.settings, stored.info, known) if stored.info else SweepMachine()
     rows = sweep_rows(records(stored.points), machine.ceilings, machine.shape)
     return MeasuredSweep.of(stored, rows=tuple(rows), table=sweep_frame(rows, stored.points), machine=machine)
 
@@ -120,8 +125,11 @@ def _extremes(points: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def machine_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> SweepMachine:
-    """The ceilings for runs like `info` (a run.json). Ceilings in the sweep's settings come first."""
+def machine_for(
+    settings: Mapping[str, Any], info: Mapping[str, Any], known: Callable[[], list[Calibration]]
+) -> SweepMachine:
+    """The ceilings for runs like `info` (a run.json), of a machine that is `known`; those in the sweep's settings come
+    first."""
     device, model = info.get("device") or {}, info.get("model") or {}
     try:
         shape = shape_of_run(model)
@@ -135,7 +143,7 @@ def machine_for(settings: Mapping[str, Any], info: Mapping[str, Any]) -> SweepMa
             kernels_per_pass=shape.kernels_per_pass,
         )
         return SweepMachine(ceilings=given, shape=shape, note=f"Ceilings as given to the sweep: {rates(given)}.")
-    newest = calibration_for(device, calibrations(), shape.name)
+    newest = calibration_for(device, known(), shape.name)
     if newest is None:
         name = plain(str(device.get("name")))
         return SweepMachine(shape=shape, note=f"The ceilings of {name} are not known. {HOW}")

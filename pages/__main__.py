@@ -1,0 +1,5 @@
+import sys
+
+from pages.report.command import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Reports: a run, a comparison, a sweep or a load test as one HTML file, or as Markdown."""
