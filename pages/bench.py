@@ -26,7 +26,7 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.machine_fit import memory_warning
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.page_state import JOB, follow_job, followed_job
+from pages.parts.shared.page_state import JOB, follow_job, followed_job, is_asked
 from pages.parts.shared.share import draw_vllm_popover
 from pages.parts.shared.widgets import draw_complaints
 
@@ -69,6 +69,8 @@ def render() -> None:
 def _warm_the_worker() -> None:
     """Load the default model as soon as a browser opens the page, so that the first run starts at once."""
     queue = lab().queue
+    if is_asked("hardware"):
+        return  # a simulation needs no model, and would wait for it
     if st.context.url and queue.worker_pid is None and not queue.jobs():
         default = RunConfig()
         queue.warm(default.model, default.device, default.dtype)

@@ -160,6 +160,12 @@ def test_broken_weights_are_refused_in_one_line(tiny_folder: Path) -> None:
     assert "\n" not in str(refusal.value)
 
 
+def test_a_shape_without_weights_is_for_simulation_only() -> None:
+    with pytest.raises(ValueError, match="has its shape but not its weights; simulate it") as refusal:
+        load("llama-3.1-70b")
+    assert "\n" not in str(refusal.value)
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'gpt5': no such name or folder; use smollm2-135m, tiny-random"):
         load("gpt5")
