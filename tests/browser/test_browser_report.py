@@ -60,7 +60,7 @@ def assert_drawn(page: Page, titles: set[str]) -> None:
     for figure in figures:
         assert figure.locator(".main-svg").count() >= 1
         assert len(figure.locator("figcaption").inner_text()) > 20
-        assert figure.locator(".plot path, .plot image, .gl-container canvas").count() >= 1
+        assert figure.locator(".cartesianlayer path, .cartesianlayer image, .gl-container canvas").count() >= 1
 
 
 def test_a_report_of_64_thousand_tokens_opens_without_a_network(page: Page, lab_home: Path) -> None:
