@@ -60,7 +60,7 @@ def assert_drawn(page: Page, titles: set[str]) -> None:
     for figure in figures:
         assert figure.locator(".main-svg").count() >= 1
         assert len(figure.locator("figcaption").inner_text()) > 20
-        assert figure.locator(".plot path, .plot image, .gl-container canvas").count() >= 1
+        assert figure.locator(".cartesianlayer path, .cartesianlayer image, .gl-container canvas").count() >= 1
 
 
 def test_a_report_of_64_thousand_tokens_opens_without_a_network(page: Page, lab_home: Path) -> None:
@@ -138,9 +138,9 @@ def test_text_in_a_csv_is_no_formula(page: Page, served: AppServer, tmp_path: Pa
     page.goto(f"{served.url}/compare?runs=r1,r2")
     table = page.locator(".lab-table", has_text="Throughput").first
     expect(table).to_be_visible(timeout=PATIENCE_MS)
-    table.locator("tbody td").first.evaluate("cell => { cell.textContent = '=1+1, \"x\"'; }")
+    table.locator("tbody tr").nth(1).locator("td").first.evaluate("cell => { cell.textContent = '=1+1, \"x\"'; }")
     rows = saved(page, table.locator(".lab-csv"), tmp_path).read_text(encoding="utf-8-sig").splitlines()
-    assert rows[1].startswith('"\'=1+1, ""x""",')
+    assert rows[2].startswith('"\'=1+1, ""x""",')
 
 
 def test_share_has_the_report_and_its_markdown(page: Page, served: AppServer, tmp_path: Path) -> None:
