@@ -41,11 +41,17 @@ def open_page(app: AppServer) -> Iterator[Page]:
 
 
 def compare_two_engines(page: Page) -> None:
-    """Press the button on Bench, take the live view, and wait for Compare."""
+    """Press the button on Bench, take the live view, wait for the results, and open Compare."""
     page.get_by_role("button", name="Compare two engines").click()
     page.get_by_text("run 2 of 2").wait_for(timeout=PAIR_TIMEOUT_MS)
     save(page, "live")
-    page.wait_for_url("**/compare**", timeout=PAIR_TIMEOUT_MS)
+    open_results(page, "Open the comparison", "**/compare**")
+
+
+def open_results(page: Page, label: str, address: str) -> None:
+    """Wait for a link beside the measured timelines, and follow it."""
+    page.get_by_role("link", name=label).click(timeout=PAIR_TIMEOUT_MS)
+    page.wait_for_url(address)
 
 
 def wait_for_figures(page: Page) -> None:
@@ -65,7 +71,7 @@ def take_blocks(page: Page, app: AppServer) -> None:
     """The KV pool of a run whose pool is too small."""
     page.goto(f"{app.url}/?{SMALL_POOL}")
     page.get_by_role("button", name="Run paged").click()
-    page.wait_for_url("**/run**", timeout=PAIR_TIMEOUT_MS)
+    open_results(page, "Open the paged run", "**/run**")
     wait_for_figures(page)
     page.get_by_role("heading", name="KV blocks").evaluate("heading => heading.scrollIntoView()")
     save(page, "blocks")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -14,8 +17,9 @@ from pages.parts.bench.fleet import draw_fleet
 from pages.parts.bench.hardware import Hardware, draw_hardware
 from pages.parts.bench.instrument import draw_choices, draw_sliders, take_mix
 from pages.parts.bench.live import show_live
-from pages.parts.bench.live_end import leave_for_results
+from pages.parts.bench.measured import is_read
 from pages.parts.bench.planned import draw_planned
+from pages.parts.bench.profiles import draw_profile_source, draw_profiles
 from pages.parts.bench.repeats import draw_repeats, start_repeats
 from pages.parts.bench.scenarios import draw_scenarios
 from pages.parts.bench.settings import COMPARISONS, BenchSettings
@@ -26,27 +30,32 @@ from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.machine_fit import memory_warning
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.page_state import JOB, follow_job, followed_job, is_asked
+from pages.parts.shared.page_state import JOB, follow_job, followed_job, forget_job, is_asked, note, noted
 from pages.parts.shared.share import draw_vllm_popover
 from pages.parts.shared.widgets import draw_complaints
 
 Runs = tuple[RunConfig, ...]
 FORM = PredictionForm("bench")
+FINISHED = "bench.finished_job"
+WHAT_IT_IS = "Turn a setting: the plan redraws. Run it: the measured timeline lies beside the planned one."
 
 
 def render() -> None:
-    """The live view of a followed job; sliders beside the planned timelines and the buttons; all settings, folded."""
-    leave_for_results()
+    """The live view of a followed job; sliders beside the buttons and the planned timelines; all settings, folded.
+
+    When a job has completed, its measured timelines are beside the planned ones.
+    """
     take_mix()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Bench", anchor=False, width="content")
         draw_scenarios()
+        draw_profiles()
+    st.caption(WHAT_IT_IS)
     draw_complaints(also=(JOB,))
     _warm_the_worker()
-    job_id = followed_job()
-    live = st.container() if job_id else None  # a followed job comes before the plan
+    above = st.container()
     left, right = st.columns([1, 2.4], gap="medium")
-    live = live or st.container()
+    below = st.container()
     with left:
         hardware = draw_hardware()
         values = hardware.values | draw_choices()
@@ -55,15 +64,36 @@ def render() -> None:
         settings = hardware.checked(draw_controls(values))
     with sliders:
         draw_sliders(values, settings)
+    job_id = _followed(settings)
     with right:
         _draw_buttons(settings, hardware)
-        _draw_plan(settings, hardware)
+        _draw_plan(settings, hardware, values)
         FORM.draw(_choices(settings))
-    with live:
+    with above if job_id else below:  # a followed job comes before the plan, the queue after it
         show_live(job_id)
-        job = lab().queue.job(job_id) if job_id else None
+        job = lab().queue.job(job_id or noted(FINISHED) or "")
         if job is not None:
             draw_predictions(subject_of_job(job))
+
+
+def _followed(settings: BenchSettings) -> str | None:
+    """The job of the live view. One that has completed with the current settings is no longer followed: its timelines
+    are beside the plan. A simulated job shows links to its runs."""
+    job_id = followed_job()
+    job = lab().queue.job(job_id) if job_id else None
+    if job is None or job.outcome != "completed":
+        return job_id
+    if not all(run.target is None and run.config in _runs(settings) and is_read(run.run_id) for run in job.runs):
+        return job_id
+    forget_job()
+    note(FINISHED, job.job_id)
+    return None
+
+
+def _runs(settings: BenchSettings) -> Runs:
+    """Every run that a button can start: the two engines first."""
+    single = (settings.config,) if settings.config else ()
+    return tuple(dict.fromkeys((*(settings.pair or ()), *single, *(settings.layouts or ()))))
 
 
 def _warm_the_worker() -> None:
@@ -76,13 +106,18 @@ def _warm_the_worker() -> None:
         queue.warm(default.model, default.device, default.dtype)
 
 
-def _draw_plan(settings: BenchSettings, hardware: Hardware) -> None:
+def _draw_plan(settings: BenchSettings, hardware: Hardware, values: Mapping[str, Any]) -> None:
     """What the buttons run, as planned timelines; or the problems to fix."""
     if settings.config is None or settings.workload is None:
         st.markdown("**Fix these settings first:**")
         st.markdown("\n".join(f"- {plain(problem)}" for problem in settings.problems.values()))
         return
-    draw_planned(settings.pair or (settings.config,), hardware.preset_machine(settings.config))
+    draw_profile_source(values)
+    draw_planned(
+        settings.pair or (settings.config,),
+        _runs(settings) if hardware.target is None else (),
+        hardware.preset_machine(settings.config),
+    )
     where = hardware.text(settings.config) or machine_text(settings.config)
     st.caption(f"{workload_sentence(settings.config, settings.workload)} {where}.")
     draw_vllm_popover(settings.config)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-from dataclasses import replace
 
 from engine.commands import options
 from engine.commands.experiments import tell
@@ -49,26 +47,17 @@ def run(args: argparse.Namespace) -> int:
 def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     """Load the model, wait for the device, measure passes of each of `engines`, then the ceilings."""
     # Loading torch takes seconds, which --help does not need.
-    from engine.runlog.device_hold import hold_device
     from engine.runtime.environment import use_available_threads
-    from engine.runtime.measuring.calibration import calibrate
-    from engine.runtime.measuring.measured_passes import measure_passes, shapes_for
+    from engine.runtime.measuring.machine_calibration import Reports, calibrate_machine
     from engine.runtime.prepared_run import WarmModel
 
     use_available_threads()
-    warm = WarmModel()
-    loaded, device, dtype = warm.get(config, lambda message, share: tell(message))
-    shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
-    with hold_device(str(device), "calibrate", on_wait=lambda taken: tell(f"waiting: {taken}")):
-        load_average_1min = os.getloadavg()[0]
-        # Passes come first: `calibrate` ends with a profiler, and nothing may be timed after that.
-        passes = [
-            measured
-            for engine in engines
-            for measured in measure_passes(replace(config, engine=engine), warm, shapes, tell)
-        ]
-        ceilings = calibrate(loaded, device, dtype, tell, load_average_1min=load_average_1min)
-    return replace(ceilings, passes=tuple(passes))
+    reports = Reports(
+        loading=lambda message, share: tell(message),
+        waiting=lambda taken: tell(f"waiting: {taken}"),
+        progress=lambda message, done, of: tell(message),
+    )
+    return calibrate_machine(config, engines, WarmModel(), reports)
 
 
 def table(calibration: Calibration) -> str:

@@ -44,7 +44,8 @@ class Calibration:
     (`fp32`, `bf16`, `fp16`; only those that the device supports). `launch_s` is the time of one near-empty operation.
     `kernels_per_pass` counts the GPU kernels (on a CPU: the operations other than views) of one eager decode pass of
     `model` in `dtype` with one row; `pass_s` is the time of that pass and `pass_issue_s` the host's part (None on a
-    CPU). `passes` are passes of other shapes, measured in the engine's own loop.
+    CPU). `passes` are passes of other shapes, measured in the engine's own loop. A `short` calibration has
+    few shapes and few repeats.
     """
 
     device: str
@@ -65,6 +66,7 @@ class Calibration:
     pass_s: float
     pass_issue_s: float | None
     passes: tuple[MeasuredPass, ...] = ()
+    short: bool = False
 
     @property
     def was_busy(self) -> bool:
@@ -84,7 +86,7 @@ class Calibration:
         except (ValueError, TypeError) as error:
             raise ValueError(f"calibration: not a JSON object ({error})") from error
         expected = {field.name for field in fields(cls)}
-        if names != expected:
+        if names | {"short"} != expected:  # older calibrations are all in full
             odd = ", ".join(sorted(names ^ expected))
             raise ValueError(f"calibration: missing or unknown {odd}; run `python -m engine calibrate` again")
         return cls(**{**data, "passes": tuple(_measured_pass(item) for item in data["passes"])})

@@ -1,4 +1,4 @@
-"""A job of the queue: one run, several runs of the same requests side by side, or an experiment.
+"""A job of the queue: one run, several runs of the same requests side by side, an experiment, or a calibration.
 
 Jobs are frozen snapshots: the queue replaces them at each event, and a page may keep one.
 """
@@ -17,7 +17,7 @@ from engine.runlog.schema import RUN_FILE
 from engine.simulator.machine import SimulationTarget
 
 RunState = Literal["queued", "loading", "waiting", "running", "done"]
-JobKind = Literal["single", "pair", "layouts", "sweep", "load", "overhead", "repeats"]
+JobKind = Literal["single", "pair", "layouts", "sweep", "load", "overhead", "repeats", "calibration"]
 SIDE_BY_SIDE = ("pair", "layouts")
 
 
@@ -62,7 +62,7 @@ class Job:
 
     `points_before` counts the points of an experiment that had a record before this job. `is_open`: the experiment may
     still get more points. `trouble` is the error that stopped the job. `goes_on_with` is the job whose missing runs
-    this job repeats.
+    this job repeats. `calibrates` are the engines that a calibration measures; its one run has no log.
     """
 
     job_id: str
@@ -77,6 +77,7 @@ class Job:
     is_open: bool = False
     trouble: str = ""
     goes_on_with: str | None = None
+    calibrates: tuple[str, ...] = ()
 
     @property
     def is_done(self) -> bool:

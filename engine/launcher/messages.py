@@ -6,6 +6,7 @@ The worker writes only events to its stdout. `Died` is never sent: the launcher 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -128,6 +129,11 @@ def run_command(
         "experiment": experiment,
         "target": None if target is None else target.to_dict(),
     }
+
+
+def calibrate_command(run_id: str, config: RunConfig, engines: Sequence[str]) -> dict[str, Any]:
+    """Calibrate the machine in short, for `config`'s model, device and execution, and save the calibration."""
+    return {"command": "calibrate", "run_id": run_id, "config": config.to_dict(), "engines": list(engines)}
 
 
 def cancel_command(run_id: str) -> dict[str, Any]:

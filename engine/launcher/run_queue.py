@@ -23,7 +23,7 @@ from engine.experiments.experiment import Plan
 from engine.launcher.experiment_session import ExperimentSession
 from engine.launcher.job import Job, JobKind, JobRun, new_job
 from engine.launcher.job_table import JobTable
-from engine.launcher.messages import Died, Event, Finished, cancel_command, load_command, run_command
+from engine.launcher.messages import Died, Event, Finished, calibrate_command, cancel_command, load_command, run_command
 from engine.launcher.progress import after_event, died, ended_unrun
 from engine.launcher.worker_process import WORKER_COMMAND, WorkerProcess
 from engine.runlog.schema import RUN_FILE
@@ -83,6 +83,11 @@ class RunQueue:
         job = new_job(self.runs_folder, configs, kind, label, visitor, target)
         before(job)
         return self._put(job)
+
+    def submit_calibration(self, config: RunConfig, engines: Sequence[str], visitor: str = "") -> Job:
+        """Add a short calibration of these engines to the queue, with `config`'s model, device and execution."""
+        job = new_job(self.runs_folder, [config], "calibration", f"calibration of {config.model}", visitor)
+        return self._put(replace(job, calibrates=tuple(engines)))
 
     def submit_experiment(self, plan: Plan, visitor: str = "", before: Before = lambda job: None) -> Job:
         """Add a new experiment to the queue, all its points as one job; `before` as for `submit`.
@@ -259,7 +264,11 @@ class RunQueue:
             experiment = job.experiment if session is None else session.begin(run)
             self._current_run = self._busy_with = (job.job_id, run.run_id)
             self._kill_at = None
-        worker.send(run_command(run.run_id, str(run.folder), run.config, experiment, run.target))
+        worker.send(
+            calibrate_command(run.run_id, run.config, job.calibrates)
+            if job.kind == "calibration"
+            else run_command(run.run_id, str(run.folder), run.config, experiment, run.target)
+        )
         if self._jobs[job.job_id].canceled:  # the cancel may have been sent before the run command
             worker.send(cancel_command(run.run_id))
         self._await_end_of_run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.core.presets import PRESETS
+from engine.workload.profiles import PROFILES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,22 @@ MACHINE = _terms(
 
 MEASURING = _terms(
     ("run", "One engine processing one workload, recorded."),
+    (
+        "plan",
+        "The schedule of a run before it starts: the engine's own scheduler on a clock that counts forward passes, "
+        "without the model. Bench draws it, and the measured timeline beside it.",
+    ),
+    (
+        "calibration",
+        "Measured pass times and limits of this machine, for one model and dtype. A short one takes 20 seconds: few "
+        "shapes, measured once.",
+    ),
+    (
+        "profile",
+        "Prompt and output lengths of a published trace, cut to five prompt lengths in equal shares and a range of "
+        "output tokens.",
+    ),
+    *((f"profile: {profile.name}", f"{profile.meaning} {profile.text}") for profile in PROFILES),
     ("snapshot", "A read-only copy of the store at one moment. Queries run on it and do not disturb the store."),
     (
         "experiment",

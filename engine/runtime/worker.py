@@ -1,8 +1,8 @@
 """The worker process: keeps one model loaded and runs one run at a time, as commands arrive.
 
-`python -m engine.runtime` speaks JSON lines: commands on stdin (run, cancel, load), events on stdout and nothing else
-there. It exits when its stdin closes, so no worker outlives the app: a run has LEAVE_S to close its log, then the
-kernel's timer ends the process; without a run the kernel ends it together with the app.
+`python -m engine.runtime` speaks JSON lines: commands on stdin (run, calibrate, cancel, load), events on stdout and
+nothing else there. It exits when its stdin closes, so no worker outlives the app: a run has LEAVE_S to close its log,
+then the kernel's timer ends the process; without a run the kernel ends it together with the app.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from typing import Any, NoReturn, TextIO
 
 from engine.core.config import RunConfig
 from engine.core.errors import EngineOutOfMemory
+from engine.core.home import lab_home
 from engine.runlog.device_hold import hold_device
 from engine.runtime.device_memory import still_works
 from engine.runtime.environment import use_available_threads
+from engine.runtime.measuring.machine_calibration import Reports, calibrate_machine
 from engine.runtime.models.model_cache import ProgressCallback
 from engine.runtime.parent_death import die_with_parent, outlive_parent
 from engine.runtime.prepared_run import PreparedRun, WarmModel, prepare_run
@@ -95,6 +97,8 @@ class Worker:
     def _execute(self, command: dict[str, Any]) -> None:
         if command.get("command") == "run":
             self._run(command)
+        elif command.get("command") == "calibrate":
+            self._calibrate(command)
         elif command.get("command") == "load":
             self._load(command)
         else:
@@ -161,6 +165,47 @@ class Worker:
             raise CanceledWhileLoading
         self.emit("started", run_id=run_id)
         self.emit("finished", run_id=run_id, status=result["status"], error=result["error"])
+
+    def _calibrate(self, command: dict[str, Any]) -> None:
+        """A short calibration. After one on a GPU the process ends: a profiler can slow down everything after it."""
+        run_id, device = command["run_id"], "cpu"
+        try:
+            config = RunConfig.from_dict(command["config"])
+            found = calibrate_machine(
+                config, command["engines"], self.warm, self._calibration_reports(run_id, config.model), short=True
+            )
+            device = found.device
+            found.save(lab_home() / "calibrations")
+        except (CanceledWhileLoading, InterruptedError):
+            self.emit("finished", run_id=run_id, status="stopped", error=None)
+        except (ValueError, TypeError, OSError) as error:
+            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+        except Exception as error:
+            traceback.print_exc()
+            self.warm.drop()
+            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+        else:
+            self.emit("finished", run_id=run_id, status="completed", error=None)
+        if device != "cpu":
+            sys.exit("worker: calibrated; exiting, so that the next run gets a new process")
+
+    def _calibration_reports(self, run_id: str, model: str) -> Reports:
+        should_stop = self._should_stop(run_id)
+        began_s = time.perf_counter()
+
+        def report(message: str, done: int, of: int) -> None:
+            self.emit("loading", model=model, message=message)
+            elapsed_s = time.perf_counter() - began_s
+            self.emit(
+                "progress", run_id=run_id, finished_requests=done, requests=of, output_tokens=0, elapsed_s=elapsed_s
+            )
+
+        return Reports(
+            loading=self._loading(model, should_stop),
+            waiting=lambda message: self.emit("waiting", run_id=run_id, message=message),
+            progress=report,
+            should_stop=should_stop,
+        )
 
     def _should_stop(self, run_id: str) -> Callable[[], bool]:
         return lambda: run_id in self._canceled or self._is_leaving.is_set()

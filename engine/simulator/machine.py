@@ -177,14 +177,14 @@ def simulated_machine(
 
 
 def read_calibrations(folder: Path) -> list[Calibration]:
-    """All calibrations in the folder that this version of the lab can read, newest first."""
+    """All calibrations in the folder that this version of the lab can read, newest first, short ones last."""
     found = []
     for path in folder.glob("*.json"):
         try:
             found.append(Calibration.from_json(path.read_text(encoding="utf-8")))
         except (OSError, ValueError):
             continue  # another version of the lab, or incomplete
-    return sorted(found, key=lambda calibration: calibration.measured_at, reverse=True)
+    return sorted(found, key=lambda calibration: (not calibration.short, calibration.measured_at), reverse=True)
 
 
 def fitting_calibration(config: RunConfig, calibrations: Sequence[Calibration]) -> Calibration:
@@ -212,11 +212,16 @@ def _calibrated(config: RunConfig, measured: Calibration) -> SimulatedMachine:
         name=THIS,
         label=measured.device_name,
         kind=measured.device.partition(":")[0],
-        source=f"Calibrated on {measured.device_name} ({measured.device}), {measured.measured_at}{_busy(measured)}.",
+        source=f"Calibrated{_effort(measured)} on {measured.device_name} ({measured.device}), "
+        f"{measured.measured_at}{_busy(measured)}.",
         dtype=dtype,
         shape=shape,
         cost=calibrated_cost(measured, shape, replace(config, dtype=dtype)),
     )
+
+
+def _effort(measured: Calibration) -> str:
+    return " in short" if measured.short else ""
 
 
 def _busy(measured: Calibration) -> str:

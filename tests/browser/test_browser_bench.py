@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine.runlog.reader import RunLogReader
 from tests.support.app_server import AppServer
-from tests.support.bench_page import open_settings, typed
+from tests.support.bench_page import open_comparison, open_run, open_settings, typed
 from tests.support.contrast import contrast
 from tests.support.menu import open_group
 from tests.support.patience import PATIENCE_MS
@@ -76,7 +76,7 @@ def test_a_killed_worker_is_reported_and_the_next_run_works(page: Page, app: App
 
     open_bench(page, app, SHORT)
     start(page, "Run continuous")
-    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
+    open_run(page, "continuous", PATIENCE_MS)
 
 
 def test_the_live_view_fills_and_its_run_is_marked_as_watched(page: Page, app: AppServer) -> None:
@@ -118,7 +118,7 @@ def test_a_pair_that_was_canceled_is_gone_on_with(page: Page, app: AppServer) ->
     expect(page.get_by_text("Static was canceled")).to_be_visible(timeout=PATIENCE_MS)
     (stopped,) = (folder.name for folder in folders(app) - before)
     page.get_by_role("button", name="Resume").click()
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=5 * PATIENCE_MS)
+    open_comparison(page, 5 * PATIENCE_MS)
     runs = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
     assert len(runs) == 2
     assert stopped not in runs
@@ -140,7 +140,7 @@ def test_two_visitors_share_one_queue(browser: Browser, app: AppServer) -> None:
             timeout=PATIENCE_MS
         )
         first.get_by_role("button", name="Cancel").click()
-        second.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
+        open_run(second, "continuous", PATIENCE_MS)
     finally:
         for context in contexts:
             context.close()
@@ -205,12 +205,13 @@ def test_bench_is_at_its_own_name_too(page: Page, app: AppServer) -> None:
 def test_back_from_the_results_to_bench_by_its_own_name_is_one_step(page: Page, app: AppServer) -> None:
     page.goto(f"{app.url}/bench{SHORT}")
     page.get_by_role("button", name="Compare two engines").click(timeout=PATIENCE_MS)
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PATIENCE_MS)
+    open_comparison(page, PATIENCE_MS)
     expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=PATIENCE_MS)
     page.go_back()
     expect(page.get_by_role("heading", level=1, name="Bench")).to_be_visible(timeout=PATIENCE_MS)
     asked = urlparse(page.url)
-    assert (asked.path, "runs" in parse_qs(asked.query), "job" in parse_qs(asked.query)) == ("/bench", False, True)
+    assert (asked.path, "runs" in parse_qs(asked.query)) == ("/bench", False)
+    expect(page.get_by_text("Measured as planned")).to_be_visible(timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -230,7 +231,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, app: AppServer, scheme:
 def test_the_app_process_never_loads_torch(page: Page, app: AppServer) -> None:
     open_bench(page, app, SHORT)
     start(page, "Run continuous")
-    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
+    open_run(page, "continuous", PATIENCE_MS)
     maps = Path(f"/proc/{pid_of(app)}/maps").read_text()
     assert "libtorch" not in maps
     assert "libtorch" in Path(f"/proc/{worker_of(pid_of(app))}/maps").read_text()
@@ -274,3 +275,71 @@ def test_captions_are_readable(browser: Browser, app: AppServer, scheme: Literal
 
 def hex_of(rgb: Any) -> str:
     return "#" + "".join(f"{round(float(part)):02x}" for part in rgb)
+
+
+# Words with a letter that can be seen: without the names of icons, which the font draws as pictures.
+COUNT_WORDS = """() => {
+  const words = text => text.split(/\\s+/).filter(word => /[a-z]/i.test(word)).length;
+  const icons = [...document.querySelectorAll('[data-testid=stIconMaterial]')];
+  return words(document.body.innerText) - icons.reduce((sum, icon) => sum + words(icon.innerText), 0);
+}"""
+
+
+def test_bench_says_little_before_anything_is_opened(page: Page, app: AppServer) -> None:
+    """The menu and the figures' legends and axes count too."""
+    open_bench(page, app)
+    expect(page.get_by_role("figure", name="Planned slot timeline of continuous")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("All settings", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.js-plotly-plot .legend').length === 2", timeout=PATIENCE_MS
+    )
+    words = page.evaluate(COUNT_WORDS)
+    assert 50 < words < 150
+
+
+def test_from_a_scenario_to_the_measured_timelines_and_the_comparison(page: Page, app: AppServer) -> None:
+    open_bench(page, app, "?model=tiny-random")
+    page.get_by_role("button", name="Equal lengths").click()
+    planned = page.get_by_text("Static needs 64 forward passes, continuous 64 (the same)")
+    expect(planned).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Measured as planned")).to_have_count(0)
+    start(page, "Compare two engines")
+    measured = page.get_by_text(re.compile("Measured as planned: static 64 forward passes in .*, continuous 64 in"))
+    expect(measured).to_be_visible(timeout=2 * PATIENCE_MS)
+    for engine in ("static", "continuous"):
+        for what in ("Planned", "Measured"):
+            expect(page.get_by_role("figure", name=f"{what} slot timeline of {engine}")).to_be_visible(
+                timeout=PATIENCE_MS
+            )
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 4", timeout=PATIENCE_MS)
+    ranges = page.evaluate(
+        "() => [...document.querySelectorAll('.js-plotly-plot')].map(p => p._fullLayout.xaxis.range)"
+    )
+    assert ranges == [[0, 64]] * 4
+    slots = page.get_by_role("slider", name="Slots")
+    slots.focus()
+    slots.press("ArrowRight")  # other settings have no measured run
+    expect(measured).to_be_hidden(timeout=PATIENCE_MS)
+    slots.press("ArrowLeft")
+    expect(measured).to_be_visible(timeout=PATIENCE_MS)
+    open_comparison(page, PATIENCE_MS)
+    expect(page.get_by_role("heading", level=1, name="Compare")).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_calibrate_gives_the_plan_seconds(page: Page, lab_home: Path) -> None:
+    with AppServer(lab_home) as app:
+        open_bench(page, app, SHORT)
+        page.get_by_role("button", name="Calibrate").click(timeout=PATIENCE_MS)
+        expect(page.get_by_text(re.compile("static, planned: .* about .* TTFT"))).to_be_visible(timeout=3 * PATIENCE_MS)
+        expect(page.get_by_role("button", name="Calibrate")).to_have_count(0)
+        (file,) = lab_home.glob("calibrations/*.json")
+        assert '"short": true' in file.read_text()
+
+
+def test_a_profile_sets_published_lengths_and_names_their_source(page: Page, app: AppServer) -> None:
+    open_bench(page, app, "?model=tiny-random")
+    page.get_by_role("button", name="Profiles").click()
+    page.get_by_role("button", name="Chat", exact=True).click()
+    page.wait_for_url(lambda url: "budget=85-395" in url and "requests=10" in url, timeout=PATIENCE_MS)
+    source = page.get_by_text(re.compile("Chat: Median 1,020 tokens in, 129 out, of 19,366 requests: Azure LLM"))
+    expect(source).to_be_visible(timeout=PATIENCE_MS)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
+from tests.support.bench_page import open_comparison
 from tests.support.patience import PATIENCE_MS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("own_locks")]
@@ -34,7 +35,7 @@ def test_paged_and_chunked_from_bench_to_the_picture_of_blocks(page: Page, app: 
     expect(button).to_be_enabled(timeout=PATIENCE_MS)
     expect(page.get_by_text("graph (CUDA graphs) needs an NVIDIA GPU and is unavailable")).to_have_count(1)
     button.click()
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PATIENCE_MS)
+    open_comparison(page, PATIENCE_MS)
     run_ids = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
     expect(page.get_by_role("heading", name="KV positions by use")).to_be_visible(timeout=PATIENCE_MS)
     told = page.get_by_text(re.compile(r"Preemptions \(triangles\): paged \d+, chunked \d+"))
@@ -48,7 +49,7 @@ def test_paged_and_chunked_from_bench_to_the_picture_of_blocks(page: Page, app: 
 
     page.go_back()  # one step leads to Bench, and not to an address that nobody has seen
     expect(page.get_by_role("heading", name="Bench")).to_be_visible(timeout=PATIENCE_MS)
-    assert "job" in parse_qs(urlparse(page.url).query)
+    expect(page.get_by_role("figure", name="Measured slot timeline of paged")).to_be_visible(timeout=PATIENCE_MS)
 
     page.goto(f"{app.url}/run?run_id={run_ids[1]}")
     expect(page.get_by_role("heading", name="KV blocks")).to_be_visible(timeout=PATIENCE_MS)

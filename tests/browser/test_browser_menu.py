@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
-from tests.support.bench_page import open_settings, typed
+from tests.support.bench_page import open_run, open_settings, typed
 from tests.support.menu import MENU, go
 from tests.support.patience import PATIENCE_MS
 
@@ -122,7 +122,7 @@ def test_a_value_just_typed_is_the_one_that_runs(page: Page, app: AppServer) -> 
     open_settings(page)
     typed(page, "Requests").fill("3")
     button.click()  # which ends the typing; the address follows only after it
-    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=PATIENCE_MS)
+    open_run(page, "continuous", PATIENCE_MS)
     expect(page.get_by_text(re.compile("3 requests")).first).to_be_visible(timeout=PATIENCE_MS)
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from engine.workload.prompts import QUESTIONS
 from tests.support.app_server import AppServer
+from tests.support.bench_page import open_comparison
 from tests.support.patience import PATIENCE_MS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -38,7 +39,7 @@ def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(p
     expect(page.get_by_text("Static · run 1 of 2")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".slots .lane .decode").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".answer.running .text").first).to_have_text(re.compile(r"[A-Za-z]{3,}"), timeout=PATIENCE_MS)
-    page.wait_for_url(re.compile(r"/compare\?runs="), timeout=PATIENCE_MS)
+    open_comparison(page, PATIENCE_MS)
     run_ids = parse_qs(urlparse(page.url).query)["runs"][0].split(",")
     assert len(run_ids) == 2
 

@@ -47,6 +47,13 @@ def test_a_calibration_survives_its_json() -> None:
     assert Calibration.from_json(on_cpu.to_json()) == on_cpu
 
 
+def test_a_calibration_from_before_short_ones_is_in_full() -> None:
+    text = SAMPLE.to_json().replace(',\n  "short": false', "")
+    assert "short" not in text
+    assert Calibration.from_json(text) == SAMPLE
+    assert Calibration.from_json(replace(SAMPLE, short=True).to_json()).short
+
+
 def test_it_is_kept_under_its_device_and_time(tmp_path: Path) -> None:
     path = SAMPLE.save(tmp_path / "calibrations")
     assert path == tmp_path / "calibrations" / "cuda0-20261129T150405Z.json"

@@ -59,6 +59,14 @@ def carry_out(run_id: str, folder: Path, model: str) -> None:
     say("finished", run_id=run_id, status="oom" if model == "big" else "completed", error=None)
 
 
+def calibrate(run_id: str, model: str, engines: list[str]) -> None:
+    """Measure nothing: `patient` until it is canceled, every other model at once."""
+    say("loading", model=model, message=f"passes of {', '.join(engines)}")
+    while model == "patient" and run_id not in canceled:
+        time.sleep(0.02)
+    say("finished", run_id=run_id, status="stopped" if model == "patient" else "completed", error=None)
+
+
 def listen(runs: list[dict[str, Any]], arrived: threading.Condition) -> None:
     """Read commands until stdin closes, and leave with it, whatever is being carried out."""
     for line in sys.stdin:
@@ -85,6 +93,8 @@ def main() -> None:
         if command["command"] == "load":
             say("loading", model=command["model"], message=f"reading {command['model']}")
             say("loaded", model=command["model"], seconds=0.0)
+        elif command["command"] == "calibrate":
+            calibrate(command["run_id"], command["config"]["model"], command["engines"])
         else:
             carry_out(command["run_id"], Path(command["folder"]), command["config"]["model"])
 

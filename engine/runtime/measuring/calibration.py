@@ -37,7 +37,7 @@ from engine.runtime.sampler import Sampler
 
 _REPEATS = 9
 _LEAST_REPEATS = 3
-_ENOUGH_S = 1.5  # fewer repeats on a slow machine, to stay within half a minute
+ENOUGH_S = 1.5  # fewer repeats on a slow machine, to stay within half a minute
 _CACHES = 4
 _LAUNCHES = 2000
 _PROMPT_TOKENS = 128
@@ -53,20 +53,22 @@ def calibrate(
     on_progress: Callable[[str], None],
     *,
     load_average_1min: float,
+    enough_s: float = ENOUGH_S,
 ) -> Calibration:
     """Measure `device`, and a decode pass of `loaded` on it, in half a minute. The caller holds the device's lock.
 
-    `load_average_1min`: the machine's load before measuring, which itself adds load.
+    `load_average_1min`: the machine's load before measuring, which itself adds load. `enough_s`: the time for one
+    figure, after the least number of repeats. `on_progress` may raise InterruptedError to stop.
     """
     cache_bytes = last_cache_bytes(device)
     buffer_bytes = _buffer_bytes(device, cache_bytes)
     on_progress(f"memory bandwidth over {size(buffer_bytes)}")
-    read_bytes_per_s, copy_bytes_per_s = bandwidth(device, buffer_bytes)
+    read_bytes_per_s, copy_bytes_per_s = bandwidth(device, buffer_bytes, enough_s)
     on_progress("matrix products")
-    products = {name: matmul_flop_per_s(device, kind) for name, kind in TORCH_DTYPES.items()}
+    products = {name: matmul_flop_per_s(device, kind, enough_s) for name, kind in TORCH_DTYPES.items()}
     on_progress("launches and a decode pass")
-    launch_s = launch_cost_s(device)
-    kernels, pass_s, issue_s = decode_pass(loaded, device, dtype)
+    launch_s = launch_cost_s(device, enough_s)
+    kernels, pass_s, issue_s = decode_pass(loaded, device, dtype, enough_s)
     return Calibration(
         device=str(device),
         device_name=describe_device(device)["name"],
@@ -88,16 +90,16 @@ def calibrate(
     )
 
 
-def bandwidth(device: torch.device, buffer_bytes: int) -> tuple[float, float]:
+def bandwidth(device: torch.device, buffer_bytes: int, enough_s: float = ENOUGH_S) -> tuple[float, float]:
     """Bytes per second of reading a buffer, and of copying it to another (reads plus writes)."""
     source = torch.ones(buffer_bytes // 4, device=device)  # not zeros: untouched pages all map to one page
     target = torch.ones_like(source)
-    read_s = _median_s(lambda: source.sum(), device)
-    copy_s = _median_s(lambda: target.copy_(source), device)
+    read_s = _median_s(lambda: source.sum(), device, enough_s=enough_s)
+    copy_s = _median_s(lambda: target.copy_(source), device, enough_s=enough_s)
     return buffer_bytes / read_s, 2 * buffer_bytes / copy_s
 
 
-def matmul_flop_per_s(device: torch.device, dtype: torch.dtype) -> float | None:
+def matmul_flop_per_s(device: torch.device, dtype: torch.dtype, enough_s: float = ENOUGH_S) -> float | None:
     """FLOP/s of a square matrix product; None if the device does not support the dtype."""
     size = 8192 if device.type == "cuda" else 512
     try:
@@ -105,12 +107,12 @@ def matmul_flop_per_s(device: torch.device, dtype: torch.dtype) -> float | None:
         while device.type == "cpu" and seconds < _LONG_ENOUGH_S and size < 4096:
             size *= 2
             seconds = _product_s(size, device, dtype, repeats=1)
-        return 2 * size**3 / _product_s(size, device, dtype, repeats=_REPEATS)
+        return 2 * size**3 / _product_s(size, device, dtype, repeats=_REPEATS, enough_s=enough_s)
     except RuntimeError:
         return None
 
 
-def launch_cost_s(device: torch.device) -> float:
+def launch_cost_s(device: torch.device, enough_s: float = ENOUGH_S) -> float:
     """Host seconds per operation on one element, when many are issued in a row."""
     value = torch.zeros(1, device=device)
 
@@ -118,17 +120,19 @@ def launch_cost_s(device: torch.device) -> float:
         for _ in range(_LAUNCHES):
             value.add_(1)
 
-    return _median_s(many, device) / _LAUNCHES
+    return _median_s(many, device, enough_s=enough_s) / _LAUNCHES
 
 
-def decode_pass(loaded: LoadedModel, device: torch.device, dtype: torch.dtype) -> tuple[int, float, float]:
+def decode_pass(
+    loaded: LoadedModel, device: torch.device, dtype: torch.dtype, enough_s: float = ENOUGH_S
+) -> tuple[int, float, float]:
     """A decode pass of one row after 128 prompt tokens: kernels, seconds, and the host's seconds to issue it."""
     step = _decode_steps(loaded, device, dtype)
     for _ in range(_WARM_PASSES):
         step()
     whole_s: list[float] = []
     issue_s: list[float] = []
-    while _wants_more(whole_s, _TIMED_PASSES):
+    while _wants_more(whole_s, _TIMED_PASSES, enough_s):
         _synchronize(device)
         start_s = time.perf_counter()
         step()
@@ -164,28 +168,32 @@ def _buffer_bytes(device: torch.device, cache_bytes: int | None) -> int:
     return max(MIB, min(wanted_bytes, free_bytes // 8) // MIB * MIB)
 
 
-def _product_s(size: int, device: torch.device, dtype: torch.dtype, *, repeats: int) -> float:
+def _product_s(
+    size: int, device: torch.device, dtype: torch.dtype, *, repeats: int, enough_s: float = ENOUGH_S
+) -> float:
     # Random operands: a chip multiplies constants with less power, so faster than real data.
     draws = torch.Generator(device=device).manual_seed(0)
     left = torch.randn(size, size, device=device, generator=draws).to(dtype)
     right = torch.randn(size, size, device=device, generator=draws).to(dtype)
-    return _median_s(lambda: left @ right, device, repeats=repeats)
+    return _median_s(lambda: left @ right, device, repeats=repeats, enough_s=enough_s)
 
 
-def _median_s(operation: Callable[[], Any], device: torch.device, *, repeats: int = _REPEATS) -> float:
+def _median_s(
+    operation: Callable[[], Any], device: torch.device, *, repeats: int = _REPEATS, enough_s: float = ENOUGH_S
+) -> float:
     """Median seconds of `operation` after one warm-up call; by device events on a GPU."""
     operation()
     _synchronize(device)
     time_one = _cuda_s if device.type == "cuda" else _host_s
     seconds: list[float] = []
-    while _wants_more(seconds, repeats):
+    while _wants_more(seconds, repeats, enough_s):
         seconds.append(time_one(operation))
     return statistics.median(seconds)
 
 
-def _wants_more(seconds: list[float], repeats: int) -> bool:
+def _wants_more(seconds: list[float], repeats: int, enough_s: float) -> bool:
     """Whether to measure again: up to `repeats` times, within the time for one figure."""
-    return len(seconds) < repeats and (len(seconds) < _LEAST_REPEATS or sum(seconds) < _ENOUGH_S)
+    return len(seconds) < repeats and (len(seconds) < _LEAST_REPEATS or sum(seconds) < enough_s)
 
 
 def _host_s(operation: Callable[[], Any]) -> float:

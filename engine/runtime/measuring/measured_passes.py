@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,6 +68,37 @@ def shapes_for(device: torch.device, longest: int, execution: str) -> list[Shape
     ragged = [Shape(rows=b, lengths=(n // 16, n)) for b in rows for n in lengths if b > 1 and n >= 256]
     fits = [s for s in (*uniform, *ragged) if s.tokens <= most_tokens]
     return [s for s in fits if max(s.lengths) + new_tokens(execution) <= longest]
+
+
+def short_shapes(device: torch.device, longest: int, execution: str) -> list[Shape]:
+    """The shapes of a short calibration, the most useful first: each adds a number of rows or a length."""
+    if device.type == "cuda":
+        shapes = [Shape(rows=b, lengths=(n,)) for b, n in ((8, 256), (1, 256), (32, 256), (4, 1024), (1, 16))]
+    else:
+        shapes = [Shape(rows=b, lengths=(n,)) for b, n in ((4, 16), (1, 16), (8, 16), (1, 256), (4, 64))]
+    return [s for s in shapes if max(s.lengths) + new_tokens(execution) <= longest] or [Shape(rows=1, lengths=(1,))]
+
+
+def measure_passes_within(
+    configs: Sequence[RunConfig],
+    warm: WarmModel,
+    shapes: Sequence[Shape],
+    on_progress: Callable[[str], None],
+    within_s: float,
+) -> list[MeasuredPass]:
+    """As `measure_passes`, for several engines and once each, shape by shape until `within_s` are over.
+
+    All engines get the same shapes, at least one. The caller holds the device's lock.
+    """
+    end_s = time.perf_counter() + within_s
+    found: list[MeasuredPass] = []
+    for shape in shapes:
+        if found and time.perf_counter() > end_s:
+            break
+        for config in configs:
+            on_progress(f"passes of {config.engine}, {shape.rows} x {shape.prompts}")
+            found += measure_passes(config, warm, [shape], lambda message: None, rounds=1)
+    return found
 
 
 def measure_passes(

@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.core.format import count, duration, plural
 from engine.launcher.job import Job, JobRun
-from pages.parts.bench.live_end import draw_end, move_on
+from pages.parts.bench.live_end import draw_end, is_over
 from pages.parts.bench.live_run import draw_answers, draw_tiles, draw_timelines, live_passes, mark_watched
 from pages.parts.bench.plan import planned_tokens
 from pages.parts.experiments.description import point_noun
@@ -26,15 +26,15 @@ REFRESH_IDLE_S = 2.0
 def show_live(job_id: str | None) -> None:
     """Draw the job that the address names, if any, and the queue."""
     job = lab().queue.job(job_id) if job_id else None
-    is_live = job is not None and not job.is_done
+    is_live = job is not None and not is_over(job)
     st.fragment(_draw, run_every=REFRESH_LIVE_S if is_live else REFRESH_IDLE_S)(job_id, is_live)
 
 
 def _draw(job_id: str | None, was_live: bool) -> None:
     jobs = lab().queue.jobs()
     job = next((job for job in jobs if job.job_id == job_id), None)
-    if job is not None and job.is_done and was_live:
-        move_on(job)
+    if job is not None and was_live and is_over(job):
+        st.rerun()  # the page shows the results
     if job is not None and job.kind in EXPERIMENT_KINDS:
         draw_experiment_link(job)
     elif job is not None:
@@ -132,7 +132,7 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
                 st.markdown(_job_text(job))
                 if job.kind in EXPERIMENT_KINDS:
                     draw_experiment_link(job)
-                elif st.button(
+                elif job.kind != "calibration" and st.button(
                     "Watch", key=page_key(f"watch_{job.job_id}"), type="tertiary", icon=":material/visibility:"
                 ):
                     follow_job(job.job_id)
@@ -143,6 +143,8 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
 
 def _job_text(job: Job) -> str:
     whose = "yours" if job.visitor == visitor() else "another visitor's"
+    if job.kind == "calibration":
+        return f"{f'Place {job.place}' if job.place else 'Now'}: {plain(job.label)} ({whose})"
     if job.kind in EXPERIMENT_KINDS:
         what = f"{plain(job.label)}, {job.done_points} of {plural(job.all_points, point_noun(job.kind))} ({whose})"
         return f"Place {job.place}: {what}" if job.place else f"Now: {what}"

@@ -1,4 +1,4 @@
-"""The end of a job on Bench: the page switches to the results, or shows how each run ended and what was kept."""
+"""The end of a job on Bench: how each run ended, what was kept, and where to see it."""
 
 from __future__ import annotations
 
@@ -9,35 +9,24 @@ import streamlit as st
 
 from engine.core.format import plural
 from engine.launcher.job import Job, JobRun
+from pages.parts.bench.measured import is_read
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.links import runs_query
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.page_state import follow_job, page_key
+from pages.parts.shared.page_state import follow_job, note, noted, page_key
 
-INGEST_TIMEOUT_S = 1.5
-LEAVING = "lab.leaving_for_results_of"
-
-
-def move_on(job: Job) -> None:
-    """Redraw the page after a job's end; it then switches to the results if the job completed.
-
-    The fragment does not switch pages itself, because a page opened from a fragment can stay blank.
-    """
-    _await_results([run.run_id for run in job.runs if run.has_log])
-    if job.outcome == "completed":
-        st.session_state[LEAVING] = job.job_id
-    st.rerun()
+INGEST_TIMEOUT_S = 15.0
 
 
-def leave_for_results() -> None:
-    """Open the results that `move_on` asked for. The page calls this before it draws anything."""
-    job_id = st.session_state.pop(LEAVING, None)
-    job = lab().queue.job(job_id) if job_id else None
-    if job is None:
-        return
-    if job.kind != "single":
-        st.switch_page("pages/compare.py", query_params=runs_query(_run_ids(job)))
-    st.switch_page("pages/run.py", query_params={"run_id": job.runs[0].run_id})
+def is_over(job: Job) -> bool:
+    """Whether a job is done and the store has read its run logs, or had INGEST_TIMEOUT_S for it."""
+    if not job.is_done:
+        return False
+    name = f"ended_{job.job_id}"
+    if noted(name) is None:
+        note(name, time.monotonic())
+    is_late = time.monotonic() - float(noted(name)) > INGEST_TIMEOUT_S
+    return is_late or all(is_read(run.run_id) for run in job.runs if run.has_log)
 
 
 def draw_end(job: Job) -> None:
@@ -109,22 +98,3 @@ def _kept(run: JobRun) -> str:
     if not tokens:
         return "No tokens were logged."
     return f"{plural(tokens, 'token')} {'was' if tokens == 1 else 'were'} logged and kept."
-
-
-def _await_results(run_ids: list[str]) -> None:
-    """Wait a moment for the store, which reads the run log with a delay of a fraction of a second."""
-    deadline_s = time.monotonic() + INGEST_TIMEOUT_S
-    while time.monotonic() < deadline_s and any(_is_open(run_id) for run_id in run_ids):
-        time.sleep(0.05)
-
-
-def _is_open(run_id: str) -> bool:
-    """Whether the store has not read the end of a run yet."""
-    try:
-        return bool(lab().store.runs.get(run_id)["status"] == "running")
-    except KeyError:
-        return True
-
-
-def _run_ids(job: Job) -> list[str]:
-    return [run.run_id for run in job.runs]

@@ -38,9 +38,10 @@ class Machine:
 
 
 def calibrations() -> list[Calibration]:
-    """Every calibration that this version can read, the newest first; each file is read once."""
+    """Every calibration that this version can read, the newest first, short ones last; each file is read once."""
     files = lab().store.calibrations.newest()
-    return [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
+    known = [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
+    return sorted(known, key=lambda calibration: calibration.short)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
@@ -87,7 +88,7 @@ def calibrated_machine(measured: Calibration, shape: ModelShape, dtype: str) -> 
     when = f"{datetime.fromisoformat(measured.measured_at):%Y-%m-%d %H:%M} UTC"
     return Machine(
         name="this",
-        label=f"{measured.device_name} as calibrated",
+        label=f"{measured.device_name} as calibrated{' in short' if measured.short else ''}",
         ceilings=Ceilings(
             read_bytes_per_s=measured.read_bytes_per_s,
             flop_per_s=flop_per_s,

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.core.config import RunConfig
 from engine.core.format import breakable
+from engine.launcher.run_queue import RunQueue
+from engine.workload.profiles import PROFILES, WorkloadProfile
 from pages.parts.bench.scenarios import SCENARIOS, Scenario, settings_of_scenario
 from tests.support.page_app import take_in
 from tests.support.patience import PATIENCE_S
@@ -310,3 +313,34 @@ def test_every_scenario_can_run_and_leads_back(lab_home: Path, scenario: Scenari
     assert run_buttons(app)["Compare two engines"]
     for name, value in settings_of_scenario(scenario).items():
         assert app.session_state[f"bench.{name}"] == value, name
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_every_profile_can_run_and_names_its_source(lab_home: Path, profile: WorkloadProfile) -> None:
+    app = opened(slots="7", arrival="poisson:3")
+    next(button for button in app.button if button.label == profile.name).click()
+    app.run()
+    assert run_buttons(app)["Compare two engines"]
+    assert (widget(app, "slots").value, widget(app, "arrival").value) == (4, "closed")
+    low, _, high = profile.output_tokens
+    assert widget(app, "budget").value == f"{low}-{high}"
+    assert f"{profile.name}: {profile.text}" in texts(app)
+    widget(app, "budget").set_value("8")
+    app.run()
+    assert f"{profile.name}: {profile.text}" not in texts(app)
+
+
+def test_calibrate_is_offered_where_times_are_missing(lab_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[str, list[str]]] = []
+
+    def submit(queue: RunQueue, config: RunConfig, engines: list[str], visitor: str) -> None:
+        started.append((config.model, engines))
+
+    monkeypatch.setattr(RunQueue, "submit_calibration", submit)
+    app = opened(model="tiny-random", first="static", second="chunked")
+    (button,) = [button for button in app.button if button.label == "Calibrate"]
+    button.click()
+    app.run()
+    assert started == [("tiny-random", ["static", "paged"])]  # chunked uses the pass times of paged
+    unknown = opened(model="someone/some-model")
+    assert "Calibrate" not in [button.label for button in unknown.button]

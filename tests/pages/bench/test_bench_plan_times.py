@@ -100,18 +100,23 @@ def _calls_of_simulating(config: RunConfig) -> int:
 
 def test_the_page_shows_times_at_once_for_each_engine(home: Path) -> None:
     calibrate(home, passes=timed_passes())
-    text = words(open_page("bench", first="serial", **TINY))
+    app = open_page("bench", first="serial", **TINY)
+    text = words(app)
+    assert "Calibrate" not in [button.label for button in app.button]
+    assert "**serial**, planned: 6 passes" in text
+    assert "about 800 ms · TTFT 400 ms" in text
     assert "| 800 ms | 7.50 | 400 ms |" in text
     assert "| 400 ms |" in text
     assert "Times are simulated" in text
 
 
-def test_without_a_calibration_one_line_says_how_to_make_one(home: Path) -> None:
+def test_without_a_calibration_a_button_offers_one(home: Path) -> None:
     app = open_page("bench", **TINY)
     text = words(app)
-    assert "No times: this device is not calibrated." in text
-    assert "engine calibrate --model tiny-random" in text
-    assert any("engine calibrate --model tiny-random`" in str(caption.value) for caption in app.caption)
+    assert "Calibrate adds seconds and TTFT." in text
+    assert "No times" not in text
+    (button,) = [button for button in app.button if button.label == "Calibrate"]
+    assert "engine calibrate --model tiny-random`" in button.help
     assert "TTFT p50" not in text.split("Exact")[0]
 
 
@@ -123,4 +128,4 @@ def test_another_model_than_the_calibrated_one_has_no_times(home: Path) -> None:
 
 def test_arrivals_without_a_calibration_have_no_plan(home: Path) -> None:
     text = words(open_page("bench", **TINY, arrival="poisson:2"))
-    assert "Requests arrive during the run, so the schedule depends on pass times." in text
+    assert "Requests arrive during the run, so the plan needs pass times." in text
