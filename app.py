@@ -21,6 +21,7 @@ STYLE = """<style>
 .stMain [data-testid="stCaptionContainer"] {color: inherit; opacity: 0.75}
 .stMain [data-testid="stMarkdownContainer"] table {
   display: block; overflow-x: auto; width: max-content; max-width: 100%}
+@media (max-width: 640px) {.stMain .modebar-container {display: none}}
 </style>"""
 PAGES = [
     st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="", default=True),

@@ -125,13 +125,13 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
             "glossary": ("glossary", "Tables, figures and the command line use these names"),
             "bench": ("", "Compare two engines"),
             "history": ("history", "Runs from the command line appear automatically"),
-            "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
-            "run_400_requests": (f"run?run_id={medium}", "Configuration and environment"),
-            "compare": (f"compare?runs={','.join(pair)}", "Same answers?"),
+            "run": (f"run?run_id={pair[0]}", "Counted and attributed waste"),
+            "run_400_requests": (f"run?run_id={medium}", "Counted and attributed waste"),
+            "compare": (f"compare?runs={','.join(pair)}", "Counted and attributed waste"),
             "query": ("query?question=waste_by_engine", "rows in"),
         }
         if has_large:
-            visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Configuration and environment")
+            visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Counted and attributed waste")
         report: dict[str, Any] = {"rss_at_start_bytes": status_bytes(pid, "VmRSS")}
         visit(
             page, f"{app.url}/glossary", "Tables, figures and the command line use these names"

@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.shared.entry_guard import entry_guard
+from pages.parts.sweep.again import draw_measure_again
 from pages.parts.sweep.form import FIELDS, draw_form, sweep_values
 from pages.parts.sweep.measured import MeasuredSweep, load_sweep
 from pages.parts.sweep.results import (
@@ -34,6 +35,7 @@ def render() -> None:
 def _draw_sections(data: MeasuredSweep) -> None:
     if not data.grid.empty:
         draw_throughput(data)
+        draw_measure_again(data)
     if data.grid["tpot_s"].notna().any():
         draw_batch_choice(data)
         draw_costs(data)

@@ -8,7 +8,6 @@ import pandas as pd
 import streamlit as st
 
 from engine.core.format import count, duration, percent, plural
-from engine.core.presets import PRESETS
 from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map, block_map_caption
 from pages.figures.blocks.pool import pool_at, pool_caption
 from pages.figures.frames import records
@@ -26,10 +25,7 @@ MAX_LISTED = 20
 
 
 def draw_blocks(run: LoadedRun) -> None:
-    """Nothing for a run whose KV memory is not paged."""
-    if not PRESETS[run.config.engine].has_blocks:
-        return
-    st.subheader("KV blocks", anchor="blocks")
+    """The section of a run with paged KV memory."""
     unit = chosen_unit()
     grid = _block_map(str(lab().home), run.run_id, _version(run), unit)
     pool_blocks, lost = run.kv_blocks or grid.num_blocks, preemptions_of(run.events)
