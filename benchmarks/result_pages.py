@@ -28,7 +28,7 @@ from tests.support.app_server import ROOT, AppServer
 CHROMIUM = "/usr/bin/chromium"
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 QUIET_MS = 1500  # without a change in view, the page is drawn
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
 # The time of the last change of an element that is in view, and whether a script runs. The status of the app is no part
 # of the page.
 WATCH = """() => {
