@@ -82,6 +82,7 @@ def measure(home: Path, checkouts: dict[str, Path], repeats: int) -> dict[str, d
         for _ in range(repeats + 1):
             for name, app in apps.items():
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
+                page.set_default_timeout(1000 * TIMEOUT_S)
                 turns[name].append(one_turn(page, app.url))
                 page.close()
         browser.close()
