@@ -25,6 +25,7 @@ STYLE = """<style>
   display: block; overflow-x: auto; width: max-content; max-width: 100%}
 [data-testid="stExpandSidebarButton"] {width: auto}
 [data-testid="stExpandSidebarButton"]::after {content: "Menu"; padding-left: 0.25rem}
+@media (max-width: 640px) {.stMain .modebar-container {display: none}}
 </style>"""
 LOGO = str(Path(__file__).parent / "pages" / "parts" / "shared" / "logo.svg")
 BENCH = st.Page("pages/bench.py", title="Bench", icon=":material/tune:", url_path="", default=True)

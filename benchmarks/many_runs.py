@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,11 +30,13 @@ from benchmarks.synthetic_logs import SyntheticRun, write_synthetic_run
 from engine.core.units import MIB
 from tests.conftest import CHROMIUM_FLAGS
 from tests.support.app_server import AppServer
+from tests.support.page_app import open_page
 
 CHROMIUM = "/usr/bin/chromium"
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 TOKENS_A_REQUEST = 160
 WAIT_MS = 120_000
+SCRIPTS_AGAIN = 3
 
 
 def main() -> None:
@@ -43,7 +47,11 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="the folder to create or reuse")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", choices=("logs", "ingest", "store", "scripts", "app"), help="run only one part")
+    parser.add_argument("--scripts-of", nargs=3, metavar="RUN_ID", help="only time the pages' scripts, in this process")
     options = parser.parse_args()
+    if options.scripts_of:
+        print(json.dumps(time_scripts(options.home, *options.scripts_of)))
+        return
     with tempfile.TemporaryDirectory() as folder:
         report = measure(options.home or Path(folder) / "home", options)
     if options.json:
@@ -107,8 +115,38 @@ def write_logs(home: Path, runs: int, tokens: int, large_tokens: int) -> dict[st
 def measure_scripts(home: Path) -> Any:
     """The pages' scripts in a separate process, for a pair in the middle of the store and for the largest run."""
     run_ids = _run_ids(home)
-    command = [sys.executable, "-m", "benchmarks.page_scripts", str(home), *_pair(run_ids), run_ids[-1]]
-    return json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
+    command = [sys.executable, "-m", "benchmarks.many_runs", "--home", str(home), "--scripts-of"]
+    return json.loads(subprocess.check_output([*command, *_pair(run_ids), run_ids[-1]], stderr=subprocess.DEVNULL))
+
+
+def time_scripts(home: Path, first: str, second: str, large: str) -> dict[str, dict[str, float]]:
+    """Seconds of each script: of the first visit, which reads the store, and the median of SCRIPTS_AGAIN more."""
+    os.environ["LAB_HOME"] = str(home)
+    script_s("glossary")  # opens the app's services and imports modules
+    script_s("run", run_id=second)
+    visits = {
+        "history": ("history", {}),
+        "run": ("run", {"run_id": first}),
+        "run_counted_otherwise": ("run", {"run_id": first, "failures": "infinite", "itl": "mean"}),
+        "compare": ("compare", {"runs": f"{first},{second}"}),
+        "run_large": ("run", {"run_id": large}),
+        "run_large_counted_otherwise": ("run", {"run_id": large, "failures": "infinite"}),
+    }
+    return {
+        name: {
+            "first_s": script_s(page, **query),
+            "again_s": statistics.median(script_s(page, **query) for _ in range(SCRIPTS_AGAIN)),
+        }
+        for name, (page, query) in visits.items()
+    }
+
+
+def script_s(page: str, **query: str) -> float:
+    """Seconds of a page's whole script, without a browser."""
+    began = time.perf_counter()
+    app = open_page(page, **query)
+    assert not app.exception, app.exception[0].value
+    return time.perf_counter() - began
 
 
 def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
@@ -125,13 +163,13 @@ def measure_app(home: Path, has_large: bool) -> dict[str, Any]:
             "glossary": ("glossary", "Tables, figures and the command line use these names"),
             "bench": ("", "Compare two engines"),
             "history": ("history", "Runs from the command line appear automatically"),
-            "run": (f"run?run_id={pair[0]}", "Configuration and environment"),
-            "run_400_requests": (f"run?run_id={medium}", "Configuration and environment"),
-            "compare": (f"compare?runs={','.join(pair)}", "Same answers?"),
+            "run": (f"run?run_id={pair[0]}", "Counted and attributed waste"),
+            "run_400_requests": (f"run?run_id={medium}", "Counted and attributed waste"),
+            "compare": (f"compare?runs={','.join(pair)}", "Counted and attributed waste"),
             "query": ("query?question=waste_by_engine", "rows in"),
         }
         if has_large:
-            visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Configuration and environment")
+            visits["run_large"] = (f"run?run_id={run_ids[-1]}", "Counted and attributed waste")
         report: dict[str, Any] = {"rss_at_start_bytes": status_bytes(pid, "VmRSS")}
         visit(
             page, f"{app.url}/glossary", "Tables, figures and the command line use these names"

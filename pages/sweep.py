@@ -7,6 +7,7 @@ import streamlit as st
 from pages.parts.experiments.page import ExperimentPage, draw_experiment_page
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.share import share
+from pages.parts.sweep.again import draw_measure_again
 from pages.parts.sweep.form import FIELDS, draw_form, sweep_values
 from pages.parts.sweep.measured import MeasuredSweep, load_sweep
 from pages.parts.sweep.results import (
@@ -37,6 +38,7 @@ def _draw_sections(data: MeasuredSweep) -> None:
     share(shared_experiment(data.experiment_id))
     if not data.grid.empty:
         draw_throughput(data)
+        draw_measure_again(data)
     if data.grid["tpot_s"].notna().any():
         draw_batch_choice(data)
         draw_costs(data)

@@ -122,6 +122,16 @@ class Plan:
         known = {point.point_id for point in self.points}
         return replace(self, points=(*self.points, *(point for point in added if point.point_id not in known)))
 
+    def more_repeats(self, keys: Iterable[str], times: int) -> tuple[Point, ...]:
+        """Further repeats of the points with these keys, to run after all others. KeyError for an unknown key."""
+        last = {point.key: point for point in sorted(self.points, key=lambda point: point.repeat)}
+        place = max((point.position for point in self.points), default=-1) + 1
+        again = [(turn, last[key]) for turn in range(1, times + 1) for key in dict.fromkeys(keys)]
+        return tuple(
+            replace(point, repeat=point.repeat + turn, position=place + index)
+            for index, (turn, point) in enumerate(again)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointRecord:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,10 @@ class ExperimentSession:
             points_before=len(plan.points) - len(runs),
             is_open=True,
         )
+
+    def repeat(self, keys: Iterable[str], times: int) -> None:
+        """Add further repeats of some points; what was measured stays. KeyError for an unknown key."""
+        self.log.add(self.log.plan.more_repeats(list(keys), times))
 
     def runs_left(self) -> tuple[JobRun, ...]:
         """A new run for every point that is left."""

@@ -100,6 +100,17 @@ class RunQueue:
         """Add the runs left of an experiment to the queue. ValueError if it cannot be resumed."""
         return self._submit_session(ExperimentSession.reopen(self.runs_folder, experiment_id), visitor)
 
+    def repeat_points(self, experiment_id: str, keys: Sequence[str], times: int, visitor: str = "") -> Job:
+        """Add further repeats of some points of an experiment to the queue, with what is left of it. ValueError if it
+        cannot be resumed or lacks a point."""
+        session = ExperimentSession.reopen(self.runs_folder, experiment_id)
+        try:
+            session.repeat(keys, times)
+        except KeyError as error:
+            session.close()
+            raise ValueError(f"experiment {experiment_id} has no point {error.args[0]!r}") from None
+        return self._submit_session(session, visitor)
+
     def resume(self, job_id: str, visitor: str = "") -> Job:
         """Add the missing runs of runs side by side to the queue, once. ValueError if no run is missing."""
         with self._changed:

@@ -17,7 +17,6 @@ Floats = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 PercentileRule = Literal["linear", "nearest"]
 
-P99_SAMPLES = 100
 MAX_POINTS = 2000
 
 
@@ -45,6 +44,15 @@ STATISTICS = (
 PERCENTS = tuple(statistic.percent for statistic in STATISTICS)
 
 
+def least_samples(percent: float) -> int:
+    """The fewest samples that support a percentile: one of them lies above it. 20 for the 95th, 100 for the 99th.
+
+    Below it, the percentile only restates the largest sample: headlines show the median and the largest instead, and
+    the 99th has no value.
+    """
+    return 1 if percent >= 100 else round(100 / (100 - percent))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Distribution:
     """`n` samples, `num_unbounded` of them infinite. Some finite ones are kept: `value_s[i]` has rank `ranks[i]`.
@@ -69,7 +77,7 @@ class Distribution:
 
     def percentile(self, percent: int, rule: PercentileRule = "linear") -> float | None:
         """A percentile of PERCENTS. None without samples, and for the 99th with fewer than 100 samples."""
-        if not self.n or (percent == 99 and self.n < P99_SAMPLES):
+        if not self.n or (percent == 99 and self.n < least_samples(99)):
             return None
         low, high, weight = ranks_around(self.n, percent, rule)
         first, second = self._sample(low), self._sample(high)
@@ -88,7 +96,7 @@ class Distribution:
 def percentile(samples: NDArray[Any], percent: float, rule: PercentileRule = "linear") -> float | None:
     """Any percentile of an array, None as in `Distribution.percentile`. NaN is ignored."""
     measured = samples[~np.isnan(samples)]
-    if not measured.size or (percent == 99 and measured.size < P99_SAMPLES):
+    if not measured.size or (percent == 99 and measured.size < least_samples(99)):
         return None
     low, high, weight = ranks_around(measured.size, percent, rule)
     ordered = np.partition(measured, (low - 1, high - 1))

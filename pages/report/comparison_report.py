@@ -24,7 +24,7 @@ from pages.parts.runs.badges import badges_of
 from pages.parts.runs.figures import worst_gap_text
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.runs.run_text import engine_line, machine_line, run_names, workload_line
-from pages.parts.runs.validity import Checks, badge_differences, lost_by_all, summary
+from pages.parts.runs.validity import Checks, badge_differences, distrust, lost_by_all, summary
 from pages.parts.shared.markdown import listed, unescaped
 from pages.parts.shared.tiles import Tile
 from pages.report.commands import prompts_note, repeat_command
@@ -42,17 +42,20 @@ def comparison_report(store: Store, found: Sequence[LoadedRun]) -> Report:
     differing = mismatches([setting_of(run.info) for run in found])
     checks = {name: store.runs.checks(run.run_id) for name, run in runs.items()}
     header = difference_header(compared)
+    why = distrust(checks)
     return Report(
         kind="Comparison",
-        finding=finding(compared, differing),
-        below=drawback(compared),
+        finding=finding(compared, differing, why),
+        below="" if why else drawback(compared),
         about=[
             f"{name}: {engine_line(run.config)}. {_measured_on(run)}. {made_text(run)}." for name, run in runs.items()
         ],
         badges=list(dict.fromkeys(badge for run in found for badge in badges_of(run.row))),
         cautions=_cautions(runs, checks, differing),
-        tiles=_tiles(compared),
-        tiles_note=f"Each ratio is {compared[1].name} over {compared[0].name}." if _tiles(compared) else "",
+        tiles=_tiles(compared, why),
+        tiles_note=f"Each ratio is {compared[1].name} over {compared[0].name}."
+        if _tiles(compared, why) and len(compared) == 2
+        else "",
         sections=(
             Section(heading="Slot timelines on one axis", pictures=_timelines(runs), sentences=_preempted(runs)),
             Section(heading="Latencies", pictures=latency_pictures(runs), sentences=_worst(runs)),
@@ -81,9 +84,8 @@ def _measured_on(run: LoadedRun) -> str:
     return f"{unescaped(workload_line(run.info, run.metrics))}. {unescaped(machine_line(run.info))}"
 
 
-def _tiles(compared: Sequence[ComparedRun]) -> list[Tile]:
-    is_pair = len(compared) == 2 and all(run.is_complete for run in compared)
-    return ratio_tiles(compared) if is_pair else []
+def _tiles(compared: Sequence[ComparedRun], why: str) -> list[Tile]:
+    return ratio_tiles(compared, trusted=not why) if all(run.is_complete for run in compared) else []
 
 
 def _cautions(runs: Runs, checks: Mapping[str, Checks], differing: Sequence[Mismatch]) -> list[str]:

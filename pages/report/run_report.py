@@ -18,13 +18,14 @@ from pages.figures.timeline.timeline import slot_timeline, timeline_caption
 from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.run.blocks import blocks_caption, blocks_figure, read_block_map
 from pages.parts.run.environment import METRICS_HEADER, machine_settings, metric_rows, setting_rows
+from pages.parts.run.finding import run_finding
 from pages.parts.run.header import key_tiles
 from pages.parts.run.sections import executed_text
 from pages.parts.runs.badges import RANDOM_WEIGHTS, SIMULATED, badges_of
 from pages.parts.runs.figures import LATENCY_FIGURES, LatencyFigure, absence, counted_noun, discarded_text, overlaid
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
-from pages.parts.runs.validity import Checks, explained_checks, fault_of, names_of, summary
+from pages.parts.runs.validity import Checks, distrust, explained_checks, fault_of, names_of, summary
 from pages.parts.shared.markdown import unescaped
 from pages.report.commands import prompts_note, repeat_command
 from pages.report.report import Picture, Report, ReportTable, Section
@@ -40,8 +41,8 @@ def run_report(store: Store, run: LoadedRun) -> Report:
     checks = store.runs.checks(run.run_id)
     return Report(
         kind="Run",
-        finding=engine_line(run.config),
-        below=f"{unescaped(workload_line(run.info, run.metrics))}.",
+        finding=run_finding(run, distrust({run.config.engine: checks})),
+        below=f"{engine_line(run.config)}. {unescaped(workload_line(run.info, run.metrics))}.",
         about=(unescaped(machine_line(run.info)), made_text(run)),
         badges=badges_of(run.row),
         cautions=run_cautions(run, checks),

@@ -34,7 +34,7 @@ def save(page: Page, name: str) -> tuple[str, list[dict[str, str]]]:
 
 def test_a_choice_moves_figures_address_and_files(page: Page, served: AppServer) -> None:
     page.goto(f"{served.url}/run?run_id=r1")
-    expect(page.get_by_text("Configuration and environment")).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("tab", name="Latencies").click(timeout=PATIENCE_MS)
     page.get_by_text("Latency definitions", exact=True).click()
     page.get_by_text("infinite", exact=True).click()
     expect(page).to_have_url(re.compile("failures=infinite"), timeout=PATIENCE_MS)
@@ -50,8 +50,8 @@ def test_a_choice_moves_figures_address_and_files(page: Page, served: AppServer)
 
 
 def test_a_link_opens_as_it_was_chosen(page: Page, served: AppServer) -> None:
-    page.goto(f"{served.url}/run?run_id=r1&itl=mean&percentile=nearest")
+    page.goto(f"{served.url}/run?run_id=r1&itl=mean&percentile=nearest&tab=latencies")
     expect(page.locator(".tile", has_text="E2E p50")).to_contain_text("1.00 s", timeout=PATIENCE_MS)
-    expect(page.locator(".tile", has_text="ITL p95")).to_contain_text("n = 2 requests")
+    expect(page.locator(".tile", has_text="ITL max")).to_contain_text("n = 2 requests")
     page.get_by_text("Latency definitions", exact=True).click()
     expect(page.get_by_text("figures change.")).to_be_visible()

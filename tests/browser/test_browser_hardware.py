@@ -36,7 +36,7 @@ def test_a_gpu_by_simulation_leads_to_a_simulated_run_that_repeats(page: Page, a
     page.wait_for_url(re.compile("tensor_parallel_size=2"))
     expect(page.get_by_text(re.compile(r"on 2 x NVIDIA H100 SXM, 80 GB, simulated"))).to_be_visible()
     page.get_by_role("button", name="Simulate continuous").click()
-    page.wait_for_url(re.compile(r"/run\?run_id="), timeout=WORKER_MS)
+    page.get_by_role("link", name="Open the continuous run").click(timeout=WORKER_MS)
     expect(page.locator(".stMarkdownBadge", has_text="simulated").first).to_be_visible()
     expect(page.get_by_text(re.compile("llama-3.1-8b in bf16 on 2 x NVIDIA H100"))).to_be_visible()
     page.get_by_role("link", name="Repeat on Bench").click()

@@ -44,9 +44,10 @@ def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(p
     assert len(run_ids) == 2
 
     # The finding, in one sentence with both engines and a number.
-    finding = page.get_by_role("heading", level=4).first
+    finding = page.get_by_role("heading", level=2).first
     expect(finding).to_have_text(re.compile(r"(?=.*\d)(?=.*[Cc]ontinuous)(?=.*[Ss]tatic)"), timeout=PATIENCE_MS)
-    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length >= 8", timeout=PATIENCE_MS)
+    page.get_by_role("tab", name="Latencies").click()
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length >= 7", timeout=PATIENCE_MS)
     drawn = charts(page)
     timelines = [chart for chart in drawn if "bar" in chart["types"] and chart["axis"] == "lane"]
     assert len(timelines) == 2
@@ -55,6 +56,8 @@ def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(p
     curves = [chart for chart in drawn if chart["axis"].startswith("share of")]
     assert len(curves) == 5  # queue wait, TTFT, ITL, TPOT, E2E
     assert all(min(chart["values"][:2]) >= 8 for chart in curves)
+    page.get_by_role("tab", name="Answers").click()
+    expect(page.locator(".answers-grid .answer").first).to_be_visible(timeout=PATIENCE_MS)
     said = page.get_by_test_id("stMain").inner_text()
     assert any(question in said for question in QUESTIONS)
     assert re.search(r"\n(both|static|continuous)\s+\S+( [\w',.:;-]+){3}", said)
@@ -66,6 +69,6 @@ def test_the_default_pair_from_the_click_to_the_comparison_and_after_a_restart(p
     page.goto(f"{app.url}/run?run_id={run_ids[0]}")
     expect(page.get_by_text("completed").first).to_be_visible(timeout=PATIENCE_MS)
     page.goto(f"{app.url}/compare?runs={','.join(run_ids)}")
-    expect(page.get_by_role("heading", level=4).first).to_have_text(
+    expect(page.get_by_role("heading", level=2).first).to_have_text(
         re.compile("Continuous|Static"), timeout=PATIENCE_MS
     )

@@ -60,6 +60,7 @@ def test_two_selected_runs_are_compared(page: Page, served: AppServer) -> None:
     select_rows(page, 0, 1)
     page.get_by_role("button", name="Compare").click()
     expect(page).to_have_url(re.compile(r"/compare\?runs=r1(,|%2C)r2"), timeout=PATIENCE_MS)
+    page.get_by_role("tab", name="Answers").click()
     expect(page.get_by_text("gave the same answers: all 6 tokens")).to_be_visible(timeout=PATIENCE_MS)
 
 
@@ -69,8 +70,9 @@ def test_a_selected_run_opens(page: Page, served: AppServer) -> None:
     page.get_by_role("button", name="Open").click()
     expect(page).to_have_url(re.compile(r"/run\?run_id=r1"), timeout=PATIENCE_MS)
     expect(page.get_by_text("15.0 tokens/s").first).to_be_visible(timeout=PATIENCE_MS)
-    for heading in ("Slot timeline", "Waste", "Latencies", "Passes", "Requests and answers"):
-        expect(page.get_by_role("heading", name=heading)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("figure", name="Slot timeline")).to_be_visible(timeout=PATIENCE_MS)
+    for tab in ("Waste", "Latencies", "Passes", "Requests", "Details"):
+        expect(page.get_by_role("tab", name=tab)).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_a_deleted_run_comes_back_or_goes_for_good(page: Page, lab_home: Path) -> None:

@@ -54,14 +54,18 @@ def test_compared_timelines_give_each_ratio_to_the_first() -> None:
 def test_equal_runs_are_called_equal() -> None:
     assert "a 90 steps, b 90 steps (the same)" in timelines_caption({"a": STATIC.spans, "b": STATIC.spans})
     assert latency_caption(samples(a=[0.2, 0.4], b=[0.4, 0.2]), "queue wait") == (
-        nb("Queue wait: median a 300 ms, b 300 ms (the same); p95 a 390 ms, b 390 ms (the same).")
+        nb("Queue wait: median a 300 ms, b 300 ms (the same); largest a 400 ms, b 400 ms (the same).")
     )
     assert nb("(within 0.5 %)") in latency_caption(samples(a=[1.0], b=[1.001]), "queue wait")
 
 
 def test_latency_of_one_run() -> None:
     assert latency_caption(samples(a=[0.1, 0.2, 0.3, 0.4, 0.5]), "gap between tokens", counted="gaps") == (
-        nb("Gap between tokens: median 300 ms, p95 480 ms over 5 gaps.")
+        nb("Gap between tokens: median 300 ms, largest 500 ms over 5 gaps.")
+    )
+    twenty = [0.1 * place for place in range(1, 21)]  # from 20 samples on, the p95: 1.9 + 0.05 x 0.1
+    assert latency_caption(samples(a=twenty), "gap between tokens", counted="gaps") == (
+        nb("Gap between tokens: median 1.05 s, p95 1.91 s over 20 gaps.")
     )
     assert latency_caption(samples(a=[0.1]), "queue wait") == nb("Queue wait: 100 ms, a single sample.")
     assert latency_caption(samples(a=[0.0, 0.0]), "queue wait") == nb("Queue wait: 0 s for all 2 requests.")
@@ -116,8 +120,8 @@ def test_without_data_the_caption_says_so(sentence: str) -> None:
 
 def test_unbounded_latency() -> None:
     assert latency_caption(samples(a=[0.2, 0.4, float("inf")]), "queue wait") == (
-        nb("Queue wait: median 400 ms, p95 ∞ over 3 requests; 1 unbounded.")
+        nb("Queue wait: median 400 ms, largest ∞ over 3 requests; 1 unbounded.")
     )
     assert latency_caption(samples(a=[float("inf")] * 2), "queue wait") == ("Queue wait: unbounded for all 2 requests.")
     text = latency_caption(samples(static=[0.2, float("inf")], serial=[0.1, 0.1]), "queue wait")
-    assert text == nb("Queue wait: median static ∞, serial 100 ms; p95 static ∞, serial 100 ms.")
+    assert text == nb("Queue wait: median static ∞, serial 100 ms; largest static ∞, serial 100 ms.")

@@ -34,11 +34,18 @@ def test_the_step_line_rises_by_one_nth_at_each_value() -> None:
 
 
 def test_p50_and_p95_interpolate_linearly_and_are_written_out() -> None:
+    figure = latency_cdf(samples(static=[0.01 * place for place in range(1, 22)]), title="t")
+    marks = [(trace.x[0], trace.y[0]) for trace in figure.data if trace.mode == "markers"]
+    assert marks[0] == pytest.approx((110, 0.5))
+    assert marks[1] == pytest.approx((200, 0.95))
+    assert {nb("p50 110 ms"), nb("p95 200 ms"), "<b>static</b>  n = 21"} <= set(texts(figure))
+
+
+def test_fewer_than_20_samples_have_no_p95() -> None:
     figure = latency_cdf(samples(static=[0.1, 0.2, 0.3, 0.4, 0.5]), title="t")
     marks = [(trace.x[0], trace.y[0]) for trace in figure.data if trace.mode == "markers"]
-    assert marks[0] == pytest.approx((300, 0.5))
-    assert marks[1] == pytest.approx((480, 0.95))  # 0.4 + 0.8 x 0.1
-    assert {nb("p50 300 ms"), nb("p95 480 ms"), "<b>static</b>  n = 5"} <= set(texts(figure))
+    assert marks == [pytest.approx((300, 0.5))]
+    assert not any("p95" in text for text in texts(figure))
 
 
 def test_missing_values_are_left_out_and_not_counted() -> None:

@@ -230,3 +230,22 @@ def test_killing_the_app_neither_loses_nor_repeats_a_point(tmp_path: Path) -> No
     assert ends[0][1] in ("stopped", "crashed")
     assert set(good_records(points_file.parent).values()) == {1}
     assert len(good_records(points_file.parent)) == 2
+
+
+def test_further_repeats_join_an_experiment_and_replace_nothing(queue: RunQueue) -> None:
+    plan = with_models("fast", "fast")
+    first = queue.submit_experiment(plan, visitor="ada")
+    queue.wait(first.job_id)
+    before = ExperimentLog.read(folder_of(queue, first)).records
+    job = queue.repeat_points(plan.experiment_id, [plan.points[0].key], 2, visitor="bea")
+    assert (job.kind, job.visitor, job.done_points, job.all_points) == ("sweep", "bea", 2, 4)
+    assert queue.wait(job.job_id).outcome == "completed"
+    logged = ExperimentLog.read(folder_of(queue, job))
+    assert logged.records[:2] == before
+    assert [(record.key, record.repeat) for record in logged.records[2:]] == [
+        (plan.points[0].key, 1),
+        (plan.points[0].key, 2),
+    ]
+    with pytest.raises(ValueError, match="has no point 'nowhere'"):
+        queue.repeat_points(plan.experiment_id, ["nowhere"], 1)
+    assert not ExperimentLog.is_open(folder_of(queue, job))

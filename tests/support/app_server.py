@@ -27,11 +27,19 @@ def free_port() -> int:
 class AppServer:
     """A running app. `with AppServer(home) as app:` serves at `app.url`; its output is in `home`/app.log.
 
-    `environment` is set for the app alone.
+    `environment` is set for the app alone. `root` is the checkout that is served.
     """
 
-    def __init__(self, home: Path, *, timeout_s: float = 60, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        timeout_s: float = 60,
+        environment: Mapping[str, str] | None = None,
+        root: Path = ROOT,
+    ) -> None:
         self.home = home
+        self.root = root
         self.environment = environment or {}
         self.timeout_s = timeout_s
         self.port = free_port()
@@ -45,7 +53,7 @@ class AppServer:
         command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port)]
         with self.log.open("ab") as log:
             environment = os.environ | {"LAB_HOME": str(self.home)} | self.environment
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(command, cwd=self.root, stdout=log, stderr=log, env=environment)
         deadline_s = time.monotonic() + self.timeout_s
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline_s:

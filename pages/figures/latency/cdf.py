@@ -7,7 +7,7 @@ their line ends below 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.format import count, duration, exact
+from engine.metrics.distribution import least_samples
 from pages.figures.colors import SeriesStyle, palette, series_styles
 from pages.figures.comparison import compared
 from pages.figures.latency.curves import MARKED, Curve, curves_of
@@ -201,9 +202,13 @@ def _add_marks(
 ) -> None:
     """A mark at one percentile of each series; the outer two marks have their value as text.
 
-    An unbounded percentile has no mark.
+    A percentile that is unbounded, or that too few samples support, has no mark.
     """
-    marks = sorted((c.marks[share], name) for name, c in curves.items() if np.isfinite(c.marks[share]))
+    marks = sorted(
+        (c.marks[share], name)
+        for name, c in curves.items()
+        if np.isfinite(c.marks[share]) and (share == MARKED[0] or c.n >= least_samples(100 * share))
+    )
     if not marks:
         return
     for value_s, name in marks:
@@ -261,18 +266,29 @@ def _add_mark_text(
 
 
 def latency_caption(samples: pd.DataFrame, name: str, *, counted: str = "requests") -> str:
-    """Median and p95 of `name`, for example "queue wait"; of several runs, each against the first."""
+    """Median and p95 of `name`, for example "queue wait"; of several runs, each against the first. The
+    largest instead of a p95 that too few samples support."""
     curves = curves_of(samples)
     title = f"{name[0].upper()}{name[1:]}"
     if not curves:
         return f"No sample of the {name} yet."
     if len(curves) == 1:
         return f"{title}: {_curve_text(next(iter(curves.values())), counted)}."
-    parts = [
-        f"{mark} {compared({n: curve.marks[share] for n, curve in curves.items()}, duration)}"
-        for mark, share in zip(("median", "p95"), MARKED, strict=True)
-    ]
-    return f"{title}: {'; '.join(parts)}."
+    medians, tails = ({name: values[place] for name, values in _median_and_tail(curves).items()} for place in (0, 1))
+    return f"{title}: median {compared(medians, duration)}; {_tail(curves)} {compared(tails, duration)}."
+
+
+def _tail(curves: Mapping[str, Curve]) -> str:
+    """`p95` where every curve has enough samples for it, else `largest`."""
+    return "p95" if all(curve.n >= least_samples(95) for curve in curves.values()) else "largest"
+
+
+def _median_and_tail(curves: Mapping[str, Curve]) -> dict[str, tuple[float, float]]:
+    is_largest = _tail(curves) == "largest"
+    return {
+        name: (curve.marks[MARKED[0]], curve.largest_s if is_largest else curve.marks[MARKED[1]])
+        for name, curve in curves.items()
+    }
 
 
 def _curve_text(curve: Curve, counted: str) -> str:
@@ -282,9 +298,10 @@ def _curve_text(curve: Curve, counted: str) -> str:
         return f"{duration(curve.end_s)}, a single sample"
     if curve.value_s[0] == curve.end_s and not curve.num_unbounded:
         return f"{duration(curve.end_s)} for all {count(curve.n)} {counted}"
-    median, p95 = (duration(curve.marks[share]) for share in MARKED)
+    ((median, tail),) = _median_and_tail({"": curve}).values()
     unbounded = f"; {count(curve.num_unbounded)} unbounded" if curve.num_unbounded else ""
-    return f"median {median}, p95 {p95} over {count(curve.n)} {counted}{unbounded}"
+    which = _tail({"": curve})
+    return f"median {duration(median)}, {which} {duration(tail)} over {count(curve.n)} {counted}{unbounded}"
 
 
 if __name__ == "__main__":

@@ -36,6 +36,11 @@ class Curve:
         return float(self.value_s[-1])
 
     @property
+    def largest_s(self) -> float:
+        """The greatest value; infinite where there are unbounded samples."""
+        return float("inf") if self.num_unbounded else self.end_s
+
+    @property
     def count_text(self) -> str:
         """`n = 40`, `n = 40, 3 unbounded`."""
         return f"n = {self.n:,}" + (f", {self.num_unbounded:,} unbounded" if self.num_unbounded else "")

@@ -155,6 +155,17 @@ def failed_caption(points: pd.DataFrame) -> str:
     return f"Failed: {'; '.join(parts)}."
 
 
+def is_disturbed(mine: pd.DataFrame) -> bool:
+    """Whether one series of a sweep exceeds linear scaling, which is not plausible: its smallest batch was slowed."""
+    base = base_rate(mine)
+    return base is not None and bool(_linear_shares(mine, *base).max() > DISTURBED)
+
+
+def _linear_shares(mine: pd.DataFrame, size: int, rate: float) -> pd.Series:
+    """Each rate as a share of linear scaling. `rate` is the tokens/s per row at the series' smallest batch."""
+    return mine[RATE] / (mine["batch_size"] * rate)
+
+
 def _series_text(name: str, mine: pd.DataFrame) -> str:
     """`p16 scales linearly up to B = 4; 46.2 % of linear at B = 16 (559 tokens/s)`."""
     base, scaling = base_rate(mine), linear_scaling(mine)
@@ -163,8 +174,8 @@ def _series_text(name: str, mine: pd.DataFrame) -> str:
     size, rate = base
     if scaling is None:
         return f"{name} has one point, {quantity(size * rate, 'tokens/s')} at B = {size:,}"
-    shares = mine[RATE] / (mine["batch_size"] * rate)
-    if shares.max() > DISTURBED:
+    shares = _linear_shares(mine, size, rate)
+    if is_disturbed(mine):
         top = int(mine["batch_size"].iloc[int(np.nanargmax(shares.to_numpy(dtype=float)))])
         return (
             f"{name} reaches {percent(float(shares.max()))} of linear scaling at B = {top:,}, which is not plausible: "

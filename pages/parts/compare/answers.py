@@ -43,7 +43,6 @@ def draw_answers(runs: Mapping[str, LoadedRun], differing: Collection[str]) -> N
 
     Answers to different requests are not compared; answers of different models are shown without a verdict.
     """
-    st.subheader("Same answers?", anchor="answers")
     if "workload" in differing:
         st.markdown("The runs have different requests, so their answers are not compared.")
         return

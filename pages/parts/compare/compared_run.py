@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.core.format import count, plural
 from engine.metrics.metric import Value
 from pages.parts.runs.loaded_run import LoadedRun
-
-ENDINGS = {
-    "running": "is still running",
-    "stopped": "was stopped",
-    "oom": "ran out of memory",
-    "failed": "failed",
-    "crashed": "crashed",
-}
+from pages.parts.runs.run_text import ending_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +19,7 @@ class ComparedRun:
     arrival: str
     requests: int
     metrics: Mapping[str, Value]
+    is_simulated: bool = False
 
     @classmethod
     def of(cls, name: str, run: LoadedRun) -> ComparedRun:
@@ -36,6 +29,7 @@ class ComparedRun:
             arrival=run.config.workload.arrival,
             requests=run.num_requests,
             metrics=run.metrics,
+            is_simulated=bool(run.info.get("simulated")),
         )
 
     @property
@@ -49,6 +43,4 @@ class ComparedRun:
     @property
     def ending(self) -> str:
         """`ran out of memory after 3 of 8 requests`."""
-        finished = int(self.metrics.get("finished_requests") or 0)
-        text = ENDINGS.get(self.status, f"ended as {self.status}")
-        return f"{text} after {count(finished)} of {plural(self.requests, 'request')}"
+        return ending_text(self.status, int(self.metrics.get("finished_requests") or 0), self.requests)

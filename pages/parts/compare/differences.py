@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.core.format import MISSING, exact, is_missing, ratio
+from engine.core.format import MISSING, NO_BREAK_SPACE, count, exact, is_missing, ratio
 from engine.metrics.metric import Metric, Value
 from engine.metrics.metrics import RUN_METRICS
 from pages.parts.compare.compared_run import ComparedRun
-from pages.parts.shared.markdown import plain
-from pages.parts.shared.metric_text import COUNTED, METRIC_BY_NAME, metric_text
+from pages.parts.shared.markdown import listed, plain
+from pages.parts.shared.metric_text import COUNTED, METRIC_BY_NAME, headline_metric, metric_text
 from pages.parts.shared.tables import draw_table
 from pages.parts.shared.tiles import Tile, draw_tiles
 
@@ -32,6 +32,8 @@ RATIOS = {
     "itl_p95_s": "ITL p95",
     "slot_steps": "Slot-steps",
 }
+COUNTS_FIRST = ("passes", "slot_steps", "computed_positions", "output_tokens_per_s", "ttft_p50_s", "e2e_p50_s")
+LABELS = RATIOS | {"passes": "Forward passes", "computed_positions": "Computed positions"}
 
 KEY_METRICS = (
     "output_tokens_per_s",
@@ -89,22 +91,36 @@ class Difference:
     others: tuple[RelativeValue, ...]
 
 
-def draw_ratios(runs: Sequence[ComparedRun]) -> None:
-    """For two runs: the second over the first as tiles, with both values."""
-    draw_tiles(ratio_tiles(runs))
-    first, second = runs
-    st.caption(f"Each ratio is {plain(second.name)} over {plain(first.name)}.")
+def draw_ratios(runs: Sequence[ComparedRun], *, trusted: bool) -> None:
+    """At most six tiles; `ratio_tiles` says which."""
+    draw_tiles(ratio_tiles(runs, trusted=trusted))
 
 
-def ratio_tiles(runs: Sequence[ComparedRun]) -> list[Tile]:
-    """The tiles of two runs: the second over the first."""
-    rows = {row.metric.name: row for row in differences(runs, list(RATIOS))}
-    return [_tile(label, rows[name]) for name, label in RATIOS.items() if name in rows]
+def ratio_tiles(runs: Sequence[ComparedRun], *, trusted: bool) -> list[Tile]:
+    """For two runs the second over the first, for more a tile a run. Where times are not `trusted`, counts come first
+    and times have no verdict."""
+    if len(runs) > 2:
+        metric = METRIC_BY_NAME["output_tokens_per_s" if trusted else "passes"]
+        row = _difference(metric, runs)
+        return [_run_tile(runs[0].name, metric, row.first_text, "the baseline")] + [
+            _run_tile(run.name, metric, other.text, _relation(other, runs[0].name))
+            for run, other in zip(runs[1:], row.others, strict=True)
+        ]
+    metrics = [headline_metric(name, *(run.metrics for run in runs)) for name in (RATIOS if trusted else COUNTS_FIRST)]
+    return [_tile(row, runs, trusted) for row in differences(runs, metrics)]
 
 
-def draw_differences(runs: Sequence[ComparedRun]) -> None:
-    """The key metrics in a table; every metric in an expander."""
-    st.subheader("Differences", anchor="differences")
+def _relation(other: RelativeValue, first: str) -> str:
+    return f"{other.ratio_text} of {first}, {other.verdict}" if other.verdict else f"{other.ratio_text} of {first}"
+
+
+def _run_tile(name: str, metric: Metric, text: str, note: str) -> Tile:
+    value, _, unit = text.partition(NO_BREAK_SPACE)
+    return Tile(label=f"{name}, {metric.label.lower()}", value=value, unit=unit, note=note, hint=metric.meaning)
+
+
+def draw_differences(runs: Sequence[ComparedRun], distrust: str) -> None:
+    """The key metrics in a table; every metric in an expander. `distrust` says why the times cannot be trusted."""
     header = difference_header(runs)
     figures = range(1, len(header))
     draw_table(header, difference_rows(differences(runs)), figures=figures)
@@ -116,6 +132,8 @@ def draw_differences(runs: Sequence[ComparedRun]) -> None:
             f"Each ratio is over {plain(runs[0].name)}. Counts are compared exactly; measured values within "
             f"{exact(TIE_SHARE * 100, '%')} are about equal, because repeated runs differ by as much."
         )
+    if distrust:
+        st.caption(plain(f"The times cannot be trusted: {distrust}. Counts can."))
     with st.expander("Every metric"):
         every = differences(runs, [metric.name for metric in RUN_METRICS])
         draw_table(header, difference_rows(every), figures=figures)
@@ -197,12 +215,25 @@ def difference_rows(rows: Sequence[Difference]) -> list[list[str]]:
     return lines
 
 
-def _tile(label: str, row: Difference) -> Tile:
-    other = row.others[0]
+def _tile(row: Difference, runs: Sequence[ComparedRun], trusted: bool) -> Tile:
+    """`TTFT p50 (n = 8)`, the ratio, and the values: better, worse, or not trusted."""
+    other, name = row.others[0], row.metric.name
     better = f"{row.metric.better.capitalize()} is better." if row.metric.better else "Neither direction is better."
+    verdict = other.verdict if trusted or row.metric.unit in COUNTED else "not trusted"
+    latency, _, statistic = name.removesuffix("_s").rpartition("_")
+    samples = [run.metric(f"{latency}_n") for run in runs]
+    label = LABELS.get(name, f"{latency.upper()} {statistic}")
+    if any(n is not None for n in samples):
+        label += f" (n = {listed(list(dict.fromkeys(map(count, samples))))})"
     return Tile(
         label=label,
         value=other.ratio_text,
-        note=f"{other.verdict + ': ' if other.verdict else ''}{other.text} against {row.first_text}",
-        hint=f"{row.metric.meaning} {better}",
+        note=f"{verdict + ': ' if verdict else ''}{_against(other.text, row.first_text)}",
+        hint=f"{runs[1].name} over {runs[0].name}. {row.metric.meaning} {better}",
     )
+
+
+def _against(text: str, first_text: str) -> str:
+    """`60.0 against 40.0 tokens/s`: a unit that both have once."""
+    (value, _, unit), (_, _, first_unit) = text.partition(NO_BREAK_SPACE), first_text.partition(NO_BREAK_SPACE)
+    return f"{value if unit == first_unit else text} against {first_text}"

@@ -14,7 +14,9 @@ from engine.core.format import count, duration, number, percent, plural, quantit
 from pages.parts.compare.compared_run import ComparedRun
 from pages.parts.compare.differences import is_tie
 from pages.parts.compare.settings import Mismatch
+from pages.parts.runs.validity import distrust_text
 from pages.parts.shared.markdown import listed
+from pages.parts.shared.metric_text import headline_metric
 
 SMALL_SHARE = 0.005
 NOTABLE = 1.1
@@ -68,8 +70,11 @@ class Speed:
         return f"{rates} (over {count(a.metric('output_tokens'))} and {count(b.metric('output_tokens'))} tokens)"
 
 
-def finding(runs: Sequence[ComparedRun], differing: Sequence[Mismatch] = ()) -> str:
-    """One sentence on two or more runs. It begins with `differing`, what makes the comparison unfair."""
+def finding(runs: Sequence[ComparedRun], differing: Sequence[Mismatch] = (), distrust: str = "") -> str:
+    """One sentence on two or more runs. It begins with `differing`, what makes the comparison unfair.
+
+    With `distrust`, why the times cannot be trusted, it gives what was counted instead, and says so.
+    """
     going = [run.name for run in runs if run.status == "running"]
     if going:
         verb = "is" if len(going) == 1 else "are"
@@ -77,8 +82,23 @@ def finding(runs: Sequence[ComparedRun], differing: Sequence[Mismatch] = ()) -> 
     complete = [run for run in runs if run.is_complete and run.metric("output_tokens_per_s")]
     if len(complete) < 2:
         return _nothing_to_compare(runs, complete)
+    if distrust and all(run.metric("passes") and run.metric("slot_steps") for run in complete):
+        counts = f"{_caveat(differing)}{_counts(complete, differing)}{_left_out(runs)}"
+        return f"{_with_capital(counts)}. {distrust_text([run.arrival for run in complete], distrust)}"
     sentence = _two(complete, differing) if len(complete) == 2 else _ranking(complete, differing)
-    return _with_capital(f"{_caveat(differing)}{sentence}{_left_out(runs)}.")
+    simulated = "in simulation, " if all(run.is_simulated for run in complete) else ""
+    return _with_capital(f"{_caveat(differing)}{simulated}{sentence}{_left_out(runs)}.")
+
+
+def _counts(runs: Sequence[ComparedRun], differing: Sequence[Mismatch]) -> str:
+    """`continuous needed 74 forward passes and 212 slot-steps on the same 8 requests, static 87 and 348`."""
+    first, *others = sorted(runs, key=lambda run: float(run.metric("passes") or 0))
+    passes = plural(int(first.metric("passes") or 0), "forward pass", "forward passes")
+    rest = [f"{run.name} {count(run.metric('passes'))} and {count(run.metric('slot_steps'))}" for run in others]
+    return (
+        f"{first.name} needed {passes} and {plural(int(first.metric('slot_steps') or 0), 'slot-step')}"
+        f"{_where(runs, differing)}, {listed(rest)}"
+    )
 
 
 def _nothing_to_compare(runs: Sequence[ComparedRun], complete: Sequence[ComparedRun]) -> str:
@@ -181,11 +201,9 @@ def drawback(runs: Sequence[ComparedRun]) -> str:
     best, other = speed.ranked(complete)
     if speed.is_close(best, other):
         return ""
-    latencies = (
-        ("ttft_p95_s", "the p95 time to first token"),
-        ("itl_max_s", "the longest gap between two tokens"),
-    )
-    for name, label in latencies:
+    ttft = headline_metric("ttft_p95_s", best.metrics, other.metrics)
+    which = "the p95 time" if ttft == "ttft_p95_s" else "the longest time"
+    for name, label in ((ttft, f"{which} to first token"), ("itl_max_s", "the longest gap between two tokens")):
         mine, its = best.metric(name), other.metric(name)
         if mine and its and mine > NOTABLE * its:
             return f"Drawback of {best.name}: {label} was {duration(mine)} against {duration(its)}."

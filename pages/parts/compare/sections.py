@@ -19,29 +19,29 @@ from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.figures import (
     LATENCY_FIGURES,
     LATENCY_HELP,
-    TIMELINE_HELP,
     WASTE_HELP,
     LatencyFigure,
     absence,
+    chosen_unit,
     counted_noun,
     discarded_text,
+    lanes_px,
     overlaid,
-    unit_switch,
     worst_gap_text,
 )
-from pages.parts.runs.latency_definitions import draw_definitions
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import plain
+
+PAIR_LANES_PX = 80  # of each of two timelines, so that both and the tiles are on a laptop's first screen
 
 Runs = Mapping[str, LoadedRun]
 
 
 def draw_timelines(runs: Runs) -> None:
     """One timeline per run, one below the other, all over the same x range."""
-    st.subheader("Slot timelines on one axis", anchor="timelines")
-    unit = unit_switch()
+    unit = chosen_unit()
     window = shared_range([run.spans for run in runs.values()], unit)
     for name, run in runs.items():
         figure = slot_timeline(
@@ -52,19 +52,17 @@ def draw_timelines(runs: Runs) -> None:
             num_lanes=run.config.num_slots,
             preemptions=preemptions_of(run.events),
             title=name,
+            most_px=lanes_px(run.config.num_slots, PAIR_LANES_PX),
             dark=is_dark(),
         )
         show(figure, key=f"timeline_{run.run_id}", alt=f"Slot timeline of {name}")
     st.caption(plain(timelines_caption({name: run.spans for name, run in runs.items()}, unit=unit)))
     if lost := preempted_text({name: preemptions_of(run.events) for name, run in runs.items()}):
         st.caption(plain(lost))
-    with st.expander("How to read this"):
-        st.markdown(TIMELINE_HELP)
 
 
 def draw_kv_layouts(runs: Runs) -> None:
     """Positions with real tokens and without, in memory and in the passes, a bar per run."""
-    st.subheader("KV positions by use", anchor="kv")
     waste = pd.DataFrame([run.waste_row(name) for name, run in runs.items()])
     show(kv_layouts(waste, dark=is_dark()), key="kv_layouts", alt="KV positions by use, all runs")
     st.caption(plain(kv_layouts_caption(waste)))
@@ -74,7 +72,6 @@ def draw_kv_layouts(runs: Runs) -> None:
 
 def draw_wastes(runs: Runs) -> None:
     """The seconds spent on waste, a bar per run, and the bucket padding of CUDA graphs."""
-    st.subheader("Waste in time", anchor="waste")
     waste = pd.DataFrame([run.waste_row(name) for name, run in runs.items()])
     show(waste_breakdown(waste, groups=IN_TIME, dark=is_dark()), key="waste", alt="Waste in time, all runs")
     st.caption(plain(waste_caption(waste, IN_TIME)))
@@ -87,8 +84,6 @@ def draw_wastes(runs: Runs) -> None:
 
 def draw_overlays(runs: Runs) -> None:
     """A figure per latency, with all runs over one axis."""
-    st.subheader("Latencies", anchor="latencies")
-    draw_definitions(next(iter(runs.values())).definitions)
     in_columns([partial(_draw_overlay, runs, latency) for latency in LATENCY_FIGURES])
     if worst := worst_gap_text({name: run.metrics for name, run in runs.items()}):
         st.caption(plain(worst))

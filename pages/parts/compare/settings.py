@@ -18,7 +18,6 @@ from engine.core.format import MISSING
 from engine.core.presets import PRESETS
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.runs.run_text import dtype_name, flattened
-from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import linked, switch
 from pages.parts.shared.tables import draw_table
 
@@ -51,34 +50,37 @@ class Mismatch:
 
 
 def allows_comparison(runs: Mapping[str, LoadedRun], found: Sequence[Mismatch]) -> bool:
-    """Whether to compare the runs. Of mismatches it draws a warning and a switch, which is kept in the address."""
+    """Whether to compare the runs. For mismatches it draws a switch, which is kept in the address, and until that is
+    set what differs."""
     if not found:
         return True
+    place = st.container()
+    with linked(ANYWAY, False, switch) as key:
+        is_allowed = st.toggle("Compare anyway", key=key, persist_state="page")
+    if not is_allowed:
+        with place:
+            draw_mismatches(list(runs), found)
+    return is_allowed
+
+
+def draw_mismatches(names: Sequence[str], found: Sequence[Mismatch]) -> None:
+    """What bars a fair comparison of the named runs, and why."""
     what = " and ".join(mismatch.what for mismatch in found)
     st.warning(
         f"**These runs differ in {what}.** A difference between their figures says nothing about the engines.",
         icon=":material/balance:",
     )
-    draw_table(["setting", *runs, "why it matters"], mismatch_rows(found))
-    with linked(ANYWAY, False, switch) as key:
-        return st.toggle("Compare anyway", key=key, persist_state="page")
-
-
-def draw_cautions(runs: Mapping[str, LoadedRun]) -> None:
-    """A warning for each setting that may differ by mistake."""
-    for caution in cautions([setting_of(run.info) for run in runs.values()]):
-        values = ", ".join(f"{name} {value}" for name, value in zip(runs, caution.values, strict=True))
-        st.warning(plain(f"The {caution.what} differs too ({values}): {caution.why}."), icon=":material/rule:")
+    draw_table(["setting", *names, "why it matters"], mismatch_rows(found))
 
 
 def draw_settings(runs: Mapping[str, LoadedRun]) -> None:
     """Every setting that differs."""
     rows = setting_rows([run.config for run in runs.values()])
-    with st.expander("Different settings"):
-        if rows:
-            draw_table(["setting", *runs], rows)
-        else:
-            st.markdown("None: the runs have the same settings.")
+    st.markdown("**Different settings**")
+    if rows:
+        draw_table(["setting", *runs], rows)
+    else:
+        st.markdown("None: the runs have the same settings.")
 
 
 def setting_of(info: Mapping[str, Any]) -> Setting:

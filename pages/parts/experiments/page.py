@@ -24,6 +24,7 @@ from pages.parts.runs.badges import RANDOM_WEIGHTS
 from pages.parts.runs.run_actions import delete_experiment, draw_download, predictions_text
 from pages.parts.runs.run_text import machine_line
 from pages.parts.shared.fields import Field
+from pages.parts.shared.headline import reading
 from pages.parts.shared.lab import lab, others_text
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
@@ -107,7 +108,8 @@ def follow_results(
     drawing, for pages that have loaded the experiment already.
     """
     try:
-        found_first = (first or load)(experiment_id)
+        with reading(experiment_id):
+            found_first = (first or load)(experiment_id)
     except ValueError as error:
         draw_unreadable(error)
         return

@@ -43,6 +43,11 @@ def draw_predictions(subject: Subject, *, title: str = "Predictions") -> None:
         _watch(subject, state_of_predictions(rows))
 
 
+def has_predictions(subject: Subject) -> bool:
+    """Whether there is a prediction of this subject."""
+    return bool(len(lab().store.predictions.list(subject)))
+
+
 @st.fragment(run_every=WATCH_S)
 def _watch(subject: Subject, drawn: tuple[tuple[str, ...], ...]) -> None:
     """Draw the page again when one of them is edited, closed or graded."""

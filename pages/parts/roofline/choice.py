@@ -14,6 +14,7 @@ from pages.parts.roofline.passes import MAX_MEMBERS, MeasuredPasses, likeness, m
 from pages.parts.runs.loaded_run import find_row, recent_rows
 from pages.parts.runs.run_text import choice_label, run_names
 from pages.parts.runs.status import draw_unknown
+from pages.parts.shared.headline import reading
 from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import plain
 
@@ -41,7 +42,8 @@ def choose() -> ChosenRuns:
     """Draw both lists and load the chosen runs; the newest run if the address names none."""
     experiment_id = _experiment()
     if experiment_id is not None:
-        return ChosenRuns(series=_of_experiment(experiment_id), experiment_id=experiment_id)
+        with reading(experiment_id):
+            return ChosenRuns(series=_of_experiment(experiment_id), experiment_id=experiment_id)
     asked = asked_runs()
     unknown = [run_id for run_id in asked if find_row(run_id) is None]
     if unknown:
@@ -49,7 +51,9 @@ def choose() -> ChosenRuns:
     known = [run_id for run_id in asked if run_id not in unknown][:MAX_RUNS]
     if len(asked) - len(unknown) > MAX_RUNS:
         st.caption(f"The first {MAX_RUNS} of {len(asked) - len(unknown)} runs are shown.")
-    return ChosenRuns(series=_of_runs(_picked(known, is_asked=bool(asked))), experiment_id=None)
+    picked = _picked(known, is_asked=bool(asked))
+    with reading(",".join(picked)):
+        return ChosenRuns(series=_of_runs(picked), experiment_id=None)
 
 
 def _experiment() -> str | None:

@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from engine.core.format import count, duration, percent, plural
-from engine.core.presets import PRESETS
 from pages.figures.blocks.blocks import MAX_COLUMNS, MAX_ROWS, block_map, block_map_caption
 from pages.figures.blocks.pool import pool_at, pool_caption
 from pages.figures.frames import records
@@ -28,10 +27,7 @@ MAX_LISTED = 20
 
 
 def draw_blocks(run: LoadedRun) -> None:
-    """Nothing for a run whose KV memory is not paged."""
-    if not PRESETS[run.config.engine].has_blocks:
-        return
-    st.subheader("KV blocks", anchor="blocks")
+    """The section of a run with paged KV memory."""
     unit = chosen_unit()
     grid = _block_map(str(lab().home), run.run_id, _version(run), unit)
     show(blocks_figure(run, grid, unit, dark=is_dark()), key="blocks", alt="KV blocks over time")

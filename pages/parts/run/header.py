@@ -1,4 +1,4 @@
-"""The top of a run's page: its badges and settings, links, note and tags, export, and up to six key figures."""
+"""The top of a run's page: links, note and tags, export, its badges and settings, and up to six key figures."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from engine.metrics.definitions import Definitions
 from engine.metrics.metric import Value
 from engine.simulator.machine import SimulationTarget
 from pages.parts.experiments.progress import draw_way_to_experiment
-from pages.parts.runs.badges import show_badges
+from pages.parts.runs.badges import badges_of
 from pages.parts.runs.latency_definitions import definition_text
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.runs.run_actions import draw_download, edit_notes, set_pinned
-from pages.parts.runs.run_text import busy_line, engine_line, machine_line, when, workload_line
+from pages.parts.runs.run_text import engine_line, machine_line, when, workload_line
 from pages.parts.shared.fields import query_of
 from pages.parts.shared.lab import lab
 from pages.parts.shared.links import runs_query
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.metric_text import METRIC_BY_NAME, value_and_unit
+from pages.parts.shared.metric_text import METRIC_BY_NAME, headline_metric, value_and_unit
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.tiles import Tile, draw_tiles
 from store.folders import log_bytes
@@ -54,36 +54,41 @@ PAGED_FIGURES = (
 )
 
 
-def draw_header(run: LoadedRun, companions: Sequence[str]) -> None:
-    """`companions` are the ids of the runs of its comparison, itself included; empty where it was made for none."""
-    show_badges(run.row)
-    st.markdown(f"**{engine_line(run.config)}**  \n{workload_line(run.info, run.metrics)}  \n{machine_line(run.info)}")
-    if busy := busy_line(run.info):
-        st.caption(f":material/speed: {busy}")
-    with st.container(horizontal=True, gap="medium"):
-        if companions:
-            st.page_link(
-                "pages/compare.py",
-                label="Compare with the other engine" if len(companions) == 2 else "Compare with the other engines",
-                icon=":material/compare_arrows:",
-                query_params=runs_query(companions),
-            )
-        else:
-            st.page_link(
-                "pages/compare.py",
-                label="Compare with another run",
-                icon=":material/compare_arrows:",
-                query_params=runs_query([run.run_id]),
-            )
-        draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
-        st.page_link(
-            "pages/bench.py",
-            label="Repeat on Bench",
-            icon=":material/replay:",
-            query_params=query_of(run.config, SimulationTarget.of_run(run.info)),
-        )
-        st.page_link("pages/glossary.py", label="Glossary", icon=":material/dictionary:")
-    st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")
+def draw_toolbar(run: LoadedRun, companions: Sequence[str]) -> None:
+    """Links to where a run leads, and what can be done with it. `companions` are the ids of the runs of its comparison,
+    itself included; empty where it was made for none."""
+    if companions:
+        label = "Compare with the other engine" if len(companions) == 2 else "Compare with the other engines"
+    else:
+        label = "Compare with another run"
+    st.page_link(
+        "pages/compare.py",
+        label=label,
+        icon=":material/compare_arrows:",
+        query_params=runs_query(companions or [run.run_id]),
+    )
+    draw_way_to_experiment(str(run.row.get("experiment_kind")), str(run.row.get("experiment_id")))
+    st.page_link(
+        "pages/bench.py",
+        label="Repeat on Bench",
+        icon=":material/replay:",
+        query_params=query_of(run.config, SimulationTarget.of_run(run.info)),
+    )
+    with st.popover("More", icon=":material/more_horiz:", type="tertiary"):
+        _draw_run_tools(run)
+
+
+def draw_description(run: LoadedRun) -> None:
+    """The run's badges, settings and machine in a line, then its tags and its note."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for badge in badges_of(run.row):
+            st.badge(badge.label, icon=badge.icon, color=badge.color, help=badge.help)
+        annotation = lab().store.annotations.of(run.run_id)
+        for tag in annotation.tags:
+            st.badge(plain(tag), icon=":material/sell:", color="gray")
+        st.caption(f"{engine_line(run.config)} · {workload_line(run.info, run.metrics)} · {machine_line(run.info)}")
+    if annotation.note:
+        st.markdown("  \n".join(plain(line) for line in annotation.note.splitlines()))
 
 
 def draw_key_figures(run: LoadedRun) -> None:
@@ -98,14 +103,15 @@ def key_tiles(run: LoadedRun) -> list[Tile]:
 
 
 def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definitions) -> Tile:
-    """A figure that the run does not have is a dash, not a zero."""
+    """A figure that the run does not have is a dash, not a zero. A percentile that too few samples support gives way to
+    the largest value."""
     noun = "requests" if figure.rests_on == "itl_n" and definitions.itl == "mean" else figure.noun
     changed = definition_text(definitions)
-    metric = METRIC_BY_NAME[figure.metric]
-    value, unit = value_and_unit(metric, metrics.get(figure.metric))
+    metric = METRIC_BY_NAME[headline_metric(figure.metric, metrics)]
+    value, unit = value_and_unit(metric, metrics.get(metric.name))
     rests_on = metrics.get(figure.rests_on)
     return Tile(
-        label=figure.label,
+        label=figure.label if metric.name == figure.metric else figure.label.replace("p95", "max"),
         value=value,
         unit=unit,
         note="no sample in this run" if value == MISSING else f"n = {count(rests_on)} {noun}",
@@ -113,18 +119,15 @@ def _tile(figure: KeyFigure, metrics: Mapping[str, Value], definitions: Definiti
     )
 
 
-def draw_run_tools(run: LoadedRun) -> None:
-    """Tags, note and pin with the buttons that change them, and the export of an ended run."""
-    annotation = lab().store.annotations.of(run.run_id)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for tag in annotation.tags:
-            st.badge(plain(tag), icon=":material/sell:", color="gray")
-        if st.button("Note and tags …", icon=":material/edit_note:", key=page_key("note")):
-            edit_notes([run.run_id])
-        if st.button("Unpin" if annotation.pinned else "Pin", icon=":material/keep:", key=page_key("pin")):
-            set_pinned([run.run_id], not annotation.pinned)
-            st.rerun()
-        if run.status != "running":
-            draw_download([run.run_id], log_bytes(Path(run.row["folder"])) or 0, label="Export", key=page_key("export"))
-    if annotation.note:
-        st.markdown("  \n".join(plain(line) for line in annotation.note.splitlines()))
+def _draw_run_tools(run: LoadedRun) -> None:
+    """Note, tags and pin, the export of an ended run, and the run's id."""
+    is_pinned = lab().store.annotations.of(run.run_id).pinned
+    if st.button("Note and tags …", icon=":material/edit_note:", key=page_key("note")):
+        edit_notes([run.run_id])
+    if st.button("Unpin" if is_pinned else "Pin", icon=":material/keep:", key=page_key("pin")):
+        set_pinned([run.run_id], not is_pinned)
+        st.rerun()
+    if run.status != "running":
+        draw_download([run.run_id], log_bytes(Path(run.row["folder"])) or 0, label="Export", key=page_key("export"))
+    st.page_link("pages/glossary.py", label="Glossary", icon=":material/dictionary:")
+    st.caption(f"Run {run.run_id}, {when(run.row.get('created_at'))}")

@@ -41,7 +41,6 @@ _SECONDS = ("arrival_s", "queue_wait_s", "ttft_s", "tpot_s", "e2e_s")
 @st.fragment
 def draw_requests(run: LoadedRun) -> None:
     """The table page by page, then the selected request's texts. A selection redraws this section only."""
-    st.subheader("Requests and answers", anchor="requests")
     if run.requests.empty:
         st.markdown("No request was logged.")
         return

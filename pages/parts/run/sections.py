@@ -20,27 +20,26 @@ from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.figures import (
     LATENCY_FIGURES,
     LATENCY_HELP,
-    TIMELINE_HELP,
     WASTE_HELP,
     LatencyFigure,
     absence,
     chosen_unit,
     counted_noun,
     discarded_text,
+    lanes_px,
     overlaid,
-    unit_switch,
 )
-from pages.parts.runs.latency_definitions import draw_definitions
 from pages.parts.runs.loaded_run import LoadedRun
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import plain
 
+LANES_PX = 300  # of a timeline with its tiles on a laptop's first screen
+
 
 def draw_timeline(run: LoadedRun) -> None:
     """The slots over steps or seconds, with the queue above."""
-    st.subheader("Slot timeline", anchor="timeline")
-    unit = unit_switch()
+    unit = chosen_unit()
     lanes = run.config.num_slots
     figure = slot_timeline(
         run.spans,
@@ -48,19 +47,17 @@ def draw_timeline(run: LoadedRun) -> None:
         queue=queue_from_passes(run.passes),
         num_lanes=lanes,
         preemptions=preemptions_of(run.events),
+        most_px=lanes_px(lanes, LANES_PX),
         dark=is_dark(),
     )
     show(figure, key="timeline", alt="Slot timeline")
     st.caption(timeline_caption(run.spans, unit=unit, num_lanes=lanes))
     if preempted := preemptions_text(preemptions_of(run.events)):
         st.caption(preempted)
-    with st.expander("How to read this"):
-        st.markdown(TIMELINE_HELP)
 
 
 def draw_waste(run: LoadedRun) -> None:
     """Positions, time and memory spent on nothing."""
-    st.subheader("Waste", anchor="waste")
     waste = pd.DataFrame([run.waste_row("")])
     show(waste_breakdown(waste, dark=is_dark()), key="waste", alt="Waste")
     st.caption(waste_caption(waste))
@@ -72,8 +69,6 @@ def draw_waste(run: LoadedRun) -> None:
 
 def draw_latencies(run: LoadedRun) -> None:
     """Five cumulative distributions in two columns; a text says why one is missing."""
-    st.subheader("Latencies", anchor="latencies")
-    draw_definitions(run.definitions)
     in_columns([partial(_draw_latency, run, latency) for latency in LATENCY_FIGURES])
     with st.expander("What each latency measures"):
         st.markdown(LATENCY_HELP)
@@ -94,7 +89,6 @@ def _draw_latency(run: LoadedRun, latency: LatencyFigure) -> None:
 
 def draw_passes(run: LoadedRun) -> None:
     """The time, the rows and the width of each forward pass, one below the other."""
-    st.subheader("Passes", anchor="passes")
     show(pass_trace(run.passes, unit=chosen_unit(), dark=is_dark()), key="passes", alt="Pass trace")
     st.caption(pass_kinds_caption(run.pass_kinds))
     if executed := executed_text(run):

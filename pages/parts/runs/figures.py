@@ -18,7 +18,7 @@ from engine.metrics.distribution import Distribution
 from engine.metrics.latency import LATENCIES, Latency
 from engine.metrics.metric import Value
 from pages.figures.timeline.spans import RunUnit
-from pages.parts.shared.page_state import linked, one_of, setting
+from pages.parts.shared.page_state import linked, one_of, value_of
 
 UNIT = "unit"  # in the address: `?unit=seconds`
 UNITS: dict[str, RunUnit] = {"steps": "step", "seconds": "second"}
@@ -48,6 +48,21 @@ graph computes beyond the tokens of its pass, because it was captured for a larg
 """
 
 
+LEAST_LANE_PX = 8.0
+
+
+def lanes_px(num_lanes: int, room_px: float) -> float:
+    """The height of all lanes of a timeline that has room for `room_px`; more where lanes would become too thin."""
+    return max(room_px, LEAST_LANE_PX * num_lanes)
+
+
+def draw_timeline_tools() -> None:
+    """The switch between steps and seconds, and how to read a timeline."""
+    unit_switch()
+    with st.popover("How to read this", type="tertiary"):
+        st.markdown(TIMELINE_HELP)
+
+
 def unit_switch() -> RunUnit:
     """Draw the switch between steps and seconds, and return the chosen unit."""
     with linked(UNIT, "steps", one_of(list(UNITS))) as key:
@@ -59,7 +74,7 @@ def unit_switch() -> RunUnit:
 
 def chosen_unit() -> RunUnit:
     """The unit that the page's switch shows, for a figure further down."""
-    return UNITS.get(setting(UNIT) or "steps", "step")
+    return UNITS.get(value_of(UNIT, "steps", one_of(list(UNITS))) or "steps", "step")
 
 
 def discarded_text(config: RunConfig, metrics: Mapping[str, Value]) -> str:

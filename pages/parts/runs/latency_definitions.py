@@ -24,7 +24,7 @@ from pages.parts.shared.lab import lab
 from pages.parts.shared.links import WHO_COUNTS_SO
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text
-from pages.parts.shared.page_state import linked, one_of, page_key
+from pages.parts.shared.page_state import linked, one_of, page_key, value_of
 from pages.parts.shared.tables import draw_table, frame_csv
 
 DEFINITIONS = tuple(choice.name for choice in CHOICES)  # in the address
@@ -39,38 +39,44 @@ TEXTS = ("prompt_text", "output_text")
 # The control.
 
 
-def choose_definitions(runs: Mapping[str, LoadedRun]) -> dict[str, LoadedRun]:
-    """Draw the control, and return the runs, by their names, recounted by the chosen definitions."""
+def by_chosen_definitions(runs: Mapping[str, LoadedRun]) -> dict[str, LoadedRun]:
+    """The runs, by their names, recounted by the definitions that the control shows, drawn or not."""
+    names = {
+        choice.name: value_of(choice.name, choice.options[0].name, one_of([option.name for option in choice.options]))
+        for choice in CHOICES
+    }
+    definitions = Definitions.from_names(names)
+    return {name: recounted_run(run, definitions) for name, run in runs.items()}
+
+
+def draw_definitions_control(runs: Mapping[str, LoadedRun], recounted: Mapping[str, LoadedRun]) -> None:
+    """The control, which figures it changes, and the downloads. `recounted` are the runs by the chosen definitions."""
     with st.expander("Latency definitions", icon=":material/rule:", key=page_key("definitions")):
-        definitions = _choose()
-        recounted = {name: recounted_run(run, definitions) for name, run in runs.items()}
+        _draw_choices()
+        definitions = next(iter(recounted.values())).definitions
         _draw_changes(runs, recounted, definitions)
         _draw_downloads(list(runs.values()), list(recounted.values()), definitions)
-    draw_definitions(definitions)
-    return recounted
 
 
-def _choose() -> Definitions:
+def _draw_choices() -> None:
     columns = st.columns(2, gap="medium")
-    chosen = {}
     for place, choice in enumerate(CHOICES):
         with columns[place % 2]:
-            chosen[choice.name] = _choice(choice)
+            _choice(choice)
     st.page_link(
         "pages/glossary.py",
         label="Definitions of other tools",
         icon=":material/dictionary:",
         query_params={"term": WHO_COUNTS_SO},
     )
-    return Definitions.from_names(chosen)
 
 
-def _choice(choice: DefinitionChoice) -> str | None:
-    """The chosen option, by default the first. The labels are the options' names, since these are in the address."""
+def _choice(choice: DefinitionChoice) -> None:
+    """The options, by default the first. The labels are the options' names, since these are in the address."""
     names = [option.name for option in choice.options]
     captions = [option.meaning for option in choice.options]
     with linked(choice.name, names[0], one_of(names)) as key:
-        return st.radio(choice.label, names, captions=captions, key=key, persist_state="page")
+        st.radio(choice.label, names, captions=captions, key=key, persist_state="page")
 
 
 def draw_definitions(definitions: Definitions) -> None:

@@ -113,6 +113,21 @@ def workload_line(info: Mapping[str, Any], metrics: Mapping[str, Value]) -> str:
     return plain(f"{count(requests)} requests ({', '.join(settings)}): {done}")
 
 
+ENDINGS = {
+    "running": "is still running",
+    "stopped": "was stopped",
+    "oom": "ran out of memory",
+    "failed": "failed",
+    "crashed": "crashed",
+}
+
+
+def ending_text(status: str, finished: int, requests: int) -> str:
+    """`ran out of memory after 3 of 8 requests`: the verb phrase of a run that did not complete."""
+    text = ENDINGS.get(status, f"ended as {status}")
+    return f"{text} after {count(finished)} of {plural(requests, 'request')}"
+
+
 def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """A distinct name for each run: its engine, then the settings in which runs of one engine differ, then a number."""
     names = [config.engine for config in configs]

@@ -13,10 +13,7 @@ import streamlit as st
 
 from engine.core.format import plural, unbroken
 from engine.validity.validity import CHECKS, Outcome
-from pages.parts.runs.loaded_run import LoadedRun
-from pages.parts.shared.lab import lab
 from pages.parts.shared.markdown import listed, plain
-from pages.parts.shared.tables import draw_table
 
 CHECK_BY_NAME = {check.name: check for check in CHECKS}
 DISTURBING = {
@@ -32,12 +29,8 @@ MARKS = {
 Checks = Sequence[Mapping[str, Any]]  # of one run: rows of the store's `run_checks`
 
 
-def draw_validity(run: LoadedRun) -> None:
-    """The badges in a row, the lost ones first; an expander explains every check."""
-    checks = lab().store.runs.checks(run.run_id)
-    if not checks:  # the run is not over
-        return
-    st.subheader("Validity", anchor="validity")
+def draw_badges(checks: Checks) -> None:
+    """The badges in a row, the lost ones first, with a summary; then every check with its finding and its limit."""
     with st.container(horizontal=True, gap="small"):
         for outcome, (icon, color) in MARKS.items():
             for check in checks:
@@ -45,34 +38,45 @@ def draw_validity(run: LoadedRun) -> None:
                     name = str(check["check_name"])
                     label = label_of(name) if outcome == Outcome.PASS.value else fault_of(name)
                     st.badge(label, icon=icon, color=color, help=plain(unbroken(str(check["finding"]))))  # type: ignore[arg-type]
-    st.caption(f"{summary(checks)}.")
-    with st.expander("Checks", icon=":material/rule:"):
-        for explained in explained_checks(checks):
-            st.markdown(f"**{explained.badge}** · {explained.outcome}  \n{plain(explained.finding)}")
-            st.caption(f"{plain(explained.meaning)} *Limit:* {plain(explained.limit)}")
+    st.markdown(f"{summary(checks)}.")
+    st.markdown("\n\n".join(map(_explained, explained_checks(checks))))
 
 
-def draw_validity_warning(runs: Mapping[str, LoadedRun]) -> None:
-    """For a comparison: the badges in which the runs differ, and the ones that all of them lost."""
-    checks: dict[str, Checks] = {name: lab().store.runs.checks(run.run_id) for name, run in runs.items()}
-    differing = badge_differences(list(checks.values()))
-    if differing:
-        labels = ", ".join(difference.label for difference in differing)
-        st.warning(
-            f"**These runs differ in validity: {plain(labels)}.** That may explain differences between their figures.",
-            icon=":material/rule:",
-        )
-        with st.expander("Checks per run"):
-            draw_table(("badge", *checks), [[difference.label, *difference.findings] for difference in differing])
-    disturbed, others = lost_by_all(list(checks.values()))
-    if disturbed:
-        st.warning(
-            f"**In all of these runs, {plain(listed(disturbed))}.** The difference may come from the machine, not the "
-            "engines: run them again.",
-            icon=":material/rule:",
-        )
-    if others:
-        st.caption(f":material/rule: Badges that all of these runs lost: {plain(', '.join(others))}.")
+def _explained(check: ExplainedCheck) -> str:
+    return (
+        f"**{check.badge}** · {check.outcome}  \n{plain(check.finding)}  \n"
+        f":small[{plain(check.meaning)} *Limit:* {plain(check.limit)}]"
+    )
+
+
+def distrust(runs: Mapping[str, Checks]) -> str:
+    """Why the times of these runs cannot be trusted: `the host may have slowed the engine in both runs`; else empty.
+
+    `runs` are the checks by the runs' names; a run without checks is not over.
+    """
+    lost = {name: names_of(checks, Outcome.FAIL) for name, checks in runs.items()}
+    clauses = []
+    for check, clause in DISTURBING.items():
+        names = [name for name, each in lost.items() if check in each]
+        if names:
+            clauses.append(f"{clause}{_in_runs(names, len(runs))}")
+    return " and ".join(clauses)
+
+
+def distrust_text(arrivals: Sequence[str], why: str) -> str:
+    """The sentence after the counts of runs whose times cannot be trusted. Where requests arrive over time, how many
+    passes there are depends on the times too."""
+    if all(arrival == "closed" for arrival in arrivals):
+        return f"The times cannot be trusted: {why}."
+    return f"The times cannot be trusted, nor, as requests arrived over time, these counts: {why}."
+
+
+def _in_runs(names: Sequence[str], of_all: int) -> str:
+    if of_all == 1:
+        return ""
+    if len(names) == of_all:
+        return " in both runs" if of_all == 2 else f" in all {of_all} runs"
+    return f" in {listed(names)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,14 +29,16 @@ JOB = "job"
 PLACES = ("run_id", "runs", "run", "experiment", JOB, "prediction", "question", "sql")
 
 # When Bench switches to a page with a query, Streamlit first pushes that query onto Bench's own address, as an entry of
-# the browser's history that the visitor never saw. The script drops it: one Back leads from the results to Bench. A
-# page that was opened without a place and names its newest run or experiment replaces its own address.
+# the browser's history that the visitor never saw. The script drops it: one Back leads from the results to Bench, and
+# from a job that Run or Compare started back to them. A page that was opened without a place and names its newest run
+# or experiment replaces its own address.
 HISTORY_SCRIPT = """<script>
 if (!window.labHistory) {
   window.labHistory = history.pushState;
   const places = %s;
   history.pushState = function (state, title, url) {
     if (/^\\/?(bench)?\\?(runs|run_id|experiment)=/.test(String(url))) return;
+    if (/^\\/?(run|compare)\\?job=/.test(String(url))) return;
     const now = new URL(location.href), next = new URL(String(url), now);
     const isSamePage = now.pathname === next.pathname && now.search !== next.search;
     const isSetting = places.every(name => now.searchParams.get(name) === next.searchParams.get(name));
@@ -120,6 +122,15 @@ def is_asked(name: str) -> bool:
     if known is not None and texts in known.trail:
         return bool(setting(name))
     return any(texts)
+
+
+def value_of(name: str, default: Any, read: Callable[[Texts], Any]) -> Any:
+    """A setting's value where its widget is not drawn in this run, or not yet: the widget's if the address still has
+    what it wrote, else the address's. `read` is as for `linked`."""
+    key, asked, known = page_key(name), texts_of(name), _visit().settings.get(name)
+    if known is None or asked not in known.trail:
+        return _read(asked, default, read)
+    return st.session_state[key] if key in st.session_state else _read(known.trail[-1], default, read)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ class Tile:
 
 
 def draw_tiles(tiles: Sequence[Tile]) -> None:
-    """Draw tiles in rows as wide as the page; two columns on a phone."""
+    """Draw tiles side by side, as wide as the page; in two columns on a phone."""
     st.html(tiles_html(tiles) + STYLE)
 
 
@@ -40,12 +40,11 @@ def _tile(tile: Tile) -> str:
 
 
 STYLE = """<style>
-.tiles {display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem;}
-@media (min-width: 900px) {.tiles {grid-template-columns: repeat(3, 1fr);}}
-@media (min-width: 1600px) {.tiles {grid-template-columns: repeat(6, 1fr);}}
-.tiles .tile {border: 1px solid rgba(128,128,128,.3); border-radius: .5rem; padding: .6rem .9rem; line-height: 1.3;}
+.tiles {display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .5rem;}
+@media (min-width: 1200px) {.tiles {grid-auto-flow: column; grid-auto-columns: 1fr; grid-template-columns: none;}}
+.tiles .tile {border: 1px solid rgba(128,128,128,.3); border-radius: .5rem; padding: .35rem .75rem; line-height: 1.3;}
 .tiles .label {font-size: .875rem; opacity: .8;}
-.tiles .value {font-size: 1.75rem; line-height: 1.35; white-space: nowrap;}
+.tiles .value {font-size: 1.5rem; line-height: 1.3; white-space: nowrap;}
 .tiles .unit {font-size: 1rem; opacity: .8;}
-.tiles .note {font-size: .875rem; opacity: .7;}
+.tiles .note {font-size: .8rem; opacity: .75;}
 </style>"""

@@ -64,13 +64,13 @@ def test_the_finding_and_the_ratios_are_as_calculated_by_hand(pair: Path) -> Non
         "computed 25.0 % of its slot-steps for ended requests, continuous none." in text
     )
     tiles = " ".join(text.split())
-    assert "Throughput 1.33x better: 20.0 tokens/s against 15.0 tokens/s" in tiles
-    assert "Duration 0.750x better: 300 ms against 400 ms" in tiles
+    assert "Throughput 1.33x better: 20.0 against 15.0 tokens/s" in tiles
+    assert "Duration 0.750x better: 300 against 400 ms" in tiles
     assert "Slot-steps 0.750x better: 6 against 8" in tiles
 
 
 def test_timelines_share_one_axis_and_latencies_one_figure(pair: Path) -> None:
-    drawn = figures(open_page("compare", runs="r1,r2", unit="seconds"))
+    drawn = figures(open_page("compare", runs="r1,r2", unit="seconds", tab="latencies"))
     static, continuous = drawn["Slot timeline of static"], drawn["Slot timeline of continuous"]
     assert static["layout"]["xaxis"]["range"] == continuous["layout"]["xaxis"]["range"] == pytest.approx([0.0, 0.4])
     overlay = drawn["End-to-end latency (E2E), cumulative, all runs"]
@@ -78,7 +78,7 @@ def test_timelines_share_one_axis_and_latencies_one_figure(pair: Path) -> None:
 
 
 def test_equal_answers(pair: Path) -> None:
-    text = words(open_page("compare", runs="r1,r2"))
+    text = words(open_page("compare", runs="r1,r2", tab="answers"))
     assert "static and continuous gave the same answers: all 6 tokens of 2 requests are equal." in text
     assert "Answer 1." in text
 
@@ -87,7 +87,7 @@ def test_different_answers_name_the_first_difference(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous", token_ids={**TOKEN_IDS, 1: (7, 8, 60, 10)})
     take_in(runs.parent)
-    text = words(open_page("compare", runs="r1,r2"))
+    text = words(open_page("compare", runs="r1,r2", tab="answers"))
     assert (
         "1 of 2 answers of static and continuous are equal token for token; request 1 first differs at token 3." in text
     )
@@ -114,17 +114,18 @@ def test_unfair_pairs_are_barred_until_the_switch_is_set(
     text = words(app)
     assert f"These runs differ in {what}." in text
     assert values in text
-    assert "Slot timelines" not in text
+    assert not figures(app)
     app.toggle(key="compare.anyway").set_value(True).run()
     assert f"Not a comparison of engines only, because their {what} differs: continuous was" in words(app)
-    assert "Slot timelines on one axis" in words(app)
+    assert "Slot timeline of static" in figures(app)
+    assert values in words(app)
 
 
 def test_answers_to_different_requests_are_not_compared(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous", workload={"digest": "ff", "requests": 2})
     take_in(runs.parent)
-    text = words(open_page("compare", runs="r1,r2", anyway="true"))
+    text = words(open_page("compare", runs="r1,r2", anyway="true", tab="answers"))
     assert "The runs have different requests" in text
     assert "gave the same answers" not in text
 
@@ -133,7 +134,7 @@ def test_another_models_answers_are_shown_without_a_verdict(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous", model={"name": "other", "dtype": "float32"})
     take_in(runs.parent)
-    text = words(open_page("compare", runs="r1,r2", anyway="true"))
+    text = words(open_page("compare", runs="r1,r2", anyway="true", tab="answers"))
     assert "gave the same answers" not in text
     assert "Answer 1." in text
 
@@ -142,14 +143,14 @@ def test_the_switch_is_kept_in_the_address(runs: Path) -> None:
     write_run(runs, "r1", "static")
     write_run(runs, "r2", "continuous", simulated=True)
     take_in(runs.parent)
-    assert "Slot timelines on one axis" in words(open_page("compare", runs="r1,r2", anyway="true"))
+    assert "Slot timeline of static" in figures(open_page("compare", runs="r1,r2", anyway="true"))
 
 
 def test_a_crashed_run_is_compared_as_far_as_it_went_and_without_a_verdict(runs: Path) -> None:
     write_crashed(runs, "r1", "static")
     write_run(runs, "r2", "continuous")
     take_in(runs.parent)
-    text = words(open_page("compare", runs="r1,r2"))
+    text = words(open_page("compare", runs="r1,r2", tab="differences"))
     assert "Only continuous completed (20.0 tokens/s): static crashed after 2 of 2 requests" in text
     assert "did not complete: nothing is called better or worse" in text
     assert "better:" not in text
@@ -188,4 +189,42 @@ def test_the_picker_changes_the_address(pair: Path) -> None:
     app: AppTest = open_page("compare", runs="r1")
     app.multiselect[0].set_value(["r1", "r2"]).run()
     assert app.query_params["runs"] in ("r1,r2", ["r1,r2"])
-    assert "Slot timelines on one axis" in words(app)
+    assert "Slot timeline of static" in figures(app)
+
+
+def test_a_pair_on_a_busy_host_leads_with_counts(runs: Path) -> None:
+    busy = {"python": "3.11", "cpu_count": 2, "load_average_1min": 7.0}
+    write_run(runs, "r1", "static", environment=busy)
+    write_run(runs, "r2", "continuous", environment=busy)
+    take_in(runs.parent)
+    app = open_page("compare", runs="r1,r2")
+    text = " ".join(words(app).split())
+    assert "needed 4 forward passes and 8 slot-steps on the same 2 requests" in text
+    assert "The times cannot be trusted: the host may have slowed the engine in both runs." in text
+    assert "Throughput 1.33x not trusted: 20.0 against 15.0 tokens/s" in text
+    assert "Slot-steps 0.750x better: 6 against 8" in text
+    assert [button.disabled for button in app.button if button.label == "Run all again"] == [False]
+
+
+def test_all_runs_of_a_job_are_offered_at_once(runs: Path) -> None:
+    job = {"id": "e1", "kind": "layouts", "label": "static, continuous and serial"}
+    for number, engine in enumerate(("static", "continuous", "static")):
+        write_run(runs, f"r{number}", engine, experiment=job, created_at=f"2026-11-29T12:0{number}:00.000+00:00")
+    take_in(runs.parent)
+    label = "All 3 runs of this job: static and continuous, "
+    offered = {name: address for name, address in links(open_page("compare", runs="r0,r1")) if name.startswith(label)}
+    assert [address.endswith("runs=r0,r1,r2") for address in offered.values()] == [True]
+    assert not [name for name, _ in links(open_page("compare", runs="r0,r1,r2")) if name.startswith(label)]
+    assert [name for name, _ in links(open_page("compare")) if name.startswith(label)]
+
+
+def test_only_the_open_section_is_drawn_and_a_link_opens_one(pair: Path) -> None:
+    at_first = open_page("compare", runs="r1,r2")
+    assert "Waste in time, all runs" in figures(at_first)
+    assert not [name for name in figures(at_first) if "cumulative" in name]
+    linked = open_page("compare", runs="r1,r2", tab="latencies")
+    assert [name for name in figures(linked) if "cumulative" in name]
+    assert "Waste in time, all runs" not in figures(linked)
+    wrong = open_page("compare", runs="r1,r2", tab="zzz")
+    assert "Invalid setting in the link: tab" in words(wrong)
+    assert "Waste in time, all runs" in figures(wrong)

@@ -60,6 +60,34 @@ def test_a_drawback_of_the_faster_run_is_named() -> None:
     assert drawback([STATIC, spiky, spiky]) == ""
 
 
+def test_times_that_cannot_be_trusted_give_way_to_counts() -> None:
+    runs = [with_metrics(STATIC, slot_steps=348, passes=87), with_metrics(CONTINUOUS, slot_steps=212, passes=74)]
+    assert finding(runs, distrust="the host may have slowed the engine in both runs") == (
+        "Continuous needed 74 forward passes and 212 slot-steps on the same 8 requests, static 87 and 348. "
+        "The times cannot be trusted: the host may have slowed the engine in both runs."
+    )
+    three = [*runs, with_metrics(replace(STATIC, name="serial"), slot_steps=212, passes=212)]
+    assert finding(three, distrust="x").startswith(
+        "Continuous needed 74 forward passes and 212 slot-steps on the same 8 requests, static 87 and 348 and serial "
+        "212 and 212."
+    )
+
+
+def test_simulated_runs_are_called_so() -> None:
+    runs = [replace(run, is_simulated=True) for run in (STATIC, CONTINUOUS)]
+    assert finding(runs).startswith("In simulation, continuous was 1.50 times as fast as static")
+
+
+def test_the_drawback_of_few_requests_is_the_longest_wait() -> None:
+    slow = with_metrics(CONTINUOUS, ttft_n=8, ttft_max_s=6.0, ttft_p95_s=5.0)
+    base = with_metrics(STATIC, ttft_n=8, ttft_max_s=4.0)
+    assert drawback([base, slow]) == nb(
+        "Drawback of continuous: the longest time to first token was 6.00 s against 4.00 s."
+    )
+    many = [with_metrics(run, ttft_n=20) for run in (base, slow)]
+    assert drawback(many) == nb("Drawback of continuous: the p95 time to first token was 5.00 s against 3.00 s.")
+
+
 def test_continuous_can_lose() -> None:
     slow = with_metrics(CONTINUOUS, output_tokens_per_s=32.0, passes=90, decode_pass_p50_s=0.08)
     even = with_metrics(STATIC, dead_fraction=0.0)

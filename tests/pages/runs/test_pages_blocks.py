@@ -31,7 +31,7 @@ def runs(lab_home: Path) -> Iterator[Path]:
 def test_the_pool_over_time_and_its_preemption(runs: Path) -> None:
     write_paged_run(runs, "r1")
     take_in(runs.parent)
-    app = open_page("run", run_id="r1")
+    app = open_page("run", run_id="r1", tab="kv-blocks")
     text = words(app)
     assert "Paged batching, 2 slots, blocks of 8 positions, a KV pool of at most 0.001 GiB" in text
     # held: 32 and 48 positions for 0.1 s, 24 and 24 for 0.05 s: 10.4; unfilled 14 x 0.1 + (6 + 5) x 0.05 = 1.95
@@ -39,8 +39,9 @@ def test_the_pool_over_time_and_its_preemption(runs: Path) -> None:
         "At most 6 of 6 blocks of 8 positions were held at once (100 %); 18.8 % of the held positions were unfilled "
         "over time. 1 preemption of 1 request freed 3 blocks; 17 tokens were recomputed." in text
     )
-    assert "preempted once, ended by its budget" not in text  # request 0 is shown first
-    assert "preempted" in app.dataframe[0].value
+    listed = open_page("run", run_id="r1", tab="requests")
+    assert "preempted once, ended by its budget" not in words(listed)  # request 0 is shown first
+    assert "preempted" in listed.dataframe[0].value
     tiles = " ".join(text.split())
     assert "Worst gap over median gap 1.33 times n = 4 gaps Preemptions 1 n = 2 requests" in tiles
     assert "1 preemption (triangle): a request lost its KV blocks to an older one" in text
@@ -54,7 +55,7 @@ def test_the_pool_over_time_and_its_preemption(runs: Path) -> None:
 def test_the_pool_at_one_moment_follows_the_slider(runs: Path) -> None:
     write_paged_run(runs, "r1")
     take_in(runs.parent)
-    app = open_page("run", run_id="r1")
+    app = open_page("run", run_id="r1", tab="kv-blocks")
     text = words(app)  # at first where the pool is fullest
     assert "During pass 1 (step 0, from 100 ms on), 2 requests hold 6 of 6 blocks; 14 of 48 positions" in text
     assert "0 3 17 7 (29.2 %) 1 3 17 7 (29.2 %)" in " ".join(text.split())
@@ -65,8 +66,8 @@ def test_the_pool_at_one_moment_follows_the_slider(runs: Path) -> None:
 def test_a_run_whose_memory_is_not_paged_has_no_blocks(runs: Path) -> None:
     write_run(runs, "r1", "continuous")
     take_in(runs.parent)
-    app = open_page("run", run_id="r1")
-    assert "KV blocks" not in [heading.value for heading in app.subheader]
+    app = open_page("run", run_id="r1", tab="requests")
+    assert "KV blocks" not in [tab.label for tab in app.tabs]
     assert "preempted" not in app.dataframe[0].value
     assert not app.slider
 
@@ -76,7 +77,7 @@ def test_cuda_graphs_with_eager_passes_and_bucket_padding(runs: Path) -> None:
     notes = ["Passes of more than 40 tokens are not captured."]
     write_paged_run(runs, "r1", config=config, captured=2, result={"notes": notes})
     take_in(runs.parent)
-    text = words(open_page("run", run_id="r1"))
+    text = words(open_page("run", run_id="r1", tab="passes")) + words(open_page("run", run_id="r1"))
     assert "2 of 4 passes replayed a CUDA graph; the others ran eager: Passes of more than 40 tokens are" in text
     assert "blocks of 8 positions, with CUDA graphs" in text
     assert "Tokens in CUDA graphs: 57.5 % bucket padding" in text  # 80 - 34 of 80
@@ -88,9 +89,8 @@ def test_layouts_side_by_side_show_kv_positions_by_use(runs: Path) -> None:
     write_run(runs, "r2", "continuous", experiment=experiment)
     write_paged_run(runs, "r3", experiment=experiment)
     take_in(runs.parent)
-    app = open_page("compare", runs="r1,r2,r3")
-    text = words(app)
-    assert "KV positions by use" in text
+    app = open_page("compare", runs="r1,r2,r3", tab="kv-memory")
+    text = words(app) + words(open_page("compare", runs="r1,r2,r3", tab="latencies"))
     assert "KV positions by use, all runs" in figures(app)
     # computed: static 140 with 37 dead; paged 32 + 34 + 18 + 19 = 103, all real
     assert "share of positions computed: static 73.6 %, continuous 100 %, paged 100 %" in text
@@ -107,7 +107,7 @@ def test_differences_in_execution_timing_or_block_size_are_cautions(runs: Path) 
     other = config_of("paged", block_size=16, execution="graph", timing="async")
     write_paged_run(runs, "r2", config=other, block_size=16, captured=4)
     take_in(runs.parent)
-    text = words(open_page("compare", runs="r1,r2"))
+    text = words(open_page("compare", runs="r1,r2", tab="answers"))
     assert "The execution differs too (paged, eager eager, paged, graph graph)" in text
     assert "The timing differs too" in text
     assert "The block size differs too (paged, eager 8, paged, graph 16): larger blocks" in text

@@ -67,7 +67,7 @@ def write_stopped(runs: Path, run_id: str = "r1", created_at: str = "2026-11-29T
 def open_run(runs: Path, **query: str) -> AppTest:
     write_stopped(runs)
     take_in(runs.parent)
-    return open_page("run", run_id="r1", **query)
+    return open_page("run", run_id="r1", **{"tab": "latencies"} | query)
 
 
 def flat(app: AppTest) -> str:
@@ -82,7 +82,7 @@ def test_without_a_choice_the_page_uses_the_default(runs: Path) -> None:
     text = flat(open_run(runs))
     assert "These are the default definitions." in text
     assert "TTFT p50 1.00 s n = 3 requests" in text  # of 2, 1, 1
-    assert "ITL p95 2.00 s n = 3 gaps" in text  # of 1, 2, 2
+    assert "ITL max 2.00 s n = 3 gaps" in text  # of 1, 2, 2
     assert "E2E p50 3.00 s n = 2 requests" in text  # of 5, 1
     assert "other than the default" not in text
 
@@ -98,23 +98,25 @@ def test_tiles_tables_and_figures_follow_failures_that_are_infinite(runs: Path) 
     assert "Latency definitions other than the default: Requests that did not finish: counted as infinite." in text
     drawn = figures(app)["End-to-end latency (E2E), cumulative"]
     assert "<b>continuous</b>  n = 4, 2 unbounded" in [note["text"] for note in drawn["layout"]["annotations"]]
-    assert "median ∞, p95 ∞ over 4 requests" in text
+    assert "median ∞, largest ∞ over 4 requests" in text
+    app = open_page("run", run_id="r1", failures="infinite", tab="requests")
     assert requests_table(app)["queue wait, s"].tolist() == [1.0, 0.0, 0.5, math.inf]
 
 
 def test_every_other_choice_is_followed_too(runs: Path) -> None:
     query = {"ttft": "admission", "itl": "mean", "tpot": "with-first", "percentile": "nearest"}
-    app = open_run(runs, **query)
-    text = flat(app)
+    app = open_run(runs, tab="requests", **query)
     assert requests_table(app)["TTFT, s"].tolist()[:3] == [1.0, 1.0, 0.5]
     assert requests_table(app)["TPOT, s"].tolist()[:2] == [pytest.approx(5 / 3), 1.0]
-    assert "ITL p95 2.00 s n = 2 requests" in text  # the second of the means 1.5 and 2
+    app = open_page("run", run_id="r1", tab="latencies", **query)
+    text = flat(app)
+    assert "ITL max 2.00 s n = 2 requests" in text  # the second of the means 1.5 and 2
     assert "Inter-token latency (ITL), median 1.50 s 2.00 s -500 ms (-25.0 %)" in text
     assert "Time per output token (TPOT), largest 1.67 s 1.50 s +167 ms (+11.1 %)" in text
     assert "Time per output token (TPOT), median 1.00 s 1.50 s -500 ms (-33.3 %)" in text
     assert "Time to first token (TTFT), largest 1.00 s 2.00 s -1.00 s (-50.0 %)" in text
     assert "End-to-end latency (E2E), 95th percentile 5.00 s 4.80 s +200 ms (+4.17 %)" in text
-    assert "Gap between tokens: median 1.50 s, p95 2.00 s over 2 requests." in text
+    assert "Gap between tokens: median 1.50 s, largest 2.00 s over 2 requests." in text
     shares = {name: figure["data"][0] for name, figure in figures(app).items() if name.startswith("Time to first")}
     assert shares["Time to first token (TTFT), cumulative"]["y"] != []
     assert app.query_params["ttft"] in ("admission", ["admission"])
@@ -123,7 +125,7 @@ def test_every_other_choice_is_followed_too(runs: Path) -> None:
 def test_a_run_without_changed_figures(runs: Path) -> None:
     write_run(runs, "r1", "static")
     take_in(runs.parent)
-    text = flat(open_page("run", run_id="r1", failures="infinite", ttft="admission"))
+    text = flat(open_page("run", run_id="r1", failures="infinite", ttft="admission", tab="latencies"))
     assert "No figure of this run changes." in text
 
 
@@ -136,11 +138,12 @@ def test_compare_uses_the_choice_for_all_runs(runs: Path) -> None:
     write_stopped(runs, "r1")
     write_stopped(runs, "r2", "2026-11-29T12:01:00.000+00:00")
     take_in(runs.parent)
-    app = open_page("compare", runs="r1,r2", failures="infinite", itl="mean")
+    app = open_page("compare", runs="r1,r2", failures="infinite", itl="mean", tab="latencies")
     text = flat(app)
     assert text.count("figures change.") == 2
-    assert "Time to first token (TTFT), median 1.50 s 1.50 s" in text
-    assert "End-to-end latency (E2E), median ∞ ∞" in text
+    differences = flat(open_page("compare", runs="r1,r2", failures="infinite", itl="mean", tab="differences"))
+    assert "Time to first token (TTFT), median 1.50 s 1.50 s" in differences
+    assert "End-to-end latency (E2E), median ∞ ∞" in differences
     drawn = figures(app)["Inter-token latency (ITL), cumulative, all runs"]
     notes = [note["text"] for note in drawn["layout"]["annotations"]]
     assert "<b>continuous, run 1</b>  n = 3, 2 unbounded" in notes  # a mean of 1.5, and two that never ended

@@ -73,13 +73,13 @@ def test_the_newest_run_is_shown_when_none_is_named(runs: Path) -> None:
 
 def test_the_figures_of_a_run_are_as_calculated_by_hand(runs: Path) -> None:
     write_run(runs, "r1", "static")
-    text = open_run(runs)
+    text = open_run(runs) + words(open_page("run", run_id="r1", tab="details"))
     assert "Static batching, 2 slots, batches formed from what has arrived" in text
     assert "2 requests (p16, budget 2-4, arrival closed, seed 0): 6 new tokens in 400 ms" in text
     tiles = " ".join(text.split())
     assert "Throughput 15.0 tokens/s n = 6 tokens" in tiles
     assert "TTFT p50 100 ms n = 2 requests" in tiles
-    assert "ITL p95 100 ms n = 4 gaps" in tiles
+    assert "ITL max 100 ms n = 4 gaps" in tiles
     assert "E2E p50 300 ms n = 2 requests" in tiles  # 0.2 s and 0.4 s
     assert "Dead slot-steps 25.0 % n = 8 slot-steps" in tiles
     assert "Slot-steps 8 slot_steps" in tiles
@@ -90,8 +90,8 @@ def test_the_figures_of_a_run_are_as_calculated_by_hand(runs: Path) -> None:
 def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
     write_run(runs, "r1", "static")
     take_in(runs.parent)
-    app = open_page("run", run_id="r1")
-    assert set(figures(app)) == {
+    tabs = [open_page("run", run_id="r1", tab=tab) for tab in ("waste", "latencies", "passes")]
+    assert {name for app in tabs for name in figures(app)} == {
         "Slot timeline",
         "Waste",
         "Queue wait, cumulative",
@@ -101,7 +101,7 @@ def test_every_section_has_its_figure_and_its_finding(runs: Path) -> None:
         "End-to-end latency (E2E), cumulative",
         "Pass trace",
     }
-    captions = [caption.value for caption in app.caption]
+    captions = [caption.value for app in tabs for caption in app.caption]
     assert any(caption.startswith("2 requests ran in 2 lanes for 3 steps") for caption in captions)
     assert any("dead" in caption and caption.startswith("Computed token positions") for caption in captions)
     assert any(caption.startswith(nb("4 forward passes took 400 ms")) for caption in captions)
@@ -119,7 +119,7 @@ def test_the_axis_can_be_seconds_and_the_address_keeps_it(runs: Path) -> None:
 def test_prompts_and_answers_are_read_in_full_and_as_text(runs: Path) -> None:
     write_run(runs, "r1")
     take_in(runs.parent)
-    app = open_page("run", run_id="r1")
+    app = open_page("run", run_id="r1", tab="requests")
     blocks = "".join(element.proto.body for element in app.get("html"))
     assert "Question 0?" in blocks
     assert "Answer 0.\n&lt;b&gt;Done&lt;/b&gt;" in blocks
@@ -146,9 +146,9 @@ def test_a_pair_links_to_its_comparison(runs: Path) -> None:
 
 def test_answers_returned_whole_explain_two_missing_latencies(runs: Path) -> None:
     write_run(runs, "r1", returned_whole=True, config=config_of("static", returns="whole"))
-    text = open_run(runs)
+    text = open_run(runs, tab="latencies")
     assert text.count("Not defined: in full response mode") == 2
-    assert "ITL p95 – no sample in this run" in " ".join(text.split())
+    assert "ITL max – no sample in this run" in " ".join(text.split())
 
 
 def test_badges(runs: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_crashed_run_shows_what_was_logged(runs: Path) -> None:
 
 def test_an_answer_that_was_cut_off_is_read_from_its_tokens(runs: Path) -> None:
     write_crashed(runs, "r1", unfinished=True)
-    text = open_run(runs)
+    text = open_run(runs, tab="requests")
     assert "5 6" in text  # no tokenizer here: the ids themselves
     assert "2 tokens, stopped" in text
 
@@ -202,7 +202,8 @@ def test_an_empty_run_has_a_page_too(runs: Path) -> None:
         stream.unlink()
     text = open_run(runs)
     assert "No token was logged." in text
-    assert "No request was logged." in text
+    assert "No request was logged." in words(open_page("run", run_id="r1", tab="requests"))
+    text = words(open_page("run", run_id="r1", tab="latencies"))
     assert text.count("No request has arrived.") == 5
 
 

@@ -42,7 +42,7 @@ def badges(app: AppTest) -> list[str]:
 def test_a_runs_page_shows_what_it_earned_and_lost_and_why(runs: Path) -> None:
     app = open_page("run", run_id="r1")
     text = words(app)
-    assert "Validity" in text
+    assert "1 caution" in [popover.proto.popover.label for popover in app.get("popover")]
     assert any("random weights" in badge and "cancel" in badge for badge in badges(app))
     assert not any("real weights" in badge or "watched live" in badge for badge in badges(app))
     assert any("live page closed" in badge and "check_circle" in badge for badge in badges(app))
