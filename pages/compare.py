@@ -28,6 +28,7 @@ from pages.parts.runs.latency_definitions import DEFINITIONS, choose_definitions
 from pages.parts.runs.loaded_run import LoadedRun, load_run, recent_rows
 from pages.parts.runs.run_text import busy_line, engine_line, machine_line, run_names, workload_line
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
+from pages.parts.runs.timeline import TIMELINE_FIELDS
 from pages.parts.runs.validity import draw_validity_warning
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.links import MAX_RUNS, RUNS
@@ -39,7 +40,7 @@ from store.predictions.predictions import Subject
 def render() -> None:
     """The choice of runs, then the comparison."""
     st.title("Compare", anchor=False)
-    draw_complaints({}, also=(RUNS, UNIT, ANYWAY, *DEFINITIONS))
+    draw_complaints(TIMELINE_FIELDS, also=(RUNS, UNIT, ANYWAY, *DEFINITIONS))
     asked = asked_runs(st.query_params.get(RUNS))
     if not asked and not recent_rows():
         draw_no_runs("This page compares two to four runs: timelines, latencies, waste and answers.")

@@ -17,6 +17,7 @@ from pages.parts.runs.latency_definitions import DEFINITIONS, choose_definitions
 from pages.parts.runs.loaded_run import LoadedRun, companions_of, find_row, load_run, recent_rows
 from pages.parts.runs.run_text import choice_label
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
+from pages.parts.runs.timeline import TIMELINE_FIELDS
 from pages.parts.runs.validity import draw_validity
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.widgets import draw_complaints
@@ -28,7 +29,7 @@ RUN_ID = "run_id"
 def render() -> None:
     """The choice of a run, then the run."""
     st.title("Run", anchor=False)
-    draw_complaints({}, also=(RUN_ID, UNIT, *DEFINITIONS))
+    draw_complaints(TIMELINE_FIELDS, also=(RUN_ID, UNIT, *DEFINITIONS))
     rows = recent_rows()
     asked = st.query_params.get(RUN_ID)
     if asked is not None and find_row(asked) is None:

@@ -14,8 +14,7 @@ from engine.core.format import count, plural
 from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.figures.timeline.passes import pass_kinds_caption, pass_trace
 from pages.figures.timeline.preemptions import preemptions_of, preemptions_text
-from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import slot_timeline, timeline_caption
+from pages.figures.timeline.timeline import timeline_caption
 from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.figures import (
     LATENCY_FIGURES,
@@ -28,10 +27,10 @@ from pages.parts.runs.figures import (
     counted_noun,
     discarded_text,
     overlaid,
-    unit_switch,
 )
 from pages.parts.runs.latency_definitions import draw_definitions
 from pages.parts.runs.loaded_run import LoadedRun
+from pages.parts.runs.timeline import draw_slot_timelines
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import plain
@@ -40,18 +39,8 @@ from pages.parts.shared.markdown import plain
 def draw_timeline(run: LoadedRun) -> None:
     """The slots over steps or seconds, with the queue above."""
     st.subheader("Slot timeline", anchor="timeline")
-    unit = unit_switch()
-    lanes = run.config.num_slots
-    figure = slot_timeline(
-        run.spans,
-        unit=unit,
-        queue=queue_from_passes(run.passes),
-        num_lanes=lanes,
-        preemptions=preemptions_of(run.events),
-        dark=is_dark(),
-    )
-    show(figure, key="timeline", alt="Slot timeline")
-    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=lanes))
+    unit = draw_slot_timelines({run.config.engine: run})
+    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=run.config.num_slots))
     if preempted := preemptions_text(preemptions_of(run.events)):
         st.caption(preempted)
     with st.expander("How to read this"):
