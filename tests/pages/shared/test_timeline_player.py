@@ -43,6 +43,7 @@ SPANS = spans((0, 0, "prefill", 0, 0.5), (0, 0, "decode", 0.5, 2), (0, 0, "dead"
 def test_the_passes_by_step_have_their_seconds() -> None:
     assert pass_values(PASSES, "step") == {
         "end": 2.0,
+        "thinned": False,
         "x": [0.0, 0.5, 1.0],
         "kind": ["prefill", "decode", "decode"],
         "rows": [2, 2, 2],
@@ -74,6 +75,7 @@ def test_many_passes_are_thinned_and_keep_the_end() -> None:
     values = pass_values(many, "step")
     assert 0 < len(values["x"]) <= MOST_PASSES
     assert values["end"] == count
+    assert values["thinned"]
 
 
 def test_the_marks_of_a_request_include_its_dead_span() -> None:

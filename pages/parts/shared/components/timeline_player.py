@@ -105,17 +105,23 @@ def pass_values(passes: pd.DataFrame, unit: Unit) -> dict[str, Any]:
     """What the cursor shows of each pass, in columns: x (where it begins, in the unit drawn), kind, rows, live, queue,
     ms, and `other`: its seconds on an axis of steps, its step on one of seconds. `end` is the end of the last pass.
 
-    A plan in forward passes has no ms and no `other`.
+    A plan in forward passes has no ms and no `other`. More than MOST_PASSES are `thinned`: the longest and the shortest
+    of every stretch are kept.
     """
     passes = passes.dropna(subset=["start_s", "end_s"]) if not passes.empty else passes
     if passes.empty:
-        return {"end": 0.0, **{name: [] for name in ("x", "kind", "rows", "live", "queue", "ms", "other")}}
+        return {
+            "end": 0.0,
+            "thinned": False,
+            **{name: [] for name in ("x", "kind", "rows", "live", "queue", "ms", "other")},
+        }
     drawn = placed(passes, unit)
-    end = float(drawn["x_end"].max())
+    end, is_thinned = float(drawn["x_end"].max()), len(drawn) > MOST_PASSES
     drawn = thinned(drawn, MOST_PASSES)
     has_times = unit != "pass"
     return {
         "end": round(end, 6),
+        "thinned": is_thinned,
         "x": drawn["x"].round(6).tolist(),
         "kind": drawn["kind"].astype(str).tolist(),
         "rows": drawn["rows"].astype(int).tolist(),

@@ -278,7 +278,7 @@ function passText(passes, place, unit) {
     const other = passes.other[place];
     parts.push(unit === "second" ? `step ${counts.format(Math.floor(other))}` : `at ${digits.format(other)} s`);
   }
-  return parts.join(" · ");
+  return (passes.thinned ? "near here: " : "") + parts.join(" · ");
 }
 
 function setButton(button, icon, label) {
